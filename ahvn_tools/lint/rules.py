@@ -44,6 +44,9 @@ RULES: Final[dict[str, Rule]] = {
     "duplicate-tool": Rule(summary="a second tool of the same name is not used", severity="warning"),
     "load-error": Rule(summary="a part of a source cannot be loaded", severity="error"),
     "no-executor": Rule(summary="a tool runs in an executor, and there is none", severity="error"),
+    "unsent-secret": Rule(
+        summary="a server's tool requires a secret that the server may not receive", severity="error"
+    ),
     "unbound-parameter": Rule(summary="a parameter without a JSON form must be bound", severity="error"),
     "unreadable-result": Rule(summary="models cannot read the tool's raw results", severity="warning"),
     "no-output-schema": Rule(summary="the tool's return annotation has no JSON Schema", severity="note"),

@@ -21,7 +21,7 @@ from ahvn_tools.errors import (
     ToolError,
     ToolSpecError,
 )
-from ahvn_tools.execution.call import Call, Middleware, Next, inline
+from ahvn_tools.execution.call import Call, Middleware, Next, inline, is_inline
 from ahvn_tools.execution.convert import call_error_detail, error_result, summarize_exception
 from ahvn_tools.execution.endpoint import has_large_arguments
 from ahvn_tools.execution.pipeline import inner_middleware
@@ -226,6 +226,11 @@ async def _decide(approver: Approver | None, call: Call, next: Next) -> ToolResu
         approved = replace(call, is_approved=True)
         return _with_request(approved, await next(approved))
     return rejected_result(call.name, decision or "")
+
+
+def waits_for_approval(middleware: Middleware) -> bool:
+    """Return whether a middleware is of `approve` and has no approver, so that calls wait until they are resumed."""
+    return getattr(middleware, _CONDITION, False) is not False and is_inline(middleware)
 
 
 async def needs_approval(call: Call, next: Next) -> tuple[bool, Call]:  # noqa: A002  # that of another middleware

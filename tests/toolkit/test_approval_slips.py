@@ -227,3 +227,35 @@ def test_edits_of_an_approver_that_the_tool_refuses_are_told_to_the_host_and_not
     assert "int" not in result.text.split("approved")[1]
     assert "returned arguments that the tool refuses: Invalid arguments: 'cents'" in caplog.text
     assert "canary" not in caplog.text + result.text
+
+
+def test_a_served_toolkit_without_an_approver_says_which_calls_nobody_can_approve(caplog):
+    bank = Bank()
+    bank.kit.to_fastmcp_server()
+    bank.kit.to_fastmcp_server()
+    assert caplog.text.count("The tool 'pay': calls that need an approval do not run, because the toolkit has no") == 1
+    caplog.clear()
+    Bank(approver=bank.approver).kit.to_fastmcp_server()
+    bank.kit.select(names=["look"]).to_fastmcp_server()
+    assert caplog.text == ""
+
+
+@pytest.mark.parametrize("approver", [None, lambda request: True])
+def test_approve_middleware_without_an_approver_is_named_when_it_is_served(approver, caplog):
+    Toolkit("bank", middleware=[approve(approver)]).add(Bank().look).to_fastmcp_server()
+    assert ("The tool 'look': calls that need an approval" in caplog.text) is (approver is None)
+
+
+def test_a_strict_toolkit_without_an_approver_can_be_served(caplog):
+    bank = Bank(strict=True)
+    bank.kit.to_fastmcp_server()
+    assert "The tool 'pay'" in caplog.text
+
+
+def test_a_langchain_tool_that_nobody_can_approve_is_named_when_it_is_made(caplog):
+    pytest.importorskip("langchain_core", reason='needs LangChain: pip install "ahvn-tools[langchain]"')
+    bank = Bank()
+    bank.kit["look"].to_langchain()
+    assert caplog.text == ""
+    bank.kit["pay"].to_langchain()
+    assert "The tool 'pay': calls that need an approval do not run" in caplog.text
