@@ -86,10 +86,12 @@ def _default(node: Any) -> Any:
 
 
 def _return_type(definition: ToolDefinition) -> Any:
-    """Return the type of the value: that of the only property where there is one."""
+    """Return the type of the value: that of the only property, if the object has no other member."""
     schema = definition.output_schema
     if schema is None:
         return Any
     properties = schema.get("properties", {})
-    node = next(iter(properties.values())) if len(properties) == 1 else schema
-    return python_type(node, schema)
+    if len(properties) != 1:
+        return python_type(schema, schema)
+    only = python_type(next(iter(properties.values())), schema)
+    return only if schema.get("additionalProperties", False) is False else _union([only, python_type(schema, schema)])

@@ -224,12 +224,13 @@ def without_keys(state: Mapping[str, Any], keys: Iterable[StateKey]) -> dict[str
     """
     result = copy_state(state)  # also of a state that contains itself
     for key in keys:
-        if _may_have(result, key):
+        if may_have(result, key):
             _delete_path(result, key.steps)
     return dict(result)
 
 
-def _may_have(state: Mapping[str, Any], key: StateKey) -> bool:
+def may_have(state: Mapping[str, Any], key: StateKey) -> bool:
+    """Return whether there is a value under a key, or reading it raises."""
     try:
         return key.read(state) is not MISSING
     except Exception:  # noqa: BLE001  # a property may raise anything: its object may contain the value

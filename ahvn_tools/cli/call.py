@@ -14,7 +14,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from ahvn_tools.cli import output
-from ahvn_tools.cli.call_arguments import read_arguments, read_assignments
+from ahvn_tools.cli.call_arguments import read_arguments
 from ahvn_tools.cli.call_output import CallOutput
 from ahvn_tools.cli.errors import CommandError, UsageError
 from ahvn_tools.cli.sources import (
@@ -33,7 +33,6 @@ from ahvn_tools.errors import ApprovalRequiredError, BindError, StateKeyError
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolResult
 from ahvn_tools.schema.keywords import WRAP_RESULT_KEY
-from ahvn_tools.state import StateKey
 
 if TYPE_CHECKING:  # the command line is parsed without pydantic
     from ahvn_tools.toolkit import Toolkit
@@ -94,7 +93,7 @@ def call(
     """
     if not output_dir.is_dir():
         raise UsageError(f"There is no folder {str(output_dir)!r}.")
-    session_state = _read_state(state, set or ())
+    session_state = read_state(state, set or ())
     with CallOutput.open(tool=tool, folder=output_dir, is_json=json) as printing:
 
         def prepare(kit: Toolkit) -> None:
@@ -112,16 +111,6 @@ def call(
             if options is not None and options.verbose:
                 _print_frames(result)
             return _report(result, printing)
-
-
-def _read_state(file: Path | None, words: Sequence[str]) -> JsonObject:
-    values = {} if file is None else read_state(file)
-    for key, value in read_assignments(words, "set").items():
-        try:
-            StateKey.parse(key).write(values, value)
-        except StateKeyError as error:
-            raise UsageError(f"--set: {error}") from None
-    return values
 
 
 def _bind(kit: Toolkit, tool: str, words: Sequence[str]) -> None:

@@ -1,7 +1,7 @@
 """Serve over HTTP, and start the server again in a new process when a file of its tools has changed.
 
 This process opens the port and keeps it: clients that connect during a restart wait. The former server ends when the
-new one has loaded its tools, and goes on if it cannot load them.
+new one has loaded its tools, and goes on if it cannot load them, or only without a file that the former has loaded.
 """
 
 from __future__ import annotations
@@ -17,12 +17,16 @@ from collections.abc import Generator, Iterable, Iterator
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import watchfiles
 
 from ahvn_tools.cli import output
+from ahvn_tools.cli.errors import CommandError
 from ahvn_tools.cli.server import HTTPOptions, ServeRequest, cannot_listen, run
+
+if TYPE_CHECKING:
+    from ahvn_tools.toolkit import Toolkit
 
 SUFFIXES: Final = frozenset({".py", ".yaml", ".yml"})
 """Files with these suffixes cause a restart: data that tools write beside their code must not."""
@@ -63,6 +67,8 @@ class _Server:
         self._process: BaseProcess | None = None
         self.folders: frozenset[Path] = frozenset()
         """The folders of the modules that it has loaded."""
+        self._skipped: frozenset[str] = frozenset()
+        """The files that it could not load, and serves the others without."""
 
     def start(self, stop: threading.Event) -> None:
         """Start a server, and wait until it has loaded its tools or has failed to."""
@@ -97,7 +103,9 @@ class _Server:
         """Return a process that has loaded its tools; None if it cannot."""
         context = multiprocessing.get_context("spawn")
         receiver, sender = context.Pipe(duplex=False)
-        process = context.Process(target=_serve, args=(self._request, self._listener, sender))
+        is_replaced = self._process is not None and self._process.is_alive()
+        arguments = (self._request, self._listener, sender, self._skipped if is_replaced else None)
+        process = context.Process(target=_serve, args=arguments)
         process.start()
         sender.close()
         try:
@@ -106,7 +114,7 @@ class _Server:
                     if stop.is_set():
                         _end(process)
                         return None
-                self.folders = frozenset(receiver.recv())
+                self.folders, self._skipped = receiver.recv()
         except EOFError:  # it has reported its error on stderr
             process.join(STOP_SECONDS)
             return None
@@ -199,17 +207,25 @@ def _stop_signal() -> Generator[threading.Event]:
 # in the process that serves
 
 
-def _serve(request: ServeRequest, listener: socket.socket, ready: Connection) -> None:
-    """Load the tools, report the folders of their modules, and serve."""
+def _serve(
+    request: ServeRequest, listener: socket.socket, ready: Connection, skipped_before: frozenset[str] | None
+) -> None:
+    """Load the tools, report the folders of their modules and the files that were skipped, and serve.
+
+    `skipped_before` are the files that the server which this one replaces has skipped; None if it replaces none.
+    """
     from ahvn_tools.cli.app import run_command
 
     if hasattr(os, "setpgid"):
         os.setpgid(0, 0)  # Ctrl-C in the terminal is for the process that watches, which ends this one
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
-    def report() -> None:
+    def report(kit: Toolkit) -> None:
+        skipped = frozenset(error.file or str(error) for error in kit.load_errors)
+        if skipped_before is not None and (lost := sorted(skipped - skipped_before)):
+            raise CommandError(f"{', '.join(lost)}: cannot be loaded any more.")
         with ready:
-            ready.send(_module_folders())
+            ready.send((frozenset(_module_folders()), skipped))
 
     sys.exit(run_command(lambda: run(request, sockets=[listener], on_loaded=report)))
 

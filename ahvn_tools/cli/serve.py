@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
@@ -10,6 +11,7 @@ from cyclopts.validators import Number
 from ahvn_tools.cli.errors import UsageError
 from ahvn_tools.cli.server import HTTPOptions, ServeRequest, run
 from ahvn_tools.cli.sources import Flag, Names, SourceOptions, Sources
+from ahvn_tools.cli.state_file import read_state
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 8000
@@ -42,6 +44,8 @@ def serve(
     include: Names = None,
     exclude: Names = None,
     name: str | None = None,
+    state: Path | None = None,
+    set: Names = None,  # noqa: A002  # the option --set
     log_level: Literal["critical", "error", "warning", "info", "debug"] | None = None,
     verbose: Flag = False,
 ) -> None:
@@ -91,6 +95,10 @@ def serve(
         Serve no tools whose names match this pattern. Can be repeated.
     name
         The name of the server, by default that of the toolkit.
+    state
+        A JSON or YAML file with the state that all clients share, from which bound parameters are filled.
+    set
+        KEY=VALUE or KEY:=JSON: a value of the state, in addition to those of the file. Can be repeated.
     log_level
         What is written to stderr; by default each call that the middleware `log` sees, and warnings.
     verbose
@@ -112,6 +120,7 @@ def serve(
         audience=tuple(audience or ()),
         groups=tuple(group or ()),
         name=name,
+        state=read_state(state, set or ()),
         log_level=log_level,
         tasks=tasks,
         code_mode=code,

@@ -5,11 +5,12 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ahvn_tools.cli.errors import CommandError
 from ahvn_tools.cli.sources import SourceOptions, open_toolkit
+from ahvn_tools.json_types import JsonObject
 from ahvn_tools.mcp.client.server_process import killed_by_sigterm
 
 if TYPE_CHECKING:  # the command line is parsed without pydantic
@@ -39,6 +40,8 @@ class ServeRequest:
     audience: tuple[str, ...]
     groups: tuple[str, ...]
     name: str | None
+    state: JsonObject = field(repr=False)
+    """The state that all clients share, in addition to that of the toolkit."""
     log_level: str | None
     tasks: str | None
     """A URL, or an environment variable that contains it."""
@@ -52,7 +55,7 @@ def run(
     request: ServeRequest,
     *,
     sockets: Sequence[socket.socket] | None = None,
-    on_loaded: Callable[[], None] = lambda: None,
+    on_loaded: Callable[[Toolkit], None] = lambda _kit: None,
 ) -> None:
     """Load the sources and serve them until the server is stopped; on `sockets`, if they are open already."""
     auth = None if request.http is None else _create_verifier(request.http.auth_token_env)
@@ -62,7 +65,7 @@ def run(
     if sockets is None:  # a source such as `fastmcp.py` would hide a part of the server
         importlib.import_module("ahvn_tools.toolkit.serve")
     with killed_by_sigterm(), open_toolkit(request.sources, request.source_options) as loaded:
-        kit = _select_groups(loaded, request.groups)
+        kit = _select_groups(loaded.session(request.state) if request.state else loaded, request.groups)
         options: dict[str, Any] = {
             "name": request.name or kit.name,
             "audience": list(request.audience) or None,
@@ -70,7 +73,7 @@ def run(
             "tasks": tasks,
             "code_mode": request.code_mode,
         }
-        on_loaded()
+        on_loaded(loaded)
         from ahvn_tools.toolkit.serve import serve as serve_toolkit  # slow: refusals do not need it
 
         if request.http is None:

@@ -1,19 +1,32 @@
-"""A file with the state of a call: a JSON or YAML mapping."""
+"""The state of calls: the options `--state`, a file with a JSON or YAML mapping, and `--set`, single values."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from ahvn_tools.cli.call_arguments import read_assignments
 from ahvn_tools.cli.errors import UsageError
-from ahvn_tools.errors import SourceError
+from ahvn_tools.errors import SourceError, StateKeyError
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.regular_file import read_bounded
+from ahvn_tools.state import StateKey
 
 
-def read_state(file: Path) -> JsonObject:
-    """Return the mapping in a file. Raises UsageError, without any part of its content."""
+def read_state(file: Path | None, assignments: Iterable[str]) -> JsonObject:
+    """Return the mapping in a file, with `KEY=VALUE` words over it. Raises UsageError, without any value in it."""
+    state = {} if file is None else _read_file(file)
+    for key, value in read_assignments(assignments, "set").items():
+        try:
+            StateKey.parse(key).write(state, value)
+        except StateKeyError as error:
+            raise UsageError(f"--set: {error}") from None
+    return state
+
+
+def _read_file(file: Path) -> JsonObject:
     try:
         with file.open("rb") as opened:
             text = read_bounded(opened).decode("utf-8-sig")

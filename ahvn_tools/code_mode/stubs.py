@@ -118,6 +118,9 @@ def _make(definition: ToolDefinition, function: str) -> ToolStub:
     returned = "Any"
     if output is not None:
         returned = types.of(output, is_input=False).annotation(_result_schema(output), "Result")
+        is_unwrapped = len(_properties(output)) == 1
+        if is_unwrapped and returned != "Any" and output.get("additionalProperties", False) is not False:
+            returned += " | dict[str, Any]"  # an object with other members is the value as a whole
     parts = ", ".join(each.checked() for each in arguments)
     description = definition.description.strip()
     return ToolStub(

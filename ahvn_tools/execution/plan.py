@@ -275,6 +275,18 @@ class Plan:
             self._refuse_clashes(values)
         return values
 
+    def check_arguments(self, positional: tuple[Any, ...], arguments: Arguments) -> None:
+        """Raise InvalidParametersError for a caller's arguments that `prepare` refuses."""
+        values = self.validate(self.to_named_arguments(positional, arguments) if positional else arguments)
+        if not self.is_keyword_callable:
+            self._refuse_clashes(values)
+
+    def check_bound_values(self, scopes: StateScopes) -> None:
+        """Raise UnboundStateError for a bound value that is missing or does not fit; no resolver is called for it."""
+        for bound in self.bound_parameters:
+            if bound.binding.resolver is None or isinstance(bound.binding.resolver, EnvironmentVariable):
+                bound.read_validated(scopes)
+
     def prepare_without_blocking(
         self, positional: tuple[Any, ...], arguments: Arguments, scopes: StateScopes
     ) -> Arguments | None:

@@ -44,8 +44,12 @@ RULES: Final[dict[str, Rule]] = {
     "duplicate-tool": Rule(summary="a second tool of the same name is not used", severity="warning"),
     "load-error": Rule(summary="a part of a source cannot be loaded", severity="error"),
     "no-executor": Rule(summary="a tool runs in an executor, and there is none", severity="error"),
+    "unsent-secret": Rule(
+        summary="a server's tool requires a secret that the server may not receive", severity="error"
+    ),
     "unbound-parameter": Rule(summary="a parameter without a JSON form must be bound", severity="error"),
     "unreadable-result": Rule(summary="models cannot read the tool's raw results", severity="warning"),
+    "no-output-schema": Rule(summary="the tool's return annotation has no JSON Schema", severity="note"),
     "unlisted-tool": Rule(summary="no model can call the tool in code mode", severity="warning"),
     "unused-binding": Rule(summary="no tool has the bound parameter", severity="warning"),
     "empty-group": Rule(summary="a group has no tool", severity="warning"),

@@ -9,6 +9,7 @@ import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass, replace
+from time import perf_counter
 from typing import Any, Final, Self
 
 from ahvn_tools.error_detail import ErrorDetail
@@ -20,8 +21,9 @@ from ahvn_tools.errors import (
     ToolError,
     ToolSpecError,
 )
-from ahvn_tools.execution.call import Call, Middleware, Next, inline
-from ahvn_tools.execution.convert import summarize_exception
+from ahvn_tools.execution.call import Call, Middleware, Next, inline, is_inline
+from ahvn_tools.execution.convert import call_error_detail, error_result, summarize_exception
+from ahvn_tools.execution.endpoint import has_large_arguments
 from ahvn_tools.execution.pipeline import inner_middleware
 from ahvn_tools.execution.questions import Question, QuestionApprover
 from ahvn_tools.execution.runner import run_before_body
@@ -179,7 +181,8 @@ def approve(approver: Approver | None = None, *, when: Callable[[Call], bool] | 
 
     `when` selects the calls that need approval: all by default, none if it is False. A function is asked about the
     arguments as they were sent and, unless these need approval, about the JSON form of the validated ones. Other calls
-    may request approval in their body, with `ToolContext.require_approval`.
+    may request approval in their body, with `ToolContext.require_approval`. A call whose arguments the tool refuses is
+    an `invalid_parameters`, and nobody is asked. Middleware that changes arguments belongs outside of this one.
 
     Without an approver a call ends with the code `approval_required` and has its request, as JSON data, in
     `meta["approval"]`; `Toolkit.resume` continues it. A call that was approved that way runs.
@@ -190,31 +193,44 @@ def approve(approver: Approver | None = None, *, when: Callable[[Call], bool] | 
             call = replace(call, question_approver=_question_approver(approver))
         if call.is_approved:
             return _with_request(call, await next(call))
+        if when is not False:
+            try:
+                call = await _validated(call)
+            except ToolCallError as error:  # the model corrects it, and no person is asked
+                return call.scope.record_error(error, error_result(call_error_detail(error), perf_counter()))
         if isinstance(when, bool):
             is_selected = when
         else:
             is_selected, call = await _select(when, call)
         if is_selected:
-            return await decide(call, next)
+            return await _decide(approver, call, next)
         result = _with_request(call, await next(call if isinstance(when, bool) else _asking_again(call, when)))
-        return await decide(call, next) if _is_requested(call, result) else result
-
-    async def decide(call: Call, next: Next) -> ToolResult:  # noqa: A002  # as above
-        request = ApprovalRequest.from_call(call)
-        if approver is None:
-            return pending_result(request)
-        with call.scope.pause():
-            decision = _in_time(call, await call_host_function(approver, request))
-        if arguments_digest(call.arguments, call.secret_key) != request.digest:
-            raise InvalidParametersError("The arguments changed while the call waited for approval.", tool=call.name)
-        arguments = request.merge_edits(decision, call.arguments) if isinstance(decision, Mapping) else call.arguments
-        if decision is True or isinstance(decision, Mapping):
-            approved = replace(call, arguments=arguments, is_approved=True)
-            return _with_request(approved, await next(approved))
-        return rejected_result(call.name, decision or "")
+        return await _decide(approver, call, next) if _is_requested(call, result) else result
 
     setattr(approve_call, _CONDITION, when)
     return inline(approve_call) if approver is None else approve_call
+
+
+async def _decide(approver: Approver | None, call: Call, next: Next) -> ToolResult:  # noqa: A002  # that of `approve`
+    """Let the approver decide on a call, and run it if it is approved; without one it waits."""
+    request = ApprovalRequest.from_call(call)
+    if approver is None:
+        return pending_result(request)
+    with call.scope.pause():
+        decision = _in_time(call, await call_host_function(approver, request))
+    if arguments_digest(call.arguments, call.secret_key) != request.digest:
+        raise InvalidParametersError("The arguments changed while the call waited for approval.", tool=call.name)
+    if isinstance(decision, Mapping):
+        call = await _edited(replace(call, arguments=request.merge_edits(decision, call.arguments)))
+    if decision is True or isinstance(decision, Mapping):
+        approved = replace(call, is_approved=True)
+        return _with_request(approved, await next(approved))
+    return rejected_result(call.name, decision or "")
+
+
+def waits_for_approval(middleware: Middleware) -> bool:
+    """Return whether a middleware is of `approve` and has no approver, so that calls wait until they are resumed."""
+    return getattr(middleware, _CONDITION, False) is not False and is_inline(middleware)
 
 
 async def needs_approval(call: Call, next: Next) -> tuple[bool, Call]:  # noqa: A002  # that of another middleware
@@ -307,6 +323,28 @@ def arguments_digest(arguments: Mapping[str, Any], key: SecretKey) -> str:
     except RecursionError:  # a circular reference: no tool that can be recorded accepts it
         revealed = reporting.type_placeholder(arguments)
     return key.digest(_ARGUMENTS_PURPOSE, reporting.as_json(revealed))
+
+
+async def _validated(call: Call) -> Call:
+    """Return the call with the rest of its timeout. Raises InvalidParametersError for arguments that are refused."""
+    check = functools.partial(call.plan.check_arguments, call.positional, call.arguments)
+    if not call.scope.has_task or not (call.plan.may_block or has_large_arguments(call)):
+        check()
+        return call
+    _, seconds = await run_before_body(call.plan, functools.partial(call_host_function, check))
+    return replace(call, plan=call.plan.with_seconds(seconds))
+
+
+async def _edited(call: Call) -> Call:
+    """Return a call with the arguments of its approver. Raises ToolError if the tool refuses them."""
+    try:
+        return await _validated(call)
+    except InvalidParametersError as error:
+        raise ToolError(
+            f"The call of {call.name!r} was approved with other arguments, which the tool refuses. It did not run.",
+            tool=call.name,
+            explanation=f"The approver of {call.name!r} returned arguments that the tool refuses: {error.message}",
+        ) from None
 
 
 async def _select(when: Callable[[Call], bool], call: Call) -> tuple[bool, Call]:

@@ -99,6 +99,11 @@ class Output:
         """A fresh copy of the output schema."""
         return None if self.schema_text is None else json.loads(self.schema_text)
 
+    @property
+    def has_lost_schema(self) -> bool:
+        """Whether the return annotation has no JSON Schema, although it says what comes back."""
+        return self.exact_type is None and self._whole.has_lost_schema
+
     def resolve(self) -> None:
         """Resolve forward references in the annotation now, where the names that they use are known."""
         self._whole.resolve()

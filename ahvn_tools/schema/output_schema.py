@@ -7,14 +7,14 @@ import types
 from collections import abc
 from dataclasses import dataclass
 from inspect import Signature
-from typing import Annotated, Any, Final, Generic, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Final, Generic, Never, NoReturn, TypeVar, Union, get_args, get_origin
 
 from pydantic import PydanticUserError, TypeAdapter
 from pydantic_core import SchemaError, core_schema
 
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolResult
-from ahvn_tools.schema.annotations import unwrap_annotation
+from ahvn_tools.schema.annotations import UnresolvedAnnotation, unwrap_annotation
 from ahvn_tools.schema.keywords import WRAP_RESULT_KEY
 from ahvn_tools.schema.plain_types import plain_schema
 from ahvn_tools.schema.refs import resolve_ref
@@ -23,7 +23,7 @@ from ahvn_tools.schema.titles import QuietSchemaGenerator, clean_schema
 SCHEMA_ERRORS: Final = (PydanticUserError, SchemaError, TypeError, NameError)
 """What pydantic raises for a type without a schema; its other errors about schemas are subclasses of these."""
 
-_UNTYPED_ANNOTATIONS = (Signature.empty, None, type(None), Any, ...)
+_UNTYPED_ANNOTATIONS = (Signature.empty, None, type(None), Any, ..., Never, NoReturn)
 _CONTENT_PACKAGES = frozenset({"fastmcp", "mcp", "mcp_types"})
 _CONTENT_CLASSES = frozenset({
     "Image", "Audio", "File", "ToolResult", "CallToolResult", "TextContent", "ImageContent", "AudioContent",
@@ -40,9 +40,7 @@ class _WrappedResult(Generic[T]):
 
 def generate_output_schema(annotation: Any) -> JsonObject | None:
     """Return the output schema of an annotation; None when it promises nothing or has no JSON Schema."""
-    if is_untyped(annotation) or _contains_bytes(annotation) or is_bare_sequence(annotation):
-        return None
-    if _contains_content(annotation):
+    if promises_nothing(annotation):
         return None
     if (plain := plain_schema(annotation)) is not None:
         return plain if _describes_object(plain) else _wrap(plain)
@@ -55,9 +53,16 @@ def generate_output_schema(annotation: Any) -> JsonObject | None:
     return clean_schema(schema) or None
 
 
+def promises_nothing(annotation: Any) -> bool:
+    """Whether an annotation leaves open what comes back, or says that it is content."""
+    is_open = is_untyped(annotation) or _contains_bytes(annotation) or is_bare_sequence(annotation)
+    return is_open or _contains_content(annotation)
+
+
 def is_untyped(annotation: Any) -> bool:
-    """Whether an annotation is missing or leaves the value open."""
-    return any(annotation is untyped for untyped in _UNTYPED_ANNOTATIONS)
+    """Whether an annotation is missing, not known or leaves the value open."""
+    is_unresolved = isinstance(annotation, UnresolvedAnnotation)
+    return is_unresolved or any(annotation is untyped for untyped in _UNTYPED_ANNOTATIONS)
 
 
 def _wrap(schema: JsonObject) -> JsonObject:

@@ -14,16 +14,18 @@ from pydantic import ConfigDict, TypeAdapter
 
 from ahvn_tools.encoders.binary import bytes_block, encode_bytes
 from ahvn_tools.encoders.json_form import to_json_form
-from ahvn_tools.encoders.registry import encode, encode_content, no_json_form_error
+from ahvn_tools.encoders.registry import encode, encode_content, find_encoder, no_json_form_error
 from ahvn_tools.errors import INVALID_RESULT, DefinitionError, InvalidResultError
 from ahvn_tools.json_types import JsonObject, exceeds_size
 from ahvn_tools.results import ToolResult, has_content, is_content_block, result_from_content
+from ahvn_tools.schema.annotations import UnresolvedAnnotation, unwrap_annotation
 from ahvn_tools.schema.keywords import WRAP_RESULT_KEY
 from ahvn_tools.schema.output_schema import (
     SCHEMA_ERRORS,
     generate_output_schema,
     is_bare_sequence,
     is_untyped,
+    promises_nothing,
 )
 from ahvn_tools.schema.serializers import Serializers
 from ahvn_tools.schema.simple_validator import Check, compile_simple
@@ -62,6 +64,16 @@ class ResultType:
         """The one property of a schema that has exactly one."""
         names = list(self._schema.get("properties", {}))
         return names[0] if len(names) == 1 else None
+
+    @property
+    def has_lost_schema(self) -> bool:
+        """Whether there is an annotation that says what comes back, and it has no JSON Schema."""
+        if self.schema_text is not None or self._is_open:
+            return False
+        kind, _ = unwrap_annotation(self.annotation)
+        if isinstance(kind, UnresolvedAnnotation):
+            return True
+        return not promises_nothing(kind) and not (isinstance(kind, type) and find_encoder(kind) is not None)
 
     @property
     def may_have_json_form(self) -> bool:
@@ -106,9 +118,9 @@ class ResultType:
             raise self._mismatch_error(result, result)
 
     def unwrap(self, result: ToolResult) -> ToolResult:
-        """Return a result with the value of its only property, if its schema has exactly one."""
+        """Return a result with the value of its only member, if that is the only property of its schema."""
         value = result.value
-        if not isinstance(value, dict) or self.only_property not in value:
+        if not isinstance(value, dict) or len(value) != 1 or self.only_property not in value:
             return result
         return replace(result, value=value[self.only_property], is_unwrapped=True)
 

@@ -13,13 +13,19 @@ from ahvn_tools.context import is_context_annotation, resolve_context
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import DefinitionError
 from ahvn_tools.redaction import is_secret_annotation
-from ahvn_tools.schema.annotations import Namespace, UnresolvedAnnotation, annotation_namespace, try_resolve
+from ahvn_tools.schema.annotations import (
+    Namespace,
+    UnresolvedAnnotation,
+    annotation_namespace,
+    find_unsupported_typed_dict,
+    try_resolve,
+)
 from ahvn_tools.schema.argument_changes import ArgumentChanges
 from ahvn_tools.schema.docstring import BLANK_LINE
 from ahvn_tools.schema.function import FunctionInputs, signature_of
 from ahvn_tools.schema.inputs import Inputs
 from ahvn_tools.schema.output import Output
-from ahvn_tools.schema.output_options import make_output
+from ahvn_tools.schema.output_options import RAW, make_output
 from ahvn_tools.sources.changed_parameters import (
     change_defaults,
     convert_defaults,
@@ -123,7 +129,7 @@ def build_template(
         name=name,
         texts=texts,
         inputs=inputs,
-        output=_output(body, resolved, options),
+        output=_output(name, body, resolved, options),
         is_async=is_async or injection is not None,
         is_coroutine=is_coroutine or injection is not None,
         **to_definition_fields(options),
@@ -348,10 +354,14 @@ def _texts(body: Function, options: Mapping[str, Any], docstring: str | None) ->
     )
 
 
-def _output(body: Function, resolved: Mapping[str, Any], options: Mapping[str, Any]) -> Output:
+def _output(name: str, body: Function, resolved: Mapping[str, Any], options: Mapping[str, Any]) -> Output:
     annotation = resolved["return"]
-    if isinstance(annotation, UnresolvedAnnotation):
-        annotation = inspect.Signature.empty
+    is_described = "output_schema" in options or options.get("output") == RAW
+    if not is_described and (typed_dict := find_unsupported_typed_dict(annotation)) is not None:
+        raise DefinitionError(
+            f"{name!r} returns {typed_dict!r}, a `typing.TypedDict`, which pydantic supports from Python 3.12 on. "
+            "Import TypedDict from typing_extensions instead, or pass output_schema."
+        )
     is_stream = _is_true_of(inspect.isgeneratorfunction, body) or _is_true_of(inspect.isasyncgenfunction, body)
     return make_output(annotation, options, is_stream=is_stream)
 

@@ -12,6 +12,7 @@ from ahvn_tools.schema.dialects.finding import Finding, Severity
 from ahvn_tools.toolkit.entry import Entry
 from ahvn_tools.toolkit.entry_options import BASIC_GROUP
 from ahvn_tools.toolkit.selection import Selection
+from ahvn_tools.toolkit.server_access import is_missing
 from ahvn_tools.toolkit.store import ToolStore
 from ahvn_tools.toolkit.visibility import StoreView
 
@@ -35,6 +36,7 @@ def find_all(view: StoreView) -> list[Finding]:
     return [
         *_find_unlogged(view),
         *_find_load_errors(view.store),
+        *_find_lost_output_schemas(entries),
         *[finding for imported in servers for finding in _find_refused_tools(imported)],
         *[finding for one in view.selections for finding in _find_unknown_members("the selection", one, entries)],
     ]
@@ -48,6 +50,7 @@ def _find_unlogged(view: StoreView) -> list[Finding]:
     return [
         *_find_unused_bindings(store, entries),
         *_find_unsealable_tools(store, entries),
+        *_find_unsent_secrets(store, entries),
         *_find_empty_groups(store, entries),
         *_find_unmatched_toolsets(StoreView(store, view.session_states[-1:]), entries),
         *_find_name_clashes(entries),
@@ -113,6 +116,46 @@ def _find_unsealable_tools(store: ToolStore, entries: list[Entry]) -> Iterator[F
                 f"no one can call it: a bound parameter cannot be taken out of its input schema, because {obstacle}"
             )
             yield _tool_finding("refused-tool", entry, problem, "Unbind the parameter, or remove the tool.")
+
+
+def _find_unsent_secrets(store: ToolStore, entries: list[Entry]) -> Iterator[Finding]:
+    """Yield the tools of servers that require a secret which was not named for their server: each call fails."""
+    for entry in entries:
+        if entry.server_access is None or entry.is_blocked(store.bindings, store.timeout):
+            continue
+        for name, binding in entry.compiled_tool(store.bindings, store.timeout).bindings.items():
+            if is_missing(binding):
+                problem = (
+                    f"each call fails: its parameter {name!r} is bound to a secret that its MCP server may not receive"
+                )
+                fix = (
+                    f"Pass binds=[{name!r}] to add_mcp or in the server's source of a manifest, or bind it on the tool."
+                )
+                yield _tool_finding("unsent-secret", entry, problem, fix, "error")
+
+
+def warn_of_missing_approver(view: StoreView, entries: Iterable[Entry]) -> None:
+    """Log which of these tools need an approval that nobody can give: their results reach only a client or a graph."""
+    names = [entry.name for entry in entries if _has_no_approver(view.store, entry)]
+    if names:
+        what = "the tool" if len(names) == 1 else "the tools"
+        view.store.finding_log.log(
+            _finding(
+                "no-approver",
+                f"{what} {', '.join(map(repr, names))}",
+                "calls that need an approval do not run, because the toolkit has no approver",
+                "Pass an approver to the Toolkit, or resume the request that is in the `meta` of the result.",
+            )
+        )
+
+
+def _has_no_approver(store: ToolStore, entry: Entry) -> bool:
+    if entry.requires_approval is not False and store.approver is None:
+        return True
+    from ahvn_tools.middleware.approve import waits_for_approval  # slow, and a toolkit may need no approvals
+
+    middleware = (*(() if entry.delegates else store.middleware), *entry.middleware)
+    return any(waits_for_approval(one) for one in middleware)
 
 
 def _find_empty_groups(store: ToolStore, entries: list[Entry]) -> Iterator[Finding]:
@@ -181,6 +224,14 @@ def _find_unreadable_results(entries: Iterable[Entry]) -> Iterator[Finding]:
             problem = "models cannot read its raw results, whose type has no JSON form"
             fix = "Add it with render=…, a function that returns what models read, or use register_encoder."
             yield _tool_finding("unreadable-result", entry, problem, fix)
+
+
+def _find_lost_output_schemas(entries: Iterable[Entry]) -> Iterator[Finding]:
+    for entry in entries:
+        if entry.spec.compiled.template.output.has_lost_schema:
+            problem = "it has no output schema, because its return annotation has no JSON Schema or is not known"
+            fix = "Annotate a type that pydantic can describe, pass output_schema, or say -> Any."
+            yield _tool_finding("no-output-schema", entry, problem, fix, "note")
 
 
 def _find_unbound_parameters(store: ToolStore, entries: Iterable[Entry]) -> Iterator[Finding]:

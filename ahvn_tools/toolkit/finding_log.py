@@ -27,9 +27,13 @@ class FindingLog:
         if found and self.is_strict:
             raise ToolkitError(f"The toolkit is strict. {' '.join(map(_to_sentences, found))}")
         for finding in found:
-            if finding not in self._logged:
-                self._logged.add(finding)
-                log.warning("%s", _to_sentences(finding))
+            self.log(finding)
+
+    def log(self, finding: Finding) -> None:
+        """Log a finding as a warning if it is new. A strict toolkit does so, too."""
+        if finding not in self._logged:
+            self._logged.add(finding)
+            log.warning("%s", _to_sentences(finding))
 
 
 def _to_sentences(finding: Finding) -> str:

@@ -76,6 +76,7 @@ def build_fastmcp_server(toolkit_name: str, view: StoreView, options: ToolkitSer
     """
     refuse_unknown_options(options, ToolkitServerOptions)
     check.report_changes(view)
+    check.warn_of_missing_approver(view, view.selected_entries())
     tasks = options.get("tasks")
     for entry in view.listed_entries():
         view.compiled_tool(entry).require_bound()

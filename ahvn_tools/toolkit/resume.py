@@ -11,8 +11,9 @@ from typing import Any, Final
 
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
+from ahvn_tools.code_mode.program_state import ProgramCall
 from ahvn_tools.code_mode.saved_program import ProgramDecision, ResumedProgram, SavedProgram
-from ahvn_tools.errors import ToolkitError
+from ahvn_tools.errors import InvalidParametersError, ToolkitError, UnboundStateError
 from ahvn_tools.execution.threads import run_in_thread
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.middleware.approve import (
@@ -29,6 +30,7 @@ from ahvn_tools.results import ToolCall, ToolResult
 from ahvn_tools.toolkit import model_tools
 from ahvn_tools.toolkit.batch import Batch, changed_result, changed_text
 from ahvn_tools.toolkit.call_status import CallStatus
+from ahvn_tools.toolkit.calls import state_scopes
 from ahvn_tools.toolkit.code_mode import is_program_tool
 from ahvn_tools.toolkit.run import Run
 from ahvn_tools.toolkit.saved_run import waiting_call
@@ -41,6 +43,8 @@ _CHANGED: Final = (
     "The request has been changed, or was made with another secret_key: pass the same one to the Toolkit of every "
     "process, Toolkit(…, secret_key=…). To approve with other arguments, pass them as arguments=…."
 )
+
+_STILL_OPEN: Final = "The request is still open."
 
 Waiting = Run | ApprovalRequest | CallStatus | Mapping[str, Any]
 """A run with pending calls, a background call that waits, or one request, also as its JSON data."""
@@ -176,8 +180,7 @@ def _continue(
     requested = call if request.tool == call.name else model_tools.inner_call(call) or call
     if (changed := changed_text(view, request)) is not None:
         return changed_result(changed, call)
-    arguments = _exact_arguments(view, request, requested.arguments, decision.edits)
-    return replace(requested, name=request.tool, arguments=request.merge_edits(decision.edits, arguments))
+    return replace(requested, name=request.tool, arguments=_approved_arguments(view, request, requested, decision))
 
 
 def _continue_program(
@@ -216,8 +219,7 @@ def _decide(view: StoreView, saved: SavedProgram, request: ApprovalRequest, deci
     rejection = changed_text(view, request) if decision.is_approved else rejection_text(request.tool, decision.reason)
     if rejection is None:
         call = saved.state.waiting[saved.find_call(request.id)]
-        exact = _exact_arguments(view, request, call.arguments, decision.edits)
-        arguments = _to_json(request.tool, request.merge_edits(decision.edits, exact))
+        arguments = _to_json(request.tool, _approved_arguments(view, request, call, decision))
     return ProgramDecision(
         arguments=arguments,
         is_call_approved=request.approves_call,
@@ -256,30 +258,60 @@ def _require_session(view: StoreView, request: ApprovalRequest) -> None:
         raise ToolkitError("The request was made in another session. Resume it there, with the same session_id.")
 
 
-def _exact_arguments(
-    view: StoreView, request: ApprovalRequest, arguments: Mapping[str, Any], edits: Any
-) -> Mapping[str, Any]:
-    """Return the arguments of a request, with the secret ones that a saved request does not hold taken from `edits`."""
+def _approved_arguments(
+    view: StoreView, request: ApprovalRequest, call: ToolCall | ProgramCall, decision: _Decision
+) -> JsonObject:
+    """Return the arguments with which an approved call runs. Raises ToolkitError for a call that could not start.
+
+    The secret arguments that a saved request does not hold are taken from the approver's.
+    """
+    edits, key = decision.edits, view.store.secret_key
     if not isinstance(edits, Mapping):
         raise ToolkitError(f"An approver's arguments are a dict by parameter, not a {type(edits).__name__}.")
-    key = view.store.secret_key
-    if arguments_digest(arguments, key) == request.digest:
-        return arguments
+    is_known = arguments_digest(call.arguments, key) == request.digest
+    exact = call.arguments if is_known else _with_secrets(request, call.arguments, edits)
+    arguments = request.merge_edits(edits, exact)
+    _require_startable(view, request.tool, arguments if edits else None)
+    if not is_known:
+        _require_same_secrets(view, request, exact)
+    return arguments
+
+
+def _require_startable(view: StoreView, tool: str, edited: JsonObject | None) -> None:
+    """Raise ToolkitError if a tool refuses edited arguments, or has no value for a bound parameter."""
+    if (entry := view.store.entries.get(tool)) is None:
+        return  # the call is answered like any other of an unknown tool
+    plan = view.compiled_tool(entry).plan
+    try:
+        if edited is not None:
+            plan.check_arguments((), edited)
+        plan.check_bound_values(state_scopes(view, entry))
+    except InvalidParametersError as error:
+        raise ToolkitError(f"{tool!r} refuses the arguments of the approver. {error.message} {_STILL_OPEN}") from None
+    except UnboundStateError as error:
+        raise ToolkitError(f"{tool!r} cannot run. {error} {_STILL_OPEN}") from None
+
+
+def _with_secrets(request: ApprovalRequest, arguments: Mapping[str, Any], edits: Mapping[str, Any]) -> JsonObject:
+    """Return the arguments of a saved request with the secret ones from `edits`. Raises ToolkitError without them."""
     if not request.secrets or not is_same_json(arguments, request.arguments):
         raise ToolkitError("The arguments are not those that were asked for. Pass edited ones as arguments=….")
     masked = request.arguments
     missing = [name for name in request.secrets if name not in edits or is_same_json(edits[name], masked.get(name))]
     if missing:
         raise ToolkitError(f"The request does not hold its secret arguments {missing}. Pass them as arguments=….")
+    return {**masked, **{name: edits[name] for name in request.secrets}}
+
+
+def _require_same_secrets(view: StoreView, request: ApprovalRequest, exact: JsonObject) -> None:
+    """Raise ToolkitError unless the secret arguments are those of the request, or after too many attempts."""
     if view.store.approval_store.count_attempt(request.id, request.expires_at) > MAX_ATTEMPTS:
         raise ToolkitError(
             f"The secret arguments of this request were passed wrongly {MAX_ATTEMPTS} times. Reject it, so that the "
             "model can ask again."
         )
-    exact = {**masked, **{name: edits[name] for name in request.secrets}}
-    if arguments_digest(exact, key) != request.digest:
+    if arguments_digest(exact, view.store.secret_key) != request.digest:
         raise ToolkitError(f"The secret arguments {[*request.secrets]} are not those that were asked for.")
-    return exact
 
 
 def _mark_decided(view: StoreView, requests: list[ApprovalRequest], programs: list[SavedProgram]) -> None:

@@ -64,6 +64,11 @@ def is_unsent(binding: Binding) -> bool:
     return isinstance(binding.resolver, _Unsent)
 
 
+def is_missing(binding: Binding) -> bool:
+    """Return whether a parameter is required and its secret does not reach the server, so that each call fails."""
+    return isinstance(binding.resolver, _Unsent) and binding.resolver.is_required
+
+
 def _unsent(binding: Binding, parameter: Parameter) -> Binding:
     """Return a binding that hides a parameter and has no value for it."""
     resolver = _Unsent(parameter.name, is_required=parameter.is_required)
@@ -75,10 +80,10 @@ class _Unsent:
 
     def __init__(self, parameter: str, *, is_required: bool) -> None:
         self._parameter = parameter
-        self._is_required = is_required
+        self.is_required = is_required
 
     def __call__(self) -> Any:
-        if self._is_required:
+        if self.is_required:
             raise BindError(
                 "It is secret and was not named for the tool's MCP server: "
                 f"pass binds=[{self._parameter!r}] to `add_mcp`, or bind it on the tool."

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from ahvn_tools.errors import ToolkitError, ToolLookupError, ToolSpecError, near_misses
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.state import StateKey, without_keys
+from ahvn_tools.state import StateKey, may_have, without_keys
 from ahvn_tools.toolkit.selection import Conditions, Selection, Toolset
 from ahvn_tools.toolkit.visibility import StoreView
 
@@ -24,7 +24,9 @@ _MAX_DEPTH = 100
 def state_dict(view: StoreView, *, strict: bool) -> JsonObject:
     """Return the snapshot of a toolkit or session. Raises ToolkitError for what has no JSON form, when strict."""
     omitted: list[str] = []
-    state = _to_json(without_keys(view.session_state.state, view.store.secret_keys()), "state", omitted)
+    secret_keys = sorted(view.store.secret_keys(), key=str)
+    left_out = [f"state.{key.text}" for key in secret_keys if may_have(view.session_state.state, key)]
+    state = _to_json(without_keys(view.session_state.state, secret_keys), "state", omitted)
     saved = {"version": VERSION, "groups": view.group_overrides(), "state": state}
     if view.is_toolkit:
         saved["toolsets"] = _toolsets_to_json(view.store.toolsets, omitted)
@@ -32,7 +34,7 @@ def state_dict(view: StoreView, *, strict: bool) -> JsonObject:
         raise ToolkitError(
             f"These have no JSON form: {', '.join(omitted)}. Remove them, or leave them out with strict=False."
         )
-    return {**saved, "omitted": omitted}
+    return {**saved, "omitted": [*left_out, *omitted]}
 
 
 def load_state_dict(view: StoreView, data: Any, *, strict: bool) -> None:

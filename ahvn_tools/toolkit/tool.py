@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor, Future
 
     from ahvn_tools.execution.call import Middleware
+    from ahvn_tools.langchain import SpecTool
 
 
 class ToolkitTool(ToolSpec):
@@ -74,6 +75,13 @@ class ToolkitTool(ToolSpec):
     def definition(self) -> ToolDefinition:
         """The definition for models in this toolkit."""
         return self._view.definition(self._entry)
+
+    def to_langchain(self, **options: Any) -> SpecTool:
+        """Return a LangChain tool, as a spec does. A tool that needs an approval which nobody can give is logged."""
+        from ahvn_tools.toolkit.check import warn_of_missing_approver  # few toolkits need it
+
+        warn_of_missing_approver(self._view, [self._entry])
+        return super().to_langchain(**options)
 
     @property
     def group(self) -> str:

@@ -237,7 +237,8 @@ class ToolkitView(ToolkitCalls):
         """Return, as JSON, what this toolkit or session holds: the groups that it has switched, and its state.
 
         A toolkit's contains its toolsets, too, those without a function. What has no JSON form is left out and named in
-        `"omitted"`; with `strict` it raises ToolkitError. A value that any tool here binds as secret is never included.
+        `"omitted"`; with `strict` it raises ToolkitError. A value that any tool here binds as secret is never included;
+        `"omitted"` has its key.
         """
         return snapshot.state_dict(self._view, strict=strict)
 

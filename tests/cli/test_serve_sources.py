@@ -184,3 +184,53 @@ def wait_until(condition) -> None:
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.1)
+
+
+STATEFUL = """
+from ahvn_tools import Toolkit
+
+kit = Toolkit("trips")
+kit.bind("user", "session.user").bind("home")
+
+@kit.tool
+def plan(city: str, user: str, home: str) -> str:
+    "Plan a trip."
+    return f"{user} from {home} to {city}"
+"""
+
+
+async def test_the_state_of_a_served_toolkit_is_read_from_a_file_and_options(folder):
+    (folder / "trips.py").write_text(STATEFUL)
+    (folder / "state.yaml").write_text("session: {user: ann}\nhome: Oslo\n")
+    async with over_stdio("trips.py", "--state", "state.yaml", "--set", "home=Rome") as client:
+        assert (await client.call_tool("plan", {"city": "Bonn"})).data == "ann from Rome to Bonn"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--set", "home"], "error: Write --set as KEY=VALUE."),
+        (["--state", "none.json"], "error: The state file 'none.json' cannot be read"),
+    ],
+)
+def test_a_wrong_state_of_a_server_is_refused(folder, capsys, arguments, message):
+    assert main(["serve", "hut.py", *arguments]) == 2
+    assert capsys.readouterr().err.startswith(message)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.timeout(300)
+def test_a_file_of_a_folder_that_is_saved_half_written_leaves_the_former_tools(folder):
+    for name in ("garden.py", "house.yaml", "part.py"):
+        (folder / name).unlink()
+    (folder / "broken.py").write_text("VALUE = \n")
+    (folder / "hut.py").write_text(HUT.replace("from part import VALUE", "VALUE = 'first'"))
+    with Served.over_http(folder, "--reload") as served:
+        assert asyncio.run(read_value(served.url)) == "first"
+        (folder / "hut.py").write_text(HUT.replace("from part import VALUE", "VALUE = ("))
+        wait_for(served.output, "The former server goes on.")
+        assert any("hut.py: cannot be loaded any more." in line for line in served.output)
+        assert asyncio.run(read_value(served.url)) == "first"
+        (folder / "hut.py").write_text(HUT.replace("from part import VALUE", "VALUE = 'second'"))
+        wait_for(served.output, "Serving ", count=2)
+        wait_until(lambda: asyncio.run(read_value(served.url)) == "second")

@@ -11,7 +11,7 @@ import traceback
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Generator, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal, NamedTuple, Optional, TypedDict, Union
+from typing import Annotated, Any, Literal, NamedTuple, Optional, Union
 
 import pytest
 import typing_extensions
@@ -86,7 +86,7 @@ class Pair:
     b: str
 
 
-class Typed(TypedDict):
+class Typed(typing_extensions.TypedDict):
     a: int
     b: str
 

@@ -26,7 +26,8 @@ def idle_workers_end(nothing_is_left: None) -> Iterator[None]:
 @pytest.fixture(scope="module")
 def sandbox() -> Iterator[MontySandbox]:
     """A sandbox for the programs of one file."""
-    from ahvn_tools.code_mode import MontySandbox  # its package is optional
+    pytest.importorskip("pydantic_monty", reason="programs need the extra `code`")
+    from ahvn_tools.code_mode import MontySandbox  # as above
 
     with MontySandbox(max_processes=8) as made:
         yield made

@@ -506,7 +506,7 @@ def test_a_masked_value_that_the_approver_leaves_is_the_models_value():
 
     kit = Toolkit("bank", approver=approver).add(pay, requires_approval=True)
     edits = {"to": "bob", "pin": "1234", "options": {"password": "hush", "a": 1}, "codes": [{"token": "t"}]}
-    assert kit.exec("pay", edits).error.code == "invalid_parameters"  # `more` is checked as any argument is
+    assert "which the tool refuses" in kit.exec("pay", edits).text  # `more` is checked as any argument is
     kit = Toolkit("bank", approver=lambda request: {**request.arguments, "to": "ann"}).add(pay, requires_approval=True)
     kit.call("pay", edits)
     assert got == [("ann", "1234", {"password": "hush", "a": 1}, [{"token": "t"}])]
@@ -581,7 +581,8 @@ def test_a_function_of_the_arguments_decides_what_needs_an_approval():
     kit.add(remove, requires_approval=lambda arguments: arguments["path"].startswith("/etc"))
     assert kit.exec("remove", {"path": "/tmp/x"}).value == "/tmp/x"
     assert kit.exec("remove", {"path": "/etc/x"}).error.code == "approval_required"
-    assert kit.exec("remove", {"wrong": 1}).error.code == "approval_required"
+    kit.add(remove, rename="move", requires_approval=lambda arguments: arguments["missing"])
+    assert kit.exec("move", {"path": "/tmp/x"}).error.code == "approval_required"  # a function that raises
 
 
 def test_a_failing_approver_approves_nothing():

@@ -412,3 +412,17 @@ def test_the_warning_about_a_waiting_tool_is_logged_once(kit, caplog):
             kit.refresh_mcp()
             assert kit.exec("delete").error.code == "changed"
     assert caplog.text.count("is not called until it is accepted") == 1
+
+
+def test_check_names_a_required_secret_that_a_server_may_not_receive(kit, caplog):
+    server = ChangingServer(weather="city! api_key!", map="city! api_key", own="api_key!")
+    kit.add_mcp(server.fastmcp).bind("api_key", secret=True)
+    kit["own"].bind("api_key", secret=True)
+    (finding,) = [found for found in kit.check() if found.rule == "unsent-secret"]
+    assert (finding.tool, finding.severity) == ("weather", "error")
+    assert "binds=['api_key']" in finding.fix
+    kit.to("openai")
+    assert "'api_key' is bound to a secret that its MCP server may not receive" in caplog.text
+    assert KEY not in caplog.text + str(finding)
+    kit.remove_mcp("remote").add_mcp(server.fastmcp, binds=["api_key"])
+    assert not [found for found in kit.check() if found.rule == "unsent-secret"]

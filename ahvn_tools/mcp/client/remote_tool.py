@@ -72,7 +72,7 @@ class ResultParser:
     def parse(self, call_result: Any) -> ToolResult:
         """Return the ToolResult of an MCP `CallToolResult`.
 
-        The value is the structured content or its only property; without structured content the text; without text the
+        The value is the structured content or its only member; without structured content the text; without text the
         content blocks. Structured content that is not an object is the value alone. An error result has the server's
         text, sanitized, and nothing else, because bound values are masked only in texts.
 

@@ -499,3 +499,14 @@ def test_a_private_server_of_a_document_is_refused_unless_the_host_names_it(echo
     ToolSpec.from_openapi(whole, http={"allow_private": True})["call"].call()
     ToolSpec.from_openapi(whole, base_url=echo.url)["call"].call()
     assert len(echo.received) == 2
+
+
+def test_a_member_that_the_document_does_not_name_is_not_lost(echo):
+    items = {"type": "object", "properties": {"items": {"type": "array"}}}
+    answered = {"responses": {"200": {"description": "", "content": {"application/json": {"schema": items}}}}}
+    whole = one_operation(answered, path="/page", method="get", server=f"{echo.url}/v1")
+    spec = ToolSpec.from_openapi(whole, base_url=f"{echo.url}/v1")["call"]
+    echo.answer("/v1/page", {"items": [1], "next": "p2"})
+    assert spec.call() == {"items": [1], "next": "p2"}
+    echo.answer("/v1/page", {"items": [1]})
+    assert spec.call() == [1]
