@@ -10,7 +10,7 @@ from typing import Any
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import ToolSpecError
 from ahvn_tools.formats import anthropic
-from ahvn_tools.formats.anthropic import TRUNCATION_REASONS
+from ahvn_tools.formats.anthropic import to_cut_off
 from ahvn_tools.formats.json_data import filter_objects, get_object, get_objects, unread_fields
 from ahvn_tools.formats.parsing.payload import is_stream
 from ahvn_tools.formats.parsing.tool_calls import RawCall, StreamParser, parse_calls
@@ -182,7 +182,7 @@ class ResponseReader(anthropic.ResponseReader):
                     name=use.get("name"),
                     arguments=use.get("input"),
                     provider=unread_fields(use, "type", "toolUseId", "name", "input"),
-                    is_truncated=is_last and reason in TRUNCATION_REASONS,
+                    cut_off=to_cut_off(reason) if is_last else None,
                     error=_MALFORMED_MESSAGE if is_last and reason == _MALFORMED_REASON else None,
                 )
 

@@ -13,7 +13,7 @@ from ahvn_tools.formats import anthropic, openai
 from ahvn_tools.formats.continuation import Continuation
 from ahvn_tools.formats.json_data import filter_objects, get_object, get_objects, to_json_data
 from ahvn_tools.formats.parsing.payload import read_field, read_items
-from ahvn_tools.formats.parsing.tool_calls import RawCall, StreamParser, parse_calls
+from ahvn_tools.formats.parsing.tool_calls import TRUNCATED_CALL, RawCall, StreamParser, parse_calls
 from ahvn_tools.formats.rendering import content
 from ahvn_tools.formats.rendering.calls import clean_text, get_wire_name, to_writable
 from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_single_choice
@@ -225,7 +225,8 @@ class MessageReader(openai.ResponseReader):
         found, callers = get_objects(fields, "tool_call_chunks") or _get_calls(fields), _get_callers(fields)
         for item in found:
             provider = callers.get(str(item.get("id")), {})
-            yield _to_raw_call(item, provider, is_truncated=item is found[-1] and _finish_reason(fields) == "length")
+            is_truncated = item is found[-1] and _finish_reason(fields) == "length"
+            yield _to_raw_call(item, provider, cut_off=TRUNCATED_CALL if is_truncated else None)
 
     def feed(self, event: Any) -> Iterator[RawCall]:
         """Read a chunk. Other messages in a list are earlier ones, whose calls have been answered."""
@@ -238,15 +239,15 @@ class MessageReader(openai.ResponseReader):
         yield from super().feed({"choices": [choice]})
 
 
-def _to_raw_call(item: JsonObject, provider: JsonObject, *, is_truncated: bool) -> RawCall:
+def _to_raw_call(item: JsonObject, provider: JsonObject, *, cut_off: str | None) -> RawCall:
     return RawCall(
         id=item.get("id"),
         name=item.get("name"),
         arguments=item.get("args"),
         provider=provider,
-        is_truncated=is_truncated,
+        cut_off=cut_off,
     )
 
 
-stream = StreamParser(MessageReader, format=FORMAT)
+stream = StreamParser(MessageReader, needs_definitions=True, format=FORMAT)
 """Parse the chunks of a stream: `for call in stream(model.stream(…))`, or `async for`."""
