@@ -10,8 +10,10 @@ from typing import Any, Final
 
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import ToolSpecError
+from ahvn_tools.formats.continuation import Continuation, read_problem
 from ahvn_tools.formats.json_data import filter_objects, get_object, get_objects, to_json_data
 from ahvn_tools.formats.parsing.gemini_call import NO_SIGNATURE, GeminiCallAccumulator, get_field
+from ahvn_tools.formats.parsing.payload import read_field, read_first, read_items
 from ahvn_tools.formats.parsing.tool_calls import (
     INTERRUPTED_CALL,
     TRUNCATED_CALL,
@@ -76,7 +78,7 @@ def calls(response: Any, definitions: Iterable[ToolDefinition] = ()) -> list[Too
 
     - The chunks of a complete stream are accepted too; `stream` yields calls while they arrive.
     - Of several candidates, the first with calls counts, whatever its finish reason. A call that ended in
-      `MALFORMED_FUNCTION_CALL` leaves no part that a result could refer to.
+      `MALFORMED_FUNCTION_CALL` leaves no part that a result could refer to: `continuation` reports it.
     - The thought signature of a call, and the id if Gemini set one, are in its `provider`.
     - Steps of the Interactions API are read as well; `results` writes contents only.
 
@@ -84,6 +86,19 @@ def calls(response: Any, definitions: Iterable[ToolDefinition] = ()) -> list[Too
     'ping'
     """
     return parse_calls(response, definitions, stream)
+
+
+def continuation(response: Any) -> Continuation:
+    """Return whether Gemini has discarded what the model has written, as the reason for finishing says.
+
+    The first candidate counts. Chunks of a stream are read, too.
+
+    >>> continuation({"candidates": [{"finishReason": "MALFORMED_FUNCTION_CALL"}]}).problem
+    'The call was malformed. Send it again with its arguments as one JSON object.'
+    """
+    candidates = [read_first(item, "candidates") for item in read_items(response)]
+    reasons = [read_field(first, key) for first in candidates for key in ("finishReason", "finish_reason")]
+    return Continuation(problem=read_problem(reasons))
 
 
 def message(

@@ -6,11 +6,12 @@ A message is LangChain's object, its fields as a dict, or what `message_to_dict`
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.formats import anthropic, openai
-from ahvn_tools.formats.continuation import Continuation
+from ahvn_tools.formats.continuation import Continuation, read_problem
 from ahvn_tools.formats.json_data import filter_objects, get_object, get_objects, to_json_data
 from ahvn_tools.formats.parsing.payload import read_field, read_items
 from ahvn_tools.formats.parsing.tool_calls import TRUNCATED_CALL, RawCall, StreamParser, parse_calls
@@ -51,7 +52,7 @@ def calls(response: Any, definitions: Iterable[ToolDefinition] = ()) -> list[Too
 
 
 def continuation(response: Any) -> Continuation:
-    """Return the container of Anthropic's message, and whether Anthropic has paused: its metadata say so.
+    """Return the container of Anthropic's message, whether Anthropic has paused, and whether calls were discarded.
 
     Of several messages, the last counts. The chunks of a stream are one message.
 
@@ -61,7 +62,9 @@ def continuation(response: Any) -> Continuation:
     """
     items = [_unwrap(item) if isinstance(item, dict) else item for item in read_items(response)]
     chunks = [item for item in items if read_field(item, "type") == _CHUNK]
-    return anthropic.read_continuation(read_field(item, "response_metadata") for item in chunks or items[-1:])
+    metadata = [read_field(item, "response_metadata") for item in chunks or items[-1:]]
+    problem = read_problem(read_field(fields, key) for fields in metadata for key in _REASON_KEYS)
+    return replace(anthropic.read_continuation(metadata), problem=problem)
 
 
 def message(calls: Iterable[ToolCall], *, text: str | None = None) -> list[JsonObject]:

@@ -7,7 +7,9 @@ from typing import Any, ClassVar
 
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import ToolSpecError
+from ahvn_tools.formats.continuation import Continuation, read_problem
 from ahvn_tools.formats.json_data import get_index, get_object, get_objects, to_objects, unread_fields
+from ahvn_tools.formats.parsing.payload import read_field, read_first, read_items
 from ahvn_tools.formats.parsing.tool_calls import (
     INTERRUPTED_CALL,
     TRUNCATED_CALL,
@@ -61,6 +63,18 @@ def calls(response: Any, definitions: Iterable[ToolDefinition] = ()) -> list[Too
     'ping'
     """
     return parse_calls(response, definitions, stream)
+
+
+def continuation(response: Any) -> Continuation:
+    """Return whether the provider has discarded what the model has written, as Gemini's hosts say it in this format.
+
+    The first choice counts. Chunks of a stream are read, too.
+
+    >>> continuation({"choices": [{"finish_reason": "function_call_filter: MALFORMED_FUNCTION_CALL"}]}).problem
+    'The call was malformed. Send it again with its arguments as one JSON object.'
+    """
+    choices = [read_first(item, "choices") for item in read_items(response)]
+    return Continuation(problem=read_problem(read_field(choice, "finish_reason") for choice in choices))
 
 
 def message(calls: Iterable[ToolCall], *, text: str | None = None, legacy: bool = False) -> list[JsonObject]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ahvn_tools import ToolDefinition
+from ahvn_tools import ToolDefinition, Toolkit, formats
 from ahvn_tools.formats import anthropic, langchain, mistral, ollama, openai, openai_responses, prompt
 
 X, Y = ("x", {"a": 1}), ("y", {"b": 2})
@@ -281,6 +282,65 @@ CALL_TEXT = '{"name": "x", "parameters": {"a": 1}}'
 def test_a_text_that_is_sent_again_has_no_second_call(texts):
     assert read(texts, prompt) == [X]
     assert read([CALL_TEXT, ", ", CALL_TEXT], prompt) == [X, X]
+
+
+# ids
+
+
+def answers_without_ids(call_id):
+    """Return an answer with two equal calls in each format; the ids of the calls are this value."""
+    function = {"name": "x", "arguments": AGAIN}
+    openai_call = {"id": call_id, "type": "function", "function": function}
+    item = {"type": "function_call", "call_id": call_id, "name": "x", "arguments": AGAIN}
+    block = {"type": "tool_use", "id": call_id, "name": "x", "input": {"a": 1}}
+    use = {"toolUse": {"toolUseId": call_id, "name": "x", "input": {"a": 1}}}
+    part = {"functionCall": {"id": call_id, "name": "x", "args": {"a": 1}}}
+    call = {"type": "tool_call", "id": call_id, "name": "x", "args": {"a": 1}}
+    return {
+        "openai": {"role": "assistant", "tool_calls": [openai_call] * 2},
+        "mistral": {"role": "assistant", "tool_calls": [openai_call] * 2},
+        "ollama": {"role": "assistant", "tool_calls": [{**openai_call, "function": {**function, "arguments": {}}}] * 2},
+        "openai-responses": {"output": [item] * 2},
+        "anthropic": {"role": "assistant", "content": [block] * 2},
+        "bedrock": {"output": {"message": {"role": "assistant", "content": [use] * 2}}},
+        "gemini": {"candidates": [{"content": {"role": "model", "parts": [part] * 2}}]},
+        "langchain": {"type": "ai", "content": "", "tool_calls": [call] * 2},
+        "prompt": f"{CALL_TEXT}, {CALL_TEXT}",
+    }
+
+
+@pytest.mark.parametrize("call_id", ["", None, 7, 0, []], ids=repr)
+@pytest.mark.parametrize("name", answers_without_ids(None))
+def test_calls_without_ids_have_the_same_ids_at_each_read(name, call_id):
+    answer = answers_without_ids(call_id)[name]
+    module = formats.get(name)
+    ids = [call.id for call in module.calls(answer)]
+    assert len(set(ids)) == 2
+    assert [call.id for call in module.calls(answer)] == ids
+    text = answer if name == "prompt" else json.dumps(answer)
+    assert [call.id for call in module.calls(text)] == ids
+    run = Toolkit("kit").run(answer, format=name)
+    written = module.message([call for call, _ in run.results])
+    assert [call.id for call in module.calls(written)] == ids or name in {"gemini", "ollama", "prompt"}
+    assert all(map(re.compile("[a-z0-9]{9}").fullmatch, ids)) or name != "mistral"
+
+
+@pytest.mark.parametrize("call_id", ["", None], ids=repr)
+def test_a_stream_without_ids_has_the_same_ids_at_each_read_and_other_ids_than_the_next_turn(call_id):
+    def turn(number):
+        return [{"id": f"chatcmpl-{number}", **chunk} for chunk in chunks(delta(0, call_id, "x", AGAIN))]
+
+    for module in (openai, mistral):
+        (first,), (again,), (listed,) = module.stream(turn(1)), module.stream(iter(turn(1))), module.calls(turn(1))
+        assert first.id == again.id == listed.id
+        assert next(module.stream(turn(2))).id != first.id
+
+
+@pytest.mark.parametrize("field", ["id", "created"])
+def test_equal_calls_of_two_answers_have_different_ids(field):
+    answer = {"choices": [{"message": answers_without_ids("")["openai"], "finish_reason": "tool_calls"}]}
+    ids = [call.id for number in (1, 2) for call in openai.calls({**answer, field: number})]
+    assert len(set(ids)) == 4
 
 
 # blocks
