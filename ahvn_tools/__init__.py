@@ -21,20 +21,22 @@ if TYPE_CHECKING:
     from ahvn_tools.registry import ToolRegistry, reg_toolspec
     from ahvn_tools.results import ToolCall, ToolResult
     from ahvn_tools.signed_pickle import dumps, loads
+    from ahvn_tools.sources.openapi.options import OpenAPIOptions
     from ahvn_tools.sources.options import ToolOptions
     from ahvn_tools.spec import ToolSpec
     from ahvn_tools.tool_decorator import tool
     from ahvn_tools.toolkit import Run, Toolkit
+    from ahvn_tools.toolkit.entry_options import AddOptions
     from ahvn_tools.toolkit.serve import aserve, serve
     from ahvn_tools.toolkit.toolkit_view import ToolkitView
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "ApprovalRequest", "Budgets", "Call", "Changes", "ErrorDetail", "Limits", "Middleware", "Next", "Run", "Secret",
-    "ToolCall", "ToolCallError", "ToolContext", "ToolDefinition", "ToolError", "ToolOptions", "ToolRegistry",
-    "ToolResult", "ToolSpec", "ToolSpecError", "Toolkit", "ToolkitView", "WorkerResolver", "aload", "aserve", "dumps",
-    "load", "loads", "reg_toolspec", "register_encoder", "serve", "tool",
+    "AddOptions", "ApprovalRequest", "Budgets", "Call", "Changes", "ErrorDetail", "Limits", "Middleware", "Next",
+    "OpenAPIOptions", "Run", "Secret", "ToolCall", "ToolCallError", "ToolContext", "ToolDefinition", "ToolError",
+    "ToolOptions", "ToolRegistry", "ToolResult", "ToolSpec", "ToolSpecError", "Toolkit", "ToolkitView",
+    "WorkerResolver", "aload", "aserve", "dumps", "load", "loads", "reg_toolspec", "register_encoder", "serve", "tool",
 ]  # fmt: skip
 
 _PUBLIC_NAMES = {
@@ -53,10 +55,12 @@ _PUBLIC_NAMES = {
     "registry": ["ToolRegistry", "reg_toolspec"],
     "results": ["ToolCall", "ToolResult"],
     "signed_pickle": ["dumps", "loads"],
+    "sources.openapi.options": ["OpenAPIOptions"],
     "sources.options": ["ToolOptions"],
     "spec": ["ToolSpec"],
     "tool_decorator": ["tool"],
     "toolkit": ["Run", "Toolkit"],
+    "toolkit.entry_options": ["AddOptions"],
     "toolkit.serve": ["aserve", "serve"],
     "toolkit.toolkit_view": ["ToolkitView"],
 }

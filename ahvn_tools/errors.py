@@ -34,8 +34,11 @@ message of a ToolCallError is for a model: where only the developer can fix what
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class ToolSpecError(Exception):
@@ -285,3 +288,24 @@ def near_misses(name: str, known: Iterable[str]) -> str:
     if names and len(names) <= MAX_LISTED_NAMES:
         return f"Known: {', '.join(map(repr, names))}."
     return f"None of the {len(names)} known names is similar." if names else "No names are known."
+
+
+def unknown_options(options: Iterable[str], known: Iterable[str]) -> str | None:
+    """Return a text about the options that are not known, with similar names; None if all are known."""
+    names = list(known)
+    unknown = sorted(set(options).difference(names))
+    return " ".join(f"Unknown option {quote_name(name)}. {near_misses(name, names)}" for name in unknown) or None
+
+
+def suggests_options(function: Callable[P, R]) -> Callable[P, R]:
+    """Let the TypeError for an unknown keyword argument name similar ones, as Python does from 3.13 on."""
+    code = function.__code__
+    known = code.co_varnames[code.co_posonlyargcount : code.co_argcount + code.co_kwonlyargcount]
+
+    @functools.wraps(function)
+    def call(*arguments: P.args, **options: P.kwargs) -> R:
+        if unknown := unknown_options(options, known):
+            raise TypeError(f"{function.__qualname__}(): {unknown}")
+        return function(*arguments, **options)
+
+    return call

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
 from pydantic_core import to_json
 
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from mcp_types import CallToolResult
 
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
+
+MaybeNone: TypeAlias = Any
+"""None in some cases that a type checker cannot distinguish from the others."""
 
 _PLAIN_TYPES: Final = frozenset({str, int, float, bool, type(None), bytes, dict, list, tuple})
 
@@ -73,7 +76,8 @@ class ToolResult:
     """What `call()` returns: the JSON form of the tool's return value; of a tool with `output="raw"`, that object."""
     structured_content: JsonObject | None = None
     """MCP's structured content; `{"result": value}` if the output schema wraps the value."""
-    error: ErrorDetail | None = None
+    error: ErrorDetail | MaybeNone = None
+    """What went wrong; None where `is_error` is False. Type checkers do not ask for a check after `is_error`."""
     meta: JsonObject = field(default_factory=dict)
     """`duration` in seconds, and entries of middleware."""
     is_last: bool = True

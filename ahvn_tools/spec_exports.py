@@ -286,7 +286,7 @@ class ToolExports(Generic[P, R]):
 
 
 def _export(definition: ToolDefinition, format: str, options: Mapping[str, Any]) -> JsonObject:  # noqa: A002  # as above
-    entries = formats.get(format).export([definition], **options)
+    entries = formats.export(format, [definition], options)
     if len(entries) != 1:
         raise ToolSpecError(f"This export has more entries than the tool: use `formats.get({format!r}).export(…)`.")
     return entries[0]

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from ahvn_tools.context import ToolContext
-from ahvn_tools.errors import DefinitionError, ToolError
+from ahvn_tools.errors import DefinitionError, ToolError, suggests_options
 from ahvn_tools.redaction import clip, is_secret_name, mask_credentials
 from ahvn_tools.registry import ToolRegistry, reg_toolspec
 
@@ -80,6 +80,7 @@ class System(ToolRegistry):
     ('test', "Environment variable 'APP_NAME' is not set.")
     """
 
+    @suggests_options
     def __init__(
         self, *, environment: Iterable[str] = ("PATH", "SHELL", "LANG", "TZ"), secrets: Iterable[str] = ()
     ) -> None:

@@ -15,11 +15,11 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, Protocol, TypeAlias, cast, get_args
 
 from ahvn_tools.definition import ToolDefinition
-from ahvn_tools.errors import ToolLookupError, ToolSpecError, near_misses
+from ahvn_tools.errors import ToolLookupError, ToolSpecError, near_misses, unknown_options
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolCall, ToolResult
 from ahvn_tools.schema.dialects.finding import Finding
@@ -113,6 +113,22 @@ def get(name: FormatName | str) -> Format:
 @functools.cache
 def _built_in(name: str) -> Format:
     return cast("Format", importlib.import_module(f"{__name__}.{name.replace('-', '_')}"))
+
+
+def export(
+    name: FormatName | str, definitions: Iterable[ToolDefinition], options: Mapping[str, Any]
+) -> list[JsonObject]:
+    """Return the export in a format. An unknown option is a TypeError that names similar ones."""
+    function = get(name).export
+    try:
+        return function(definitions, **options)
+    except TypeError as error:
+        parameters = inspect.signature(function).parameters.values()
+        is_open = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
+        known = [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
+        if not is_open and (unknown := unknown_options(options, known)):
+            raise TypeError(f"The format {name!r}: {unknown}") from error
+        raise
 
 
 def portability(definition: ToolDefinition) -> dict[str, list[Finding]]:

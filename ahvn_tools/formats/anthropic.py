@@ -12,7 +12,15 @@ from ahvn_tools.errors import ToolSpecError
 from ahvn_tools.formats.continuation import Container, Continuation
 from ahvn_tools.formats.json_data import filter_objects, get_index, get_object, get_objects, unread_fields
 from ahvn_tools.formats.parsing.payload import read_field, read_items
-from ahvn_tools.formats.parsing.tool_calls import CallAccumulator, RawCall, Reader, StreamParser, parse_calls
+from ahvn_tools.formats.parsing.tool_calls import (
+    INTERRUPTED_CALL,
+    TRUNCATED_CALL,
+    CallAccumulator,
+    RawCall,
+    Reader,
+    StreamParser,
+    parse_calls,
+)
 from ahvn_tools.formats.rendering import content
 from ahvn_tools.formats.rendering.callers import AllowedCallers, programmatic_names, resolve_callers
 from ahvn_tools.formats.rendering.calls import clean_text, to_writable
@@ -36,7 +44,7 @@ from ahvn_tools.schema.keywords import iter_schemas
 FORMAT = "anthropic"
 SDK_MODULES = ("anthropic",)
 
-TRUNCATION_REASONS = ("max_tokens", "model_context_window_exceeded")
+_TRUNCATION_REASONS = ("max_tokens", "model_context_window_exceeded")
 
 _EXPORTER = ToolExporter(ANTHROPIC, to_anthropic_strict)
 _MAX_STRICT_TOTALS = {"tools": 20, "optional": 24, "unions": 16}
@@ -306,6 +314,11 @@ def _to_raw_call(block: JsonObject) -> RawCall:
     )
 
 
+def to_cut_off(reason: Any) -> str | None:
+    """Return why a message with this reason for stopping ended in its last call; None if it ended after it."""
+    return TRUNCATED_CALL if reason in _TRUNCATION_REASONS else None
+
+
 class ResponseReader(Reader):
     """Collects blocks: a start with id and name, the input as fragments of text, a stop.
 
@@ -320,10 +333,10 @@ class ResponseReader(Reader):
     def extract(self, data: Any) -> Iterator[RawCall]:
         """Yield the calls in a message, or in its content."""
         blocks = filter_objects(data) or get_objects(data, "content")
-        is_truncated = isinstance(data, dict) and data.get("stop_reason") in TRUNCATION_REASONS
+        cut_off = to_cut_off(data.get("stop_reason")) if isinstance(data, dict) else None
         for block in blocks:
             if block.get("type") == "tool_use":
-                yield replace(_to_raw_call(block), is_truncated=is_truncated and block is blocks[-1])
+                yield replace(_to_raw_call(block), cut_off=cut_off if block is blocks[-1] else None)
 
     def feed(self, event: Any) -> Iterator[RawCall]:
         """Read an event."""
@@ -333,28 +346,30 @@ class ResponseReader(Reader):
             block = get_object(event, "content_block")
             if block.get("type") == "tool_use":
                 start = _to_raw_call({**block, "input": block.get("input") or None})
-                self._open[get_index(event, "index")] = CallAccumulator().merge(start)
+                index = get_index(event, "index")
+                call = self._open.get(index)
+                self._open[index] = (call if call and call.begins_again(start) else CallAccumulator()).merge(start)
         elif kind == "content_block_delta" and (call := self._open.get(get_index(event, "index"))):
             call.add(get_object(event, "delta").get("partial_json"))
         elif kind == "content_block_stop" and (call := self._open.pop(get_index(event, "index"), None)):
             self._stopped.append(call)
-            if call.is_complete():
+            if call.get_object() is not None:
                 yield from self._emit_stopped()
         elif kind == "message_delta":
             reason = get_object(event, "delta").get("stop_reason")
-            yield from self._emit_stopped(is_truncated=reason in TRUNCATION_REASONS)
+            yield from self._emit_stopped(to_cut_off(reason))
         elif kind == "message_stop":
             yield from self._emit_stopped()
 
     def end(self) -> Iterator[RawCall]:
         """Yield the calls that were incomplete when the stream ended."""
         self._stopped += self._open.values()
-        yield from self._emit_stopped(is_truncated=True)
+        yield from self._emit_stopped(INTERRUPTED_CALL)
 
-    def _emit_stopped(self, *, is_truncated: bool = False) -> Iterator[RawCall]:
+    def _emit_stopped(self, cut_off: str | None = None) -> Iterator[RawCall]:
         stopped, self._stopped = self._stopped, []
         for call in stopped:
-            yield call.to_raw_call(is_truncated=is_truncated)
+            yield call.to_raw_call(cut_off=cut_off)
 
 
 stream = StreamParser(ResponseReader, format=FORMAT)

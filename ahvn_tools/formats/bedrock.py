@@ -10,9 +10,10 @@ from typing import Any
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import ToolSpecError
 from ahvn_tools.formats import anthropic
-from ahvn_tools.formats.anthropic import TRUNCATION_REASONS
+from ahvn_tools.formats.anthropic import to_cut_off
+from ahvn_tools.formats.continuation import MALFORMED_CALL, Continuation, read_problem
 from ahvn_tools.formats.json_data import filter_objects, get_object, get_objects, unread_fields
-from ahvn_tools.formats.parsing.payload import is_stream
+from ahvn_tools.formats.parsing.payload import is_stream, read_field, read_items
 from ahvn_tools.formats.parsing.tool_calls import RawCall, StreamParser, parse_calls
 from ahvn_tools.formats.rendering import content
 from ahvn_tools.formats.rendering.calls import clean_text, to_writable
@@ -33,8 +34,7 @@ _EVENTS = ("messageSt", "contentBlock")
 _MODES = {"auto": "auto", "required": "any"}
 _PROVIDER_CALL = "server_tool_use"
 """The type of a call that the provider runs itself."""
-_MALFORMED_REASON = "malformed_tool_use"
-_MALFORMED_MESSAGE = "The call was malformed. Send it again with its arguments as one JSON object."
+_MALFORMED_REASONS = ("malformed_tool_use", "malformed_model_output")
 
 
 def export(
@@ -62,13 +62,27 @@ def calls(response: Any, definitions: Iterable[ToolDefinition] = ()) -> list[Too
     - To get calls while they arrive, pass the response's `"stream"` to `stream`.
     - Calls that the provider runs itself are left out.
     - When a message reaches its length limit, or Bedrock reports a malformed call, the last call has an `error`. A
-      malformed call may be missing from the message: then only `stopReason` reports it.
+      malformed call may be missing from the message: then only `continuation` reports it.
 
     >>> calls([{"toolUse": {"toolUseId": "t1", "name": "ping", "input": {}}}])[0].name
     'ping'
     """
     events = response.get("stream") if isinstance(response, dict) else None
     return parse_calls(events if is_stream(events) else response, definitions, stream)
+
+
+def continuation(response: Any) -> Continuation:
+    """Return whether Bedrock has discarded what the model has written, as the reason for stopping says.
+
+    Events of a stream are read, too.
+
+    >>> continuation({"stopReason": "malformed_tool_use"}).problem
+    'The call was malformed. Send it again with its arguments as one JSON object.'
+    """
+    events = read_field(response, "stream")
+    items = read_items(response if events is None else events)
+    sources = [source for item in items for source in (item, read_field(item, "messageStop"))]
+    return Continuation(problem=read_problem(read_field(source, "stopReason") for source in sources))
 
 
 def message(calls: Iterable[ToolCall], *, text: str | None = None) -> list[JsonObject]:
@@ -182,16 +196,16 @@ class ResponseReader(anthropic.ResponseReader):
                     name=use.get("name"),
                     arguments=use.get("input"),
                     provider=unread_fields(use, "type", "toolUseId", "name", "input"),
-                    is_truncated=is_last and reason in TRUNCATION_REASONS,
-                    error=_MALFORMED_MESSAGE if is_last and reason == _MALFORMED_REASON else None,
+                    cut_off=to_cut_off(reason) if is_last else None,
+                    error=MALFORMED_CALL if is_last and reason in _MALFORMED_REASONS else None,
                 )
 
     def feed(self, event: Any) -> Iterator[RawCall]:
         """Read an event."""
-        is_malformed = get_object(event, "messageStop").get("stopReason") == _MALFORMED_REASON
+        is_malformed = get_object(event, "messageStop").get("stopReason") in _MALFORMED_REASONS
         for raw_call in super().feed(_to_anthropic_event(event)):
             # Only a call without complete arguments waits for the stop reason, so the reason refers to that call.
-            yield replace(raw_call, error=_MALFORMED_MESSAGE) if is_malformed else raw_call
+            yield replace(raw_call, error=MALFORMED_CALL) if is_malformed else raw_call
 
 
 def _to_anthropic_event(event: Any) -> JsonObject:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, Self
@@ -13,6 +14,19 @@ from ahvn_tools.json_types import JsonObject
 MAX_WAIT_SECONDS: Final = 240.0
 """How long a program of Anthropic waits for the result of a call; other providers do not say."""
 _LIMITED_FORMAT: Final = "anthropic"
+
+MALFORMED_CALL: Final = "The call was malformed. Send it again with its arguments as one JSON object."
+_PROBLEMS: Final = {
+    "malformed_function_call": MALFORMED_CALL,
+    "malformed_tool_use": MALFORMED_CALL,
+    "malformed_response": "The response was malformed. Send it again.",
+    "malformed_model_output": "The response was malformed. Send it again.",
+    "unexpected_tool_call": "The call was discarded, because no such tool can be called. Call one of the known tools, "
+    "or answer without a call.",
+    "too_many_tool_calls": "The response was stopped after too many calls in a row. Send fewer calls, or answer "
+    "without a call.",
+}
+"""What a model reads after a response that its provider has ended for a reason, by the reason in lower case."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,13 +59,16 @@ class Continuation:
     """Whether the provider has paused, and goes on when the answer is sent back."""
     answer_by: float | None = None
     """Until when a program waits for the results, in seconds since 1970; None: for any time, or no program waits."""
+    problem: str | None = None
+    """Why the answer is not final if it has no calls: its provider has discarded what the model has written."""
 
     def to_json(self) -> JsonObject:
         """Return it as JSON data."""
         container = self.container
         time = None if container is None or container.expires_at is None else container.expires_at.isoformat()
         fields = None if container is None else {"id": container.id, "expires_at": time}
-        return {"container": fields, "is_paused": self.is_paused, "answer_by": self.answer_by}
+        problem = {} if self.problem is None else {"problem": self.problem}
+        return {"container": fields, "is_paused": self.is_paused, "answer_by": self.answer_by, **problem}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
@@ -61,7 +78,10 @@ class Continuation:
         answer_by = None if data["answer_by"] is None else float(data["answer_by"])
         if answer_by is not None and not math.isfinite(answer_by):
             raise ValueError("answer_by is a time.")
-        return cls(container=container, is_paused=bool(data["is_paused"]), answer_by=answer_by)
+        problem = data.get("problem")
+        if not isinstance(problem, str | None):
+            raise TypeError("problem is a text.")
+        return cls(container=container, is_paused=bool(data["is_paused"]), answer_by=answer_by, problem=problem)
 
     def answer_by_for(self, format_name: str | None, now: float) -> float | None:
         """Return until when a program waits that has just made a call: one of this format, or in the container."""
@@ -73,6 +93,15 @@ class Continuation:
 
 
 NO_CONTINUATION: Final = Continuation()
+
+
+def read_problem(reasons: Iterable[Any]) -> str | None:
+    """Return the problem that one of the reasons for the end of a response is; None if there is none.
+
+    Hosts that translate a provider's reason write it in lower case, or with more words around it.
+    """
+    words = [word for reason in reasons if reason for word in re.findall(r"[a-z_]+", str(reason).lower())]
+    return next((_PROBLEMS[word] for word in words if word in _PROBLEMS), None)
 
 
 def _to_time(value: Any) -> datetime | None:

@@ -10,9 +10,18 @@ from typing import Any, Final
 
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import ToolSpecError
+from ahvn_tools.formats.continuation import Continuation, read_problem
 from ahvn_tools.formats.json_data import filter_objects, get_object, get_objects, to_json_data
 from ahvn_tools.formats.parsing.gemini_call import NO_SIGNATURE, GeminiCallAccumulator, get_field
-from ahvn_tools.formats.parsing.tool_calls import RawCall, Reader, StreamParser, parse_calls
+from ahvn_tools.formats.parsing.payload import read_field, read_first, read_items
+from ahvn_tools.formats.parsing.tool_calls import (
+    INTERRUPTED_CALL,
+    TRUNCATED_CALL,
+    RawCall,
+    Reader,
+    StreamParser,
+    parse_calls,
+)
 from ahvn_tools.formats.rendering import content
 from ahvn_tools.formats.rendering.calls import clean_text, get_provider_data, get_wire_name, to_writable
 from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_choice
@@ -69,7 +78,7 @@ def calls(response: Any, definitions: Iterable[ToolDefinition] = ()) -> list[Too
 
     - The chunks of a complete stream are accepted too; `stream` yields calls while they arrive.
     - Of several candidates, the first with calls counts, whatever its finish reason. A call that ended in
-      `MALFORMED_FUNCTION_CALL` leaves no part that a result could refer to.
+      `MALFORMED_FUNCTION_CALL` leaves no part that a result could refer to: `continuation` reports it.
     - The thought signature of a call, and the id if Gemini set one, are in its `provider`.
     - Steps of the Interactions API are read as well; `results` writes contents only.
 
@@ -77,6 +86,19 @@ def calls(response: Any, definitions: Iterable[ToolDefinition] = ()) -> list[Too
     'ping'
     """
     return parse_calls(response, definitions, stream)
+
+
+def continuation(response: Any) -> Continuation:
+    """Return whether Gemini has discarded what the model has written, as the reason for finishing says.
+
+    The first candidate counts. Chunks of a stream are read, too.
+
+    >>> continuation({"candidates": [{"finishReason": "MALFORMED_FUNCTION_CALL"}]}).problem
+    'The call was malformed. Send it again with its arguments as one JSON object.'
+    """
+    candidates = [read_first(item, "candidates") for item in read_items(response)]
+    reasons = [read_field(first, key) for first in candidates for key in ("finishReason", "finish_reason")]
+    return Continuation(problem=read_problem(reasons))
 
 
 def message(
@@ -274,24 +296,24 @@ class ResponseReader(Reader):
                 self._candidate_index = index
             if index != self._candidate_index:
                 continue
-            is_truncated = get_field(candidate, "finishReason") == "MAX_TOKENS"
+            cut_off = TRUNCATED_CALL if get_field(candidate, "finishReason") == "MAX_TOKENS" else None
             for part in filter(_has_call, parts):
-                yield from self._add_part(part, is_truncated=is_truncated and part is parts[-1])
+                yield from self._add_part(part, cut_off if part is parts[-1] else None)
 
     def end(self) -> Iterator[RawCall]:
         """Yield the call that was incomplete when the stream ended."""
         if self._open is not None:
-            yield self._open.to_raw_call(is_truncated=True)
+            yield self._open.to_raw_call(cut_off=INTERRUPTED_CALL)
             self._open = None
 
-    def _add_part(self, part: JsonObject, *, is_truncated: bool) -> Iterator[RawCall]:
+    def _add_part(self, part: JsonObject, cut_off: str | None) -> Iterator[RawCall]:
         call = get_field(part, "functionCall")
         if self._open is not None and self._open.is_new_call(call):
             yield from self.end()
         self._open = self._open or GeminiCallAccumulator()
         self._open.add(part)
         if not get_field(call, "willContinue"):
-            yield self._open.to_raw_call(is_truncated=is_truncated)
+            yield self._open.to_raw_call(cut_off=cut_off)
             self._open = None
 
 

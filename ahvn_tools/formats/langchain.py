@@ -6,14 +6,15 @@ A message is LangChain's object, its fields as a dict, or what `message_to_dict`
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.formats import anthropic, openai
-from ahvn_tools.formats.continuation import Continuation
+from ahvn_tools.formats.continuation import Continuation, read_problem
 from ahvn_tools.formats.json_data import filter_objects, get_object, get_objects, to_json_data
 from ahvn_tools.formats.parsing.payload import read_field, read_items
-from ahvn_tools.formats.parsing.tool_calls import RawCall, StreamParser, parse_calls
+from ahvn_tools.formats.parsing.tool_calls import TRUNCATED_CALL, RawCall, StreamParser, parse_calls
 from ahvn_tools.formats.rendering import content
 from ahvn_tools.formats.rendering.calls import clean_text, get_wire_name, to_writable
 from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_single_choice
@@ -51,7 +52,7 @@ def calls(response: Any, definitions: Iterable[ToolDefinition] = ()) -> list[Too
 
 
 def continuation(response: Any) -> Continuation:
-    """Return the container of Anthropic's message, and whether Anthropic has paused: its metadata say so.
+    """Return the container of Anthropic's message, whether Anthropic has paused, and whether calls were discarded.
 
     Of several messages, the last counts. The chunks of a stream are one message.
 
@@ -61,7 +62,9 @@ def continuation(response: Any) -> Continuation:
     """
     items = [_unwrap(item) if isinstance(item, dict) else item for item in read_items(response)]
     chunks = [item for item in items if read_field(item, "type") == _CHUNK]
-    return anthropic.read_continuation(read_field(item, "response_metadata") for item in chunks or items[-1:])
+    metadata = [read_field(item, "response_metadata") for item in chunks or items[-1:]]
+    problem = read_problem(read_field(fields, key) for fields in metadata for key in _REASON_KEYS)
+    return replace(anthropic.read_continuation(metadata), problem=problem)
 
 
 def message(calls: Iterable[ToolCall], *, text: str | None = None) -> list[JsonObject]:
@@ -225,7 +228,8 @@ class MessageReader(openai.ResponseReader):
         found, callers = get_objects(fields, "tool_call_chunks") or _get_calls(fields), _get_callers(fields)
         for item in found:
             provider = callers.get(str(item.get("id")), {})
-            yield _to_raw_call(item, provider, is_truncated=item is found[-1] and _finish_reason(fields) == "length")
+            is_truncated = item is found[-1] and _finish_reason(fields) == "length"
+            yield _to_raw_call(item, provider, cut_off=TRUNCATED_CALL if is_truncated else None)
 
     def feed(self, event: Any) -> Iterator[RawCall]:
         """Read a chunk. Other messages in a list are earlier ones, whose calls have been answered."""
@@ -238,15 +242,15 @@ class MessageReader(openai.ResponseReader):
         yield from super().feed({"choices": [choice]})
 
 
-def _to_raw_call(item: JsonObject, provider: JsonObject, *, is_truncated: bool) -> RawCall:
+def _to_raw_call(item: JsonObject, provider: JsonObject, *, cut_off: str | None) -> RawCall:
     return RawCall(
         id=item.get("id"),
         name=item.get("name"),
         arguments=item.get("args"),
         provider=provider,
-        is_truncated=is_truncated,
+        cut_off=cut_off,
     )
 
 
-stream = StreamParser(MessageReader, format=FORMAT)
+stream = StreamParser(MessageReader, needs_definitions=True, format=FORMAT)
 """Parse the chunks of a stream: `for call in stream(model.stream(…))`, or `async for`."""

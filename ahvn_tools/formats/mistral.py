@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -129,15 +128,18 @@ def _with_valid_id(call: ToolCall) -> ToolCall:
     return call if call.format == FORMAT or _ID.fullmatch(call.id) else replace(call, id=hash_to_id(call.id))
 
 
-def _ensure_id(value: Any) -> str:
-    return value if isinstance(value, str) and value not in _MISSING_IDS else uuid.uuid4().hex[:9]
+def _get_id(value: Any) -> str | None:
+    """Return the id of a call; None for one that is missing: such a call gets an id that Mistral accepts."""
+    return value if isinstance(value, str) and value not in _MISSING_IDS else None
 
 
 class ResponseReader(openai.ResponseReader):
     """Collects calls as OpenAI's reader does, from the SDK's events (a chunk under `data`) or from plain chunks.
 
-    Mistral sends each call complete: each delta is a call, which gets a new id if it has none.
+    Mistral sends each call complete: each delta is a call.
     """
+
+    sends_whole_calls = True
 
     def get_items(self, message: Any) -> list[JsonObject]:
         """Return the items of `tool_calls` in a message or a delta."""
@@ -146,7 +148,7 @@ class ResponseReader(openai.ResponseReader):
     def extract(self, data: Any) -> Iterator[RawCall]:
         """Yield the calls in a response, its message or its `tool_calls`."""
         for raw_call in super().extract(data):
-            yield replace(raw_call, id=_ensure_id(raw_call.id))
+            yield replace(raw_call, id=_get_id(raw_call.id))
 
     def feed(self, event: Any) -> Iterator[RawCall]:
         """Read an event, or a chunk."""
@@ -155,8 +157,8 @@ class ResponseReader(openai.ResponseReader):
 
     def add_delta(self, delta: JsonObject) -> Iterator[RawCall]:
         """Add a delta, which is a complete call."""
-        return super().add_delta({**delta, "id": _ensure_id(delta.get("id"))})
+        return super().add_delta({**delta, "id": _get_id(delta.get("id"))})
 
 
-stream = StreamParser(ResponseReader, format=FORMAT)
+stream = StreamParser(ResponseReader, needs_definitions=True, format=FORMAT, make_id=hash_to_id)
 """Parse the events of a stream: `for call in stream(events)`, or `async for`."""

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
 
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import ToolSpecError
+from ahvn_tools.formats.continuation import Continuation, read_problem
 from ahvn_tools.formats.json_data import get_index, get_object, get_objects, to_objects, unread_fields
-from ahvn_tools.formats.parsing.tool_calls import CallAccumulator, RawCall, Reader, StreamParser, parse_calls
+from ahvn_tools.formats.parsing.payload import read_field, read_first, read_items
+from ahvn_tools.formats.parsing.tool_calls import (
+    INTERRUPTED_CALL,
+    TRUNCATED_CALL,
+    CallAccumulator,
+    RawCall,
+    Reader,
+    StreamParser,
+    parse_calls,
+)
 from ahvn_tools.formats.rendering import content
 from ahvn_tools.formats.rendering.calls import clean_text, get_provider_data, get_wire_name, to_json_text, to_writable
 from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_choice
@@ -53,6 +63,18 @@ def calls(response: Any, definitions: Iterable[ToolDefinition] = ()) -> list[Too
     'ping'
     """
     return parse_calls(response, definitions, stream)
+
+
+def continuation(response: Any) -> Continuation:
+    """Return whether the provider has discarded what the model has written, as Gemini's hosts say it in this format.
+
+    The first choice counts. Chunks of a stream are read, too.
+
+    >>> continuation({"choices": [{"finish_reason": "function_call_filter: MALFORMED_FUNCTION_CALL"}]}).problem
+    'The call was malformed. Send it again with its arguments as one JSON object.'
+    """
+    choices = [read_first(item, "choices") for item in read_items(response)]
+    return Continuation(problem=read_problem(read_field(choice, "finish_reason") for choice in choices))
 
 
 def message(calls: Iterable[ToolCall], *, text: str | None = None, legacy: bool = False) -> list[JsonObject]:
@@ -179,7 +201,7 @@ def _is_function_call(item: JsonObject) -> bool:
     return kind == "function" or (not kind and "function" in item)
 
 
-def to_raw_call(item: JsonObject, *, is_truncated: bool = False) -> RawCall:
+def to_raw_call(item: JsonObject, *, cut_off: str | None = None) -> RawCall:
     """Return the call that an item of `tool_calls` is."""
     function = get_object(item, "function")
     return RawCall(
@@ -187,19 +209,30 @@ def to_raw_call(item: JsonObject, *, is_truncated: bool = False) -> RawCall:
         name=function.get("name"),
         arguments=function.get("arguments"),
         provider=unread_fields(item, "id", "type", "index", "function"),
-        is_truncated=is_truncated,
+        cut_off=cut_off,
     )
 
 
 class ResponseReader(Reader):
     """Collects the deltas of a stream's first choice with calls: id and name come first, arguments in fragments.
 
-    A call is complete when its arguments are and the next call begins, or when the choice is finished.
+    A call is complete when its arguments are and the next call begins, or when the choice is finished. Empty arguments
+    may be a placeholder: they are complete at the end.
     """
 
-    def __init__(self) -> None:
+    sends_whole_calls: ClassVar[bool] = False
+    """Whether two deltas with a name and without ids are always two calls, and never one that is sent again."""
+
+    def __init__(self, known: Mapping[str, ToolDefinition] | None = None) -> None:
+        """Start with no calls; `known` are the exported tools by wire name."""
+        self._known: Mapping[str, ToolDefinition] = known or {}
         self._accumulators: dict[int | str | None, CallAccumulator] = {}
         self._open: dict[CallAccumulator, None] = {}
+        self._repeated: dict[CallAccumulator, CallAccumulator] = {}
+        """The calls that may repeat an earlier call, which has the same name and no id either."""
+        self._new_calls: set[CallAccumulator] = set()
+        """The calls of this chunk: no host sends a call twice in one chunk."""
+        self._by_id: dict[str, CallAccumulator] = {}
         self._last: CallAccumulator | None = None
         self._choice_index: Any = None
 
@@ -214,7 +247,7 @@ class ResponseReader(Reader):
             items = self.get_items(choice.get("message"))
             for item in filter(_is_function_call, items):
                 is_truncated = choice.get("finish_reason") in _TRUNCATION_REASONS and item is items[-1]
-                yield to_raw_call(item, is_truncated=is_truncated)
+                yield to_raw_call(item, cut_off=TRUNCATED_CALL if is_truncated else None)
             if items:
                 return
 
@@ -226,46 +259,78 @@ class ResponseReader(Reader):
                 self._choice_index = choice.get("index", 0)
             if choice.get("index", 0) != self._choice_index:
                 continue
+            self._new_calls.clear()
             for delta in deltas:
                 yield from self.add_delta(delta)
-            if choice.get("finish_reason"):
-                yield from self._finish(is_truncated=choice["finish_reason"] in _TRUNCATION_REASONS)
+            if reason := choice.get("finish_reason"):
+                yield from self._finish(TRUNCATED_CALL if reason in _TRUNCATION_REASONS else None)
 
     def end(self) -> Iterator[RawCall]:
         """Yield the calls that were incomplete when the stream ended."""
-        yield from self._finish(is_truncated=True)
+        yield from self._finish(INTERRUPTED_CALL)
 
     def add_delta(self, delta: JsonObject) -> Iterator[RawCall]:
         """Add a delta to its call, and yield the call before it if that is complete."""
-        index = get_index({"index": 0, **delta}, "index")
-        call = self._accumulators.get(index)
-        if call is None or _is_new_call(call, delta):
+        call = self._find_call(delta)
+        if call is None or self._is_new_call(call, delta):
             if not _is_function_call(delta):
                 return
-            if self._last in self._open and self._last.is_complete():
-                del self._open[self._last]
-                yield self._last.to_raw_call()
-            call = self._accumulators[index] = CallAccumulator()
+            earlier, call = call, CallAccumulator(self._known)
+            if earlier is not None and earlier not in self._new_calls and self._may_repeat(earlier, delta):
+                self._repeated[call] = earlier
+            if self._last in self._open and self._last.get_object():
+                yield from self._emit(self._last)
+            self._accumulators[get_index(delta, "index") or 0] = call
             self._open[call] = None
+            self._new_calls.add(call)
         if call in self._open:  # otherwise the call was emitted, and a host repeats part of it
             call.merge(to_raw_call(delta))
             self._last = call
+            if isinstance(call.id, str):
+                self._by_id[call.id] = call
 
-    def _finish(self, *, is_truncated: bool) -> Iterator[RawCall]:
-        calls, self._open = list(self._open), {}
+    def _find_call(self, delta: JsonObject) -> CallAccumulator | None:
+        """Return the call at the index of a delta; without an index the call with its id, else the last one."""
+        index, call_id = get_index(delta, "index"), delta.get("id")
+        if index is not None:
+            return self._accumulators.get(index)
+        return self._by_id.get(call_id, self._last) if isinstance(call_id, str) else self._last
+
+    def _emit(self, call: CallAccumulator, cut_off: str | None = None) -> Iterator[RawCall]:
+        """Yield an open call, unless it repeats another one."""
+        del self._open[call]
+        repeated = self._repeated.get(call)
+        if repeated is None or not call.repeats(repeated):
+            yield call.to_raw_call(cut_off=cut_off)
+
+    def _finish(self, cut_off: str | None) -> Iterator[RawCall]:
+        for call, repeated in self._repeated.items():
+            if repeated in self._open and repeated.get_object() == {} and call.get_object():
+                call.absorb(repeated)  # its empty arguments were a placeholder
+                del self._open[repeated]
+        calls = list(self._open)
         for call in calls:
-            yield call.to_raw_call(is_truncated=is_truncated and call is calls[-1])
+            yield from self._emit(call, cut_off if call is calls[-1] else None)
+
+    def _is_new_call(self, call: CallAccumulator, delta: JsonObject) -> bool:
+        """Return whether a host begins a second call under the index of a call that has a name.
+
+        Different ids are different calls. A host that sends ids sends one with each call, so the same name without an
+        id repeats the call. Without any id, a complete call is followed by another one, or by itself again.
+        """
+        name, call_id = get_object(delta, "function").get("name"), delta.get("id")
+        if not name or not call.name:
+            return False
+        if call_id and call.id and call_id != call.id:
+            return True
+        is_complete = self.sends_whole_calls or call.get_object() is not None
+        return is_complete and not call.id if call.has_name(name) else is_complete or bool(call_id and not call.id)
+
+    def _may_repeat(self, call: CallAccumulator, delta: JsonObject) -> bool:
+        """Return whether a delta may send a call again that has no id."""
+        is_distinct = self.sends_whole_calls or call.id
+        return not is_distinct and call.has_name(get_object(delta, "function").get("name"))
 
 
-def _is_new_call(call: CallAccumulator, delta: JsonObject) -> bool:
-    """Return whether a host begins a second call under the index of a call that has a name."""
-    function = get_object(delta, "function")
-    if not function.get("name") or not call.name:
-        return False
-    if delta.get("id"):
-        return bool(delta["id"] != call.id)
-    return bool(function.get("arguments")) and call.is_complete()
-
-
-stream = StreamParser(ResponseReader, format=FORMAT)
+stream = StreamParser(ResponseReader, needs_definitions=True, format=FORMAT)
 """Parse the chunks of a stream: `for call in stream(chunks)`, or `async for`."""

@@ -10,7 +10,15 @@ from ahvn_tools.formats.continuation import NO_CONTINUATION, Continuation
 from ahvn_tools.formats.json_data import filter_objects, get_index, get_object, get_objects, unread_fields
 from ahvn_tools.formats.openai import EXPORTER
 from ahvn_tools.formats.parsing.payload import read_field, read_items
-from ahvn_tools.formats.parsing.tool_calls import CallAccumulator, RawCall, Reader, StreamParser, parse_calls
+from ahvn_tools.formats.parsing.tool_calls import (
+    INTERRUPTED_CALL,
+    TRUNCATED_CALL,
+    CallAccumulator,
+    RawCall,
+    Reader,
+    StreamParser,
+    parse_calls,
+)
 from ahvn_tools.formats.rendering import content
 from ahvn_tools.formats.rendering.callers import AllowedCallers, resolve_callers
 from ahvn_tools.formats.rendering.calls import clean_text, get_provider_data, to_json_text, to_writable
@@ -222,7 +230,7 @@ def _to_raw_call(item: JsonObject) -> RawCall:
         name=item.get("name"),
         arguments=item.get("arguments"),
         provider=unread_fields(item, "type", "call_id", "name", "arguments", _SDK_FIELD),
-        is_truncated=item.get("status") == "incomplete",
+        cut_off=TRUNCATED_CALL if item.get("status") == "incomplete" else None,
     )
 
 
@@ -251,8 +259,11 @@ class ResponseReader(Reader):
         is_call = item.get("type") == "function_call"
         if kind == "response.function_call_arguments.delta" and index in self._accumulators:
             self._accumulators[index].add(event.get("delta"))
+        elif kind == "response.function_call_arguments.done" and index in self._accumulators:
+            self._accumulators[index].add(event.get("arguments"))
         elif kind == "response.output_item.added" and is_call:
-            self._accumulators[index] = CallAccumulator().merge(_to_raw_call(item))
+            start, call = _to_raw_call(item), self._accumulators.get(index)
+            self._accumulators[index] = (call if call and call.begins_again(start) else CallAccumulator()).merge(start)
         elif kind == "response.output_item.done" and is_call:
             self._accumulators.pop(index, None)
             self._has_emitted = True
@@ -265,7 +276,7 @@ class ResponseReader(Reader):
     def end(self) -> Iterator[RawCall]:
         """Yield the calls that were incomplete when the stream ended."""
         for call in self._accumulators.values():
-            yield call.to_raw_call(is_truncated=True)
+            yield call.to_raw_call(cut_off=INTERRUPTED_CALL)
 
 
 stream = StreamParser(ResponseReader, format=FORMAT)

@@ -122,7 +122,7 @@ class ReadOnlyExports:
         key = format, options_key(options) if options else (), *map(id, definitions)
         known = self._exports.get(key)
         if known is None:
-            exported: list[JsonObject] = to_read_only(formats.get(format).export(definitions, **options))
+            exported: list[JsonObject] = to_read_only(formats.export(format, definitions, options))
             known = self._keep(key, exported, definitions)
         return known[0]
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ahvn_tools.errors import SourceError, ToolCallError, ToolSpecError
+from ahvn_tools.errors import SourceError, ToolCallError, ToolSpecError, suggests_options
 from ahvn_tools.loading import reader
 from ahvn_tools.loading.contents import Contents, ServerSource
 from ahvn_tools.loading.kinds import classify
@@ -28,6 +28,7 @@ if TYPE_CHECKING:  # slow, and few toolkits have one
     from concurrent.futures import Executor
 
 
+@suggests_options
 def load(
     *sources: Any,
     name: str | None = None,
@@ -103,6 +104,7 @@ def load(
         raise
 
 
+@suggests_options
 async def aload(
     *sources: Any,
     name: str | None = None,

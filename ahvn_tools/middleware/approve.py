@@ -20,6 +20,7 @@ from ahvn_tools.errors import (
     ToolCallError,
     ToolError,
     ToolSpecError,
+    suggests_options,
 )
 from ahvn_tools.execution.call import Call, Middleware, Next, inline, is_inline
 from ahvn_tools.execution.convert import call_error_detail, error_result, summarize_exception
@@ -176,6 +177,7 @@ Approver = Callable[[ApprovalRequest], ApprovalDecision | Awaitable[ApprovalDeci
 
 
 @remember_options
+@suggests_options
 def approve(approver: Approver | None = None, *, when: Callable[[Call], bool] | bool = True) -> Middleware:
     """Return middleware that runs calls only after they are approved.
 

@@ -7,7 +7,7 @@ import threading
 from collections import OrderedDict, deque
 from time import monotonic
 
-from ahvn_tools.errors import LimitExceededError, ToolSpecError
+from ahvn_tools.errors import LimitExceededError, ToolSpecError, suggests_options
 from ahvn_tools.execution.call import Call, Middleware, Next, inline
 from ahvn_tools.middleware.factory import remember_options
 from ahvn_tools.results import ToolResult
@@ -17,6 +17,7 @@ MAX_COUNTED_KEYS = 100_000
 
 
 @remember_options
+@suggests_options
 def limit(
     *,
     per_second: int | None = None,

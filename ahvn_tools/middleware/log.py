@@ -8,7 +8,7 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Any, Protocol
 
-from ahvn_tools.errors import ToolSpecError
+from ahvn_tools.errors import ToolSpecError, suggests_options
 from ahvn_tools.execution.call import Call, Middleware, Next, inline
 from ahvn_tools.middleware import reporting
 from ahvn_tools.middleware.exception_report import to_single_line
@@ -37,6 +37,7 @@ Logger = logging.Logger | BoundLogger | Callable[[str], Any]
 
 
 @remember_options
+@suggests_options
 def log(
     logger: Logger | str | None = None,
     level: int = logging.INFO,

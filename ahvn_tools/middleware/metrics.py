@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ahvn_tools.errors import suggests_options
 from ahvn_tools.execution.call import Call, Middleware, Next, inline
 from ahvn_tools.middleware.factory import remember_options
 from ahvn_tools.middleware.observe import run_observed
@@ -20,6 +21,7 @@ _OUTCOMES = {None: "ok", "cancelled": "cancelled"}
 
 
 @remember_options
+@suggests_options
 def metrics(meter: Meter | None = None) -> Middleware:
     """Return middleware that measures calls. Without a meter it uses the global provider's.
 

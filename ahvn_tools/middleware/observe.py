@@ -9,7 +9,7 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Any, Protocol
 
-from ahvn_tools.errors import ToolSpecError
+from ahvn_tools.errors import ToolSpecError, suggests_options
 from ahvn_tools.execution.call import Call, Middleware, Next, inline
 from ahvn_tools.middleware import reporting
 from ahvn_tools.middleware.factory import remember_options
@@ -26,6 +26,7 @@ class Observer(Protocol):
 
 
 @remember_options
+@suggests_options
 def observe(observer: Observer) -> Middleware:
     """Return middleware that calls `observer(tool, success, duration, error_code)` after each call.
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Collection
 from dataclasses import replace
 
-from ahvn_tools.errors import ToolCallError, ToolSpecError
+from ahvn_tools.errors import ToolCallError, ToolSpecError, suggests_options
 from ahvn_tools.execution.call import Call, EmitChunk, Middleware, Next
 from ahvn_tools.middleware.factory import remember_options
 from ahvn_tools.middleware.idempotency import idempotency_check
@@ -21,6 +21,7 @@ except ModuleNotFoundError as missing:
 
 
 @remember_options
+@suggests_options
 def retry(
     attempts: int = 3,
     *,

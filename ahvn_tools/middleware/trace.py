@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ahvn_tools.errors import suggests_options
 from ahvn_tools.execution.call import Call, Middleware, Next, inline
 from ahvn_tools.middleware import reporting
 from ahvn_tools.middleware.factory import remember_options
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 
 @remember_options
+@suggests_options
 def trace(tracer: Tracer | None = None, *, content: bool = False) -> Middleware:
     """Return middleware that records a span `execute_tool {name}` for each call.
 

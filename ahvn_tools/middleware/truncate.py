@@ -6,13 +6,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, Self
 
-from ahvn_tools.errors import ToolSpecError
+from ahvn_tools.errors import ToolSpecError, suggests_options
 from ahvn_tools.execution.call import Call, Middleware, Next, inline
 from ahvn_tools.middleware.factory import remember_options
 from ahvn_tools.results import ToolResult, text_block, to_text
 
 
 @remember_options
+@suggests_options
 def truncate(max_chars: int = 20_000, *, head_ratio: float = 0.7) -> Middleware:
     """Return middleware that limits the text that a model receives of a result to `max_chars` characters.
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 from ahvn_tools import formats
 from ahvn_tools.errors import ToolkitError
@@ -20,6 +20,26 @@ _NO_ANSWER = (
     "and needs none to be run."
 )
 _ADVICE = "Pass the response, its message or the list of its calls as the provider's SDK returns them."
+
+
+class SdkObject(Protocol):
+    """An object of a provider's SDK, which is a pydantic model."""
+
+    def model_dump(self) -> dict[str, Any]:
+        """Return the object as JSON data."""
+        ...
+
+
+class TextMessage(Protocol):
+    """A message that is no pydantic model, for `format="prompt"`."""
+
+    @property
+    def content(self) -> Any:
+        """The text."""
+
+
+ModelAnswer = SdkObject | TextMessage | ToolCall | Mapping[str, Any] | Iterable[Any] | bytes
+"""What `run` reads: an object of an SDK, JSON data or its text, a stream of events, or calls."""
 
 
 @dataclass(frozen=True, kw_only=True)

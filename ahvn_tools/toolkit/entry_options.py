@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, TypeVar, get_args
 
 from ahvn_tools.binding import Binding, bindable_parameters
-from ahvn_tools.errors import BindError, DefinitionError, StateKeyError, ToolkitError, near_misses
+from ahvn_tools.errors import BindError, DefinitionError, StateKeyError, ToolkitError, near_misses, unknown_options
 from ahvn_tools.redaction import contains_secret, reveal_secrets
 from ahvn_tools.schema.argument_changes import ArgumentChange
 from ahvn_tools.sources.options import DefinitionOptions, ToolOptions, check_isolation, check_option, to_shipped_keys
@@ -118,9 +118,9 @@ def tool_changes(options: Mapping[str, Any], name: str) -> ToolOptions:
 
 
 def refuse_unknown_options(options: Mapping[str, Any], known: type) -> None:
-    """Raise ToolkitError for options that a TypedDict class does not have."""
-    if unknown := options.keys() - known.__annotations__.keys():
-        raise ToolkitError(f"Unknown options {sorted(unknown)}; known: {', '.join(known.__annotations__)}.")
+    """Raise ToolkitError for options that a TypedDict class does not have, with similar ones."""
+    if unknown := unknown_options(options, known.__annotations__):
+        raise ToolkitError(f"{unknown} help(Toolkit.add) lists the options." if known is AddOptions else unknown)
 
 
 def validate_name(what: str, text: Any) -> str:

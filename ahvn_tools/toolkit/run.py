@@ -71,6 +71,15 @@ class Run(Sequence[JsonObject]):
         return self.continuation.is_paused
 
     @property
+    def problem(self) -> str | None:
+        """Why an answer without calls is not final, as a text for the model; None if nothing is wrong with it.
+
+        The provider has discarded a malformed call or response. Do not append the answer: send the text as the user's
+        message, and ask again.
+        """
+        return None if self.results else self.continuation.problem
+
+    @property
     def ends_session(self) -> bool:
         """Whether a tool has asked to end the session."""
         return any(result.meta.get("ends_session") is True for _, result in self.results)

@@ -10,6 +10,7 @@ from ahvn_tools.mcp.client import server_process
 from ahvn_tools.mcp.server import run, signals
 from ahvn_tools.registry import ToolRegistry
 from ahvn_tools.spec import ToolSpec
+from ahvn_tools.toolkit.entry_options import refuse_unknown_options
 from ahvn_tools.toolkit.mcp_server import ToolkitServerOptions
 from ahvn_tools.toolkit.toolkit import Toolkit
 from ahvn_tools.toolkit.visibility import StoreView
@@ -40,6 +41,7 @@ def serve(thing: Any, transport: Transport = "stdio", **options: Unpack[ServeOpt
 
 async def aserve(thing: Any, transport: Transport = "stdio", **options: Unpack[ServeOptions]) -> None:
     """Serve from async code, as `serve` does, until it is stopped or this is cancelled."""
+    refuse_unknown_options(options, ServeOptions)
     code_mode = options.pop("code_mode", False)
     run_options: Any = {name: value for name, value in options.items() if name in run.ServerRunOptions.__annotations__}
     server_options: Any = {name: value for name, value in options.items() if name not in run_options}

@@ -7,7 +7,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, cast, overload
 
 from ahvn_tools.binding import Binding
-from ahvn_tools.errors import ToolkitError
+from ahvn_tools.errors import ToolkitError, suggests_options
 from ahvn_tools.registry import ToolRegistry
 from ahvn_tools.roots import Roots, to_roots
 from ahvn_tools.schema.annotations import Namespace, caller_locals
@@ -71,6 +71,7 @@ class Toolkit(ToolkitServers):
 
     __slots__ = ()
 
+    @suggests_options
     def __init__(
         self,
         name: str,
@@ -154,6 +155,18 @@ class Toolkit(ToolkitServers):
         for a `preset` that does not fit, DefinitionError for an option of `@tool` that does not; nothing is added then.
         `on_duplicate` decides here about names that are taken: `"raise"`, `"keep"` the other tool, `"replace"` it, or
         `"rename"` the new one, `find` to `find_2`.
+
+        The options, with their types in `AddOptions`:
+
+        - Who sees and calls the tools: `group`, `tags`, `audience`, `allowed_callers`, `requires_approval`.
+        - Parameters: `preset` (fixed values), `binds` (parameter to state key), `arguments` (new names, descriptions
+          and defaults, by tool), `describe` (new descriptions, by tool).
+        - Calls: `timeout` in seconds, `middleware`, `postprocess`, `exclusive`, `task`, `max_items`, `max_bytes`.
+        - Where bodies run: `isolation`, `ship`, `ship_secrets`, `keep_children`, `run_in_thread`.
+        - The definition of one tool: `name`, `title`, `description`, `examples`, `annotations`, `meta`, `version`,
+          `icons`, `input_schema`, `output_schema`, `output`, `render`.
+        - How a function is read: `parse_docstring`, `include_long_description`, `description_separator`,
+          `include_var_positional`, `include_var_keyword`, `coerce_numbers_to_str`, `convert`.
         """
         self._add(things, prefix, rename, options, caller_locals())
         return self
@@ -197,6 +210,7 @@ class Toolkit(ToolkitServers):
         self._store_for("remove").remove(list(names))
         return self
 
+    @suggests_options
     def bind(
         self,
         param: str,

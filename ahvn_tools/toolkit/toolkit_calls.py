@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Generator, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Never
 
+from ahvn_tools.errors import suggests_options, unknown_options
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolResult
 from ahvn_tools.roots import Roots
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from ahvn_tools.formats import FormatName
+    from ahvn_tools.toolkit.answer import ModelAnswer
     from ahvn_tools.toolkit.batch import Batch
     from ahvn_tools.toolkit.mapped_calls import MappedCall
     from ahvn_tools.toolkit.observed_call import CancelWhen, OnOutput
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
 
 Arguments = JsonObject | None
 """Arguments by parameter; None for no argument."""
+
+
+_CALL_OPTIONS: Final = ("timeout", "call_id", "roots", "on_output", "cancel_when")
 
 
 class ToolkitCalls(ToolkitBackground):
@@ -39,6 +44,7 @@ class ToolkitCalls(ToolkitBackground):
         timeout: float | None = None,
         call_id: str | None = None,
         roots: Roots | None = None,
+        **unknown: Never,
     ) -> Any:
         """Call a tool and return the value, or raise as a spec does.
 
@@ -47,6 +53,7 @@ class ToolkitCalls(ToolkitBackground):
         interrupt the body (`run_in_thread=False`). `call_id` is for `cancel`. `roots` are the folders that a tool finds
         in its ToolContext, in place of those of the session and the toolkit.
         """
+        _refuse_arguments(unknown)
         return calls.call(self._view, name, arguments, calls.CallOptions.create(timeout, call_id, roots))
 
     async def acall(
@@ -58,8 +65,10 @@ class ToolkitCalls(ToolkitBackground):
         timeout: float | None = None,
         call_id: str | None = None,
         roots: Roots | None = None,
+        **unknown: Never,
     ) -> Any:
         """Call a tool from async code and return the value, or raise as `call` does."""
+        _refuse_arguments(unknown)
         return await calls.acall(self._view, name, arguments, calls.CallOptions.create(timeout, call_id, roots))
 
     def exec(
@@ -71,8 +80,10 @@ class ToolkitCalls(ToolkitBackground):
         timeout: float | None = None,
         call_id: str | None = None,
         roots: Roots | None = None,
+        **unknown: Never,
     ) -> ToolResult:
         """Call a tool and return a ToolResult, also for an error of the tool."""
+        _refuse_arguments(unknown)
         return calls.execute(self._view, name, arguments, calls.CallOptions.create(timeout, call_id, roots))
 
     async def aexec(
@@ -86,6 +97,7 @@ class ToolkitCalls(ToolkitBackground):
         roots: Roots | None = None,
         on_output: OnOutput | None = None,
         cancel_when: CancelWhen | None = None,
+        **unknown: Never,
     ) -> ToolResult:
         """Call a tool from async code and return a ToolResult, also for an error of the tool.
 
@@ -93,6 +105,7 @@ class ToolkitCalls(ToolkitBackground):
         waits until it has returned. `cancel_when` is an Event, an object with `aborted`, or a function. It is asked 20
         times a second, and the call is cancelled when it is true. What the two raise ends the call, and is raised.
         """
+        _refuse_arguments(unknown)
         options = calls.CallOptions.create(timeout, call_id, roots)
         if on_output is None and cancel_when is None:
             return await calls.aexecute(self._view, name, arguments, options)
@@ -111,8 +124,10 @@ class ToolkitCalls(ToolkitBackground):
         timeout: float | None = None,
         call_id: str | None = None,
         roots: Roots | None = None,
+        **unknown: Never,
     ) -> Generator[ToolResult, None, None]:
         """Call a tool and yield one result per item as it is produced, then the whole with `is_last=True`."""
+        _refuse_arguments(unknown)
         return calls.stream(self._view, name, arguments, calls.CallOptions.create(timeout, call_id, roots))
 
     def astream(
@@ -124,8 +139,10 @@ class ToolkitCalls(ToolkitBackground):
         timeout: float | None = None,
         call_id: str | None = None,
         roots: Roots | None = None,
+        **unknown: Never,
     ) -> AsyncGenerator[ToolResult, None]:
         """Call a tool from async code and yield results as `stream` does."""
+        _refuse_arguments(unknown)
         return calls.astream(self._view, name, arguments, calls.CallOptions.create(timeout, call_id, roots))
 
     def cancel(self, call_id: str) -> bool:
@@ -172,7 +189,8 @@ class ToolkitCalls(ToolkitBackground):
 
         return mapped_calls.amap_calls(self._view, executor, calls, timeout, buffersize)
 
-    def run(self, answer: Any, *, format: FormatName | str | None = None, run_in_thread: bool = True) -> Run:  # noqa: A002  # the word for it
+    @suggests_options
+    def run(self, answer: ModelAnswer, *, format: FormatName | str | None = None, run_in_thread: bool = True) -> Run:  # noqa: A002  # the word for it
         """Run all calls of a model's answer, in parallel, and return the messages that answer them.
 
         `answer` is what a format's `calls` reads; or a list of ToolCalls, and then messages are returned when `format`
@@ -184,9 +202,10 @@ class ToolkitCalls(ToolkitBackground):
         """
         return self._batch(answer, format, run_in_thread=run_in_thread).run()
 
+    @suggests_options
     async def arun(
         self,
-        answer: Any,
+        answer: ModelAnswer,
         *,
         format: FormatName | str | None = None,  # noqa: A002  # as above
         run_in_thread: bool = True,
@@ -197,9 +216,10 @@ class ToolkitCalls(ToolkitBackground):
         """
         return await self._batch(answer, format, run_in_thread=run_in_thread).arun()
 
+    @suggests_options
     def stream_run(
         self,
-        answer: Any,
+        answer: ModelAnswer,
         *,
         format: FormatName | str | None = None,  # noqa: A002  # as above
     ) -> Generator[ToolResult | Run, None, None]:
@@ -209,9 +229,10 @@ class ToolkitCalls(ToolkitBackground):
         """
         return self._batch(answer, format).stream()
 
+    @suggests_options
     def astream_run(
         self,
-        answer: Any,
+        answer: ModelAnswer,
         *,
         format: FormatName | str | None = None,  # noqa: A002  # as above
     ) -> AsyncGenerator[ToolResult | Run, None]:
@@ -263,7 +284,7 @@ class ToolkitCalls(ToolkitBackground):
         background_calls.set_resumed_results(batch.resumed_results(run))
         return run
 
-    def _batch(self, answer: Any, format: str | None, *, run_in_thread: bool = True) -> Batch:  # noqa: A002  # as above
+    def _batch(self, answer: ModelAnswer, format: str | None, *, run_in_thread: bool = True) -> Batch:  # noqa: A002  # as above
         from ahvn_tools.toolkit.answer import parse_answer
         from ahvn_tools.toolkit.batch import Batch
 
@@ -275,3 +296,10 @@ class ToolkitCalls(ToolkitBackground):
             continuation=parsed.continuation,
             run_in_thread=run_in_thread,
         )
+
+
+def _refuse_arguments(unknown: Mapping[str, object]) -> None:
+    """Raise TypeError for keyword arguments: the arguments of a tool are one dict."""
+    if unknown:
+        text = unknown_options(unknown, _CALL_OPTIONS)
+        raise TypeError(f"{text} Pass the arguments of a tool as one dict: call('tool', {{'name': value}}).")

@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from ahvn_tools.toolkit.mcp_server import ToolkitServerOptions
 
 
+_HINTS = {"tools": "Iterate over it for its tools: list(kit).", "serve": "Call ahvn_tools.serve(kit)."}
+"""What to use instead of attributes that a toolkit does not have."""
+
+
 class ToolkitView(ToolkitCalls):
     """The tools, state, exports and calls of a toolkit, session or selection; `Toolkit` adds what changes it."""
 
@@ -145,6 +149,18 @@ class ToolkitView(ToolkitCalls):
         if state is not None and values:
             session_state.mutable_state().update(values)
         return self._with_view(self._view.session(session_state, roots=own_roots))
+
+    if not TYPE_CHECKING:  # a type checker would accept any attribute
+
+        def __getattr__(self, name: str) -> Any:
+            """Raise AttributeError, with similar names."""
+            kind = type(self).__name__
+            text = f"{kind!r} object has no attribute {name!r}"
+            if not name.startswith("_"):
+                known = [known for known in dir(type(self)) if not known.startswith("_")]
+                hint = _HINTS.get(name) or near_misses(name, known)
+                text = f"{text}. {hint}" if not hint.startswith("None") else text
+            raise AttributeError(text, name=name, obj=self)
 
     def select(self, *, inactive: bool = False, **selection: Unpack[SelectionOptions]) -> Self:
         """Return a live view of the tools that meet all of these conditions; others cannot be called in it.
@@ -314,7 +330,7 @@ class ToolkitView(ToolkitCalls):
         definitions, options = export_arguments(self._view, format, options)
         if read_only:
             return self._view.store.exports.export(format, definitions, options)
-        return formats.get(format).export(definitions, **options)
+        return formats.export(format, definitions, options)
 
     def to_prompt(self) -> str:
         """Return the tools that a model may call itself as text for it: the signature and the docstring of each."""

@@ -135,6 +135,8 @@ def test_the_last_call_of_a_malformed_message_is_an_error():
     assert first.error is None
     assert (last.arguments, last.error) == ({}, NOT_WELL_FORMED)
     assert bedrock.calls(answer({"text": "Hm."}, reason="malformed_tool_use")) == []
+    (last,) = bedrock.calls(answer(use("t1", input={"place": "Ro"}), reason="malformed_model_output"))
+    assert last.error == NOT_WELL_FORMED
 
 
 # streams

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ahvn_tools import formats
+from ahvn_tools import Run, Toolkit, ToolSpecError, formats
 from ahvn_tools.formats.continuation import NO_CONTINUATION, Container, Continuation
 from ahvn_tools.formats.json_data import to_objects
 
@@ -239,7 +239,7 @@ def test_a_program_waits_four_minutes_at_most_and_no_longer_than_its_container()
 @pytest.mark.parametrize("name", formats.BUILT_IN)
 def test_no_format_fails_at_an_answer_of_another_provider(name):
     read = getattr(formats.get(name), "continuation", None)
-    assert (read is not None) == (name in {"anthropic", "langchain", "openai-responses"})
+    assert (read is not None) == (name not in {"mcp", "mistral", "ollama", "prompt"})
     for answer in (
         {"choices": [{"message": {"content": "x"}}]},
         {"candidates": []},
@@ -248,3 +248,70 @@ def test_no_format_fails_at_an_answer_of_another_provider(name):
     ):
         assert to_objects(answer)
         assert read is None or read(answer) == NO_CONTINUATION
+
+
+def of_gemini(reason, **content):
+    return {"candidates": [{"content": content, "finishReason": reason}]}
+
+
+def of_bedrock(reason, *blocks):
+    return {"output": {"message": {"role": "assistant", "content": list(blocks)}}, "stopReason": reason}
+
+
+def of_openai(reason):
+    message = {"role": "assistant", "content": None}
+    return {"choices": [{"index": 0, "message": message, "finish_reason": reason}]}
+
+
+def of_langchain(**metadata):
+    return {"type": "ai", "content": "", "response_metadata": metadata}
+
+
+@pytest.mark.parametrize(
+    ("format_name", "answer", "beginning"),
+    [
+        ("gemini", of_gemini("MALFORMED_FUNCTION_CALL"), "The call was malformed"),
+        ("gemini", json.dumps(of_gemini("MALFORMED_FUNCTION_CALL")), "The call was malformed"),
+        ("gemini", [of_gemini(None, parts=[{"text": "I"}]), of_gemini("UNEXPECTED_TOOL_CALL")], "The call was disc"),
+        ("gemini", of_gemini("TOO_MANY_TOOL_CALLS"), "The response was stopped"),
+        ("gemini", of_gemini("MALFORMED_RESPONSE"), "The response was malformed"),
+        ("bedrock", of_bedrock("malformed_tool_use"), "The call was malformed"),
+        ("bedrock", of_bedrock("malformed_tool_use", {"text": "Let me see."}), "The call was malformed"),
+        ("bedrock", of_bedrock("malformed_model_output"), "The response was malformed"),
+        ("bedrock", {"stream": [{"messageStop": {"stopReason": "malformed_tool_use"}}]}, "The call was malformed"),
+        ("bedrock", {"stream": iter([{"messageStop": {"stopReason": "malformed_tool_use"}}])}, "The call was malf"),
+        ("openai", of_openai("function_call_filter: MALFORMED_FUNCTION_CALL"), "The call was malformed"),
+        ("langchain", of_langchain(finish_reason="MALFORMED_FUNCTION_CALL"), "The call was malformed"),
+        ("langchain", of_langchain(stopReason="malformed_tool_use"), "The call was malformed"),
+    ],
+)
+def test_a_discarded_call_is_no_final_answer(format_name, answer, beginning):
+    run = Toolkit("kit").run(answer, format=format_name)
+    assert (run.results, list(run), run.is_done) == ([], [], True)
+    assert run.problem.startswith(beginning)
+    assert Run.from_json(run.to_json()).problem == run.problem
+
+
+@pytest.mark.parametrize(
+    ("format_name", "answer"),
+    [
+        ("gemini", of_gemini("STOP", parts=[{"text": "malformed_tool_use"}])),
+        ("gemini", of_gemini("UNEXPECTED_TOOL_CALL", parts=[{"functionCall": {"name": "ping", "args": {}}}])),
+        ("gemini", {"candidates": []}),
+        ("gemini", {"candidates": {}}),
+        ("bedrock", of_bedrock("end_turn", {"text": "Hello!"})),
+        ("openai", of_openai("stop")),
+        ("langchain", of_langchain(finish_reason="STOP")),
+        ("langchain", of_langchain(finish_reason=["STOP"])),
+    ],
+)
+def test_an_answer_whose_calls_are_all_there_has_no_problem(format_name, answer):
+    assert Toolkit("kit").run(answer, format=format_name).problem is None
+
+
+def test_a_saved_run_with_a_problem_that_is_no_text_is_refused():
+    saved = Run(format="gemini", continuation=Continuation(problem="lost")).to_json()
+    assert Run.from_json(saved).problem == "lost"
+    saved["continuation"]["problem"] = 3
+    with pytest.raises(ToolSpecError):
+        Run.from_json(saved)

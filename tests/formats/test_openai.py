@@ -21,7 +21,7 @@ from ahvn_tools import ToolCall, ToolDefinition, Toolkit, ToolResult, ToolSpec, 
 from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import ToolSpecError
 from ahvn_tools.formats import detection, openai
-from ahvn_tools.formats.parsing.tool_calls import TRUNCATED_CALL
+from ahvn_tools.formats.parsing.tool_calls import INTERRUPTED_CALL
 
 IMAGE = ImageContent(type="image", data="cG5n", mime_type="image/png")
 CALL = ToolCall(id="c1", name="look")
@@ -301,7 +301,7 @@ def test_a_call_in_the_older_field_is_read_from_a_stream():
     assert (call.name, call.arguments, call.provider) == ("notes_add", {"a": 1}, {"legacy": True})
     assert detection.matching_formats(whole) == ["openai"]
     (broken,) = openai.stream(chunks[:-1])
-    assert broken.error == TRUNCATED_CALL
+    assert broken.error == INTERRUPTED_CALL
 
 
 def test_the_older_field_beside_the_newer_one_is_the_same_call():

@@ -269,7 +269,7 @@ def test_a_timeout_for_an_uninterruptible_body_is_refused_by_add():
 
 
 def test_an_unknown_option_is_refused():
-    with pytest.raises(ToolkitError, match=r"Unknown options \['audiences'\]; known: group, tags, audience, "):
+    with pytest.raises(ToolkitError, match=r"^Unknown option 'audiences'\. Did you mean 'audience'"):
         Toolkit("k").add(add, audiences="main")
 
 

@@ -131,7 +131,7 @@ def test_a_selection_shares_the_state_of_its_toolkit_or_session():
 @pytest.mark.parametrize(
     ("selection", "message"),
     [
-        ({"tag": ["add"]}, r"\['tag'\]; known: names, tags, groups, audience, toolset, where"),
+        ({"tag": ["add"]}, "Unknown option 'tag'. Did you mean 'tags'"),
         ({"names": "add"}, "put 'add' in one"),
         ({"tags": "read"}, "is a list of names"),
         ({"groups": "math"}, "is a list of names"),
@@ -144,8 +144,8 @@ def test_a_selection_shares_the_state_of_its_toolkit_or_session():
         ({"any_of": {"names": ["add"]}}, "'any_of' of a selection is a list; put"),
         ({"any_of": 3}, "'any_of' of a selection is a list"),
         ({"any_of": [["add"]]}, "names of toolsets, and conditions such as .*, not a list"),
-        ({"any_of": [{"name": ["add"]}]}, r"\['name'\]; known: names, tags"),
-        ({"any_of": [{"any_of": []}]}, r"\['any_of'\]; known: names, tags"),
+        ({"any_of": [{"name": ["add"]}]}, "Unknown option 'name'. Did you mean 'names'"),
+        ({"any_of": [{"any_of": []}]}, "Unknown option 'any_of'. Known: 'names', 'tags'"),
         ({"any_of": [{"names": "add"}]}, "put 'add' in one"),
     ],
 )
@@ -268,7 +268,7 @@ def test_an_ordered_selection_has_its_tools_in_the_order_of_its_lists(options, e
 def test_the_order_of_a_selection_is_asked_for_by_true_or_false(kit):
     with pytest.raises(ToolkitError, match="`ordered` of a selection is True or False, not 1"):
         kit.select(names=["add"], ordered=1)
-    with pytest.raises(ToolkitError, match="Unknown options"):
+    with pytest.raises(ToolkitError, match="Unknown option"):
         kit.select(any_of=[{"names": ["add"], "ordered": True}])
     for options in ({"names": {"add"}}, {"any_of": ["listed", {"names": frozenset({"add"})}]}):
         with pytest.raises(ToolkitError, match="A set has no order"):

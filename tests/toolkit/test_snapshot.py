@@ -113,7 +113,7 @@ class TestSaving:
     )  # fmt: skip
     def test_a_toolset_of_another_shape_is_refused(self, toolset):
         toolkit = kit()
-        with pytest.raises(ToolkitError, match=r"The toolset 'new' of a saved state|Unknown options"):
+        with pytest.raises(ToolkitError, match=r"The toolset 'new' of a saved state|Unknown option"):
             toolkit.load_state_dict({"version": 1, "toolsets": {"new": toolset}})
         assert list(toolkit.toolsets) == ["small"]
 
@@ -222,7 +222,7 @@ class TestLoading:
             ({"version": 1, "toolsets": {"a": {"audience": 1}}}, "The toolset 'a' of a saved state"),
             ({"version": 1, "toolsets": {"a": ["add"]}}, "The toolset 'a' of a saved state"),
             ({"version": 1, "toolsets": {"a": {"where": []}}}, "The toolset 'a' of a saved state"),
-            ({"version": 1, "toolsets": {"a": {"nmes": []}}}, "Unknown options"),
+            ({"version": 1, "toolsets": {"a": {"nmes": []}}}, "Unknown option"),
             ({"version": 1, "toolsets": {"a": {"toolset": "a"}}}, "cannot be made of itself"),
         ],
     )

@@ -204,7 +204,7 @@ def test_what_an_inner_toolkit_demands_of_a_tool_stays_when_its_definition_is_ch
         ((Notes(),), {"examples": [{}]}, ToolkitError, "'examples' describes one tool"),
         ((add, search), {"name": "x"}, ToolkitError, "'x' is one name for 2 tools"),
         ((add,), {"name": "x", "rename": "y"}, ToolkitError, "`name` and `rename` are both"),
-        ((add,), {"desciption": "x"}, ToolkitError, "Unknown options"),
+        ((add,), {"desciption": "x"}, ToolkitError, "Unknown option"),
         ((tool(add),), {"binds": {"c": "c"}}, BindError, "'add' has no parameter 'c' to bind. Known: 'a', 'b'"),
         ((tool(add),), {"binds": ["a"]}, ToolkitError, "`binds` of 'add' is a mapping"),
         ((tool(add),), {"examples": [{"c": 1}]}, DefinitionError, "there is no parameter 'c'"),

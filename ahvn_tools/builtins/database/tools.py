@@ -16,7 +16,7 @@ from ahvn_tools.builtins.database.statement import Limits, NotReadOnlyError, Unr
 from ahvn_tools.builtins.database.table import fit_rows, omitted, render_rows
 from ahvn_tools.builtins.database.target import DISPLAY_NAMES, Target, Url
 from ahvn_tools.context import ToolContext
-from ahvn_tools.errors import DefinitionError, ToolError
+from ahvn_tools.errors import DefinitionError, ToolError, suggests_options
 from ahvn_tools.registry import ToolRegistry, reg_toolspec
 from ahvn_tools.results import ToolResult
 from ahvn_tools.spec import ToolSpec
@@ -51,6 +51,7 @@ class Database(ToolRegistry):
     1 row in total.
     """
 
+    @suggests_options
     def __init__(
         self,
         url: Url,

@@ -20,7 +20,7 @@ from ahvn_tools.builtins.git.status import GitStatus, parse_status
 from ahvn_tools.builtins.git.sub_commands import Access
 from ahvn_tools.builtins.processes.confinement import Sandbox, choose_sandbox
 from ahvn_tools.context import ToolContext
-from ahvn_tools.errors import DefinitionError, ToolError
+from ahvn_tools.errors import DefinitionError, ToolError, suggests_options
 from ahvn_tools.registry import ToolRegistry, reg_toolspec
 from ahvn_tools.roots import Roots
 
@@ -49,6 +49,7 @@ class Git(ToolRegistry):
     'main'
     """
 
+    @suggests_options
     def __init__(
         self,
         workspace: FolderTools | Roots,

@@ -19,7 +19,7 @@ from pydantic import Field
 from ahvn_tools.builtins.approval import Action, Approval, Approve
 from ahvn_tools.builtins.knowledge.store import Owner, TextStore
 from ahvn_tools.context import ToolContext
-from ahvn_tools.errors import DefinitionError, ToolError
+from ahvn_tools.errors import DefinitionError, ToolError, suggests_options
 from ahvn_tools.registry import ToolRegistry, reg_toolspec
 from ahvn_tools.spec import ToolSpec
 
@@ -94,6 +94,7 @@ class Knowledge(ToolRegistry):
     ['note://Tea', 'tea.md']
     """
 
+    @suggests_options
     def __init__(
         self,
         path: str | PathLike[str],

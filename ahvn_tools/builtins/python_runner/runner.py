@@ -15,7 +15,7 @@ from ahvn_tools.builtins.python_runner.interpreter import Engine, Interpreter
 from ahvn_tools.builtins.python_runner.sessions import PythonSessions
 from ahvn_tools.builtins.workspace.folder_tools import FolderTools
 from ahvn_tools.context import ToolContext
-from ahvn_tools.errors import DefinitionError, ToolError
+from ahvn_tools.errors import DefinitionError, ToolError, suggests_options
 from ahvn_tools.registry import ToolRegistry, reg_toolspec
 from ahvn_tools.results import ToolResult
 from ahvn_tools.roots import Roots
@@ -51,6 +51,7 @@ class PythonRunner(ToolRegistry):
     '42'
     """
 
+    @suggests_options
     def __init__(
         self,
         workspace: FolderTools | Roots | None = None,

@@ -19,7 +19,7 @@ from ahvn_tools.builtins.shell.stored_outputs import StoredOutputs, delete_outpu
 from ahvn_tools.builtins.shell.terminal_text import to_readable
 from ahvn_tools.builtins.workspace.folder_tools import FolderTools
 from ahvn_tools.context import ToolContext
-from ahvn_tools.errors import DefinitionError
+from ahvn_tools.errors import DefinitionError, suggests_options
 from ahvn_tools.registry import ToolRegistry, reg_toolspec
 from ahvn_tools.roots import Roots
 from ahvn_tools.template import is_count
@@ -33,6 +33,7 @@ MAX_STREAMED_CHARS: Final = 1_000_000
 class CommandTools(ToolRegistry):
     """Tools that run commands. `Shell` inherits them."""
 
+    @suggests_options
     def __init__(
         self,
         workspace: FolderTools | Roots,

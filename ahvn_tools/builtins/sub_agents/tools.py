@@ -16,7 +16,7 @@ from ahvn_tools.builtins.sub_agents.reports import join
 from ahvn_tools.builtins.sub_agents.requests import SubAgentRequest
 from ahvn_tools.builtins.sub_agents.task import Runner, SubAgentTask
 from ahvn_tools.context import ToolContext
-from ahvn_tools.errors import DefinitionError, ToolError, near_misses
+from ahvn_tools.errors import DefinitionError, ToolError, near_misses, suggests_options
 from ahvn_tools.registry import ToolRegistry, reg_toolspec
 from ahvn_tools.roots import resolve_path, to_local_path
 from ahvn_tools.toolkit import Toolkit
@@ -53,6 +53,7 @@ class SubAgents(ToolRegistry):
     I was asked: Count the files.
     """
 
+    @suggests_options
     def __init__(
         self,
         runner: Runner | None,

@@ -13,7 +13,7 @@ from ahvn_tools.builtins.workspace.known_versions import KnownVersions
 from ahvn_tools.builtins.workspace.missing_files import similar_names
 from ahvn_tools.builtins.workspace.text_file import TextFile
 from ahvn_tools.context import ToolContext
-from ahvn_tools.errors import DefinitionError, ToolError, ToolLookupError
+from ahvn_tools.errors import DefinitionError, ToolError, ToolLookupError, suggests_options
 from ahvn_tools.registry import ToolRegistry
 from ahvn_tools.roots import Roots
 from ahvn_tools.spec import ToolSpec
@@ -25,6 +25,7 @@ READS: Final = {"readOnlyHint": True, "openWorldHint": False}
 class FolderTools(ToolRegistry):
     """What the tools of a workspace are allowed to do. `Workspace` inherits all of them."""
 
+    @suggests_options
     def __init__(
         self,
         roots: Roots,

@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from ahvn_tools.errors import DefinitionError
+from ahvn_tools.errors import DefinitionError, unknown_options
 from ahvn_tools.execution.executors.call_executor import CallExecutor, CallObserver, CallTask, RunningCall
 
 if TYPE_CHECKING:
@@ -49,10 +49,8 @@ class DaskExecutor(CallExecutor):
             raise DefinitionError('DaskExecutor needs distributed: pip install "ahvn-tools[dask]"') from error
         if not isinstance(client, Client):
             raise DefinitionError(f"DaskExecutor takes a distributed.Client, not a {type(client).__name__}.")
-        if unknown := sorted(set(options) - _SUBMIT_OPTIONS):
-            raise DefinitionError(
-                f"DaskExecutor has no options {unknown}: it takes {', '.join(sorted(_SUBMIT_OPTIONS))}."
-            )
+        if unknown := unknown_options(options, sorted({"killable", *_SUBMIT_OPTIONS})):
+            raise DefinitionError(f"DaskExecutor: {unknown}")
         self._client = client
         self._is_killable = killable
         self._options = options

@@ -51,7 +51,7 @@ class GeminiCallAccumulator:
             except (ValueError, LookupError, TypeError, RecursionError):
                 self._is_invalid = True
 
-    def to_raw_call(self, *, is_truncated: bool) -> RawCall:
+    def to_raw_call(self, *, cut_off: str | None) -> RawCall:
         """Return the call as far as it has arrived."""
         provider = {"id": self._id, "thoughtSignature": self._signature}
         return RawCall(
@@ -59,7 +59,7 @@ class GeminiCallAccumulator:
             name=self._name,
             arguments=self._arguments,
             provider={key: value for key, value in provider.items() if isinstance(value, str) and value},
-            is_truncated=is_truncated,
+            cut_off=cut_off,
             error=ARGUMENTS_NOT_OBJECT if self._is_invalid else None,
         )
 

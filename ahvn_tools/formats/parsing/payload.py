@@ -50,6 +50,12 @@ def read_field(source: Any, name: str) -> Any:
     return source.get(name) if isinstance(source, Mapping) else getattr(source, name, None)
 
 
+def read_first(source: Any, name: str) -> Any:
+    """Return the first item of a list in a field of an SDK's object or of a dict; None where there is none."""
+    items = read_field(source, name)
+    return items[0] if isinstance(items, list | tuple) and items else None
+
+
 def read_items(response: Any) -> list[Any]:
     """Return the items of a list or of a text with one, and anything else as the only item; none of invalid text."""
     if isinstance(response, str | bytes | bytearray | memoryview):

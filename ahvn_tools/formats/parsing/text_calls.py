@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.formats.json_data import get_objects
 from ahvn_tools.formats.parsing.broken_json import ParsedObject
 from ahvn_tools.formats.parsing.json_text import iter_json_objects
-from ahvn_tools.formats.parsing.tool_calls import RawCall, Reader
+from ahvn_tools.formats.parsing.tool_calls import RawCall, Reader, drop_repeated_beginnings
 from ahvn_tools.json_types import JsonObject
 
 TRUNCATED_CALL = (
@@ -80,7 +81,18 @@ class TextReader(Reader):
 
     def end(self) -> Iterator[RawCall]:
         """Yield all calls."""
-        yield from _extract_from_text("".join(self._texts), self._known)
+        yield from _extract_from_text(_join_texts(self._texts), self._known)
+
+
+def _join_texts(texts: Iterable[str]) -> str:
+    """Return the text of a stream, without what a host has sent again.
+
+    Each text of some hosts begins with the one before; others send the whole text again at the end.
+    """
+    parts = list(filter(None, texts))
+    if all(later.startswith(earlier) for earlier, later in itertools.pairwise(parts)):
+        return parts[-1] if parts else ""
+    return "".join(drop_repeated_beginnings(parts, sign="}"))
 
 
 def _extract_from_text(text: str, known: Mapping[str, ToolDefinition]) -> Iterator[RawCall]:

@@ -16,7 +16,7 @@ import uvicorn
 from fastmcp import FastMCP
 from uvicorn.config import LOG_LEVELS
 
-from ahvn_tools.errors import ToolSpecError
+from ahvn_tools.errors import ToolSpecError, unknown_options
 from ahvn_tools.mcp.server.app import ServedToolsServer
 from ahvn_tools.mcp.server.running_calls import CANCEL_SECONDS, RunningCalls
 from ahvn_tools.mcp.server.server_log import log_to_stderr
@@ -90,9 +90,8 @@ async def run_server(server: FastMCP, transport: str, **options: Unpack[ServerRu
     A second cancellation leaves no more time to the running calls. Raises ToolSpecError for an unknown transport or
     option, OSError for an address that is not available.
     """
-    unknown = options.keys() - ServerRunOptions.__annotations__.keys()
-    if unknown:
-        raise ToolSpecError(f"Unknown options {sorted(unknown)}; known: {', '.join(ServerRunOptions.__annotations__)}.")
+    if unknown := unknown_options(options, ServerRunOptions.__annotations__):
+        raise ToolSpecError(unknown)
     if transport not in {"stdio", "http"}:
         raise ToolSpecError(f"A server runs over 'stdio' or 'http', not over {transport!r}.")
     options = {**_DEFAULTS, **options}

@@ -13,7 +13,7 @@ from math import inf
 from time import monotonic
 
 from ahvn_tools.context import resolve_transport_context
-from ahvn_tools.errors import ToolSpecError
+from ahvn_tools.errors import ToolSpecError, suggests_options
 from ahvn_tools.execution import background_loop
 from ahvn_tools.execution.bound import BoundParameter
 from ahvn_tools.execution.call import Call, Middleware, Next
@@ -36,6 +36,7 @@ _has_waiters: contextvars.ContextVar[bool] = contextvars.ContextVar("has_waiters
 
 
 @remember_options
+@suggests_options
 def cache(
     ttl: float = 300.0,
     size: int = 1_000,

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ahvn_tools.error_detail import ErrorDetail
+from ahvn_tools.errors import suggests_options
 from ahvn_tools.execution.call import Call, Middleware, Next, inline
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.middleware import reporting
@@ -21,6 +22,7 @@ from ahvn_tools.secret_key import SecretKey
 
 
 @remember_options
+@suggests_options
 def record(path: str | PathLike[str], *, secret_key: str | bytes | None = None) -> Middleware:
     """Return middleware that appends every finished call, with its chunks and its result, to a JSONL file.
 
@@ -57,6 +59,7 @@ def record(path: str | PathLike[str], *, secret_key: str | bytes | None = None) 
 
 
 @remember_options
+@suggests_options
 def replay(
     path: str | PathLike[str], *, allow_changed: bool = False, secret_key: str | bytes | None = None
 ) -> Middleware:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ahvn_tools import Toolkit, ToolResult, ToolSpec, tool
-from ahvn_tools.middleware import Call, Next, log
+from ahvn_tools.middleware import Call, Next, approve, log
 
 
 def add(a: int, b: int = 1) -> int:
@@ -46,6 +46,12 @@ kit.select(tag="read")  # type: ignore[call-arg]  # pyright: ignore[reportCallIs
 kit.add_mcp("https://example.com/mcp", pinn="mcp.lock")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 kit.use(not_async)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 kit.use(log)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-kit.exec(name="twice")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+kit.run(5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+kit.session().run(None)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+kit.call("twice", number=2)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+Toolkit("mistakes", middlewares=[])  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+kit.tools  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+approve(wen=True)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+kit.exec(name="twice")  # type: ignore[arg-type, call-arg]  # pyright: ignore[reportCallIssue]
 kit.resume({}, True)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 kit.run({}).messages = []  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]

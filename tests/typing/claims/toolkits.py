@@ -67,6 +67,14 @@ def find(topic: str, context: ToolContext) -> str:
     return topic
 
 
+@kit.tool
+async def seek(topic: str, context: ToolContext) -> str:
+    """What a context sends can be awaited."""
+    await context.report_progress(1, 2, "half")
+    await context.append_output(topic)
+    return topic
+
+
 @kit.tool(tags={"write"}, requires_approval=True, exclusive="topic")
 def write(topic: str) -> int:
     """As above."""
@@ -132,6 +140,10 @@ assert_type(kit.resume(run.pending[0], approved=True, arguments={"topic": "tea"}
 assert_type(kit.resume(run.pending[0].to_json(), approved=False, reason="no"), Run)
 assert_type(Run.from_json(run.to_json()), Run)
 assert_type(kit.run({"tool_calls": []}, run_in_thread=False), Run)
+assert_type(kit.run('{"tool_calls": []}'), Run)
+assert_type(kit.run([{"type": "function_call"}]), Run)
+assert_type(kit.run(Verdict(is_good=True), format="openai"), Run)
+assert_type(run.problem, str | None)
 for streamed in kit.stream_run({"tool_calls": []}, format="openai"):
     assert_type(streamed, ToolResult | Run)
 
