@@ -225,9 +225,12 @@ def sent_meta(result: ToolResult) -> JsonObject:
 
 
 def to_sendable(result: ToolResult) -> ToolResult:
-    """Return the result, or an error result if it cannot be encoded as JSON in UTF-8."""
+    """Return the result as JSON in UTF-8 can carry it: U+FFFD replaces a lone surrogate; else an error result."""
     if _is_serializable(result):
         return result
+    repaired = _without_surrogates(result)
+    if _is_serializable(repaired):
+        return repaired
     if result.error is None:
         _warn("A tool returned a value that cannot be sent: it must have a JSON form, with text valid in UTF-8.")
     error = result.error or ErrorDetail(code="invalid_result", message=UNSENDABLE)
@@ -359,6 +362,34 @@ def _is_serializable(result: ToolResult) -> bool:
     except Exception:  # noqa: BLE001  # a value of a foreign class may raise anything
         return False
     return True
+
+
+def _without_surrogates(result: ToolResult) -> ToolResult:
+    """Return a result with U+FFFD for each lone surrogate in its JSON data and its blocks of text."""
+    if result.is_raw:
+        return result
+    try:
+        return replace(
+            result,
+            value=_replace_surrogates(result.value),
+            structured_content=_replace_surrogates(result.structured_content),
+            blocks=None if result.blocks is None else tuple(map(_replace_surrogates, result.blocks)),
+            meta=_replace_surrogates(result.meta),
+        )
+    except RecursionError:
+        return result
+
+
+def _replace_surrogates(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, dict):
+        return {_replace_surrogates(name): _replace_surrogates(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return list(map(_replace_surrogates, value))
+    if isinstance(value, block_classes()) and isinstance(text := getattr(value, "text", None), str):
+        return value.model_copy(update={"text": _replace_surrogates(text)})
+    return value
 
 
 def _is_text_alone(result: ToolResult) -> bool:

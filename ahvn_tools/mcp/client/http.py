@@ -14,6 +14,7 @@ import httpx2
 
 from ahvn_tools.log_redaction import add_log_filter
 from ahvn_tools.mcp.client.client_settings import ClientSettings
+from ahvn_tools.mcp.lone_surrogates import LoneSurrogates
 from ahvn_tools.mcp.trust.limits import JsonValueCounter, Limits
 from ahvn_tools.redaction import is_secret_name
 from ahvn_tools.secret_texts import SecretTexts
@@ -109,7 +110,7 @@ class ObservedAuth(httpx2.Auth):
 
 
 class _BoundedStream(httpx2.AsyncByteStream):
-    """A response body of bounded size; in an event stream, each event is bounded."""
+    """A response body of bounded size, without lone surrogates; in an event stream, each event is bounded."""
 
     def __init__(
         self, inner: httpx2.AsyncByteStream, limits: Limits, fail: Callable[[str], NoReturn], *, is_events: bool
@@ -117,7 +118,7 @@ class _BoundedStream(httpx2.AsyncByteStream):
         self._inner, self._limits, self._fail, self._is_events = inner, limits, fail, is_events
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        size, values = 0, JsonValueCounter()
+        size, values, surrogates = 0, JsonValueCounter(), LoneSurrogates()
         async for chunk in self._inner:
             size += len(chunk)
             if size > self._limits.message_bytes:
@@ -126,7 +127,9 @@ class _BoundedStream(httpx2.AsyncByteStream):
                 self._fail(f"the server sent a message of more than {self._limits.values_per_message} values")
             if self._is_events and (b"\n\n" in chunk or b"\n\r\n" in chunk):
                 size, values = 0, JsonValueCounter()
-            yield chunk
+            yield surrogates.replace(chunk)
+        if end := surrogates.finish():
+            yield end
 
     async def aclose(self) -> None:
         await self._inner.aclose()
