@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -175,10 +176,15 @@ class ToolResult:
 
     @property
     def content(self) -> list[Any]:
-        """MCP content blocks: the tool's own, or one text block made from the value; empty for None."""
+        """MCP content blocks: the tool's own, or one text block made from the value; empty for None.
+
+        Of an error it is a block with the message, and the tool's images and audio.
+        """
+        if self.error is not None:
+            return [text_block(self.error.message), *media_blocks(self.blocks)]
         if self.blocks is not None:
             return list(self.blocks)
-        return [] if self.whole_value is None and self.error is None else [text_block(self.text)]
+        return [] if self.whole_value is None else [text_block(self.text)]
 
     def as_final_result(self, id: str) -> Self:  # noqa: A002  # the field's name
         """Return a copy as the last result of the call with that id; faster than `dataclasses.replace`."""
@@ -277,7 +283,7 @@ def result_from_content(value: Any) -> ToolResult:
     text = join_text_blocks(blocks)
     error = None
     if is_result and getattr(value, "is_error", False):
-        error = ErrorDetail(code="tool_error", message=text or "The tool failed.")
+        error = ErrorDetail(code="tool_error", message=join_texts(blocks) or "The tool failed.")
     visible = structured if structured is not None else (text if text is not None else list(blocks) or None)
     return ToolResult(
         value=None if error else visible,
@@ -321,6 +327,22 @@ def join_text_blocks(blocks: tuple[Any, ...]) -> str | None:
     """Return the text of text blocks, joined by newlines; None if there is another block or none."""
     texts = [getattr(block, "text", None) if getattr(block, "type", None) == "text" else None for block in blocks]
     return "\n".join(str(text) for text in texts) if texts and None not in texts else None
+
+
+def join_texts(blocks: Iterable[Any]) -> str:
+    """Return what blocks of an error say: texts, embedded texts, and the name and address of each link."""
+    lines = []
+    for block in blocks:
+        text = getattr(getattr(block, "resource", block), "text", None)
+        if text is None and getattr(block, "type", None) == "resource_link":
+            text = f"{block.name}: {block.uri}"
+        lines += [] if text is None else [str(text)]
+    return "\n".join(lines)
+
+
+def media_blocks(blocks: Iterable[Any] | None) -> tuple[Any, ...]:
+    """Return the blocks that are images or audio."""
+    return tuple(block for block in blocks or () if getattr(block, "type", None) in {"image", "audio"})
 
 
 def to_text(value: Any) -> str:

@@ -21,6 +21,7 @@ class RawService:
 
     def __init__(self, **tools: Answer) -> None:
         self.tools = tools
+        self.output_schemas: dict[str, Any] = {}
         self.sessions: set[str] = set()
         self.started: list[str] = []
         """Every session that was started."""
@@ -61,9 +62,9 @@ class Request(BaseHTTPRequestHandler):
         elif "id" not in message:
             self.write(202)
         elif method == "tools/list":
-            tools = [
-                {"name": name, "description": "A tool.", "inputSchema": {"type": "object"}} for name in service.tools
-            ]
+            tool = {"description": "A tool.", "inputSchema": {"type": "object"}}
+            schemas = {name: {"outputSchema": schema} for name, schema in service.output_schemas.items()}
+            tools = [{"name": name, **tool, **schemas.get(name, {})} for name in service.tools]
             self.write_result(message["id"], {"tools": tools})
         else:
             name, arguments = message["params"]["name"], message["params"].get("arguments")
@@ -97,12 +98,12 @@ class Request(BaseHTTPRequestHandler):
         """Refuse a request as a server does that has not read it."""
         self.write_error(status, None, code, message)
 
-    def cut(self, sent: bytes = b"", *, promised: int = 100, kind: str = "application/json") -> None:
+    def cut(self, sent: bytes = b"", *, status: int = 200, kind: str = "application/json") -> None:
         """End the connection in the middle of a response, or before it."""
         if sent:
-            self.send_response(200)
+            self.send_response(status)
             self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(promised))
+            self.send_header("Content-Length", str(len(sent) + 1))
             self.end_headers()
             self.wfile.write(sent)
         self.wfile.flush()

@@ -26,7 +26,7 @@ from pydantic_core import ValidationError
 
 from ahvn_tools.errors import InvalidResultError, LimitExceededError, ToolCallError
 from ahvn_tools.formats.json_data import to_json_data
-from ahvn_tools.mcp.client.client_settings import ClientSettings
+from ahvn_tools.mcp.client.client_settings import STRUCTURED_META_KEY, ClientSettings
 from ahvn_tools.mcp.client.errors import INTERNAL_ERROR
 from ahvn_tools.mcp.trust.limits import Limits, RateGuard
 from ahvn_tools.secret_texts import SecretTexts
@@ -102,6 +102,7 @@ class GuardedStream(ObjectReceiveStream[Any]):
         except ToolCallError as error:  # `errors.to_call_error` reads it from `data`
             details = ErrorData(code=INTERNAL_ERROR, message=error.message, data=error)
             return SessionMessage(JSONRPCError(jsonrpc="2.0", id=message.id, error=details))
+        _move_structured_content(message.result)
         tools = message.result.get("tools")
         if self.protocol_version is not None and isinstance(tools, list):
             message.result["tools"] = [tool for tool in tools if self._is_tool(tool, message.result)]
@@ -152,6 +153,13 @@ def mask_message(message: Any, settings: ClientSettings) -> None:
         message.result = mask_members(message.result, secrets)
     elif isinstance(message, JSONRPCRequest | JSONRPCNotification) and message.params is not None:
         message.params = mask_members(message.params, secrets)
+
+
+def _move_structured_content(result: dict[str, Any]) -> None:
+    """Keep structured content that is no object where mcp does not refuse it."""
+    structured, meta = result.get("structuredContent"), result.get("_meta") or {}
+    if structured is not None and not isinstance(structured, dict) and isinstance(meta, dict):
+        result["_meta"] = {**meta, STRUCTURED_META_KEY: result.pop("structuredContent")}
 
 
 def _is_error(result: dict[str, Any]) -> bool:
