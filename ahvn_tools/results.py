@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
@@ -179,10 +180,15 @@ class ToolResult:
 
     @property
     def content(self) -> list[Any]:
-        """MCP content blocks: the tool's own, or one text block made from the value; empty for None."""
+        """MCP content blocks: the tool's own, or one text block made from the value; empty for None.
+
+        Of an error it is a block with the message, and the tool's images and audio.
+        """
+        if self.error is not None:
+            return [text_block(self.error.message), *media_blocks(self.blocks)]
         if self.blocks is not None:
             return list(self.blocks)
-        return [] if self.whole_value is None and self.error is None else [text_block(self.text)]
+        return [] if self.whole_value is None else [text_block(self.text)]
 
     def as_final_result(self, id: str) -> Self:  # noqa: A002  # the field's name
         """Return a copy as the last result of the call with that id; faster than `dataclasses.replace`."""
@@ -229,9 +235,12 @@ def sent_meta(result: ToolResult) -> JsonObject:
 
 
 def to_sendable(result: ToolResult) -> ToolResult:
-    """Return the result, or an error result if it cannot be encoded as JSON in UTF-8."""
+    """Return the result as JSON in UTF-8 can carry it: U+FFFD replaces a lone surrogate; else an error result."""
     if _is_serializable(result):
         return result
+    repaired = _without_surrogates(result)
+    if _is_serializable(repaired):
+        return repaired
     if result.error is None:
         _warn("A tool returned a value that cannot be sent: it must have a JSON form, with text valid in UTF-8.")
     error = result.error or ErrorDetail(code="invalid_result", message=UNSENDABLE)
@@ -278,7 +287,7 @@ def result_from_content(value: Any) -> ToolResult:
     text = join_text_blocks(blocks)
     error = None
     if is_result and getattr(value, "is_error", False):
-        error = ErrorDetail(code="tool_error", message=text or "The tool failed.")
+        error = ErrorDetail(code="tool_error", message=join_texts(blocks) or "The tool failed.")
     visible = structured if structured is not None else (text if text is not None else list(blocks) or None)
     return ToolResult(
         value=None if error else visible,
@@ -324,6 +333,22 @@ def join_text_blocks(blocks: tuple[Any, ...]) -> str | None:
     return "\n".join(str(text) for text in texts) if texts and None not in texts else None
 
 
+def join_texts(blocks: Iterable[Any]) -> str:
+    """Return what blocks of an error say: texts, embedded texts, and the name and address of each link."""
+    lines = []
+    for block in blocks:
+        text = getattr(getattr(block, "resource", block), "text", None)
+        if text is None and getattr(block, "type", None) == "resource_link":
+            text = f"{block.name}: {block.uri}"
+        lines += [] if text is None else [str(text)]
+    return "\n".join(lines)
+
+
+def media_blocks(blocks: Iterable[Any] | None) -> tuple[Any, ...]:
+    """Return the blocks that are images or audio."""
+    return tuple(block for block in blocks or () if getattr(block, "type", None) in {"image", "audio"})
+
+
 def to_text(value: Any) -> str:
     """Return a str unchanged, any other value as JSON. Raises InvalidResultError for a value without a JSON form."""
     if isinstance(value, str):
@@ -363,6 +388,34 @@ def _is_serializable(result: ToolResult) -> bool:
     except Exception:  # noqa: BLE001  # a value of a foreign class may raise anything
         return False
     return True
+
+
+def _without_surrogates(result: ToolResult) -> ToolResult:
+    """Return a result with U+FFFD for each lone surrogate in its JSON data and its blocks of text."""
+    if result.is_raw:
+        return result
+    try:
+        return replace(
+            result,
+            value=_replace_surrogates(result.value),
+            structured_content=_replace_surrogates(result.structured_content),
+            blocks=None if result.blocks is None else tuple(map(_replace_surrogates, result.blocks)),
+            meta=_replace_surrogates(result.meta),
+        )
+    except RecursionError:
+        return result
+
+
+def _replace_surrogates(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, dict):
+        return {_replace_surrogates(name): _replace_surrogates(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return list(map(_replace_surrogates, value))
+    if isinstance(value, block_classes()) and isinstance(text := getattr(value, "text", None), str):
+        return value.model_copy(update={"text": _replace_surrogates(text)})
+    return value
 
 
 def _is_text_alone(result: ToolResult) -> bool:

@@ -195,14 +195,21 @@ LONE = "caf\udce9"
 
 @pytest.mark.parametrize("value", [LONE, [LONE], {"a": {"b": LONE}}], ids=ascii)
 @each_entry_point
-def test_an_unencodable_text_is_a_local_value_and_a_served_error(entry_point: EntryPoint, value: Any) -> None:
+def test_an_unencodable_text_is_a_local_value_and_costs_a_character_where_it_is_sent(
+    entry_point: EntryPoint, value: Any
+) -> None:
     result = entry_point(returning(value))
     assert (result.is_error, result.value, len(result.content)) == (False, value, 1)
     sent = result.to_mcp()
-    assert (sent.is_error, sent.structured_content) == (True, None)
-    assert "cannot be sent" in sent.content[0].text
-    assert sent.meta is None
+    assert sent.is_error is False
+    assert "caf\ufffd" in sent.content[0].text
     assert sent.model_dump_json()
+
+
+def test_an_unencodable_text_of_a_block_or_of_structured_content_costs_a_character_where_it_is_sent() -> None:
+    sent = ToolResult(1, {LONE: [LONE]}, blocks=(TextContent(type="text", text=LONE), IMAGE)).to_mcp()
+    assert (sent.is_error, sent.structured_content) == (False, {"caf\ufffd": ["caf\ufffd"]})
+    assert (sent.content[0].text, sent.content[1]) == ("caf\ufffd", IMAGE)
 
 
 @each_entry_point

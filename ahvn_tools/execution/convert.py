@@ -30,7 +30,7 @@ from ahvn_tools.errors import (
 from ahvn_tools.execution.outcome import Outcome, is_cancellation, self_cancelled_error
 from ahvn_tools.execution.plan import Arguments, Body, Plan
 from ahvn_tools.redaction import clip, redact
-from ahvn_tools.results import ToolResult
+from ahvn_tools.results import ToolResult, media_blocks
 
 if TYPE_CHECKING:
     import logging
@@ -93,7 +93,7 @@ def returned_result(plan: Plan, body: Body, returned: Any, values: Arguments, st
     if result.error is not None:
         message = _mask_text(plan, body, result.error.message, values)
         detail = replace(result.error, message=message).hold(result.error.exception)
-        result = replace(result, error=detail, blocks=None)
+        result = replace(result, error=detail, blocks=media_blocks(result.blocks) or None)
     result.meta["duration"] = perf_counter() - started
     return result
 

@@ -168,7 +168,8 @@ def _to_tool(definition: ToolDefinition, strict: bool) -> JsonObject:
 
 
 def _to_result(call: ToolCall, result: ToolResult) -> JsonObject:
-    blocks = [_to_block(part) for part in content.to_parts_with_error_prefix(result) if not content.is_blank(part)]
+    parts = content.to_program_parts(result) if result.is_error else content.to_parts(result)
+    blocks = [_to_block(part) for part in parts if not content.is_blank(part)]
     tool_result: JsonObject = {"toolUseId": call.id, "content": blocks}
     return {**tool_result, "status": "error"} if result.is_error else tool_result
 

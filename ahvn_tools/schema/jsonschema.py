@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, NoReturn
 
-from pydantic_core import PydanticSerializationError, to_jsonable_python
+from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 
 from ahvn_tools.errors import DefinitionError, InvalidParametersError, ToolNotAvailableError
 from ahvn_tools.json_types import JsonObject
@@ -264,6 +264,8 @@ class _SchemaArgumentValidator(RepairingValidator[None, Any]):
             raise InvalidParametersError("Invalid arguments: NaN and Infinity are not JSON numbers.")
         try:
             json_arguments = to_jsonable_python(arguments)
+        except UnicodeEncodeError:  # of a name
+            raise InvalidParametersError(self._describe_unsendable(arguments)) from None
         except (PydanticSerializationError, ValueError):
             raise InvalidParametersError("Invalid arguments: a value has no JSON form.") from None
         accepted, _ = self._check(json_arguments, size.value_count)
@@ -275,7 +277,15 @@ class _SchemaArgumentValidator(RepairingValidator[None, Any]):
         return integral
 
     def _check(self, arguments: JsonObject, _value_count: int) -> tuple[JsonObject | None, None]:
+        if not _is_sendable(arguments):  # jsonschema-rs raises, or does not notice it and the call cannot be sent
+            raise InvalidParametersError(self._describe_unsendable(arguments))
         return (arguments if self._compiled.is_valid(arguments) else None), None
+
+    def _describe_unsendable(self, arguments: JsonObject) -> str:
+        broken = [name for name, value in arguments.items() if not _is_sendable({name: value})]
+        names = [repr(name) for name in broken[:MAX_PROBLEMS] if name in self._known]
+        place = f"in {', '.join(names)}" if names else "in the name of an argument"
+        return join_problems([f"half of a surrogate pair {place}, which is no character: send the whole character"])
 
     def _list_errors(
         self, arguments: JsonObject, _failure: None, value_count: int, *, collects: bool
@@ -335,6 +345,15 @@ class _SchemaArgumentValidator(RepairingValidator[None, Any]):
         return problems or ["they do not match the schema"]
 
 
+def _is_sendable(value: JsonObject) -> bool:
+    """Return whether JSON data can be encoded; a lone surrogate cannot."""
+    try:
+        to_json(value)
+    except PydanticSerializationError:
+        return False
+    return True
+
+
 def _find_first_error(validator: Any, arguments: JsonObject) -> Any:
     import jsonschema_rs
 
@@ -376,6 +395,8 @@ def _convert_integral_floats(value: Any, nodes: Nodes, finder: SubschemaFinder) 
 
 def _validate_bound_value(validator: Any, name: str, value: Any) -> Any:
     accepted = to_jsonable_python(_reveal_secrets(value))
+    if not _is_sendable({name: accepted}):
+        raise ValueError("it has half of a surrogate pair")
     if not validator.is_valid({name: accepted}):
         raise ValueError("it does not match its schema")
     return accepted

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import json
 import operator
@@ -17,7 +18,8 @@ from ahvn_tools.errors import DefinitionError, InvalidResultError
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolResult, find_input_request, input_required_error
 from ahvn_tools.schema.annotations import unwrap_annotation
-from ahvn_tools.schema.keywords import JSON_TYPES, WRAP_RESULT_KEY
+from ahvn_tools.schema.keywords import JSON_TYPES, WRAP_RESULT_KEY, iter_subschemas
+from ahvn_tools.schema.refs import ReferenceTargets
 
 if TYPE_CHECKING:
     from ahvn_tools.schema.result_type import ResultType
@@ -30,6 +32,11 @@ _AWAITABLE_TYPES = (abc.Awaitable, abc.Coroutine)
 _EXACT_TYPES = (str, int, bool)
 _NO_CONTENT_TYPES = frozenset({str, int, bool, float, dict, type(None)})
 _NO_CONTENT_ITEM_TYPES = _NO_CONTENT_TYPES | {list, tuple}
+
+_SHARED_KEYWORDS = ("$schema", "$defs", "definitions")
+"""Keywords of a root that stay in the root when it becomes a property."""
+
+_SHARED_PREFIXES = ("#/$defs/", "#/definitions/")
 
 _SAFE_INTEGER_BITS = 2_000
 """Python can print every integer of so many bits, whatever its limit on digits (640 is the lowest)."""
@@ -185,3 +192,44 @@ def _drop_input_requests(annotation: Any) -> Any:
 def _is_input_request_type(annotation: Any) -> bool:
     bare, _ = unwrap_annotation(annotation)
     return isinstance(bare, type) and issubclass(bare, sys.modules["mcp_types"].InputRequiredResult)
+
+
+def to_object_schema(schema: JsonObject) -> JsonObject:
+    """Return an output schema of MCP, whose root may be anything since 2026-07-28, as the schema of an object.
+
+    A root that only objects fit gets their type. Another one becomes that of the one property `result`.
+    """
+    if describes_object(schema):
+        return {**schema, "type": "object"}
+    inner = {key: value for key, value in copy.deepcopy(schema).items() if key != "$id"}  # a part has none
+    _redirect_refs(inner)
+    shared = {key: inner.pop(key) for key in _SHARED_KEYWORDS if key in inner}
+    return {"type": "object", "properties": {"result": inner}, "required": ["result"], WRAP_RESULT_KEY: True, **shared}
+
+
+def describes_object(schema: JsonObject) -> bool:
+    """Return whether only objects fit a schema, as far as its root says it."""
+    is_untyped_object = "properties" in schema and "type" not in schema
+    return is_untyped_object or _fits_only_objects(schema, ReferenceTargets(schema), frozenset())
+
+
+def _fits_only_objects(node: Any, targets: ReferenceTargets, seen: frozenset[str]) -> bool:
+    if not isinstance(node, dict) or "type" in node:
+        return isinstance(node, dict) and node["type"] == "object"
+    reference = node.get("$ref")
+    if isinstance(reference, str):
+        return reference not in seen and _fits_only_objects(targets.find(reference), targets, seen | {reference})
+    unions = [node[key] for key in ("anyOf", "oneOf") if isinstance(node.get(key), list)]
+    return any(union and all(_fits_only_objects(part, targets, seen) for part in union) for union in unions)
+
+
+def _redirect_refs(schema: JsonObject) -> None:
+    """Let the references in a root lead to the same places when it is the property `result`; in place."""
+    pending = [schema]
+    while pending:
+        node = pending.pop()
+        reference = str(node.get("$ref"))
+        is_shared = reference.startswith(_SHARED_PREFIXES)
+        if not is_shared and (reference == "#" or reference.startswith("#/")):
+            node["$ref"] = f"#/properties/result{reference[1:]}"
+        pending.extend(part for part in iter_subschemas(node) if "$id" not in part)

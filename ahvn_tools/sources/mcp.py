@@ -12,7 +12,7 @@ from ahvn_tools.context import resolve_context, resolve_transport_context
 from ahvn_tools.errors import DefinitionError, ToolConnectionError, ToolError
 from ahvn_tools.schema.argument_changes import ArgumentChanges
 from ahvn_tools.schema.jsonschema import SchemaInputs
-from ahvn_tools.schema.output import Output
+from ahvn_tools.schema.output import Output, to_object_schema
 from ahvn_tools.sources.changed_parameters import convert_defaults, hidden_bindings
 from ahvn_tools.sources.examples import validate_examples
 from ahvn_tools.sources.options import refuse_unknown_bindings, to_definition_fields, validate_options
@@ -94,7 +94,7 @@ def build_template(
         name=name,
         texts=Texts(explicit_description=chosen.get("description", tool.description or "")),
         inputs=inputs,
-        output=Output(schema=options.get("output_schema", tool.output_schema)),
+        output=Output(schema=options.get("output_schema", _object_schema(tool.output_schema))),
         is_async=True,
         is_coroutine=True,
         is_movable=False,
@@ -113,6 +113,10 @@ def build_template(
         },
     )
     return template, body
+
+
+def _object_schema(output_schema: Any) -> Any:
+    return to_object_schema(output_schema) if isinstance(output_schema, dict) else output_schema
 
 
 def _rebuild(

@@ -210,11 +210,14 @@ def test_a_response_equals_a_servers(result):
     assert {"isError": False, **said} == dumped(result.to_mcp())
 
 
-def test_an_error_has_its_text_and_a_flag():
+def test_an_error_has_its_text_its_images_and_a_flag():
     picture = ImageContent(type="image", data="cG5n", mime_type="image/png")
     result = ToolResult(error=ErrorDetail(code="tool_error", message="disk full"), blocks=(picture,))
     assert answered(result) == {
-        "content": [{"type": "text", "text": "disk full"}], "isError": True, "resultType": "complete",
+        "content": [
+            {"type": "text", "text": "disk full"}, {"type": "image", "data": "cG5n", "mimeType": "image/png"},
+        ],
+        "isError": True, "resultType": "complete",
     }  # fmt: skip
 
 

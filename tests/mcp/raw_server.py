@@ -210,6 +210,20 @@ def riddle(identifier, arguments, token):
 
 
 @tool
+def halves(identifier, arguments, token):
+    """Answer with halves of surrogate pairs, as a JavaScript program writes them."""
+    return value({"cut \ud83d": ["\udc00 😀", "\ud83d\ud83d"]})
+
+
+@tool
+def not_utf8(identifier, arguments, token):
+    sys.stdout.flush()
+    sys.stdout.buffer.write(b'{"jsonrpc": "2.0", "id": %d, "result": {"content": ' % identifier)
+    sys.stdout.buffer.write(b'[{"type": "text", "text": "a\xffb"}]}}\n')
+    sys.stdout.flush()
+
+
+@tool
 def fail(identifier, arguments, token):
     return {**value("it did not work"), "isError": True}
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ahvn_tools.formats.json_data import replace_surrogates
 from ahvn_tools.formats.rendering.calls import with_ids
-from ahvn_tools.results import ToolCall, ToolResult, as_readable, to_text
+from ahvn_tools.results import ToolCall, ToolResult, as_readable, media_blocks, to_text
 
 IMAGE_MEDIA_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 """The media types of images that most providers accept."""
@@ -52,9 +52,12 @@ def to_readable(
 
 
 def to_parts(result: ToolResult) -> list[str | ImagePart]:
-    """Return a result's texts and images. Structured content is a part only when no block is a text."""
+    """Return a result's texts and images. Structured content is a part only when no block is a text.
+
+    Of an error, images are notes: Anthropic accepts only texts beside its error flag.
+    """
     if result.is_error:
-        return [_NO_MESSAGE if is_blank(result.text) else replace_surrogates(result.text)]
+        return [part if isinstance(part, str) else part.note for part in _to_error_parts(result)]
     if result.blocks is None:
         return [replace_surrogates(result.text)]
     parts = [_to_part(block) for block in result.blocks]
@@ -65,10 +68,15 @@ def to_parts(result: ToolResult) -> list[str | ImagePart]:
 
 def to_parts_with_error_prefix(result: ToolResult) -> list[str | ImagePart]:
     """Return the parts for a provider without an error flag: the text of an error begins with "Error"."""
-    parts = to_parts(result)
-    if not result.is_error or result.text.lower().startswith("error"):
-        return parts
-    return [f"Error: {part}" for part in parts]
+    if not result.is_error:
+        return to_parts(result)
+    text, *media = _to_error_parts(result)
+    return [text if result.text.lower().startswith("error") else f"Error: {text}", *media]
+
+
+def _to_error_parts(result: ToolResult) -> list[str | ImagePart]:
+    text = _NO_MESSAGE if is_blank(result.text) else replace_surrogates(result.text)
+    return [text, *map(_to_part, media_blocks(result.blocks))]
 
 
 def to_program_parts(result: ToolResult) -> list[str | ImagePart]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from ahvn_tools.execution.runner import capture_outcome
 from ahvn_tools.execution.threads import call_host_function
@@ -13,6 +13,9 @@ from ahvn_tools.mcp.trust.limits import Limits
 from ahvn_tools.secret_texts import SecretTexts
 
 log = logging.getLogger(__name__)
+
+STRUCTURED_META_KEY: Final = "ahvn_tools/structured_content"
+"""Where a client keeps structured content that is no object: older revisions of MCP refuse it."""
 
 
 @dataclass
@@ -23,6 +26,8 @@ class ConnectionStatus:
     """Why nothing can be sent any more, once the transport knows it."""
     error_status: int | None = None
     """The last HTTP error status."""
+    is_ready: bool = False
+    """Whether the handshake is complete."""
     stray_lines: int = 0
     """Lines on the server's stdout that are not messages."""
     malformed_tools: list[Any] = field(default_factory=list)

@@ -116,7 +116,11 @@ class Connection:
             try:
                 return await current.send_request(send, what, timeout, tool)
             except ConnectionLostError as error:
-                current.retire()
+                if error.ends_session:
+                    current.retire()
+                else:
+                    current.is_verified = False  # the server may have been replaced
+                    self.on_list_changed()
                 if self._is_closed:
                     raise errors.to_closed_error(self._target.name, tool) from error
                 if not (is_first and current.was_ready() and (is_repeatable or error.is_unsent)):

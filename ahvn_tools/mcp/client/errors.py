@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from pydantic_core import ValidationError
+
 from ahvn_tools.errors import InvalidResultError, LimitExceededError, ToolCallError, ToolConnectionError, ToolError
 from ahvn_tools.invisible import escape
 from ahvn_tools.redaction import clip, mask_credentials
@@ -13,6 +15,7 @@ from ahvn_tools.redaction import clip, mask_credentials
 CONNECTION_CLOSED = -32000
 INVALID_REQUEST = -32600
 METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 MISSING_REQUIRED_CLIENT_CAPABILITY = -32021
 PARSE_ERROR = -32700
@@ -20,8 +23,29 @@ PARSE_ERROR = -32700
 TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
 """The name of the capability to receive tasks as results."""
 
+REQUEST_CUT = "the connection broke before the server had answered"
+"""The message of the error that our HTTP client makes of a request without an answer: mcp ends that one alone."""
+
+SERVER_UNREACHABLE = "the server cannot be reached"
+"""The message of that error if the request was not sent."""
+
 MAX_ERROR_CHARS = 2_000
 """A server's error text is cut after this many characters."""
+
+MAX_MISTAKES = 3
+"""So many mistakes of an answer are named."""
+
+_MEMBERS = frozenset({
+    "_meta", "annotations", "audience", "blob", "capabilities", "content", "created_at", "createdAt", "data",
+    "description", "icons", "inputRequests", "inputSchema", "instructions", "isError", "lastModified", "message",
+    "method", "mimeType", "mode", "name", "nextCursor", "outputSchema", "params", "pollInterval", "priority",
+    "protocolVersion", "requestState", "requestedSchema", "resource", "result", "resultType", "serverInfo", "size",
+    "sizes", "src", "status", "statusMessage", "structuredContent", "supportedVersions", "task", "taskId", "text",
+    "title", "tools", "ttlMs", "type", "uri", "version",
+    "audio", "image", "resource_link", "AudioContent", "BlobResourceContents", "CallToolResult", "EmbeddedResource",
+    "ImageContent", "InputRequiredResult", "ResourceLink", "TextContent", "TextResourceContents",
+})  # fmt: skip
+"""The names in the locations of pydantic's errors that are MCP's: of members, and of the branches of unions."""
 
 _CAPABILITIES = ("elicitation", "sampling", "roots", "tasks", "extensions", "experimental")
 """The names of MCP's client capabilities."""
@@ -38,18 +62,27 @@ _CONNECTION_LOST_ERRORS = frozenset({
 _LOGIN_MODULES = ("fastmcp.client.auth", "mcp.client.auth")
 """Modules whose errors may have a part of what a service answered to a login."""
 
-_UNKNOWN_SESSION_ERRORS = frozenset({(INVALID_REQUEST, "Session terminated"), (INVALID_REQUEST, "Session not found")})
+SESSION_NOT_FOUND = -32001
+"""The code of the TypeScript SDK's error about a session that a server does not know."""
+
+_UNKNOWN_SESSION_ERRORS = frozenset({
+    (INVALID_REQUEST, "Session terminated"),
+    (INVALID_REQUEST, "Session not found"),
+    (SESSION_NOT_FOUND, "Session not found"),
+})  # fmt: skip
 """What a restarted server answers; it has not run the request."""
 
 
 class ConnectionLostError(Exception):
-    """The connection cannot be used any more."""
+    """The connection, or that of one HTTP request, cannot be used any more."""
 
-    def __init__(self, reason: str, *, is_unsent: bool = False) -> None:
+    def __init__(self, reason: str, *, is_unsent: bool = False, ends_session: bool = True) -> None:
         super().__init__(reason)
         self.reason = reason
         self.is_unsent = is_unsent
         """Whether the server has certainly not started the request."""
+        self.ends_session = ends_session
+        """Whether the session of the request cannot be used for others."""
 
 
 def to_call_error(error: Exception, tool: str | None, status: int | None) -> ToolCallError | ConnectionLostError:
@@ -62,8 +95,34 @@ def to_call_error(error: Exception, tool: str | None, status: int | None) -> Too
     if type(error).__name__ == "InputRequiredRoundsExceededError":
         return LimitExceededError("The server keeps asking for input and never answers.", tool=tool)
     if isinstance(error, ValueError):
-        return InvalidResultError("The server's answer is not a valid MCP result.", tool=tool)
+        reason = _describe_mistakes(error)
+        return InvalidResultError(
+            f"The server's answer is not a valid MCP result{reason and f': {reason}'}.", tool=tool
+        )
     return ConnectionLostError(f"the connection broke ({type(_get_root_cause(error)).__name__})")
+
+
+def _describe_mistakes(error: BaseException) -> str:
+    """Return where the first mistakes of an answer are, and of which type pydantic says they are; "" if it does not.
+
+    Names that are not of MCP may be chosen by the server, and have a secret: they are replaced by `…`.
+    """
+    if not isinstance(error, ValidationError):
+        return ""
+    found = error.errors(include_input=False, include_url=False, include_context=False)
+    mistakes = [(one["loc"], one["type"].replace("_", " ")) for one in found]
+    others = {
+        loc[:-1] for loc, kind in mistakes if loc[-1:] in {("type",), ("resultType",)} and kind == "literal error"
+    }
+    own = [(loc, kind) for loc, kind in mistakes if others.isdisjoint(loc[:size] for size in range(len(loc) + 1))]
+    if not own:  # no branch of the union is meant
+        own = [((*branch[:-1], "type"), "unknown") for branch in others]
+    texts = dict.fromkeys(f"{'.'.join(map(_to_shown_step, loc)) or 'the answer'} ({kind})" for loc, kind in own)
+    return "; ".join(list(texts)[:MAX_MISTAKES])
+
+
+def _to_shown_step(step: int | str) -> str:
+    return str(step) if isinstance(step, int) or step in _MEMBERS else "…"
 
 
 def _from_mcp_error(
@@ -74,9 +133,14 @@ def _from_mcp_error(
         return refusal
     if code == PARSE_ERROR or message in _NO_RESPONSE_MESSAGES:
         return InvalidResultError("The server's answer cannot be read.", tool=tool)
+    if code == CONNECTION_CLOSED and message in {REQUEST_CUT, SERVER_UNREACHABLE}:
+        is_cut = message == REQUEST_CUT
+        return ConnectionLostError(message, is_unsent=not is_cut, ends_session=not is_cut)
     if (code, message) in _UNKNOWN_SESSION_ERRORS:
         return ConnectionLostError("the server does not know this session any more", is_unsent=True)
-    if (code, message) in _CONNECTION_LOST_ERRORS or (code == CONNECTION_CLOSED and message.startswith("SSE stream ")):
+    if code == CONNECTION_CLOSED and message.startswith("SSE stream "):
+        return ConnectionLostError("the server closed the connection", ends_session=False)
+    if (code, message) in _CONNECTION_LOST_ERRORS:
         is_refusal = status and code == INTERNAL_ERROR
         return ConnectionLostError(
             f"the server answered HTTP {status}" if is_refusal else "the server closed the connection"
@@ -129,7 +193,8 @@ def describe_connect_error(error: BaseException, status: int | None) -> str:
     if isinstance(root, RuntimeError) and "protocol version" in str(root):
         return sanitize_text(str(root).strip())
     if type(root).__name__ == "ValidationError":
-        return "its answer to the handshake is not valid MCP"
+        reason = _describe_mistakes(root)
+        return f"its answer to the handshake is not valid MCP{reason and f' ({reason})'}"
     return f"it cannot be reached ({type(root).__name__})"
 
 

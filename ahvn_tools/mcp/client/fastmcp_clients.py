@@ -138,7 +138,7 @@ def make_http_client(
     url: str, settings: ClientSettings, *, headers: Mapping[str, str], auth: Any, is_sse: bool, verify: Any = None
 ) -> Client[Any]:
     """Return a client of a server over HTTP; `verify` is httpx2's, for the server's certificate."""
-    factory = BoundedHTTPFactory(settings, verify)
+    factory = BoundedHTTPFactory(settings, verify, has_sessions=not is_sse)
     kind = SSETransport if is_sse else StreamableHttpTransport
     return make_client(kind(url, headers=dict(headers), auth=auth, httpx_client_factory=factory), settings)
 

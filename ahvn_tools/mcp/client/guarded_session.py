@@ -8,7 +8,7 @@ import math
 from typing import Any
 
 import anyio
-from anyio.abc import ObjectReceiveStream
+from anyio.abc import ObjectReceiveStream, ObjectSendStream
 from mcp import ClientSession
 from mcp.shared.message import SessionMessage
 from mcp_types import (
@@ -25,7 +25,8 @@ from mcp_types.methods import validate_server_result
 from pydantic_core import ValidationError
 
 from ahvn_tools.errors import InvalidResultError, LimitExceededError, ToolCallError
-from ahvn_tools.mcp.client.client_settings import ClientSettings
+from ahvn_tools.formats.json_data import to_json_data
+from ahvn_tools.mcp.client.client_settings import STRUCTURED_META_KEY, ClientSettings
 from ahvn_tools.mcp.client.errors import INTERNAL_ERROR
 from ahvn_tools.mcp.trust.limits import Limits, RateGuard
 from ahvn_tools.secret_texts import SecretTexts
@@ -45,9 +46,9 @@ def make_session_class(settings: ClientSettings) -> type[ClientSession]:
     class GuardedSession(ClientSession):
         """A session that reads from a GuardedStream; mcp parses answers on the event loop, however large they are."""
 
-        def __init__(self, read_stream: Any, *arguments: Any, **options: Any) -> None:
+        def __init__(self, read_stream: Any, write_stream: Any, *arguments: Any, **options: Any) -> None:
             self._guarded_stream = GuardedStream(read_stream, settings)
-            super().__init__(self._guarded_stream, *arguments, **options)
+            super().__init__(self._guarded_stream, _SendableStream(write_stream), *arguments, **options)
 
         async def list_tools(self, *, params: PaginatedRequestParams | None = None) -> ListToolsResult:
             """Request a page of tools; once more, without malformed ones, if mcp refuses the page because of them."""
@@ -101,6 +102,7 @@ class GuardedStream(ObjectReceiveStream[Any]):
         except ToolCallError as error:  # `errors.to_call_error` reads it from `data`
             details = ErrorData(code=INTERNAL_ERROR, message=error.message, data=error)
             return SessionMessage(JSONRPCError(jsonrpc="2.0", id=message.id, error=details))
+        _move_structured_content(message.result)
         tools = message.result.get("tools")
         if self.protocol_version is not None and isinstance(tools, list):
             message.result["tools"] = [tool for tool in tools if self._is_tool(tool, message.result)]
@@ -116,6 +118,31 @@ class GuardedStream(ObjectReceiveStream[Any]):
         return True
 
 
+class _SendableStream(ObjectSendStream[Any]):
+    """A stream of messages from mcp, in which a text that UTF-8 cannot encode would end the connection.
+
+    It comes from the answer to a question or from metadata: the arguments of a call were checked before.
+    """
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    async def send(self, item: SessionMessage) -> None:
+        """Send a message, with U+FFFD in place of each lone surrogate."""
+        message = item.message
+        try:
+            message.model_dump_json()
+        except ValueError:
+            for name in message.model_fields_set & {"params", "result", "error"}:
+                part = getattr(message, name)
+                setattr(message, name, ErrorData(**to_json_data(dict(part))) if name == "error" else to_json_data(part))
+        await self._stream.send(item)
+
+    async def aclose(self) -> None:
+        """Close the stream."""
+        await self._stream.aclose()
+
+
 def mask_message(message: Any, settings: ClientSettings) -> None:
     """Mask the credentials of a connection in what its server sends."""
     secrets = settings.secrets
@@ -126,6 +153,13 @@ def mask_message(message: Any, settings: ClientSettings) -> None:
         message.result = mask_members(message.result, secrets)
     elif isinstance(message, JSONRPCRequest | JSONRPCNotification) and message.params is not None:
         message.params = mask_members(message.params, secrets)
+
+
+def _move_structured_content(result: dict[str, Any]) -> None:
+    """Keep structured content that is no object where mcp does not refuse it."""
+    structured, meta = result.get("structuredContent"), result.get("_meta") or {}
+    if structured is not None and not isinstance(structured, dict) and isinstance(meta, dict):
+        result["_meta"] = {**meta, STRUCTURED_META_KEY: result.pop("structuredContent")}
 
 
 def _is_error(result: dict[str, Any]) -> bool:

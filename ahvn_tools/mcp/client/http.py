@@ -6,6 +6,8 @@ Can be dropped when mcp's HTTP client itself limits the bytes of a message and r
 from __future__ import annotations
 
 import contextlib
+import json
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from typing import Any, NoReturn
 from urllib.parse import parse_qsl
@@ -13,7 +15,16 @@ from urllib.parse import parse_qsl
 import httpx2
 
 from ahvn_tools.log_redaction import add_log_filter
-from ahvn_tools.mcp.client.client_settings import ClientSettings
+from ahvn_tools.mcp.client.client_settings import ClientSettings, ConnectionStatus
+from ahvn_tools.mcp.client.errors import (
+    CONNECTION_CLOSED,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    REQUEST_CUT,
+    SERVER_UNREACHABLE,
+    SESSION_NOT_FOUND,
+)
+from ahvn_tools.mcp.lone_surrogates import LoneSurrogates
 from ahvn_tools.mcp.trust.limits import JsonValueCounter, Limits
 from ahvn_tools.redaction import is_secret_name
 from ahvn_tools.secret_texts import SecretTexts
@@ -22,6 +33,16 @@ CONNECT_TIMEOUT = 30.0  # seconds to connect and to send; reading has no limit h
 MAX_HTTP_CONNECTIONS = 256  # concurrent requests; further ones wait
 KEEPALIVE_EXPIRY = 3.0  # seconds until an unused connection is closed; servers close theirs after 5
 MIN_ERROR_STATUS = 400
+BAD_REQUEST = 400
+NOT_FOUND = 404
+GONE = 410
+BAD_GATEWAY = 502
+SESSION_HEADER = "mcp-session-id"
+
+_UNKNOWN_SESSION_STATUSES = frozenset({BAD_REQUEST, NOT_FOUND, GONE})
+_LOST_SESSION = re.compile(r"session|not initialized", re.IGNORECASE)
+_UNSENT_ERRORS = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
+_JSON = {"content-type": "application/json"}
 
 _PLAIN_HEADERS = frozenset({
     "accept", "accept-encoding", "connection", "content-length", "content-type", "host", "mcp-protocol-version",
@@ -36,8 +57,12 @@ _SECRET_FORM_FIELDS = frozenset({"assertion", "client_assertion", "code", "code_
 class BoundedHTTPFactory:
     """Makes HTTP clients for FastMCP, and records their failures and credentials in the settings."""
 
-    def __init__(self, settings: ClientSettings, verify: Any = None) -> None:
-        """`verify` is httpx2's: how the certificate of the server is verified; None: as httpx2 does."""
+    def __init__(self, settings: ClientSettings, verify: Any = None, *, has_sessions: bool = True) -> None:
+        """`verify` is httpx2's: how the certificate of the server is verified; None: as httpx2 does.
+
+        `has_sessions`: the transport is Streamable HTTP.
+        """
+        self._has_sessions = has_sessions
         self._limits = settings.limits
         self._status = settings.status
         self._secrets = settings.secrets
@@ -54,7 +79,8 @@ class BoundedHTTPFactory:
 
         It follows no redirects: mcp does, and only within the server's origin.
         """
-        client = httpx2.AsyncClient(
+        client = _Client(
+            self._status if self._has_sessions else None,
             headers={"accept-encoding": "identity", **(headers or {})},  # a compressed body has no bounded size
             timeout=httpx2.Timeout(CONNECT_TIMEOUT, read=None, pool=None),
             limits=httpx2.Limits(max_connections=MAX_HTTP_CONNECTIONS, keepalive_expiry=KEEPALIVE_EXPIRY),
@@ -73,10 +99,70 @@ class BoundedHTTPFactory:
         is_events = response.headers.get("content-type", "").startswith("text/event-stream")
         if isinstance(response.stream, httpx2.AsyncByteStream):
             response.stream = _BoundedStream(response.stream, self._limits, self._fail, is_events=is_events)
+            if self._has_sessions and not is_events and _fails_alone(response.request, self._status):
+                response.stream = _WholeStream(response.stream, response.request, self._status)
 
     def _fail(self, reason: str) -> NoReturn:
         self._status.failure_reason = reason
         raise httpx2.ReadError(reason)
+
+
+class _Client(httpx2.AsyncClient):
+    """A client whose requests fail alone: mcp ends the session of a request that raises.
+
+    Can be dropped when mcp's Streamable HTTP client resolves such a request, and one whose session the server does not
+    know, for itself.
+    """
+
+    def __init__(self, status: ConnectionStatus | None, **options: Any) -> None:
+        self._status = status
+        super().__init__(**options)
+
+    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        """Send a request. Return an error of JSON-RPC for one that cannot be sent, or has no answer."""
+        try:
+            response = await super().send(request, **options)
+            if self._status is not None and await _is_session_unknown(response):
+                await response.aclose()
+                return httpx2.Response(NOT_FOUND, request=request)  # for mcp: "Session terminated"
+        except httpx2.TransportError as error:
+            if self._status is None or not _fails_alone(request, self._status):
+                raise
+            return httpx2.Response(BAD_GATEWAY, headers=_JSON, content=_make_error(request, error), request=request)
+        return response
+
+
+def _fails_alone(request: httpx2.Request, status: ConnectionStatus) -> bool:
+    """Return whether a request is a message in an open session, and no part of a login."""
+    is_message = request.method == "POST" and "text/event-stream" in request.headers.get("accept", "")
+    return is_message and status.is_ready and not status.failure_reason
+
+
+async def _is_session_unknown(response: httpx2.Response) -> bool:
+    """Return whether a server refuses a request because it has lost the session; then it has not run the request.
+
+    The protocol says 404. Servers made with the TypeScript SDK answer 400 after a restart, and some 410.
+    """
+    if response.status_code not in _UNKNOWN_SESSION_STATUSES or SESSION_HEADER not in response.request.headers:
+        return False
+    text = (await response.aread()).decode(errors="replace")
+    try:
+        error = json.loads(text)["error"]
+        code, text = error.get("code"), str(error.get("message"))
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):  # no error of JSON-RPC
+        code = None
+    if response.status_code == BAD_REQUEST:
+        return code == SESSION_NOT_FOUND or _LOST_SESSION.search(text) is not None
+    return code not in {METHOD_NOT_FOUND, INVALID_PARAMS}
+
+
+def _make_error(request: httpx2.Request, error: httpx2.TransportError) -> bytes:
+    """Return the error of JSON-RPC for a message that has no answer."""
+    message = SERVER_UNREACHABLE if isinstance(error, _UNSENT_ERRORS) else REQUEST_CUT
+    identifier = json.loads(request.content).get("id")
+    return json.dumps(
+        {"jsonrpc": "2.0", "id": identifier, "error": {"code": CONNECTION_CLOSED, "message": message}}
+    ).encode()
 
 
 class ObservedAuth(httpx2.Auth):
@@ -108,8 +194,27 @@ class ObservedAuth(httpx2.Auth):
                     self._secrets.add(value)
 
 
+class _WholeStream(httpx2.AsyncByteStream):
+    """A response body that is read whole; if the connection breaks, it is an error of JSON-RPC instead."""
+
+    def __init__(self, inner: httpx2.AsyncByteStream, request: httpx2.Request, status: ConnectionStatus) -> None:
+        self._inner, self._request, self._status = inner, request, status
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        try:
+            body = b"".join([chunk async for chunk in self._inner])
+        except httpx2.TransportError as error:
+            if self._status.failure_reason:
+                raise
+            body = _make_error(self._request, error)
+        yield body
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
 class _BoundedStream(httpx2.AsyncByteStream):
-    """A response body of bounded size; in an event stream, each event is bounded."""
+    """A response body of bounded size, without lone surrogates; in an event stream, each event is bounded."""
 
     def __init__(
         self, inner: httpx2.AsyncByteStream, limits: Limits, fail: Callable[[str], NoReturn], *, is_events: bool
@@ -117,7 +222,7 @@ class _BoundedStream(httpx2.AsyncByteStream):
         self._inner, self._limits, self._fail, self._is_events = inner, limits, fail, is_events
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        size, values = 0, JsonValueCounter()
+        size, values, surrogates = 0, JsonValueCounter(), LoneSurrogates()
         async for chunk in self._inner:
             size += len(chunk)
             if size > self._limits.message_bytes:
@@ -126,7 +231,9 @@ class _BoundedStream(httpx2.AsyncByteStream):
                 self._fail(f"the server sent a message of more than {self._limits.values_per_message} values")
             if self._is_events and (b"\n\n" in chunk or b"\n\r\n" in chunk):
                 size, values = 0, JsonValueCounter()
-            yield chunk
+            yield surrogates.replace(chunk)
+        if end := surrogates.finish():
+            yield end
 
     async def aclose(self) -> None:
         await self._inner.aclose()

@@ -101,12 +101,14 @@ class Refresher:
             self._loop, self._lock, self._task = loop, asyncio.Lock(), None
 
 
-async def watch_list_changes(client: Any, on_list_changed: Callable[[], None]) -> None:
+async def watch_list_changes(
+    client: Any, on_list_changed: Callable[[], None], on_failed_renewal: Callable[[], None]
+) -> None:
     """Call `on_list_changed` whenever the server announces changed tools outside of any request.
 
     The newer MCP protocol has subscriptions for that. Returns when the server has none. A lost subscription is renewed,
-    and counts as a change because an announcement may have been missed. Where that fails, the client is broken, and its
-    successor subscribes again.
+    and counts as a change because an announcement may have been missed. Where that fails, a new client should subscribe
+    again.
     """
     from mcp.client.subscriptions import SubscriptionLost, listen
 
@@ -128,6 +130,7 @@ async def watch_list_changes(client: Any, on_list_changed: Callable[[], None]) -
         except Exception as error:  # calls work without a subscription, and a server may send anything in it
             log.debug("A subscription to changes of tools has ended.", exc_info=find_shown_cause(error, str))
             if is_renewal:
+                on_failed_renewal()
                 on_list_changed()
             return
         if time.monotonic() - began > MAX_RETRY_DELAY:

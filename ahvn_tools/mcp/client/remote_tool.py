@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import json
 from collections.abc import Awaitable, Callable, Collection, Mapping
@@ -11,15 +12,16 @@ from typing import Any, ClassVar, Final
 from ahvn_tools.context import ToolContext
 from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import InvalidResultError, ToolChangedError, ToolError
+from ahvn_tools.mcp.client.client_settings import STRUCTURED_META_KEY
 from ahvn_tools.mcp.client.errors import sanitize_text
-from ahvn_tools.results import ToolResult
+from ahvn_tools.results import ToolResult, join_texts, media_blocks
 from ahvn_tools.schema.complexity import ValidationCost
 from ahvn_tools.schema.jsonschema import compile_validator
-from ahvn_tools.schema.output import Output
+from ahvn_tools.schema.output import Output, describes_object, to_object_schema
 
 RESERVED_META_KEYS: Final = frozenset({
     "approval", "attempts", "cached", "changed", "duration", "ends_session", "further_approvals", "omitted_chars",
-    "output", "progress", "structured",
+    "output", "progress", "structured", STRUCTURED_META_KEY,
 })  # fmt: skip
 """Keys of a result's `meta` that this package writes: a server's values of these keys are dropped."""
 
@@ -65,27 +67,38 @@ class ResultParser:
     """Parses the results of one tool. Its output schema is compiled when the first result is checked."""
 
     def __init__(self, name: str, output_schema: Mapping[str, Any] | None = None) -> None:
-        """Raises DefinitionError for an output schema that does not describe an object."""
+        """The output schema may describe any value, as MCP allows since 2026-07-28."""
         self._name = name
-        self._output = Output(schema=None if output_schema is None else dict(output_schema))
+        schema = None if output_schema is None else dict(output_schema)
+        self._output = Output(schema=None if schema is None else to_object_schema(schema))
+        self._is_wrapped = schema is not None and not describes_object(schema)
 
     def parse(self, call_result: Any) -> ToolResult:
         """Return the ToolResult of an MCP `CallToolResult`.
 
         The value is the structured content or its only member; without structured content the text; without text the
         content blocks. Structured content that is not an object is the value alone. An error result has the server's
-        text, sanitized, and nothing else, because bound values are masked only in texts.
+        text, sanitized, its images and audio, and nothing else, because bound values are masked only in texts.
 
         Raises InvalidResultError for structured content that is missing, is not JSON, does not fit the output schema or
         would take too long to check; DefinitionError for an output schema with references that cannot be resolved.
         """
         if call_result.is_error:
-            return ToolResult(error=ErrorDetail(code=ToolError.code, message=_error_text(call_result)))
-        structured = call_result.structured_content
+            error = ErrorDetail(code=ToolError.code, message=_read_text(call_result) or "The tool failed.")
+            return ToolResult(error=error, blocks=media_blocks(call_result.content) or None)
+        structured = _find_structured(call_result)
+        if self._is_wrapped and structured is not None:
+            structured = {"result": structured}
+            call_result = copy.copy(call_result)
+            call_result.structured_content = structured
         if reason := self._find_error(structured):
-            raise InvalidResultError(f"The result of {self._name!r} {reason}.", tool=self._name)
+            text = _read_text(call_result)
+            note = f" The tool has run and answered: {text}" if text else ""  # a model that repeats it should know
+            raise InvalidResultError(f"The result of {self._name!r} {reason}.{note}", tool=self._name)
         result = self._output.to_result(call_result)
-        return replace(result, structured_content=structured if isinstance(structured, dict) else None)
+        if not isinstance(structured, dict):
+            return replace(result, value=result.value if structured is None else structured, structured_content=None)
+        return replace(result, structured_content=structured)
 
     def _find_error(self, structured: Any) -> str | None:
         """Return what is wrong with structured content, without quoting it."""
@@ -111,6 +124,12 @@ class ResultParser:
         return compile_validator(self._output.schema or {})
 
 
-def _error_text(call_result: Any) -> str:
-    texts = [block.text for block in call_result.content if getattr(block, "type", None) == "text"]
-    return sanitize_text("\n".join(texts)) or "The tool failed."
+def _find_structured(call_result: Any) -> Any:
+    """Return the structured content, also one that an older revision of MCP does not allow."""
+    structured = call_result.structured_content
+    meta = getattr(call_result, "meta", None) or {}
+    return meta.get(STRUCTURED_META_KEY) if structured is None else structured
+
+
+def _read_text(call_result: Any) -> str:
+    return sanitize_text(join_texts(call_result.content))

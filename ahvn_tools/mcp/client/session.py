@@ -180,13 +180,14 @@ class Session:
             hide_logged_data(self._mask)
             add_log_filter()  # the modules of the client, which it may have imported, have made their loggers
             await client.__aenter__()
+            self.status.is_ready = True
             # mcp would run the server's regular expressions with `re` on the event loop, which could block it forever
             client.session.validate_tool_result = _skip_validation
             self._timer.cancel()
             if not self.end_reason.done():  # pragma: no branch  # the time may be up at this very moment
                 self.client = client
                 self._started.set()
-            watch_task = asyncio.create_task(watch_list_changes(client, self._on_list_changed))
+            watch_task = asyncio.create_task(watch_list_changes(client, self._on_list_changed, self.retire))
             await self._stop.wait()
         except Exception as error:  # noqa: BLE001  # whatever it is, there is no connection
             self._cause = error

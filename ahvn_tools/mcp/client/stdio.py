@@ -18,7 +18,7 @@ from fastmcp.client.transports.base import ClientTransport, TransportOptions
 from mcp import ClientSession
 from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
-from mcp_types import ErrorData, JSONRPCError, JSONRPCNotification, jsonrpc_message_adapter
+from mcp_types import ErrorData, JSONRPCError, JSONRPCMessage, JSONRPCNotification, jsonrpc_message_adapter
 
 from ahvn_tools.execution.threads import run_in_thread
 from ahvn_tools.mcp.client.client_settings import ClientSettings
@@ -31,6 +31,7 @@ from ahvn_tools.mcp.client.server_process import (
     wait_for_exit_reason,
 )
 from ahvn_tools.mcp.client.server_stderr import StderrWriter, copy_stderr
+from ahvn_tools.mcp.lone_surrogates import replace_lone_surrogates
 from ahvn_tools.mcp.trust.limits import JsonValueCounter, Limits, RateGuard
 
 CHUNK_BYTES = 65_536  # bytes to read at a time: the size of a pipe's buffer
@@ -127,7 +128,7 @@ class BoundedStdioTransport(ClientTransport):
         assert process.stdout is not None  # noqa: S101  # it was requested
         try:
             async for line in _read_lines(process.stdout, self._limits):
-                if (message := self._parse_message(line)) is not None:
+                if (message := await self._parse_message(line)) is not None:
                     await incoming.send(message)
             self._close_seconds = min(self._close_seconds, SHORT_CLOSE_SECONDS)
             reason = await wait_for_exit_reason(process)
@@ -150,14 +151,17 @@ class BoundedStdioTransport(ClientTransport):
             self._status.failure_reason = reason
             self._on_connection_lost(reason)
 
-    def _parse_message(self, line: bytes) -> SessionMessage | None:
+    async def _parse_message(self, line: bytes) -> SessionMessage | None:
         """Return the message of a line. Raises _StreamLimitError for too many notifications or stray lines."""
         if not line.strip():
             return None
         try:
-            message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+            message = _read_message(line)
         except ValueError:
-            return self._parse_stray_line(line)
+            try:
+                message = _read_message(await replace_lone_surrogates(line))
+            except ValueError:
+                return self._parse_stray_line(line)
         self._close_seconds = self._limits.close
         if isinstance(message, JSONRPCNotification) and (reason := self._rate_guard.count_message()) is not None:
             raise _StreamLimitError(reason)
@@ -191,6 +195,10 @@ class BoundedStdioTransport(ClientTransport):
         finally:
             incoming.close()
             outgoing.close()  # a later send raises
+
+
+def _read_message(line: bytes) -> JSONRPCMessage:
+    return jsonrpc_message_adapter.validate_json(line, by_name=False)
 
 
 class _StreamLimitError(Exception):

@@ -8,6 +8,8 @@ import os
 from collections.abc import AsyncGenerator
 from typing import Final
 
+from ahvn_tools.mcp.lone_surrogates import replace_lone_surrogates
+
 _READ_BYTES: Final = 65_536
 
 
@@ -32,10 +34,10 @@ class MessageReader:
                 line = b"".join([*parts, end])
                 parts.clear()
                 if line.strip():
-                    yield line.decode(errors="replace")
+                    yield await _decode(line)
             parts.append(start)
         if line := b"".join(parts).strip():
-            yield line.decode(errors="replace")
+            yield await _decode(line)
 
     def stop(self) -> None:
         """End the iteration, from the thread of its event loop."""
@@ -65,3 +67,8 @@ class MessageReader:
     def _wake(self, *, is_ready: bool = True) -> None:
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_result(is_ready)
+
+
+async def _decode(line: bytes) -> str:
+    """Return a message as text. A lone surrogate costs its character: mcp would drop the message, unanswered."""
+    return (await replace_lone_surrogates(line)).decode()

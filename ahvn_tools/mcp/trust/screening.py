@@ -20,7 +20,7 @@ from ahvn_tools.mcp.trust.limits import Budgets, RefusedToolError, check_schema,
 from ahvn_tools.mcp.trust.wire import to_wire
 from ahvn_tools.redaction import clip
 from ahvn_tools.schema.jsonschema import SchemaInputs, compile_validator
-from ahvn_tools.schema.output import Output
+from ahvn_tools.schema.output import to_object_schema
 
 if TYPE_CHECKING:
     from mcp_types import Tool as WireTool
@@ -152,8 +152,7 @@ def _check_schemas(raw: JsonObject, budgets: Budgets) -> None:
     if not isinstance(output, dict):
         raise RefusedToolError("its output schema is not an object")
     check_schema(output, budgets)
-    Output(schema=output)
-    compile_validator(output)
+    compile_validator(to_object_schema(output))
 
 
 def _parse_tool(raw: JsonObject) -> WireTool:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mcp_types import CallToolResult, EmbeddedResource, ImageContent, ResourceLink, TextContent, TextResourceContents
 
 from ahvn_tools import invisible
-from ahvn_tools.errors import DefinitionError, InvalidResultError
+from ahvn_tools.errors import InvalidResultError
 from ahvn_tools.mcp.client.errors import MAX_ERROR_CHARS, sanitize_text
 from ahvn_tools.mcp.client.remote_tool import ResultParser
 
@@ -91,15 +91,19 @@ def test_result_that_does_not_fit_the_output_schema_is_invalid(structured):
     assert caught.value.tool == "add"
 
 
-def test_invalid_result_error_does_not_quote_the_server():
+def test_invalid_result_error_quotes_only_the_text_of_the_server():
     with pytest.raises(InvalidResultError) as caught:
-        result(said("SECRET-1", structured_content={"SECRET-2": 1, "result": "SECRET-3"}), NUMBER)
+        result(said("Sent.", structured_content={"SECRET-2": 1, "result": "SECRET-3"}), NUMBER)
     assert "SECRET" not in str(caught.value)
+    assert caught.value.message.endswith("The tool has run and answered: Sent.")
 
 
-def test_missing_structured_content_is_an_invalid_result():
-    with pytest.raises(InvalidResultError, match="no structured content"):
-        result(said("5"), NUMBER)
+def test_missing_structured_content_is_an_invalid_result_with_the_text_of_the_server():
+    with pytest.raises(InvalidResultError, match="no structured content") as caught:
+        result(said("Issue 5 was", IMAGE, "created.\u202e"), NUMBER)
+    assert caught.value.message.endswith("The tool has run and answered: Issue 5 was\ncreated.\\u202e")
+    with pytest.raises(InvalidResultError, match=r"requires\.$"):
+        result(said(IMAGE), NUMBER)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("-inf")])
@@ -116,9 +120,49 @@ def test_deeply_nested_result_is_invalid():
         result(CallToolResult.model_construct(content=[], structured_content={"a": deep}, is_error=False, meta=None))
 
 
-def test_output_schema_that_is_not_an_object_is_refused():
-    with pytest.raises(DefinitionError):
-        ResultParser("add", {"type": "array"})
+TREE = {
+    "$defs": {"tree": {"type": "object", "properties": {"parts": {"type": "array", "items": {"$ref": "#"}}}}},
+    "$ref": "#/$defs/tree",
+}
+UNION = {"anyOf": [PAIR, {"$ref": "#/$defs/b"}], "$defs": {"b": {"type": "object", "required": ["b"]}}}
+NESTED = {"type": "array", "items": {"anyOf": [{"type": "integer"}, {"$ref": "#"}, {"$ref": "#/$defs/word"}]}}
+NESTED |= {"$defs": {"word": {"type": "string", "maxLength": 3}}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "structured"),
+    [
+        (TREE, {"parts": [{"parts": []}]}),
+        (UNION, {"a": 5}),
+        (UNION, {"b": "x"}),
+        (NESTED, [1, [2, ["abc"]], []]),
+        ({"type": ["string", "null"]}, "text"),
+        ({"oneOf": [{"type": "integer"}, PAIR]}, {"a": 5}),
+        ({"$id": "http://x/y", "$ref": "#/$defs/n", "$defs": {"n": {"type": "integer"}}}, 5),
+        ({}, [1]),
+    ],
+)
+def test_output_schema_of_any_value_is_accepted(schema, structured):
+    made = result(said("text", structured_content=structured), schema)
+    assert made.value == structured
+    assert made.structured_content in (structured, {"result": structured})
+
+
+@pytest.mark.parametrize(
+    ("schema", "structured"),
+    [
+        (TREE, {"parts": [5]}),
+        (TREE, [{"parts": []}]),
+        (UNION, {"a": "5"}),
+        (NESTED, [1, [2, ["long"]]]),
+        (NESTED, {"result": [1]}),
+        ({"oneOf": [{"type": "integer"}, PAIR]}, "5"),
+        ({"$id": "http://x/y", "$ref": "#/$defs/n", "$defs": {"n": {"type": "integer"}}}, "5"),
+    ],
+)
+def test_value_that_does_not_fit_an_output_schema_of_any_value_is_invalid(schema, structured):
+    with pytest.raises(InvalidResultError, match="does not fit its output schema"):
+        result(said("text", structured_content=structured), schema)
 
 
 def test_error_has_the_text_of_the_server():
@@ -139,15 +183,21 @@ def test_error_text_is_cut_and_escaped_everywhere():
     assert len(made.text) < MAX_ERROR_CHARS + 50
     assert invisible.find(made.text) == []
     assert made.text.startswith(r"\x1b[31mxxx")
-    assert [block.text for block in made.content] == [made.text]
+    assert made.content[0].text == made.text
 
 
 @pytest.mark.parametrize("structured", [{"reason": "SECRET"}, ["SECRET"], "SECRET"])
-def test_error_result_has_only_a_text(structured):
+def test_error_result_has_a_text_and_media_and_nothing_else(structured):
     """Bound values are masked only in texts, and a server may write them anywhere."""
     made = result(said("no", IMAGE, structured_content=structured, is_error=True, _meta={"x": "SECRET"}), NUMBER)
     assert "SECRET" not in repr(made)
     assert (made.structured_content, made.meta, made.text) == (None, {}, "no")
+    assert made.content[1:] == [IMAGE]
+
+
+def test_error_text_has_the_texts_of_resources_and_the_addresses_of_links():
+    made = result(said("See", RESOURCE, LINK, is_error=True))
+    assert made.text == "See\nx\nx: http://169.254.169.254/x"
 
 
 @given(st.text(st.characters() | st.sampled_from("\u200b\x1b\ud800\r")), st.integers(0, 20))

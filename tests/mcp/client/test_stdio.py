@@ -70,12 +70,20 @@ async def answers(*names: str) -> list[Any]:
 
 @pytest.mark.exhaustive
 async def test_result_that_cannot_be_serialized_is_an_error_and_the_server_continues() -> None:
-    names = ("listed", "free", "keyed", "own", "noted", "great", "deep")
+    names = ("keyed", "great", "deep")
     *results, last = await asyncio.wait_for(answers(*names, "well"), LONGEST)
     for name, answer in zip(names, results, strict=True):
         assert (name, answer.is_error, answer.structured_content) == (name, True, None)
         assert "cannot be sent" in answer.content[0].text or "invalid result" in answer.content[0].text
     assert (last.is_error, last.structured_content) == (False, {"result": "well"})
+
+
+@pytest.mark.exhaustive
+async def test_result_with_a_lone_surrogate_costs_the_character() -> None:
+    listed, free, own, noted = await asyncio.wait_for(answers("listed", "free", "own", "noted"), LONGEST)
+    assert listed.structured_content == {"result": ["caf\ufffd"]}
+    assert [answer.content[0].text for answer in (free, own, noted)] == ["caf\ufffd", "caf\ufffd", "fine"]
+    assert (own.structured_content, noted.meta["path"]) == ({"size": 1}, "caf\ufffd")
 
 
 @pytest.mark.exhaustive

@@ -203,7 +203,7 @@ def test_a_member_name_with_invisible_characters_is_refused(part):
         ({"inputSchema": {"$schema": "http://127.0.0.1:9/own"}}, "Not a usable JSON Schema"),
         ({"inputSchema": {"properties": {"a": {"default": float("nan")}}}}, "NaN"),
         ({"outputSchema": []}, "output schema is not an object"),
-        ({"outputSchema": {"type": "array"}}, "output_schema must describe an object"),
+        ({"outputSchema": {"type": "array", "items": {"type": "strin"}}}, "Not a usable JSON Schema"),
         ({"outputSchema": {"type": "object", "required": 1}}, "Not a usable JSON Schema"),
         ({"outputSchema": {"type": "object", "allOf": [{"$ref": "http://127.0.0.1:9/x"}]}}, "nothing is fetched"),
         ({"description": 5}, "malformed: description"),

@@ -154,7 +154,8 @@ def test_a_renamed_argument_is_sent_in_its_place(service):
 
 def test_a_text_that_utf8_cannot_encode_is_refused(service):
     result = make(service, "/x?q={text}").exec(text="\ud800")
-    assert result.text == "Invalid arguments: a text has characters that cannot be sent."
+    assert result.error.code == "invalid_parameters"
+    assert "half of a surrogate pair in 'text'" in result.text
 
 
 def test_an_open_schema_sends_further_arguments_but_never_in_the_place_of_another(service):
