@@ -22,6 +22,7 @@ from ahvn_tools.schema.core_limits import (
     CountingValidator,
     TooManyAttemptsError,
 )
+from ahvn_tools.schema.json_rules import NO_TAG
 from ahvn_tools.schema.limits import NO_CONTAINERS, UNLIMITED_TYPES, contains_non_finite, enforce_limits
 from ahvn_tools.schema.problems import (
     MAX_ERRORS,
@@ -59,6 +60,7 @@ _CONTAINER_ERRORS = frozenset({
 _UNEXPECTED_ARGUMENT = "unexpected_keyword_argument"
 _INTEGER_ERRORS = frozenset({"int_type", "int_parsing_size", "literal_error", "enum"})
 _SCALAR_ERRORS = frozenset({"int_type", "float_type", "bool_type"})
+_CHOICE_ERRORS = frozenset({"literal_error", "enum"})
 _PYDANTIC_ERROR_TYPES = frozenset(get_args(core_schema.ErrorType))
 _INPUT_CONTEXT_KEYS = frozenset({"error", "tag", "tz_actual", "encoding_error"})
 """Keys of an error's context whose values come from the input."""
@@ -195,8 +197,11 @@ class ArgumentValidator(RepairingValidator[Any, ErrorDetails]):
     def _repair_candidates(self, errors: Iterable[ErrorDetails]) -> Iterable[RepairCandidate]:
         for error in errors:
             kind = error["type"]
+            if kind == NO_TAG and isinstance(error["input"], dict):  # the tag is read before other members are
+                yield from (RepairCandidate((*error["loc"], name)) for name in error["input"])
             wants_text = kind == "string_type" and self._coerce_numbers_to_str
-            wants_integer, wants_scalar = kind in _INTEGER_ERRORS, kind in self._repaired_texts
+            wants_integer = kind in _INTEGER_ERRORS
+            wants_scalar = kind in self._repaired_texts or kind in _CHOICE_ERRORS
             yield RepairCandidate(error["loc"], kind in _CONTAINER_ERRORS, wants_integer, wants_text, wants_scalar)
 
     @functools.cached_property
@@ -257,8 +262,8 @@ class _ErrorFormatter:
     def _format_reason(self, error: ErrorDetails) -> str:
         kind = error["type"]
         context: Mapping[str, Any] = error.get("ctx", {})
-        if kind == "union_tag_invalid":
-            return f"has an unknown tag; expected one of {context.get('expected_tags')}"
+        if kind == NO_TAG:
+            return _to_clause(error["msg"])
         if kind == NO_ALTERNATIVE:
             return "matches none of the alternatives that its type allows"
         if kind in _EXPECTED_TEXTS:

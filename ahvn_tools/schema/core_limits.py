@@ -15,6 +15,7 @@ from typing import Any, Final
 from pydantic_core import SchemaValidator
 
 from ahvn_tools.json_types import JsonObject
+from ahvn_tools.schema.json_rules import accept_json
 from ahvn_tools.schema.keywords import iter_objects
 
 MAX_ATTEMPTS: Final = 100_000
@@ -97,20 +98,26 @@ class CoreSchemaLimiter:
         validator = SchemaValidator(schema, config, **_OWN_VALIDATORS)
         return CountingValidator(validator.validate_python, self._max_alternatives, self._stops_early)
 
-    def _rewrite(self, node: Any, *, is_in_text: bool = False) -> Any:
-        """Return a schema with limits. Inside of JSON text, errors are never collected: its size is not known."""
+    def _rewrite(self, node: Any, *, is_in_text: bool = False, is_strict: bool = False) -> Any:
+        """Return a schema with limits, which accepts JSON. `is_strict`: as the config around it says.
+
+        Inside of JSON text, errors are never collected: its size is not known.
+        """
         is_in_text = is_in_text or (isinstance(node, dict) and node.get("type") == "json")
         if isinstance(node, list | tuple):
-            return type(node)(self._rewrite(child, is_in_text=is_in_text) for child in node)
+            return type(node)(self._rewrite(child, is_in_text=is_in_text, is_strict=is_strict) for child in node)
         if not isinstance(node, dict):
             return node
+        kind = node.get("type")
+        if isinstance(kind, str) and isinstance(node.get("config"), dict):
+            is_strict = node["config"].get("strict") is True
         made = {
-            key: value if is_no_schema(node, key) else self._rewrite(value, is_in_text=is_in_text)
+            key: value if is_no_schema(node, key) else self._rewrite(value, is_in_text=is_in_text, is_strict=is_strict)
             for key, value in node.items()
         }
-        kind = node.get("type")
         if not isinstance(kind, str):  # a field of the name "type"
             return made
+        made = accept_json(made, is_strict=is_strict)
         if kind == "generator":  # pydantic would check the items only while the body reads them
             made["type"] = "list"
         if kind in _FAIL_FAST_TYPES and (is_in_text or not self._collects_errors):

@@ -82,11 +82,9 @@ class ArgumentsCoreSchema:
         return self._fields[name]["schema"]["type"] == "default" if name in self._fields else None
 
     def property_name(self, name: str) -> str:
-        """Return a parameter's name in the schema: its alias if it has one."""
+        """Return a parameter's name in the schema: its alias if it has one, and not several or a path."""
         alias = self._fields.get(name, {}).get("alias", name)
-        while isinstance(alias, list):
-            alias = alias[0]
-        return str(alias)
+        return alias if isinstance(alias, str) else name
 
     def iter_named_tuple_fields(self, hidden: frozenset[str]) -> Iterator[str]:
         """Yield the field names of named tuples, which their JSON Schema does not contain."""

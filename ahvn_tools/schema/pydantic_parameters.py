@@ -17,6 +17,7 @@ from ahvn_tools.redaction import Secret
 from ahvn_tools.schema.annotations import UnresolvedAnnotation, format_annotation
 from ahvn_tools.schema.core_schema import has_uncertain_types
 from ahvn_tools.schema.plain_types import get_title_from_name
+from ahvn_tools.schema.tags import require_tags
 from ahvn_tools.schema.titles import QuietSchemaGenerator, clean_schema
 
 EMPTY = inspect.Parameter.empty
@@ -81,7 +82,7 @@ class PydanticParameters:
         titles = {
             name: node.get("title") for name, node in generated.get("properties", {}).items() if isinstance(node, dict)
         }
-        schema = clean_schema(generated)
+        schema = require_tags(clean_schema(generated))
         for name, node in schema.get("properties", {}).items():
             if isinstance(titles[name], str) and titles[name] != get_title_from_name(name):
                 node["title"] = titles[name]

@@ -501,7 +501,7 @@ class TestMessages:
             (Pair, {"first": 1, "second": "a"}, "'it.second' should be a valid integer"),
             (dict[str, int], {"a": "b"}, "a value in 'it' should be a valid integer"),
             (dict[int, int], {5: "b"}, "a value in 'it' should be a valid integer"),
-            (Pet, {"kind": "bird"}, "'it' has an unknown tag; expected one of 'cat', 'dog'"),
+            (Pet, {"kind": "bird"}, "'it' has no known tag 'kind'; expected 'cat' or 'dog'"),
             (Colour, "blue", "'it' should be 'red'"),
             (Annotated[int, Field(ge=3)], 2, "'it' should be greater than or equal to 3"),
             (Annotated[dt.date, Field(gt=dt.date(2020, 1, 1))], "2019-01-01", "greater than 2020-01-01"),

@@ -56,6 +56,8 @@ class Difference:
     output_schema: JsonObject | None = SAME
     descriptions: dict[str, str | None] = field(default_factory=dict)
     """Our descriptions of parameters; None for a parameter that only FastMCP describes."""
+    tag: str | None = None
+    """The member that all definitions with it require, without a default."""
 
     def of(self, theirs: Schemas) -> Schemas:
         """Return our expected schemas for FastMCP's schemas."""
@@ -64,6 +66,11 @@ class Difference:
             schema["properties"][parameter].pop("description", None)
             if description is not None:
                 schema["properties"][parameter]["description"] = description
+        for node in schema.get("$defs", {}).values():
+            if self.tag in node.get("properties", {}):
+                node["properties"][self.tag].pop("default", None)
+                required = node.get("required", [])
+                node["required"] = required if self.tag in required else [self.tag, *required]
         output_schema = theirs.output_schema if self.output_schema is SAME else self.output_schema
         return Schemas(name=theirs.name, input_schema=schema, output_schema=output_schema)
 
@@ -163,8 +170,15 @@ SPACING = "FastMCP loses a section that has blank lines in it; ours reads it"
 MALFORMED = "docstring-parser reads either the whole of a reST docstring or nothing"
 INFINITE = "FastMCP writes NaN and Infinity into the schema, which then is not JSON; ours omits such a default"
 SECRET_DEFAULT = "FastMCP exports the default of a secret, or its stars as if they were a value; ours exports neither"
+TAG = "both refuse a value without its tag, whatever default the tag has; FastMCP exports the tag as optional"
 
 DIFFERENCES: dict[str, Difference] = {
+    "models.discriminated": Difference(reason=TAG, tag="kind"),
+    "models.discriminated_list": Difference(reason=TAG, tag="kind"),
+    "models.discriminated_nested": Difference(reason=TAG, tag="kind"),
+    "models.discriminated_by_function": Difference(reason=TAG, tag="kind"),
+    "models.discriminated_in_model": Difference(reason=TAG, tag="kind"),
+    "models.discriminated_with_default": Difference(reason=TAG, tag="kind"),
     "defaults.secret": Difference(reason=SECRET_DEFAULT, input_schema=takes({"password": HIDDEN})),
     "standard_types.secret_with_default": Difference(
         reason=SECRET_DEFAULT,

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from ahvn_tools.json_types import JsonObject
+from ahvn_tools.schema.keywords import type_names
 
 UNDESCRIBED_KEYWORDS: Final = frozenset(
     {"title", "examples", "example", "discriminator", "deprecated", "readOnly", "writeOnly", "$comment"}
@@ -16,6 +17,9 @@ UNDESCRIBED_KEYWORDS: Final = frozenset(
 
 EXACTLY_ONE: Final = "Exactly one of the alternatives must match."
 """The sentence for a `oneOf` that becomes an `anyOf`."""
+
+NOT_THE_DEFAULT: Final = "null means none, not the default."
+"""The sentence for a value that may be null and has another default."""
 
 _CLOSING_MARKS = "\"'`)]}*_»”’"
 _PUNCTUATION = ".!?:;,…。！？：；，"
@@ -50,11 +54,20 @@ def describe_rule(keyword: str, value: Any) -> str:
 
 
 def describe_default(node: JsonObject) -> str | None:
-    """Return the sentence for a schema's default; None for no default, for null, or if its description states it."""
+    """Return the sentences for a schema's default: its value, unless the description states it, and what null means.
+
+    None for no default, and for null. Where null is a value of its own, it never stands for the default.
+    """
     default = node.get("default")
-    if default is None or states_default(node.get("description", ""), default):
+    if default is None:
         return None
-    return describe_rule("default", default)
+    value = None if states_default(node.get("description", ""), default) else describe_rule("default", default)
+    return join_sentences(value, NOT_THE_DEFAULT if _accepts_null(node) else None) or None
+
+
+def _accepts_null(node: JsonObject) -> bool:
+    alternatives = [each for keyword in ("anyOf", "oneOf") for each in node.get(keyword, ())]
+    return "null" in type_names(node) or {"type": "null"} in alternatives
 
 
 def states_default(description: str, default: Any) -> bool:

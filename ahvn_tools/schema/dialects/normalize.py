@@ -23,6 +23,7 @@ from ahvn_tools.schema.keywords import (
     type_names,
 )
 from ahvn_tools.schema.refs import DEFS_PREFIX, normalize_refs
+from ahvn_tools.schema.tags import require_tags
 
 if TYPE_CHECKING:  # most schemas have no finding
     from ahvn_tools.schema.dialects.finding import Effect, Finding, Severity
@@ -49,7 +50,7 @@ def normalize(schema: JsonObject) -> tuple[JsonObject, list[Finding]]:
     if is_plain_object(schema):
         return schema, []
     normalizer = _Normalizer(normalize_refs(schema))
-    return normalizer.normalize_root(schema), normalizer.findings
+    return require_tags(normalizer.normalize_root(schema)), normalizer.findings
 
 
 def is_of_type(value: Any, types: Collection[str]) -> bool:
