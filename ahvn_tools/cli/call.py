@@ -29,6 +29,7 @@ from ahvn_tools.cli.sources import (
 )
 from ahvn_tools.cli.state_file import read_state
 from ahvn_tools.cli.terminal import TerminalApprover, ask_for_missing, describe_request, is_interactive
+from ahvn_tools.cli.tool_facts import credentials
 from ahvn_tools.errors import ApprovalRequiredError, BindError, StateKeyError
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolResult
@@ -102,7 +103,7 @@ def call(
 
         with open_toolkit([source, *(source_ or ())], options, prepare=prepare) as kit:
             spec: Any = find_tool(kit, tool)
-            values = read_arguments(arguments, spec.input_schema, spec.binds)
+            values = read_arguments(arguments, spec.input_schema, spec.binds, credentials(spec))
             if is_interactive():
                 values = ask_for_missing(values, spec.input_schema)
             session = kit.session(session_state).activate(spec.group)

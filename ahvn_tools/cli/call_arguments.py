@@ -41,11 +41,14 @@ class Assignment:
         return cls(name=name, text=_read_file(name, text) if is_file else text, is_json=is_json)
 
 
-def read_arguments(words: Sequence[str], schema: JsonObject, binds: Mapping[str, str]) -> JsonObject:
+def read_arguments(
+    words: Sequence[str], schema: JsonObject, binds: Mapping[str, str], credentials: Iterable[str] = ()
+) -> JsonObject:
     """Return the arguments that words of a command line stand for, for a tool with this input schema.
 
-    `binds` are the parameters of the tool that are bound. Raises UsageError, without any value in it, for what cannot
-    be read, for a name that the tool does not have, and for one that is given twice.
+    `binds` are the parameters of the tool that are bound, `credentials` those that no caller sets. Raises UsageError,
+    without any value in it, for what cannot be read, for a name that the tool does not have, and for one that is given
+    twice.
     """
     known = schema.get("properties", {})
     arguments: JsonObject = {}
@@ -58,7 +61,7 @@ def read_arguments(words: Sequence[str], schema: JsonObject, binds: Mapping[str,
             assigned.setdefault(assignment.name, []).append(assignment)
     reader = ValueReader(schema)
     for name, assignments in assigned.items():
-        _require_known(name, schema, binds)
+        _require_known(name, schema, binds, credentials)
         _merge(arguments, {name: _to_value(name, assignments, reader)})
     return arguments
 
@@ -93,18 +96,21 @@ def _to_value(name: str, assignments: Sequence[Assignment], reader: ValueReader)
     return require_json(name, assignments[0].text)
 
 
-def _require_known(name: str, schema: JsonObject, binds: Mapping[str, str]) -> None:
+def _require_known(name: str, schema: JsonObject, binds: Mapping[str, str], credentials: Iterable[str]) -> None:
     known = schema.get("properties", {})
     if name in known:
         return
     if name in binds:
         raise UsageError(f"{name!r} is bound to the state key {binds[name]!r}: pass it with --set {binds[name]}=VALUE.")
+    if name in credentials:
+        raise UsageError(f"{name!r} is a credential and no argument: pass --bind {name}={name} --set {name}=VALUE.")
     if _accepts_unlisted(schema):
         return
     outer = name.partition(".")[0]
     if outer in known:
         raise UsageError(f"There is no parameter {name!r}. Pass the object whole: {outer}:='{{…}}'.")
-    raise UsageError(f"There is no parameter {name!r}. {near_misses(name, known)}")
+    fix = near_misses(name, known) if known else "The tool has no parameters."
+    raise UsageError(f"There is no parameter {name!r}. {fix}")
 
 
 def _accepts_unlisted(schema: JsonObject) -> bool:

@@ -8,7 +8,7 @@ from cyclopts import Parameter
 
 from ahvn_tools.cli.output import print_data, print_heading, print_json, print_pairs, print_table, print_text
 from ahvn_tools.cli.sources import Flag, MoreSources, Source, SourceParameters, find_tool, open_toolkit
-from ahvn_tools.cli.tool_facts import hints, labels, signature
+from ahvn_tools.cli.tool_facts import credentials, hints, labels, signature
 
 
 def show(
@@ -40,7 +40,8 @@ def show(
 def to_data(spec: Any) -> dict[str, Any]:
     """Return a tool as JSON. A tool that cannot be used yet has no definition, and so neither schemas nor fingerprint.
 
-    `bound` has the state key of each bound parameter, and null for a constant.
+    `bound` has the state key of each bound parameter, and null for a constant. `credentials` has where each hidden
+    parameter with a credential is sent.
     """
     template = spec.compiled.template
     data = {
@@ -51,6 +52,7 @@ def to_data(spec: Any) -> dict[str, Any]:
         **labels(spec),
         "annotations": template.annotations or {},
         "bound": bound_keys(spec),
+        "credentials": credentials(spec),
         "examples": spec.examples or [],
         "origin": spec.origin,
     }
@@ -91,6 +93,11 @@ def _print(spec: Any) -> None:
     if bound := data["bound"]:
         print_text("")
         print_table(("bound parameter", "state key"), [(name, key or "(a constant)") for name, key in bound.items()])
+    if sent := data["credentials"]:
+        bindings = spec.compiled.bindings
+        status = {name: "bound" if name in bindings else f"no value: --bind {name}=KEY, or `auth`" for name in sent}
+        print_text("")
+        print_table(("credential", "sent as", "value"), [(name, text, status[name]) for name, text in sent.items()])
     print_text("")
     print_pairs([(name, text) for name, text in _facts(spec, data) if text])
     for name in ("examples", "input_schema", "output_schema"):

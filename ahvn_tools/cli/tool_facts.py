@@ -53,6 +53,15 @@ def labels(spec: Any) -> dict[str, Any]:
     return {"group": spec.group, "tags": sorted(spec.tags), "audience": sorted(spec.audience)}
 
 
+def credentials(spec: Any) -> dict[str, str]:
+    """Return where each credential of an HTTP tool is sent, by the hidden parameter that has it."""
+    from ahvn_tools.sources.http.body import HTTPBody
+
+    if not isinstance(spec.body, HTTPBody):
+        return {}
+    return {name: item.sent_as for item in spec.body.request.security for name in item.parameters}
+
+
 def to_row(spec: Any) -> tuple[str, ...]:
     """Return a row of the table with these `HEADINGS`."""
     tags, audience = ", ".join(sorted(spec.tags)), ", ".join(sorted(spec.audience))

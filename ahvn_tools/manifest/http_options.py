@@ -47,7 +47,7 @@ def read_openapi(build: Build, index: int, source: OpenAPISource) -> Contents:
         choices["http"] = source.http_options
     if source.operation_tags:
         choices["tags"] = source.operation_tags
-    if source.auth:
-        choices["auth"] = build.document.data["sources"][index]["auth"]
+    written = build.document.data["sources"][index]
+    choices |= {name: written[name] for name in ("auth", "headers") if getattr(source, name)}
     build.read_options.require_readable(source.openapi)
     return openapi.read(source.openapi, build.read_options, choices)

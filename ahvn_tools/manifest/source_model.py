@@ -173,6 +173,8 @@ class OpenAPISource(LocalOptions):
     auth: dict[str, str | dict[str, str] | None] = {}
     """Credentials, by the names of the document's security schemes: `{api_key: "${PETSTORE_KEY}"}`. They are read from
     the environment at each call."""
+    headers: dict[str, str] = {}
+    """Headers of every request, for a document without security schemes: `{Authorization: "Bearer ${NAME}"}`."""
     operations: Names = []
     """Only operations with one of these ids (`listPets`, `pets_*`), or methods and paths (`GET /pets/*`)."""
     operation_tags: Names = []

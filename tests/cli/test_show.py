@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import stat
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from ahvn_tools import load
 from ahvn_tools.cli.app import main
 from tests.cli.shop import SHOP
+from tests.sources.openapi.echo_server import running
 
 
 @pytest.fixture(autouse=True)
@@ -123,3 +125,38 @@ def test_prompt_prints_the_texts_of_the_toolkit(capsys):
     assert capsys.readouterr().out == load("shop.py").to("prompt")[0]["content"] + "\n"
     assert main(["prompt", "shop.py", "--group", "write", "--notes"]) == 0
     assert capsys.readouterr().out.endswith("## write\nAsk before you write.\n")
+
+
+API = """
+openapi: 3.0.3
+info: {title: Shop, version: "1"}
+servers: [{url: "https://shop.example"}]
+paths: {/orders: {get: {operationId: listOrders, security: [{api-key: []}], responses: {}}}}
+components: {securitySchemes: {api-key: {type: apiKey, in: header, name: X-Key}}}
+"""
+
+
+def test_show_and_call_say_where_a_credential_comes_from(capsys, caplog):
+    Path("api.yaml").write_text(API)
+    assert main(["show", "api.yaml", "listOrders"]) == 0
+    assert re.search(r"api_key +header X-Key +no value: --bind api_key=KEY", capsys.readouterr().out)
+    assert main(["show", "api.yaml", "listOrders", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["credentials"] == {"api_key": "header X-Key"}
+    assert main(["call", "api.yaml", "listOrders", "api_key=s3cret-1"]) == 2
+    error = capsys.readouterr().err
+    assert "pass --bind api_key=api_key --set api_key=VALUE" in error
+    assert "s3cret-1" not in error
+    assert main(["call", "api.yaml", "listOrders"]) == 1
+    assert "--bind api_key=api_key --set api_key=VALUE" in caplog.text
+    assert main(["call", "api.yaml", "listOrders", "limit=3"]) == 2
+    assert "The tool has no parameters." in capsys.readouterr().err
+
+
+def test_call_takes_a_credential_from_the_state(capsys):
+    with running() as echo:
+        Path("api.yaml").write_text(API)
+        Path("kit.yaml").write_text(f"sources: [{{openapi: api.yaml, base_url: '{echo.url}'}}]")
+        bind = ["--bind", r"api_key=keys.api-key\.v1"]
+        assert main(["call", "kit.yaml", "listOrders", *bind, "--set", r"keys.api-key\.v1=s3cret-1"]) == 0
+        assert echo.last["headers"]["x-key"] == "s3cret-1"
+    assert "s3cret-1" not in capsys.readouterr().err

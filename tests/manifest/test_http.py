@@ -96,10 +96,13 @@ def test_an_openapi_source_has_the_options_of_the_document(tmp_path: Path, monke
                     operation_tags: [pet]
                     http_options: {{allow_private: true}}
                     auth: {{api_key: "${{PET_KEY}}"}}
+                    headers: {{X-Token: "Token ${{PET_KEY}}", X-Tenant: acme}}
                 """,
             )
         )
         assert [tool.name for tool in kit] == ["getPetById"]
         assert not kit.exec("getPetById", {"petId": 7}).is_error
         assert (echo.last["method"], echo.last["path"]) == ("GET", "/pet/7")
-        assert echo.last["headers"]["api_key"] == "canary-57c1e0a2"
+        received = echo.last["headers"]
+        assert (received["api_key"], received["x-token"]) == ("canary-57c1e0a2", "Token canary-57c1e0a2")
+        assert received["x-tenant"] == "acme"

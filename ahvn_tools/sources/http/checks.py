@@ -5,7 +5,7 @@ from __future__ import annotations
 import keyword
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from urllib.parse import parse_qsl, urlsplit
 
 from ahvn_tools.errors import DefinitionError, near_misses
@@ -134,12 +134,18 @@ def _check_query(name: str, request: HTTPRequest) -> None:
 def _check_headers(name: str, request: HTTPRequest) -> None:
     named = [item.name for item in request.arguments.values() if item.is_hidden]
     keys = [item.name for item in request.security if isinstance(item, ApiKey) and item.location != "query"]
-    for header in (*request.headers, *named, *keys):
+    check_headers(name, request.headers, (*named, *keys))
+
+
+def check_headers(name: str, headers: Mapping[str, str], others: Iterable[str]) -> None:
+    """Raise DefinitionError for headers of every request that cannot be sent; `others` are names of further ones."""
+    others = list(others)
+    for header in (*headers, *others):
         if not _TOKEN.fullmatch(header) or header.lower() in _RESERVED_HEADERS or header.lower().startswith("proxy-"):
             raise DefinitionError(f"{header!r} cannot be a header of {name!r}: it is not a name, or is set by itself.")
-    if "content-type" in {header.lower() for header in (*named, *request.headers)}:
+    if "content-type" in {header.lower() for header in (*others, *headers)}:
         raise DefinitionError(f"The Content-Type of {name!r} follows from its body: set body_type instead.")
-    for header, value in request.headers.items():
+    for header, value in headers.items():
         if not is_header_text(value):
             raise DefinitionError(
                 f"The header {header!r} of {name!r} must be a text in one line of characters of Latin-1 (ISO 8859-1)."

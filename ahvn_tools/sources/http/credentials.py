@@ -11,6 +11,7 @@ from pydantic import SecretStr
 
 from ahvn_tools.binding import Binding, EnvironmentVariable
 from ahvn_tools.errors import DefinitionError
+from ahvn_tools.sources.http.security import ApiKey
 from ahvn_tools.state import UNSET
 
 Credential: TypeAlias = str | SecretStr | Callable[..., Any]
@@ -55,3 +56,22 @@ def credential_binding(parameter: str, credential: str | SecretStr | Callable[..
     if isinstance(credential, SecretStr):
         return Binding.constant(parameter, credential, is_secret=True)
     return replace(Binding.create(parameter, None, UNSET, credential, is_secret=True), key=None)
+
+
+def read_headers(headers: Any) -> tuple[dict[str, str], dict[ApiKey, Credential]]:
+    """Return the headers that are no secrets, and the secret ones with their values.
+
+    A secret one is `${NAME}`, `Prefix ${NAME}`, a SecretStr or a function. Raises DefinitionError for no headers.
+    """
+    if not isinstance(headers, Mapping) or not all(isinstance(name, str) for name in headers):
+        raise DefinitionError("headers is a dict of the names of headers and their values.")
+    plain: dict[str, str] = {}
+    secret: dict[ApiKey, Credential] = {}
+    for name, value in headers.items():
+        if isinstance(value, str) and "${" not in value:
+            plain[name] = value
+            continue
+        prefix, mark, variable = value.partition("${") if isinstance(value, str) else ("", "", "")
+        parameter = f"{re.sub(r'[^a-z0-9]', '_', name.lower())}_header"
+        secret[ApiKey(name=name, prefix=prefix, parameter=parameter)] = mark + variable or value
+    return plain, secret

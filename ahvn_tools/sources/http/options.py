@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from typing import Any, Final, Literal, get_args
@@ -10,7 +9,7 @@ from typing import Any, Final, Literal, get_args
 from ahvn_tools.errors import DefinitionError, near_misses
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.sources.http.body import HTTPBody, build_template
-from ahvn_tools.sources.http.credentials import Credential
+from ahvn_tools.sources.http.credentials import Credential, read_headers
 from ahvn_tools.sources.http.request import (
     METHODS_WITH_BODY,
     BodyType,
@@ -111,7 +110,7 @@ def build_from_url(
     tool_options = {key: value for key, value in options.items() if key not in own and key != "input_schema"}
     url = UrlTemplate.parse(api_url)
     arguments = _find_places(url, own)
-    headers, keys = _read_headers(own.get("headers", {}))
+    headers, keys = read_headers(own.get("headers", {}))
     security = (*_read_security(own, tool_options.get("binds") or {}), *keys)
     request = HTTPRequest(
         method=_to_text("method", own.get("method", "GET")).upper(),
@@ -138,22 +137,6 @@ def build_from_url(
         environment=environment,
         origin=origin,
     )
-
-
-def _read_headers(headers: Any) -> tuple[dict[str, str], dict[ApiKey, Credential]]:
-    """Return the headers that are no secrets, and the secret ones with their values."""
-    if not isinstance(headers, Mapping) or not all(isinstance(name, str) for name in headers):
-        raise DefinitionError("headers is a dict of the names of headers and their values.")
-    plain: dict[str, str] = {}
-    secret: dict[ApiKey, Credential] = {}
-    for name, value in headers.items():
-        if isinstance(value, str) and "${" not in value:
-            plain[name] = value
-            continue
-        prefix, mark, variable = value.partition("${") if isinstance(value, str) else ("", "", "")
-        parameter = f"{re.sub(r'[^a-z0-9]', '_', name.lower())}_header"
-        secret[ApiKey(name=name, prefix=prefix, parameter=parameter)] = mark + variable or value
-    return plain, secret
 
 
 def _has_body(own: Mapping[str, Any]) -> bool:

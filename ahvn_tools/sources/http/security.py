@@ -25,6 +25,11 @@ class ApiKey:
         """The hidden parameters with credentials."""
         return (self.parameter,)
 
+    @property
+    def sent_as(self) -> str:
+        """Where and how the credentials are sent, for people."""
+        return f"{self.location} {self.name}" + (f": {self.prefix.strip()} …" if self.prefix else "")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Basic:
@@ -39,6 +44,11 @@ class Basic:
     def parameters(self) -> tuple[str, ...]:
         """The hidden parameters with credentials."""
         return (self.username, self.password)
+
+    @property
+    def sent_as(self) -> str:
+        """Where and how the credentials are sent, for people."""
+        return "header Authorization: Basic …"
 
 
 ClientAuthentication = Literal["client_secret_basic", "client_secret_post"]
@@ -64,6 +74,11 @@ class ClientCredentials:
     def parameters(self) -> tuple[str, ...]:
         """The hidden parameters with credentials."""
         return (self.client_id, self.client_secret)
+
+    @property
+    def sent_as(self) -> str:
+        """Where and how the credentials are sent, for people."""
+        return f"header Authorization: Bearer …, with a token from {self.token_url.partition('?')[0]}"
 
 
 Security: TypeAlias = ApiKey | Basic | ClientCredentials

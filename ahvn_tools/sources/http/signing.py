@@ -18,6 +18,11 @@ from ahvn_tools.sources.http.styles import cookie_text, percent_encode
 if TYPE_CHECKING:
     from ahvn_tools.sources.http.oauth import TokenKey
 
+_NO_VALUE = (
+    "has no value; bind it to a key of the state, or pass it when you make the tool (`auth` of an OpenAPI document). "
+    "On the command line: --bind {0}={0} --set {0}=VALUE"
+)
+
 NO_CREDENTIALS = "The tool cannot run: its host has not provided credentials."
 
 
@@ -27,7 +32,7 @@ def read_credentials(security: Iterable[Security], arguments: Mapping[str, Any],
     for parameter in dict.fromkeys(name for item in security for name in item.parameters):
         value = reveal_secrets(arguments.get(parameter))
         if value is None:
-            raise _credential_error(tool, parameter, "has no value; bind it, or pass it when you make the tool")
+            raise _credential_error(tool, parameter, _NO_VALUE)
         if not isinstance(value, str) or not value or not value.isprintable():
             raise _credential_error(tool, parameter, "is not a text of printable characters")
         credentials[parameter] = value
@@ -35,7 +40,7 @@ def read_credentials(security: Iterable[Security], arguments: Mapping[str, Any],
 
 
 def _credential_error(tool: str, parameter: str, problem: str) -> ToolConnectionError:
-    explanation = f"The credential {parameter!r} of tool {tool!r} {problem}."
+    explanation = f"The credential {parameter!r} of tool {tool!r} {problem.format(parameter)}."
     return ToolConnectionError(NO_CREDENTIALS, tool=tool, explanation=explanation)
 
 

@@ -30,6 +30,10 @@ class OpenAPIOptions(TypedDict, total=False):
     """Credentials by the names of the document's security schemes: `{"api_key": "${PETSTORE_KEY}"}`. A scheme with a
     user name takes a dict with `username` and `password`, one with OAuth's client credentials a dict with `client_id`
     and `client_secret`. None sends nothing."""
+    headers: Mapping[str, Credential]
+    """Headers of every request, for a document that does not name its security schemes: `{"Authorization": "Bearer
+    ${NAME}"}`. A secret one is `"${NAME}"` or `"Prefix ${NAME}"`, a SecretStr or a function. They replace what a scheme
+    or a parameter would send there."""
     tags: Iterable[str]
     """Only operations with one of these tags; `*` stands for any characters."""
     operations: Iterable[str]
@@ -97,7 +101,7 @@ def _check(options: OpenAPIOptions) -> None:
         value: Any = options.get(name)
         if isinstance(value, str) or not all(isinstance(item, str) for item in value or ()):
             raise SourceError(f"{name} is a list of texts, such as {name}=['…'], not {value!r}.")
-    for name in ("variables", "auth", "rename"):
+    for name in ("variables", "auth", "headers", "rename"):
         if not isinstance(options.get(name) or {}, Mapping):
             raise SourceError(f"{name} is a dict, such as {name}={{'name': '…'}}.")
     for name in ("base_url", "document_url", "prefix"):

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import functools
+import keyword
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
-from ahvn_tools.errors import SourceError, near_misses
+from ahvn_tools.errors import DefinitionError, SourceError, near_misses
+from ahvn_tools.schema.refs import unused_name
 from ahvn_tools.sources.budget import BudgetError
-from ahvn_tools.sources.http.credentials import Credential
+from ahvn_tools.sources.http.checks import check_headers
+from ahvn_tools.sources.http.credentials import Credential, read_headers
 from ahvn_tools.sources.http.security import ApiKey, ApiKeyLocation, Basic, ClientCredentials, Security
 from ahvn_tools.sources.openapi.document import Node
 from ahvn_tools.sources.openapi.names import argument_name
@@ -38,24 +42,36 @@ class Scheme:
 
     @property
     def place(self) -> tuple[str, str]:
-        """The location and the name, in lower case, of the parameter that carries the credential."""
+        """The location and the name, of a header in lower case, of the parameter that carries the credential."""
         if isinstance(self.security, ApiKey):
-            return self.security.location, self.security.name.lower()
+            name = self.security.name
+            return self.security.location, name.lower() if self.security.location == "header" else name
         return "header", "authorization"
 
 
 class SecuritySchemes:
     """The security schemes of a document. One that cannot be used fails the operations that need it."""
 
-    def __init__(self, document: Node, auth: Mapping[str, SchemeCredential]) -> None:
-        """Raise SourceError for credentials of a scheme that the document does not have, or that do not fit it."""
+    def __init__(self, document: Node, auth: Mapping[str, SchemeCredential], headers: Mapping[str, Credential]) -> None:
+        """Raise SourceError for credentials of a scheme that the document does not have, or that do not fit it.
+
+        `headers` are the host's own, sent with each request instead of what a scheme would send there.
+        """
         components = document.get("components")
         schemes = None if components is None else components.get("securitySchemes")
         self._nodes = {} if schemes is None else {name: node.resolve() for name, node in schemes.members()}
+        self._parameters = _name_parameters(self._nodes)
         self._auth = auth
+        self.headers, self._own = _read_own_headers(headers)
+        self._own_places = {("header", name.lower()) for name in headers}
         self._chosen: dict[tuple[str, str], list[Scheme]] = {}
         """What was chosen, by the place of the alternatives: most operations have those of the document."""
         for name in auth:
+            if not self._nodes:
+                raise SourceError(
+                    f"auth: the document has no security schemes, so there is no {name!r}. Say which header has the "
+                    "credential: headers={'Authorization': 'Bearer ${NAME}'}."
+                )
             if name not in self._nodes:
                 raise SourceError(f"The document has no security scheme {name!r}. {near_misses(name, self._nodes)}")
             self.get(name)
@@ -64,7 +80,7 @@ class SecuritySchemes:
         """Return a scheme; `scopes` are those that an operation needs. Raises DocumentError for an unusable scheme."""
         node = self._nodes[name].require_node(dict)
         credential = self._auth.get(name)
-        security = _read_security(node, argument_name(name, "", ()), credential, scopes)
+        security = _read_security(node, self._parameters[name], credential, scopes)
         is_told_by_host = isinstance(credential, Mapping) and "token_url" in credential
         return Scheme(
             name=name,
@@ -77,7 +93,7 @@ class SecuritySchemes:
     @functools.cached_property
     def places(self) -> set[tuple[str, str]]:
         """Where credentials are sent: no argument is sent there."""
-        places = {("header", "authorization")}
+        places = {("header", "authorization"), *self._own_places}
         for node in self._nodes.values():
             if isinstance(node.value, dict) and node.value.get("type") == "apiKey":
                 places.add((str(node.value.get("in")), str(node.value.get("name")).lower()))
@@ -86,19 +102,21 @@ class SecuritySchemes:
     def choose(self, requirements: Node | None) -> list[Scheme]:
         """Return the schemes of an operation: the first alternative with all credentials, or else the first one.
 
-        Raises DocumentError if the document has none of the alternatives, or if none can be used.
+        The secret ones of the host's own headers are added. Raises DocumentError if the document has none of the
+        alternatives, or if none can be used.
         """
         if requirements is None:
-            return []
+            return self._own
         if requirements.key not in self._chosen:
-            self._chosen[requirements.key] = self._choose(requirements)
+            self._chosen[requirements.key] = [*self._own, *self._choose(requirements)]
         return self._chosen[requirements.key]
 
     def _choose(self, requirements: Node) -> list[Scheme]:
         alternatives, errors = [], []
         for node in requirements.items():
             try:
-                alternatives.append([self._require(name, scopes) for name, scopes in node.members()])
+                required = [self._require(name, scopes) for name, scopes in node.members()]
+                alternatives.append(_one_for_each_place(required, self._own_places))
             except BudgetError:
                 raise
             except SourceError as error:
@@ -114,6 +132,46 @@ class SecuritySchemes:
         if name not in self._nodes:
             raise scopes.error(f"there is no security scheme {name!r}. {near_misses(name, self._nodes)}")
         return self.get(name, [item.require(str) for item in scopes.items()])
+
+
+def _name_parameters(names: Iterable[str]) -> dict[str, str]:
+    """Return the hidden parameters of schemes: their own names if they are Python's, else with `_` for what is not."""
+    taken = {"arguments"}  # of all arguments, in the body of a tool
+    parameters: dict[str, str] = {}
+    for name in sorted(names, key=lambda name: not _is_parameter_name(name)):
+        own = re.sub(r"\W", "_", argument_name(name, "", ()), flags=re.ASCII)
+        parameters[name] = unused_name(f"{own}_" if keyword.iskeyword(own) else own, taken)
+        taken.add(parameters[name])
+    return parameters
+
+
+def _is_parameter_name(name: str) -> bool:
+    return name.isidentifier() and name.isascii() and not keyword.iskeyword(name)
+
+
+def _one_for_each_place(schemes: Iterable[Scheme], taken: Iterable[tuple[str, str]]) -> list[Scheme]:
+    """Return one of the schemes that use the same header, query parameter or cookie: one with credentials if possible.
+
+    Documents list several flows of OAuth together, which all send one token. What the host's own headers have is
+    left out.
+    """
+    best: dict[tuple[str, str], Scheme] = {}
+    for scheme in schemes:
+        other = best.setdefault(scheme.place, scheme)
+        if (scheme.is_complete and not scheme.is_unused) > (other.is_complete and not other.is_unused):
+            best[scheme.place] = scheme
+    return [scheme for place, scheme in best.items() if place not in set(taken)]
+
+
+def _read_own_headers(headers: Mapping[str, Credential]) -> tuple[dict[str, str], list[Scheme]]:
+    """Return the host's headers that are no secrets, and the secret ones. Raises SourceError for unusable ones."""
+    try:
+        plain, secret = read_headers(headers)
+        check_headers("the document", plain, [key.name for key in secret])
+    except DefinitionError as error:
+        raise SourceError(f"headers: {error}") from None
+    own = [Scheme(name=key.name, security=key, credentials={key.parameter: value}) for key, value in secret.items()]
+    return plain, own
 
 
 def _read_security(node: Node, parameter: str, credential: SchemeCredential, scopes: Iterable[str]) -> Security:

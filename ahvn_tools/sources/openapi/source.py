@@ -121,7 +121,7 @@ class _Builder:
         self._root = root
         self._options = options
         self._label = label
-        self._schemes = SecuritySchemes(root, options.get("auth") or {})
+        self._schemes = SecuritySchemes(root, options.get("auth") or {}, options.get("headers") or {})
         self._servers = Servers(root, options)
         self._budget = root.document.budget
         is_relaxed = options.get("responses", "relaxed") == "relaxed"
@@ -157,7 +157,7 @@ class _Builder:
             arguments=arguments.places,
             body_type="json" if body is None else body.kind,
             body_content_type=None if body is None else _content_type(body),
-            headers={"Accept": "application/json, */*;q=0.5"},
+            headers={"Accept": "application/json, */*;q=0.5", **self._schemes.headers},
             security=security,
         )
         output_schema = None

@@ -11,7 +11,7 @@ import pytest
 from pydantic import SecretStr
 
 from ahvn_tools import Toolkit, ToolSpec
-from ahvn_tools.errors import ToolConnectionError
+from ahvn_tools.errors import SourceError, ToolConnectionError
 from tests.sources.openapi.documents import json_body, json_response, one_operation, parameter
 from tests.sources.openapi.echo_server import pairs
 
@@ -510,3 +510,114 @@ def test_a_member_that_the_document_does_not_name_is_not_lost(echo):
     assert spec.call() == {"items": [1], "next": "p2"}
     echo.answer("/v1/page", {"items": [1]})
     assert spec.call() == [1]
+
+
+def secured_by(schemes, security, **members):
+    """Return a document with one operation and these schemes."""
+    return one_operation({"security": security}, components={"securitySchemes": schemes}, **members)
+
+
+BEARER = {"type": "http", "scheme": "bearer"}
+OAUTH = {"type": "oauth2", "flows": {"implicit": {"authorizationUrl": "https://x.example", "scopes": {}}}}
+
+
+@pytest.mark.parametrize(
+    ("scheme", "parameter"),
+    [
+        ("api-key", "api_key"),
+        ("api.key", "api_key"),
+        ("OAuth 2.0", "OAuth_2_0"),
+        ("class", "class_"),
+        ("2fa", "_2fa"),
+        ("arguments", "arguments_2"),
+        ("clé", "cl"),
+        ("-", "__"),
+    ],
+)
+def test_a_scheme_of_any_name_has_a_hidden_parameter(echo, scheme, parameter):
+    whole = secured_by({scheme: BEARER}, [{scheme: []}])
+    ToolSpec.from_openapi(whole, base_url=echo.url, auth={scheme: SecretStr("s3cret-1")})["call"].call()
+    assert echo.last["headers"]["authorization"] == "Bearer s3cret-1"
+    kit = Toolkit("shop").add(*ToolSpec.from_openapi(whole, base_url=echo.url).values())
+    assert kit["call"].params == {}
+    kit.bind(parameter, r"user.api-key\.v1", secret=True).session(user={"api-key.v1": "s3cret-2"}).call("call", {})
+    assert echo.last["headers"]["authorization"] == "Bearer s3cret-2"
+
+
+def test_basic_and_client_credentials_work_with_a_scheme_of_any_name(echo):
+    flows = {"clientCredentials": {"tokenUrl": f"{echo.url}/token", "scopes": {}}}
+    for scheme in ({"type": "http", "scheme": "basic"}, {"type": "oauth2", "flows": flows}):
+        names = ("username", "password") if "scheme" in scheme else ("client_id", "client_secret")
+        whole = secured_by({"log-in": scheme}, [{"log-in": []}])
+        auth = {"log-in": dict(zip(names, (SecretStr("ann"), SecretStr("s3cret-1")), strict=True))}
+        ToolSpec.from_openapi(whole, base_url=echo.url, auth=auth)["call"].call()
+        spec = ToolSpec.from_openapi(whole, base_url=echo.url)["call"]
+        spec.bind(f"log_in_{names[0]}", default="ann").bind(
+            f"log_in_{names[1]}", default="s3cret-1", secret=True
+        ).call()
+    sent = [request["headers"]["authorization"].partition(" ")[0] for request in echo.received]
+    assert sent == ["Basic", "Basic", "Basic", "Bearer", "Bearer"]
+
+
+def test_schemes_whose_names_differ_in_one_character_have_two_parameters(echo):
+    schemes = {f"api{mark}key": {"type": "apiKey", "in": "header", "name": f"X{mark}Key"} for mark in "-_"}
+    specs = ToolSpec.from_openapi(secured_by(schemes, [{key: [] for key in schemes}]), base_url=echo.url)
+    specs["call"].bind("api_key", default="s3cret-1").bind("api_key_2", default="s3cret-2").call()
+    assert (echo.last["headers"]["x-key"], echo.last["headers"]["x_key"]) == ("s3cret-2", "s3cret-1")
+
+
+@pytest.mark.parametrize("given", ["one", "two"])
+def test_of_two_schemes_that_use_one_header_the_one_with_a_credential_is_sent(echo, given):
+    whole = secured_by({"one": OAUTH, "two": OAUTH, "key": SCHEMES["key"]}, [{"one": [], "two": [], "key": []}])
+    auth = {given: SecretStr("s3cret-1"), "key": SecretStr("s3cret-2")}
+    ToolSpec.from_openapi(whole, base_url=echo.url, auth=auth)["call"].call()
+    assert (echo.last["headers"]["authorization"], echo.last["headers"]["x-key"]) == ("Bearer s3cret-1", "s3cret-2")
+    spec = ToolSpec.from_openapi(whole, base_url=echo.url)["call"]
+    spec.bind("one", default="s3cret-3", secret=True).bind("key", default="s3cret-4", secret=True).call()
+    assert echo.last["headers"]["authorization"] == "Bearer s3cret-3"
+
+
+def test_headers_carry_credentials_of_a_document_without_security_schemes(echo, monkeypatch):
+    monkeypatch.setenv("SHOP_KEY", "s3cret-1")
+    whole = one_operation({"parameters": [parameter("X-Tenant", "header"), parameter("q")]})
+    headers = {"Authorization": "Bearer ${SHOP_KEY}", "X-Tenant": "acme", "X-Key": SecretStr("s3cret-2")}
+    spec = ToolSpec.from_openapi(whole, base_url=echo.url, headers=headers)["call"]
+    assert list(spec.params) == ["q"]
+    spec.call()
+    received = echo.last["headers"]
+    assert (received["authorization"], received["x-tenant"], received["x-key"]) == (
+        "Bearer s3cret-1", "acme", "s3cret-2",
+    )  # fmt: skip
+    assert b"s3cret" not in pickle.dumps(spec)
+
+
+def test_a_header_of_the_host_replaces_that_of_a_scheme(echo):
+    headers = {"authorization": SecretStr("Token s3cret-1")}
+    ToolSpec.from_openapi(secured([{"bearer": []}]), base_url=echo.url, headers=headers)["call"].call()
+    assert echo.last["headers"]["authorization"] == "Token s3cret-1"
+
+
+def test_the_error_about_auth_names_headers_where_a_document_has_no_schemes():
+    with pytest.raises(SourceError, match=r"no security schemes, so there is no 'token'.*headers=\{'Authorization'"):
+        ToolSpec.from_openapi(one_operation({}), auth={"token": "${TOKEN}"})
+
+
+@pytest.mark.parametrize(
+    ("headers", "problem"),
+    [
+        ({"Host": "x"}, "'Host' cannot be a header"),
+        ({"Content-Type": "x"}, "Content-Type"),
+        ({"X-Api-Key": "plain"}, "is a credential"),
+        (["X"], "headers is a dict"),
+    ],
+)
+def test_headers_that_cannot_be_sent_are_one_error(headers, problem):
+    with pytest.raises(SourceError, match=problem):
+        ToolSpec.from_openapi(one_operation({}), headers=headers)
+
+
+def test_a_secret_header_is_not_sent_where_a_document_of_a_url_leads():
+    whole = one_operation({}, server="https://elsewhere.example")
+    options = {"document_url": "https://shop.example/openapi.json", "headers": {"X-Key": "${SHOP_KEY}"}}
+    with pytest.raises(SourceError, match="base_url"):
+        ToolSpec.from_openapi(whole, **options)
