@@ -287,7 +287,7 @@ def near_misses(name: str, known: Iterable[str]) -> str:
         return f"Did you mean {' or '.join(map(repr, close))}?"
     if names and len(names) <= MAX_LISTED_NAMES:
         return f"Known: {', '.join(map(repr, names))}."
-    return f"None of the {len(names)} known names is similar." if names else "No names are known."
+    return f"None of the {len(names)} known names is similar." if names else "There are none."
 
 
 def unknown_options(options: Iterable[str], known: Iterable[str]) -> str | None:

@@ -218,7 +218,7 @@ def test_errors_of_a_call_keep_their_attributes_in_a_pickle():
         ("zzz", [f"tool{i}" for i in range(99)], "None of the 99 known names is similar."),
         ("serch", [*(f"tool{i}" for i in range(9_999)), "search"], "Did you mean 'search'?"),
         ("zzz", [f"tool{i}" for i in range(9_999)], "None of the 9999 known names is similar."),
-        ("zzz", [], "No names are known."),
+        ("zzz", [], "There are none."),
         ("search" * 40, ["search" * 41], f"Known: {'search' * 41!r}."),
     ],
 )

@@ -64,6 +64,8 @@ def find_unsupported_typed_dict(annotation: Any) -> str | None:
 
 
 def _find_typed_dict(annotation: Any, seen: set[Any]) -> str | None:
+    if type(annotation) is type and not _has_fields(annotation):
+        return None
     annotation, _ = unwrap_annotation(annotation)
     parts: Iterable[Any] = get_args(annotation)
     kind = get_origin(annotation) or annotation
@@ -72,10 +74,15 @@ def _find_typed_dict(annotation: Any, seen: set[Any]) -> str | None:
         is_typed_dict = is_typeddict(kind)
         if is_typed_dict and type(kind).__module__ == "typing":
             return kind.__qualname__
-        if is_typed_dict or hasattr(kind, "__dataclass_fields__") or hasattr(kind, "_field_defaults"):
+        if is_typed_dict or _has_fields(kind):
             with contextlib.suppress(NameError):  # a name that is not known yet
                 parts = (*parts, *get_type_hints(kind, include_extras=True).values())
     return next((name for part in parts if (name := _find_typed_dict(part, seen)) is not None), None)
+
+
+def _has_fields(kind: type) -> bool:
+    """Return whether a class is a dataclass or a NamedTuple."""
+    return hasattr(kind, "__dataclass_fields__") or hasattr(kind, "_field_defaults")
 
 
 def caller_locals() -> Namespace:

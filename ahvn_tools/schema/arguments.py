@@ -31,10 +31,11 @@ from ahvn_tools.schema.problems import (
     join_problems,
     unknown_argument,
     unknown_arguments,
+    unknown_property,
 )
 from ahvn_tools.schema.repair import RepairCandidate, to_input_path
 from ahvn_tools.schema.repairing_validator import MAX_REPAIRED_VALUES, RepairingValidator
-from ahvn_tools.schema.subschemas import InstancePath
+from ahvn_tools.schema.subschemas import InstancePath, SubschemaFinder
 
 MAX_READ_ERRORS = 5_000
 """How many of pydantic's errors are read: each takes some microseconds."""
@@ -57,6 +58,9 @@ _CONTAINER_ERRORS = frozenset({
     "model_type", "model_attributes_type", "dataclass_type", "dataclass_exact_type", "arguments_type",
     "named_tuple_type", "is_instance_of", NO_ALTERNATIVE,
 })  # fmt: skip
+_KEY = "[key]"
+"""The step of pydantic's locations after a key that is wrong itself, and not its value."""
+
 _UNEXPECTED_ARGUMENT = "unexpected_keyword_argument"
 _INTEGER_ERRORS = frozenset({"int_type", "int_parsing_size", "literal_error", "enum"})
 _SCALAR_ERRORS = frozenset({"int_type", "float_type", "bool_type"})
@@ -78,8 +82,16 @@ _EXPECTED_TEXTS = {
     "url_syntax_violation": "a valid URL",
     "json_invalid": "valid JSON text",
     "bytes_invalid_encoding": "validly encoded bytes",
+    "path_type": "a valid path",
+    "complex_type": "a valid complex number",
+    "complex_str_parsing": "a valid complex number",
+    "model_type": "an object",
+    "model_attributes_type": "an object",
+    "dataclass_type": "an object",
+    "set_type": "an array",
+    "frozen_set_type": "an array",
 }
-"""Texts for the errors whose pydantic text quotes characters of the input."""
+"""Texts for the errors whose pydantic text quotes characters of the input, or names types of Python."""
 
 _TOO_MANY_ATTEMPTS = (
     "Invalid arguments: they match too many combinations of the alternatives that their types allow. "
@@ -219,7 +231,7 @@ class ArgumentValidator(RepairingValidator[Any, ErrorDetails]):
     def _describe(
         self, errors: list[ErrorDetails], arguments: JsonObject, removed: set[InstancePath], *, is_complete: bool
     ) -> str:
-        formatter = _ErrorFormatter(arguments, self._names, self._parameters, removed)
+        formatter = _ErrorFormatter(arguments, self._names, self._parameters, removed, self._finder)
         errors = sorted(errors, key=lambda error: error["type"] != _UNEXPECTED_ARGUMENT)
         problems: dict[str, None] = {}
         for error in errors[:MAX_ERRORS]:
@@ -244,19 +256,26 @@ class _ErrorFormatter:
     names: frozenset[str]
     parameters: tuple[str, ...]
     removed: set[InstancePath]
+    finder: SubschemaFinder
 
     def format_error(self, error: ErrorDetails, *, has_hint: bool = True) -> str:
         kind, location = error["type"], error["loc"]
         if kind == _UNEXPECTED_ARGUMENT and len(location) == 1:
             return unknown_argument(str(location[0]), self.parameters, has_hint=has_hint)
         if kind in ("extra_forbidden", _UNEXPECTED_ARGUMENT):
-            return f"{self._format_location(location[:-1])} has an unknown property"
+            known = self.finder.find_property_names(to_input_path(self.arguments, location[:-1]))
+            place, name = self._format_location(location[:-1]), str(location[-1])
+            return unknown_property(place, name, known, has_hint=has_hint)
+        if kind.startswith("missing") and isinstance(location[-1], int):
+            return f"{self._format_location(location[:-1])} has too few items"
         if kind.startswith("missing"):
             path = (*to_input_path(self.arguments, location[:-1]), location[-1])
             return f"{self._format_location(location)} {'must not be null' if path in self.removed else 'is missing'}"
         return f"{self._format_location(location)} {clip(self._format_reason(error), MAX_DETAIL_CHARS)}"
 
     def _format_location(self, location: InstancePath) -> str:
+        if _KEY in location and _KEY not in self.names and _KEY not in to_input_path(self.arguments, location):
+            return f"a key in {self._format_location(location[: location.index(_KEY) - 1])}"
         return format_location(location, self.arguments, self.names)
 
     def _format_reason(self, error: ErrorDetails) -> str:

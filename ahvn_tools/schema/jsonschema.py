@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NoReturn
 
@@ -28,6 +28,7 @@ from ahvn_tools.schema.problems import (
     join_problems,
     unknown_argument,
     unknown_arguments,
+    unknown_property,
 )
 from ahvn_tools.schema.repair import RepairCandidate
 from ahvn_tools.schema.repairing_validator import RepairingValidator
@@ -68,6 +69,8 @@ _REQUIREMENT_TEXTS = {
     "maxLength": "should have at most this many characters:",
     "minItems": "should have at least this many items:",
     "maxItems": "should have at most this many items:",
+    "minProperties": "should have at least this many properties:",
+    "maxProperties": "should have at most this many properties:",
     "pattern": "should match the pattern",
     "format": "should have the format",
 }
@@ -315,7 +318,6 @@ class _SchemaArgumentValidator(RepairingValidator[None, Any]):
     def _describe(
         self, errors: list[Any], arguments: JsonObject, removed: set[InstancePath], *, is_complete: bool
     ) -> str:
-        unknown = self._find_unknown(arguments)[:MAX_PROBLEMS]
         names = frozenset(iter_property_names(self._schema))
 
         def format_error(error: Any) -> str:
@@ -326,13 +328,30 @@ class _SchemaArgumentValidator(RepairingValidator[None, Any]):
                 problem = "must not be null" if member in removed else "is missing"
                 return f"{format_location(member, arguments, names | {kind.property})} {problem}"
             if _CLOSING_KEYWORDS.intersection(list(error.schema_path)[-1:]):
-                if path:
-                    return f"{location} has an unknown property"
-                return "; ".join(unknown_argument(name, self._properties) for name in unknown)
+                return "; ".join(self._format_unknown(error, arguments, location))
+            if kind.name == "propertyNames":
+                return f"a key in {location} {_format_requirement(kind.error.kind)}"
             return f"{location} {_format_requirement(kind)}"
 
         problems = dict.fromkeys(map(format_error, errors[:MAX_ERRORS]))
         return join_problems(list(problems or self._find_mismatches(arguments)), is_complete=is_complete)
+
+    def _format_unknown(self, error: Any, arguments: JsonObject, location: str) -> Iterator[str]:
+        """Yield the problem of each member that an object may not have."""
+        path = tuple(error.instance_path)
+        known = self._finder.find_property_names(path) if path else [*self._properties]
+        declared = frozenset(known)
+        members: Any = functools.reduce(lambda value, step: value[step], path, arguments)
+        found = getattr(error.kind, "unexpected", None) or [name for name in members if name not in declared]
+        patterns = [
+            pattern for node in self._finder.find_subschemas(path) for pattern in node.get("patternProperties", ())
+        ]
+        texts = clip(" or ".join(map(json.dumps, patterns)), MAX_DETAIL_CHARS)
+        options: Any = {"none_known": f"names match {texts}"} if patterns else {}
+        for name in found[:MAX_PROBLEMS]:
+            yield (
+                unknown_property(location, name, known, **options) if path else unknown_argument(name, known, **options)
+            )
 
     def _find_mismatches(self, arguments: JsonObject) -> list[str]:
         """Return which properties do not match, without the reasons."""
@@ -370,7 +389,17 @@ def describe_first_error(validator: Any, arguments: JsonObject) -> str:
     return "" if error is None else _format_requirement(error.kind)
 
 
+_FIXED_TEXTS = {
+    "uniqueItems": "should not have the same item twice",
+    "falseSchema": "is not allowed",
+    "additionalItems": "has too many items",
+    "unevaluatedItems": "has too many items",
+}
+
+
 def _format_requirement(kind: Any) -> str:
+    if kind.name in _FIXED_TEXTS:
+        return _FIXED_TEXTS[kind.name]
     if kind.name not in _REQUIREMENT_TEXTS:
         return f"does not match the schema ({kind.name})"
     wanted = kind.value

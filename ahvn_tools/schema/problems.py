@@ -26,11 +26,30 @@ def join_problems(problems: list[str], omitted: int = 0, *, is_complete: bool = 
     return f"Invalid arguments: {'; '.join(problems[:MAX_PROBLEMS])}{rest if is_complete else '; and possibly more'}."
 
 
-def unknown_argument(name: str, known: Iterable[str], *, has_hint: bool = True) -> str:
-    """Return the problem of an argument that is not a parameter; the hint contains the nearest known names."""
-    label = repr(name) if _SAFE_NAME.match(name) else "with an invalid name"
-    hint = near_misses(name, known).rstrip(".") if has_hint else ""
-    return f"unknown argument {label} ({hint[0].lower()}{hint[1:]})" if hint else f"unknown argument {label}"
+def unknown_argument(
+    name: str, known: Iterable[str], *, has_hint: bool = True, none_known: str = "the tool takes no arguments"
+) -> str:
+    """Return the problem of an argument that is not a parameter; the hint contains the nearest known names.
+
+    `none_known` is the hint without known names.
+    """
+    return f"unknown argument {_name_with_hint(name, known, none_known, has_hint=has_hint)}"
+
+
+def unknown_property(
+    location: str, name: str, known: Iterable[str], *, has_hint: bool = True, none_known: str = "it has no properties"
+) -> str:
+    """Return the problem of a member that an object inside of the arguments may not have."""
+    hinted = _name_with_hint(name, known, none_known, has_hint=has_hint)
+    return f"{location} has an unknown property {hinted}"
+
+
+def _name_with_hint(name: str, known: Iterable[str], none_known: str, *, has_hint: bool) -> str:
+    label, known = repr(name) if _SAFE_NAME.match(name) else "with an invalid name", list(known)
+    if not has_hint:
+        return label
+    hint = near_misses(name, known).rstrip(".") if known else none_known
+    return f"{label} ({hint[0].lower()}{hint[1:]})"
 
 
 def unknown_arguments(names: Sequence[str], known: Iterable[str]) -> str:

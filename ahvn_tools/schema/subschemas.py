@@ -38,6 +38,10 @@ class SubschemaFinder:
             nodes = self.find_children(nodes, step)
         return nodes
 
+    def find_property_names(self, path: Iterable[str | int]) -> list[str]:
+        """Return the names that the subschemas of the object at `path` declare."""
+        return list(dict.fromkeys(name for node in self.find_subschemas(path) for name in node.get("properties", ())))
+
     def find_children(self, nodes: Nodes, step: str | int) -> Nodes:
         """Return the subschemas that apply to one member or item of a value to which `nodes` apply."""
         key = self._key(nodes, step)

@@ -231,7 +231,7 @@ def _find(
     Raises ToolNotFoundError, ToolNotAvailableError, UnboundStateError and InvalidParametersError; ToolkitError for a
     timeout that cannot be enforced.
     """
-    entry = _find_entry(view, name, hides_unselected=options.is_served)
+    entry = find_entry(view, name, hides_unselected=options.is_served)
     if options.caller is not None and (refusal := entry.refuse_caller(options.caller)) is not None:
         raise ToolNotAvailableError(refusal, tool=name)
     plan = view.compiled_tool(entry).plan
@@ -269,7 +269,7 @@ def _move(plan: Plan, executor: Executor | None, view: StoreView) -> Plan:
     return plan if executor is None else plan.with_executor(executor, view.store.secret_keys_for_executor())
 
 
-def _find_entry(view: StoreView, name: str, *, hides_unselected: bool) -> Entry:
+def find_entry(view: StoreView, name: str, *, hides_unselected: bool) -> Entry:
     """Return the tool to call. Raises ToolNotFoundError, or ToolNotAvailableError for one that is not visible.
 
     `hides_unselected`: an unselected tool is an unknown one, so that a caller cannot learn that it exists.

@@ -13,7 +13,14 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from ahvn_tools.code_mode.program_state import ProgramCall
 from ahvn_tools.code_mode.saved_program import ProgramDecision, ResumedProgram, SavedProgram
-from ahvn_tools.errors import InvalidParametersError, ToolkitError, UnboundStateError
+from ahvn_tools.errors import (
+    InvalidParametersError,
+    ToolChangedError,
+    ToolkitError,
+    ToolNotAvailableError,
+    ToolNotFoundError,
+    UnboundStateError,
+)
 from ahvn_tools.execution.threads import run_in_thread
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.middleware.approve import (
@@ -30,10 +37,11 @@ from ahvn_tools.results import ToolCall, ToolResult
 from ahvn_tools.toolkit import model_tools
 from ahvn_tools.toolkit.batch import Batch, changed_result, changed_text
 from ahvn_tools.toolkit.call_status import CallStatus
-from ahvn_tools.toolkit.calls import state_scopes
+from ahvn_tools.toolkit.calls import find_entry, state_scopes
 from ahvn_tools.toolkit.code_mode import is_program_tool
 from ahvn_tools.toolkit.run import Run
 from ahvn_tools.toolkit.saved_run import waiting_call
+from ahvn_tools.toolkit.server_access import is_missing
 from ahvn_tools.toolkit.visibility import StoreView
 
 MAX_ATTEMPTS: Final = 5
@@ -278,10 +286,20 @@ def _approved_arguments(
 
 
 def _require_startable(view: StoreView, tool: str, edited: JsonObject | None) -> None:
-    """Raise ToolkitError if a tool refuses edited arguments, or has no value for a bound parameter."""
-    if (entry := view.store.entries.get(tool)) is None:
-        return  # the call is answered like any other of an unknown tool
-    plan = view.compiled_tool(entry).plan
+    """Raise ToolkitError if a tool refuses edited arguments, is not available or lacks the value of a binding."""
+    try:
+        entry = find_entry(view, tool, hides_unselected=False)
+    except (ToolNotFoundError, ToolChangedError):
+        return  # the call is answered like any other
+    except ToolNotAvailableError as error:
+        raise ToolkitError(f"{error.message} Activate it here, or resume where it is. {_STILL_OPEN}") from None
+    compiled = view.compiled_tool(entry)
+    plan = compiled.plan
+    if unsent := [name for name, binding in compiled.bindings.items() if is_missing(binding)]:
+        raise ToolkitError(
+            f"{tool!r} cannot run. Its MCP server may not receive {unsent}: pass binds={unsent} to add_mcp. "
+            f"{_STILL_OPEN}"
+        )
     try:
         if edited is not None:
             plan.check_arguments((), edited)

@@ -71,7 +71,7 @@ kit.yaml:1: sources[0].exclusive: 'restore' has no argument 'nte' to be exclusiv
     ("sources: [{server: {command: python, args: 3}}]", snapshot("kit.yaml:1: sources[0]: The mcp.json: Server 'python': `args` is a list of texts, not a int.")),
     ("sources: [{server: {command: python}, limits: {conect: 3}}]", snapshot("kit.yaml:1: sources[0].limits: there is no limit 'conect'. Did you mean 'connect'?")),
     ("sources: [{code: 'def f(: pass'}]", snapshot("kit.yaml:1: sources[0]: code cannot be loaded: SyntaxError: invalid syntax (_loaded_code_de97bcf1ec8c.py, line 1)")),
-    ("sources: [{package: no-such-package}]", snapshot("kit.yaml:1: sources[0]: No installed package has the entry point 'no-such-package' in the group 'ahvn_tools'. No names are known.")),
+    ("sources: [{package: no-such-package}]", snapshot("kit.yaml:1: sources[0]: No installed package has the entry point 'no-such-package' in the group 'ahvn_tools'. There are none.")),
     ("sources:\n  - notes.py\n  - path: one.py\n  - path: two.py", snapshot("""\
 kit.yaml:3: sources[1]: There is no file or folder 'one.py'.
 kit.yaml:4: sources[2]: There is no file or folder 'two.py'.\

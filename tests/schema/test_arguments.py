@@ -235,12 +235,13 @@ class TestUnknownArguments:
         assert "unknown argument with an invalid name" in message
         assert CANARY not in message
 
-    def test_an_unknown_property_of_a_closed_model_is_refused_without_its_name(self):
+    def test_an_unknown_property_of_a_closed_model_is_named_with_the_known_ones(self):
         message = SingleParameterTool(Closed).refusal({CANARY: 1})
-        assert message == "Invalid arguments: 'it' has an unknown property."
+        assert message == f"Invalid arguments: 'it' has an unknown property {CANARY!r} (known: 'size')."
 
     def test_an_unknown_property_of_a_closed_model_is_refused_even_if_null(self):
-        assert SingleParameterTool(Closed).refusal({CANARY: None}) == "Invalid arguments: 'it' has an unknown property."
+        message = SingleParameterTool(Closed).refusal({f"{CANARY} text": None})
+        assert message == "Invalid arguments: 'it' has an unknown property with an invalid name (known: 'size')."
 
 
 class TestNonFiniteNumbers:
@@ -402,7 +403,7 @@ ECHOES = [
     (dict[str, list[int]], {CANARY: {CANARY: CANARY}}),
     (Point, {"x": CANARY, CANARY: CANARY}),
     (Point, CANARY),
-    (Closed, {CANARY: CANARY}),
+    (Closed, {f"{CANARY} text": CANARY}),
     (Pet, {"kind": CANARY}),
     (Pet, {CANARY: "cat"}),
     (Pet, CANARY),
@@ -673,3 +674,34 @@ def test_validation_does_not_change_the_recursion_limit():
     before = sys.getrecursionlimit()
     SingleParameterTool(Any).refusal(nested(50_000))
     assert sys.getrecursionlimit() == before
+
+
+class TestWhatAModelCanActOn:
+    @pytest.mark.parametrize(
+        ("annotation", "value", "message"),
+        [
+            (dict[int, str], {"one": "x"}, "a key in 'it' should be a valid integer"),
+            (dict[Colour, int], {"blue": 1}, "a key in 'it' should be 'red'"),
+            (dict[str, dict[int, int]], {"a": {"b": 1}}, "a key in a value in 'it' should be a valid integer"),
+            (list[dict[int | float, int]], [{"b": 1}], "a key in 'it[0]' should be a valid integer"),
+            (dict[str, int], {"[key]": "x"}, "a value in 'it' should be a valid integer"),
+            (list[Closed], [{"siz": 1}], "'it[0]' has an unknown property 'siz' (did you mean 'size'?)"),
+            (Closed | None, {"x": 1}, "'it' has an unknown property 'x' (known: 'size')"),
+            (tuple[int, str], [1], "'it' has too few items"),
+            (Path, 5, "'it' is not a valid path"),
+            (complex, "x", "'it' is not a valid complex number"),
+            (frozenset[str], 5, "'it' is not an array"),
+            (Point, 5, "'it' is not an object"),
+        ],
+        ids=str,
+    )
+    def test_a_message_says_what_is_wrong_where(self, annotation, value, message):
+        refusal = SingleParameterTool(annotation).refusal(value)
+        assert message in refusal
+        assert "<class" not in refusal
+
+    def test_a_tool_without_parameters_says_so(self):
+        def ping() -> None: ...
+
+        message = "Invalid arguments: unknown argument 'host' (the tool takes no arguments)."
+        assert ToolSpec.from_function(ping).exec(host="x").text == message

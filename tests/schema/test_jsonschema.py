@@ -108,7 +108,7 @@ class TestAcceptedArguments:
 
     def test_unknown_names_are_refused_when_there_are_no_parameters(self):
         spec = tool_of({"user": {"type": "string"}}, additionalProperties=False).bind("user", default="ann")
-        assert refusal(spec, other=1) == "Invalid arguments: unknown argument 'other' (no names are known)."
+        assert refusal(spec, other=1) == "Invalid arguments: unknown argument 'other' (the tool takes no arguments)."
 
     def test_a_closed_schema_refuses_an_unknown_null(self):
         assert "unknown argument 'other'" in refusal(tool_of({"it": INTEGER}, additionalProperties=False), other=None)
@@ -137,7 +137,7 @@ class TestAcceptedArguments:
     def test_true_and_false_are_schemas_too(self):
         spec = tool_of({"any": True, "none": False})
         assert sent(spec, any=1) == {"any": 1}
-        assert refusal(spec, none=1) == "Invalid arguments: 'none' does not match the schema (falseSchema)."
+        assert refusal(spec, none=1) == "Invalid arguments: 'none' is not allowed."
         spec.bind("any", default=2)
         assert sent(spec) == {"any": 2}
 
@@ -277,11 +277,15 @@ class TestMessages:
             ({"minItems": 1}, [], "'it' should have at least this many items: 1"),
             ({"maxItems": 0}, [1], "'it' should have at most this many items: 0"),
             ({"pattern": "^a$"}, "b", "'it' should match the pattern \"^a$\""),
-            ({"uniqueItems": True}, [1, 1], "'it' does not match the schema (uniqueItems)"),
+            ({"uniqueItems": True}, [1, 1], "'it' should not have the same item twice"),
             ({"anyOf": [INTEGER, {"type": "null"}]}, "x", "'it' does not match the schema (anyOf)"),
             ({"type": "array", "items": POINT}, [{"x": "a"}], "'it[0].x' should be of type integer"),
-            ({"type": "object", "minProperties": 1}, {}, "'it' does not match the schema (minProperties)"),
-            ({"type": "object", "additionalProperties": False}, {"a": 1}, "'it' has an unknown property"),
+            ({"type": "object", "minProperties": 1}, {}, "'it' should have at least this many properties: 1"),
+            (
+                {"type": "object", "additionalProperties": False},
+                {"a": 1},
+                "'it' has an unknown property 'a' (it has no properties)",
+            ),
         ],
         ids=str,
     )
@@ -290,7 +294,7 @@ class TestMessages:
 
     def test_a_problem_of_all_arguments_together_is_reported_as_such(self):
         assert refusal(tool_of({"it": {}}, minProperties=1)) == (
-            "Invalid arguments: the argument object does not match the schema (minProperties)."
+            "Invalid arguments: the argument object should have at least this many properties: 1."
         )
 
     def test_they_are_capped(self):
@@ -307,9 +311,9 @@ class TestMessages:
             ({"pattern": "^a$"}, CANARY),
             ({"type": "object", "additionalProperties": INTEGER}, {CANARY: CANARY}),
             ({"type": "object", "additionalProperties": POINT}, {CANARY: {"x": CANARY}}),
-            ({"type": "object", "additionalProperties": False}, {CANARY: 1}),
+            ({"type": "object", "additionalProperties": False}, {f"{CANARY} text": 1}),
             ({"type": "object", "propertyNames": {"maxLength": 2}}, {CANARY: 1}),
-            ({"type": "object", "unevaluatedProperties": False}, {CANARY: 1}),
+            ({"type": "object", "unevaluatedProperties": False}, {f"{CANARY} text": 1}),
             ({"anyOf": [INTEGER, POINT]}, {CANARY: CANARY}),
             ({"not": {"const": CANARY}}, CANARY),
             ({"type": "array", "items": INTEGER}, CANARY),
@@ -460,3 +464,34 @@ def test_without_repairs_it_accepts_exactly_what_the_schema_accepts(node, value)
         assert RECEIVED.pop() == {"it": value}
     else:
         assert result.error.code == "invalid_parameters"
+
+
+CLOSED = {"type": "object", "properties": {"size": {}}, "additionalProperties": False}
+PATTERNED = {"type": "object", "patternProperties": {"^x_": {}}, "additionalProperties": False}
+
+
+@pytest.mark.parametrize(
+    ("node", "value", "message"),
+    [
+        (CLOSED, {"siz": 1}, "'it' has an unknown property 'siz' (did you mean 'size'?)"),
+        ({"type": "array", "items": CLOSED}, [{"zz": 1}], "'it[0]' has an unknown property 'zz' (known: 'size')"),
+        (
+            {"allOf": [{"properties": {"size": {}}}], "unevaluatedProperties": False},
+            {"zz": 1, "ww": 2},
+            "'it' has an unknown property 'zz' (known: 'size'); 'it' has an unknown property 'ww' (known: 'size')",
+        ),
+        (PATTERNED, {"zz": 1, "x_a": 1}, "'it' has an unknown property 'zz' (names match \"^x_\")"),
+        ({"propertyNames": {"maxLength": 1}}, {"zz": 1}, "a key in 'it' should have at most this many characters: 1"),
+        ({"propertyNames": {"enum": ["a"]}}, {"zz": 1}, "a key in 'it' should be one of [\"a\"]"),
+        ({"prefixItems": [{}], "items": False}, [1, 2], "'it[1]' is not allowed"),
+        ({"type": "object", "maxProperties": 1}, {"a": 1, "b": 2}, "should have at most this many properties: 1"),
+    ],
+    ids=str,
+)
+def test_a_message_says_what_a_model_can_correct(node, value, message):
+    assert message in refusal(tool_of({"it": node}), it=value)
+
+
+def test_an_argument_that_matches_a_pattern_is_not_named_as_unknown():
+    spec = tool_of({"it": {}}, patternProperties={"^x_": {}}, additionalProperties=False)
+    assert refusal(spec, it=1, x_a=1, zz=1) == "Invalid arguments: unknown argument 'zz' (known: 'it')."

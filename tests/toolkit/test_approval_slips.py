@@ -11,9 +11,10 @@ import pytest
 from pydantic import Field
 
 from ahvn_tools import Secret, ToolCall, Toolkit
-from ahvn_tools.errors import ToolkitError
+from ahvn_tools.errors import InvalidParametersError, ToolkitError
 from ahvn_tools.middleware import approve
 from ahvn_tools.toolkit.run import Run
+from tests.toolkit.changing_server import ChangingServer
 
 KEY = "a key that both processes have"
 SLIPS = {
@@ -108,6 +109,42 @@ def test_a_slip_in_one_of_several_calls_starts_none_of_them():
     done = bank.kit.resume(run, approved={"c0": True, "c1": True, "c2": False}, arguments={"c1": {"cents": 20}})
     assert sorted(bank.paid) == [("ann", 1, "canary-token"), ("ann", 20, "canary-token")]
     assert done.results[2][1].error.code == "rejected"
+
+
+def test_a_group_that_is_not_active_after_a_restart_leaves_the_request_open():
+    paid: list[int] = []
+    kit = Toolkit("bank").add_group("money", active=False)
+
+    @kit.tool(group="money", requires_approval=True)
+    def pay(cents: int) -> None:
+        paid.append(cents)
+
+    session = kit.session(session_id="ann").activate("money")
+    run = session.run([ToolCall(id="c", name="pay", arguments={"cents": 1})])
+    later = session.deactivate("money")
+    with pytest.raises(ToolkitError, match=r"group 'money' is not active.*still open"):
+        later.resume(run, approved=True)
+    later.activate("money").resume(run, approved=True)
+    assert paid == [1]
+
+
+def test_a_secret_that_a_server_may_not_receive_leaves_the_request_open():
+    server = ChangingServer(weather="city! api_key!")
+    kit = Toolkit("k", state={"api_key": "sk-live-4711"}).bind("api_key", secret=True)
+    kit.add_mcp(server.fastmcp, requires_approval=True)
+    run = kit.run([ToolCall(id="c", name="weather", arguments={"city": "Oslo"})])
+    with pytest.raises(ToolkitError, match=r"may not receive \['api_key'\].*still open"):
+        kit.resume(run, approved=True)
+    assert kit.resume(run, approved=False).is_done
+    kit.remove_mcp("remote")
+
+
+def test_call_raises_what_exec_returns_for_invalid_arguments():
+    bank = Bank()
+    with pytest.raises(InvalidParametersError, match="unknown argument 'cent'"):
+        bank.kit.call("pay", {"to": "ann", "cent": 1})
+    (result,) = bank.kit.stream("pay", {"to": "ann", "cent": 1})
+    assert result.error.code == "invalid_parameters"
 
 
 def test_a_resolver_runs_once_for_an_approved_call():
