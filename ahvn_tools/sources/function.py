@@ -354,7 +354,7 @@ def _is_skipped(annotation: Any) -> bool:
 def _texts(body: Function, options: Mapping[str, Any], docstring: str | None) -> Texts:
     of_call = None if inspect.isroutine(body) else inspect.getdoc(type(body).__call__)
     own = docstring if docstring is not None else inspect.getdoc(body if inspect.isroutine(body) else type(body))
-    separator = options.get("description_separator")
+    separator, sections = options.get("description_separator"), options.get("docstring_sections")
     return Texts(
         explicit_description=options.get("description"),
         docstring=own or of_call,
@@ -362,6 +362,7 @@ def _texts(body: Function, options: Mapping[str, Any], docstring: str | None) ->
         include_long_description=options.get("include_long_description", True),
         description_separator=BLANK_LINE if separator is None else separator,
         parse_docstring=options.get("parse_docstring", True),
+        docstring_sections=None if sections is None else tuple(sections),
     )
 
 
