@@ -69,6 +69,8 @@ class Texts:
     description_separator: str = BLANK_LINE
     """What joins the short and the long description."""
     parse_docstring: bool = True
+    docstring_sections: tuple[str, ...] | None = None
+    """The titles of the sections in the description, besides those that are read otherwise; None: all."""
 
     @property
     def description(self) -> str:
@@ -103,7 +105,9 @@ class Texts:
         return self._parse(self.docstring)
 
     def _parse(self, docstring: str | None) -> Docstring:
-        return parse(docstring) if self.parse_docstring else Docstring(short_description=(docstring or "").strip())
+        if not self.parse_docstring:
+            return Docstring(short_description=(docstring or "").strip())
+        return parse(docstring, self.docstring_sections)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, slots=True)

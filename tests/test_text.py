@@ -36,9 +36,6 @@ def search_database(
 
     Returns:
         The records.
-
-    Raises:
-        ValueError: Never.
     """
     return [query] * limit
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Iterator
+from enum import Enum
 from typing import Any, NoReturn
 
 from pydantic_core import CoreConfig, SchemaValidator, core_schema
@@ -17,12 +18,13 @@ from ahvn_tools.schema.core_limits import (
     is_no_schema,
 )
 from ahvn_tools.schema.inputs import UnknownNameError
-from ahvn_tools.schema.keywords import iter_objects
+from ahvn_tools.schema.keywords import JSON_TYPES, iter_objects
 
 _CONFIG = CoreConfig(allow_inf_nan=False, hide_input_in_errors=True)
 _TRUSTED_MODULES = sys.stdlib_module_names | {"pydantic", "pydantic_core", "ahvn_tools"}
 _UNCERTAIN_TYPES = ("is-instance", "is-subclass", "callable", "function-plain")
 """No set, because the core schema of a field with the name "type" is looked up here, too, and has no hash."""
+_LISTED_TYPES = ("enum", "literal")
 _SCALAR_TYPES = frozenset({"int", "float", "str", "bool"})
 _MACHINE_WORD_LIMIT = 2**62
 
@@ -132,8 +134,34 @@ def is_foreign(function: Any) -> bool:
 
 
 def has_uncertain_types(schema: Any) -> bool:
-    """Whether a core schema has types for which pydantic finds no JSON form before it generates a JSON Schema."""
-    return any(node.get("type") in _UNCERTAIN_TYPES for node in iter_objects(schema, NON_SCHEMA_KEYS))
+    """Whether a core schema has types that may have no JSON form: pydantic finds out when it makes the JSON Schema."""
+    return any(map(_is_uncertain, iter_objects(schema, NON_SCHEMA_KEYS)))
+
+
+def _is_uncertain(node: Any) -> bool:
+    kind = node.get("type")
+    if kind in _UNCERTAIN_TYPES:
+        return True
+    if kind in _LISTED_TYPES:
+        return not all(map(_has_plain_value, node["members" if kind == "enum" else "expected"]))
+    if kind == "model" and callable(node["cls"].model_config.get("json_schema_extra")):
+        return True
+    metadata = node.get("metadata")
+    return bool(metadata) and isinstance(metadata, dict) and _has_foreign_schema(metadata)
+
+
+def _has_plain_value(member: Any) -> bool:
+    return type(member.value if isinstance(member, Enum) else member) in JSON_TYPES
+
+
+def _has_foreign_schema(metadata: Any) -> bool:
+    """Whether a function that is not pydantic's makes a JSON Schema, or pydantic's makes none."""
+    functions = [*metadata.get("pydantic_js_functions", ()), *metadata.get("pydantic_js_annotation_functions", ())]
+    extra = metadata.get("pydantic_js_extra")
+    return callable(extra) or any(
+        is_foreign(function) or type(getattr(function, "__self__", None)).__name__ == "SkipJsonSchema"
+        for function in functions
+    )
 
 
 def _without_default(schema: Any) -> Any:

@@ -6,9 +6,11 @@ import contextlib
 import functools
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any, Final
+
+from ahvn_tools.schema.docstring_sections import join_sections, split_sections
 
 BLANK_LINE: Final = "\n\n"
 """What separates paragraphs."""
@@ -20,6 +22,7 @@ class Docstring:
 
     short_description: str = ""
     long_description: str = ""
+    """With the sections that are no parameters, results or examples, and what stands after them."""
     parameters: dict[str, str] = field(default_factory=dict)
     returns: str = ""
     usage: str = ""
@@ -33,16 +36,19 @@ class Docstring:
         )
 
 
-def parse(text: str | None) -> Docstring:
-    """Parse a docstring of any of the four styles; text in none of them is a description."""
+def parse(text: str | None, sections: Collection[str] | None = None) -> Docstring:
+    """Parse a docstring of any of the four styles; text in none of them is a description.
+
+    `sections` are the titles of those that the long description has; None: all.
+    """
     if not text or not text.strip():
         return Docstring()
-    text = inspect.cleandoc(text)
+    text, others = split_sections(inspect.cleandoc(text))
     parsed = _parse_best_style(text)
     returns = parsed.returns or next(iter(parsed.many_returns or ()), None)
     return Docstring(
         short_description=parsed.short_description or "",
-        long_description=parsed.long_description or "",
+        long_description=BLANK_LINE.join(filter(None, [parsed.long_description, join_sections(others, sections)])),
         parameters={
             sys.intern(name.strip().lstrip("*")): p.description.strip()  # the signature has the same name
             for p in _function_parameters(parsed)

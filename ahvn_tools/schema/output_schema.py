@@ -48,7 +48,7 @@ def generate_output_schema(annotation: Any) -> JsonObject | None:
         schema = _generate_schema(annotation)
         if not _describes_object(schema):
             schema = {**_generate_schema(_WrappedResult[annotation]), WRAP_RESULT_KEY: True}
-    except SCHEMA_ERRORS:
+    except Exception:  # noqa: BLE001  # besides pydantic's errors, those of a type's own code that makes its schema
         return None
     return clean_schema(schema) or None
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, get_origin
 
 from pydantic import ConfigDict, Field, PydanticUserError, TypeAdapter
 from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError
-from pydantic_core import SchemaError
+from pydantic_core import PydanticOmit, PydanticSerializationError, SchemaError
 
 from ahvn_tools.errors import DefinitionError
 from ahvn_tools.json_types import JsonObject
@@ -23,8 +23,6 @@ from ahvn_tools.schema.titles import QuietSchemaGenerator, clean_schema
 EMPTY = inspect.Parameter.empty
 
 _CONFIG = ConfigDict(allow_inf_nan=False)
-_SCHEMA_ERRORS = (PydanticUserError, SchemaError, NameError)
-"""What pydantic raises for a parameter without a schema; its other errors about schemas are subclasses of these."""
 _NO_JSON_FORM_ERRORS = (PydanticSchemaGenerationError, PydanticInvalidForJsonSchema)
 """Those among them that a type without a JSON form causes, and not a mistake."""
 _TYPING_MODULES = frozenset({"types", "typing", "typing_extensions"})
@@ -69,7 +67,7 @@ class PydanticParameters:
         }
         try:
             adapter = self._build_adapter(failures)
-        except _SCHEMA_ERRORS as error:
+        except Exception as error:  # noqa: BLE001  # a type's own code that makes its schema may raise anything
             failures |= self._find_failures(failures) or {self._function_name: _without_frames(error)}
             self._refuse_mistakes(failures, bound)
             return self._build_adapter(failures), failures
@@ -114,7 +112,7 @@ class PydanticParameters:
                 continue
             try:
                 _to_adapter([self._to_keyword_only(parameter)]).json_schema(schema_generator=QuietSchemaGenerator)
-            except _SCHEMA_ERRORS as error:
+            except Exception as error:  # noqa: BLE001  # as above
                 failures[parameter.name] = _without_frames(error)
         return failures
 
@@ -146,8 +144,16 @@ def _without_frames(error: Exception) -> Exception:
 
 
 def _mistake(error: Exception) -> str:
-    is_constraint = isinstance(error, SchemaError)  # its text has the whole core schema
-    return "one of its constraints is not valid" if is_constraint else "that is not a type"
+    """Return what is wrong, without the error's own text: it may have the whole core schema, or a default."""
+    if isinstance(error, PydanticOmit):
+        return "it is hidden from models, and has no default"
+    if isinstance(error, PydanticSerializationError):
+        return "one of its values has no JSON form"
+    if isinstance(error, SchemaError):
+        return "one of its constraints is not valid"
+    if isinstance(error, PydanticUserError):
+        return "that is not a type"
+    return f"to make its JSON Schema raises {type(error).__name__}"
 
 
 def _is_type(annotation: Any) -> bool:

@@ -6,11 +6,12 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
 from ahvn_tools.binding import Binding
 from ahvn_tools.context import is_context_annotation, resolve_context
 from ahvn_tools.definition import ToolDefinition
+from ahvn_tools.encoders.loaded_classes import loaded_classes
 from ahvn_tools.errors import DefinitionError
 from ahvn_tools.redaction import is_secret_annotation
 from ahvn_tools.schema.annotations import (
@@ -84,7 +85,7 @@ def build_template(
     changes = ArgumentChanges.parse(options.get("arguments"))
     renames = changes.renames(_argument_names(signature, options)) if changes else {}
     if bindings is None:
-        bindings = _bindings(constants, options, resolved, renames)
+        bindings = _bindings(signature.parameters, constants, options, resolved, renames)
     if docstring is None and isinstance(function, functools.partial) and "__doc__" in vars(function):
         docstring = inspect.getdoc(function)
     texts = _texts(body, options, docstring)
@@ -313,12 +314,13 @@ def _changed_annotations(raw: Mapping[str, Any], resolved: Mapping[str, Any]) ->
 
 
 def _bindings(
+    parameters: Mapping[str, inspect.Parameter],
     constants: Mapping[str, Any],
     options: Mapping[str, Any],
     resolved: Mapping[str, Any],
     renames: Mapping[str, str],
 ) -> dict[str, Binding]:
-    """Return the bindings by the new names: constants, the ToolContext, what LangChain injects, and the options'."""
+    """Return the bindings by the new names: constants, own defaults, the ToolContext, LangChain's, and the options'."""
     secret = {name for name, annotation in resolved.items() if is_secret_annotation(annotation)}
     if options.get("input_schema") is not None:
         from ahvn_tools.sources.untyped_arguments import secret_property_names
@@ -326,9 +328,11 @@ def _bindings(
         secret |= secret_property_names(options["input_schema"])
     bindings = {name: Binding.constant(name, value, is_secret=name in secret) for name, value in constants.items()}
     for name, annotation in resolved.items():
-        if name == "return" or name in constants:
+        if name not in parameters or name in constants:
             continue
-        if is_context_annotation(annotation):
+        if _is_skipped(annotation) and parameters[name].default is not inspect.Parameter.empty:
+            bindings[name] = Binding(parameter=name, is_secret=name in secret)
+        elif is_context_annotation(annotation):
             bindings[name] = Binding(parameter=name, resolver=resolve_context, takes_state=True)
         elif is_injected(annotation):
             bindings[name] = Binding(parameter=name, key=InjectedKey.of(name, annotation))
@@ -340,10 +344,18 @@ def _bindings(
     return bindings
 
 
+def _is_skipped(annotation: Any) -> bool:
+    """Return whether pydantic leaves a parameter out of JSON Schemas: it is marked SkipJsonSchema."""
+    if get_origin(annotation) is not Annotated:
+        return False
+    skip = loaded_classes("pydantic.json_schema", "SkipJsonSchema")
+    return any(isinstance(mark, skip) for mark in get_args(annotation)[1:])
+
+
 def _texts(body: Function, options: Mapping[str, Any], docstring: str | None) -> Texts:
     of_call = None if inspect.isroutine(body) else inspect.getdoc(type(body).__call__)
     own = docstring if docstring is not None else inspect.getdoc(body if inspect.isroutine(body) else type(body))
-    separator = options.get("description_separator")
+    separator, sections = options.get("description_separator"), options.get("docstring_sections")
     return Texts(
         explicit_description=options.get("description"),
         docstring=own or of_call,
@@ -351,6 +363,7 @@ def _texts(body: Function, options: Mapping[str, Any], docstring: str | None) ->
         include_long_description=options.get("include_long_description", True),
         description_separator=BLANK_LINE if separator is None else separator,
         parse_docstring=options.get("parse_docstring", True),
+        docstring_sections=None if sections is None else tuple(sections),
     )
 
 

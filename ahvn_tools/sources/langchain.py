@@ -34,7 +34,8 @@ _TOOL_CALL: Final = "tool_call"
 """The type by which LangChain tells a tool call from arguments."""
 
 _UNKNOWN_OPTIONS = frozenset({
-    "parse_docstring", "include_long_description", "description_separator", "include_var_positional",
+    "parse_docstring", "include_long_description", "docstring_sections", "description_separator",
+    "include_var_positional",
     "include_var_keyword", "convert", "ship",
 })  # fmt: skip
 

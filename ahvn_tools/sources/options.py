@@ -40,6 +40,9 @@ class DefinitionOptions(TypedDict, total=False):
     """Whether the docstring is parsed for descriptions (default) or used unchanged as the description."""
     include_long_description: bool
     """Whether the description includes the docstring's long description (default)."""
+    docstring_sections: Iterable[str] | None
+    """The titles of the docstring's sections that the description includes, such as `["Note", "Raises"]`; None: all
+    (default). Parameters, results and examples are always read."""
     description_separator: str
     """What joins the short and the long description; a blank line by default."""
     input_schema: JsonObject
@@ -258,6 +261,7 @@ _KINDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     **dict.fromkeys(("max_items", "max_bytes"), (is_count, "a whole number of at least 1, or None for no limit")),
     "render": (callable, "a function of the returned value"),
     "ship": (_is_set_of_str, "a list of state keys, such as ['user.locale']"),
+    "docstring_sections": (_is_set_of_str, "a list of titles, such as ['Note', 'Raises']"),
     "tags": (_is_set_of_str, "a set of strings, such as {'search', 'read-only'}"),
     "binds": (lambda value: isinstance(value, Mapping), "a dict such as {'parameter': 'state.key'}"),
     "icons": (

@@ -22,9 +22,6 @@ Args:
 Returns:
     list[str]: The titles.
 
-Raises:
-    ValueError: Never.
-
 Example:
     search("tides")
 """
@@ -126,6 +123,147 @@ class TestOptions:
     def test_examples_are_separate_from_the_description(self):
         assert 'search("tides")' in self.made().definition.usage
         assert "tides" not in self.made().description
+
+
+SECTIONS = {
+    "google": """Do it.
+
+More.
+
+Args:
+    a: One.
+
+Keyword Args:
+    b: Two.
+
+Warning:
+    It deletes.
+
+Returns:
+    A number.
+
+Note:
+    Only on Mondays.
+
+Raises:
+    ValueError: If it is Sunday.
+
+The last words.
+""",
+    "list": """Do it.
+
+More.
+
+Arguments:
+    - a: One.
+    * **b** (int) - Two.
+
+Warning:
+    It deletes.
+
+Note:
+    Only on Mondays.
+
+Raises:
+    ValueError: If it is Sunday.
+
+The last words.
+""",
+    "numpy": """Do it.
+
+More.
+
+Parameters
+----------
+a : int
+    One.
+
+Keyword Arguments
+-----------------
+b : int
+    Two.
+
+Returns
+-------
+int
+    A number.
+
+Warning
+-------
+It deletes.
+
+Note
+----
+Only on Mondays.
+
+Raises
+------
+ValueError: If it is Sunday.
+""",
+    "rest": """Do it.
+
+More.
+
+:param a: One.
+:keyword b: Two.
+:raises ValueError: If it is Sunday.
+:returns: A number.
+
+.. warning:: It deletes.
+
+.. note::
+    Only on Mondays.
+
+The last words.
+""",
+    "epydoc": """Do it.
+
+More.
+
+@param a: One.
+@keyword b: Two.
+@warning: It deletes.
+@note: Only on Mondays.
+@raise ValueError: If it is Sunday.
+@return: A number.
+
+The last words.
+""",
+}
+
+
+@pytest.mark.parametrize("style", SECTIONS)
+class TestOtherText:
+    def made(self, style, **options):
+        def act(a: int, b: int = 1) -> int:
+            return a + b
+
+        act.__doc__ = SECTIONS[style]
+        return ToolSpec.from_function(act, **options)
+
+    def test_all_parameters_are_described(self, style):
+        described = {name: node["description"] for name, node in self.made(style).params.items()}
+        assert described == {"a": "One.", "b": "Two."}
+        assert self.made(style).definition.returns in ("A number.", "")
+
+    def test_other_sections_and_what_follows_them_are_in_the_description(self, style):
+        description = self.made(style).description
+        assert description.startswith("Do it.\n\nMore.\n\n")
+        for text in ("It deletes.", "Only on Mondays.", "ValueError: If it is Sunday."):
+            assert description.count(text) == 1
+        assert description.count("The last words.") == (style != "numpy")
+        assert "One." not in description
+
+    def test_an_option_names_the_sections(self, style):
+        description = self.made(style, docstring_sections=["Notes"]).description
+        assert "Only on Mondays." in description
+        assert "It deletes." not in description
+        assert "Sunday" not in description
+        assert description.count("The last words.") == (style != "numpy")
+        assert "Monday" not in self.made(style, docstring_sections=[]).description
+
+    def test_the_short_description_has_none_of_it(self, style):
+        assert self.made(style, include_long_description=False).description == "Do it."
 
 
 class TestIgnoredParts:

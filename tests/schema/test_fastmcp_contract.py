@@ -163,7 +163,7 @@ TEXT_OF_PARTIAL = "FastMCP reads a text in `Annotated` as a description, but not
 EPYDOC = "FastMCP does not read epydoc style"
 FIRST_LINE = "FastMCP begins the text with the line break before it; ours begins with the text"
 FIRST_BREAK = "docstring-parser removes the blank line after the first line of a parameter's text"
-STARRED = "ours ignores the asterisks before a parameter's name"
+STARRED = "ours ignores asterisks and quotes around a parameter's name"
 EMPTY_TEXT = "FastMCP exports an empty description; ours exports none"
 OTHER_PARAMETERS = "FastMCP does not read the section of further parameters"
 SPACING = "FastMCP loses a section that has blank lines in it; ours reads it"
@@ -278,7 +278,12 @@ DIFFERENCES: dict[str, Difference] = {
     "docstrings_google.odd_spacing": Difference(
         reason=SPACING, descriptions={"value": "The value.", "other": "The other."}
     ),
-    "docstrings_google.starred_and_quoted": Difference(reason=STARRED, descriptions={"other": "The other."}),
+    "docstrings_google.starred_and_quoted": Difference(
+        reason=STARRED, descriptions={"value": "The value.", "other": "The other."}
+    ),
+    "docstrings_google.keyword_heading": Difference(
+        reason=OTHER_PARAMETERS, descriptions={"other": "The other value."}
+    ),
     "docstrings_numpy.starred": Difference(reason=STARRED, descriptions={"other": "The other."}),
     "docstrings_numpy.no_description": Difference(reason=EMPTY_TEXT, descriptions={"first": None}),
     "docstrings_numpy.other_parameters": Difference(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import enum
 import gc
 import pickle
 import re
@@ -12,7 +13,9 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NamedTuple, NewType, TypedDict, TypeVar
 
 import pytest
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, Strict
+from pydantic.json_schema import SkipJsonSchema
+from pydantic_core import core_schema
 
 from ahvn_tools import Secret, ToolSpec
 from ahvn_tools.errors import BindError, DefinitionError, UnboundStateError
@@ -401,3 +404,77 @@ class TestFieldNames:
         spec = ToolSpec.from_function(f)
         assert spec.exec(it=value).error is None
         assert spec.exec(it={"type": []}).error.code == "invalid_parameters"
+
+
+class Kinds(enum.Enum):
+    INTEGER = int
+
+
+class Unwritten:
+    """A type whose own code fails to write its JSON Schema."""
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, _source, _handler):
+        return core_schema.str_schema()
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, _schema, _handler):
+        raise RuntimeError("no schema: secret")
+
+
+class WithUnwritten(BaseModel):
+    inner: list[Unwritten] = []
+
+
+class WithBrokenExtra(BaseModel):
+    model_config = ConfigDict(json_schema_extra=lambda schema: schema["nothing"])
+
+
+class TestTypesWhoseSchemaCannotBeMade:
+    @pytest.mark.parametrize(
+        ("annotation", "reason"),
+        [
+            (Kinds, "one of its values has no JSON form"),
+            (list[Kinds], "one of its values has no JSON form"),
+            (Literal[Kinds.INTEGER], "one of its values has no JSON form"),
+            (Unwritten, "to make its JSON Schema raises RuntimeError"),
+            (WithUnwritten, "to make its JSON Schema raises RuntimeError"),
+            (WithBrokenExtra, "to make its JSON Schema raises KeyError"),
+            (Annotated[int, Field(json_schema_extra=lambda schema: schema["nothing"])], "raises KeyError"),
+            (Annotated[dt.date | int, Strict()], "to make its JSON Schema raises RuntimeError"),
+            (SkipJsonSchema[int], "it is hidden from models, and has no default"),
+            (list[SkipJsonSchema[int]], "it is hidden from models, and has no default"),
+        ],
+    )
+    def test_are_refused_with_the_tool_and_the_parameter_unless_bound(self, annotation, reason):
+        def act(name: str, kind: Any) -> str:
+            return f"{name} {kind!r}"
+
+        act.__annotations__["kind"] = annotation
+        with pytest.raises(DefinitionError, match=f"Parameter 'kind' of 'act' .*{reason}.*binds=") as caught:
+            ToolSpec.from_function(act)
+        assert "secret" not in str(caught.value)
+        spec = ToolSpec.from_function(act, binds={"kind": "kind"})
+        spec.state["kind"] = Kinds.INTEGER
+        assert list(spec.definition.input_schema["properties"]) == ["name"]
+        assert spec(name="a") == f"a {Kinds.INTEGER!r}"
+
+    @pytest.mark.parametrize("annotation", [Kinds, list[Unwritten], WithBrokenExtra])
+    def test_as_a_return_type_promise_nothing(self, annotation):
+        def act() -> Any:
+            return "text"
+
+        act.__annotations__["return"] = annotation
+        assert ToolSpec.from_function(act).definition.output_schema is None
+
+    def test_a_skipped_parameter_is_hidden_and_has_its_default(self):
+        def act(name: str, size: SkipJsonSchema[int] = 5, /, unit: str = "m") -> str:
+            return f"{name} {size} {unit}"
+
+        spec = ToolSpec.from_function(act)
+        assert list(spec.definition.input_schema["properties"]) == ["name", "unit"]
+        assert spec(name="a", unit="cm") == "a 5 cm"
+        assert "unknown argument 'size'" in spec.exec(name="a", size=3).text
+        bound = ToolSpec.from_function(act, binds={"size": "size"})
+        bound.state["size"] = 7
+        assert bound(name="a") == "a 7 m"

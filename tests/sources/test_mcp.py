@@ -106,6 +106,7 @@ def test_options_take_precedence_over_the_tools_own_fields():
         "parse_docstring",
         "include_long_description",
         "description_separator",
+        "docstring_sections",
         "include_var_positional",
         "include_var_keyword",
         "run_in_thread",

@@ -69,6 +69,7 @@ OPTION_VALUES: dict[str, Any] = {
     "parse_docstring": False,
     "include_long_description": False,
     "description_separator": " / ",
+    "docstring_sections": ["Note"],
     "input_schema": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]},
     "convert": False,
     "output": "raw",
