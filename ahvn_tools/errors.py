@@ -162,6 +162,8 @@ class InvalidResultError(ToolCallError):
     """The tool's return value has no JSON form, or does not fit the output schema."""
 
     code = "invalid_result"
+    graph_output: Any = None
+    """What the tool returned, if a LangGraph graph can apply it."""
 
 
 class ToolTimeoutError(ToolCallError, TimeoutError):

@@ -12,6 +12,7 @@ from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
+from ahvn_tools.encoders.graph_output import is_for_graph
 from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import (
     ApprovalRequiredError,
@@ -142,11 +143,14 @@ def _body_error_detail(
         return ErrorDetail(code="tool_error", message=clip(redact(text, bound_values)), mcp_response=response)
     from ahvn_tools.execution.advice import add_advice  # logging, like this, is only for calls that fail
 
-    add_advice(error, tool)
+    is_failure = not is_for_graph(error)
+    if is_failure:
+        add_advice(error, tool)
     response = error if _is_missing_capability_error(error) else None
     if is_masked:
         summary = redact(summarize_exception(error), bound_values)  # the host sees what the model does not
-        _log().error("Tool %r raised %s.", tool, summary)
+        if is_failure:
+            _log().error("Tool %r raised %s.", tool, summary)
         return ErrorDetail(code="tool_error", message=f"Error calling tool {tool!r}", mcp_response=response)
     message = clip(redact(body_error_text(error, bound_values, text), bound_values))
     return ErrorDetail(code="tool_error", message=message, mcp_response=response)

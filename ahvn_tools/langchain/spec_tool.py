@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Literal, Protocol
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
+from types import MappingProxyType
+from typing import Any, Literal, Protocol, TypeVar
 
 from pydantic import ConfigDict, PrivateAttr, create_model
 
+from ahvn_tools.context import ToolContext, current_context
 from ahvn_tools.definition import ToolDefinition
+from ahvn_tools.encoders.graph_output import is_read_by_graph
 from ahvn_tools.encoders.loaded_classes import loaded_classes
-from ahvn_tools.errors import DefinitionError, near_misses
+from ahvn_tools.errors import DefinitionError, InvalidResultError, near_misses
 from ahvn_tools.formats import langchain
 from ahvn_tools.results import ToolResult, as_readable
 from ahvn_tools.sources.langchain_injection import InjectedKey, injected_keys, passing
@@ -95,15 +100,53 @@ class SpecTool(BaseTool):
         }
         return create_model(self.name, __config__=_UNCHECKED, **fields)
 
+    def run(self, *args: Any, tool_call_id: str | None = None, **options: Any) -> Any:
+        """Run a call as LangChain does; the ToolContext gets the id of the call."""
+        with _set(_call_id, tool_call_id):
+            return super().run(*args, tool_call_id=tool_call_id, **options)
+
+    async def arun(self, *args: Any, tool_call_id: str | None = None, **options: Any) -> Any:
+        """Run a call as `run` does."""
+        with _set(_call_id, tool_call_id):
+            return await super().arun(*args, tool_call_id=tool_call_id, **options)
+
     def _run(self, /, **arguments: Any) -> tuple[Any, Any]:
         """Run a call; the artifact is its value. Raises ToolException for an error."""
-        with passing(self._injected, arguments):
+        call_id = _call_id.get()
+        with passing(self._injected, arguments), _set(is_read_by_graph, True), self._context(call_id):
+            if call_id is not None and hasattr(self._spec, "exec_as"):
+                return _to_output(self._spec.exec_as(call_id, arguments))
             return _to_output(self._spec.exec(**arguments))
 
     async def _arun(self, /, **arguments: Any) -> tuple[Any, Any]:
         """Run a call as `_run` does."""
-        with passing(self._injected, arguments):
+        call_id = _call_id.get()
+        with passing(self._injected, arguments), _set(is_read_by_graph, True), self._context(call_id):
+            if call_id is not None and hasattr(self._spec, "aexec_as"):
+                return _to_output(await self._spec.aexec_as(call_id, arguments))
             return _to_output(await self._spec.aexec(**arguments))
+
+    def _context(self, call_id: str | None) -> AbstractContextManager[None]:
+        """Return the context of a call outside of a toolkit, which would make its own; none within another call."""
+        if call_id is None or current_context.get() is not None or hasattr(self._spec, "exec_as"):
+            return nullcontext()
+        state = MappingProxyType(dict(self._spec.state))
+        return _set(current_context, ToolContext(call_id=call_id, tool=self._spec.definition.name, state=state))
+
+
+_call_id: ContextVar[str | None] = ContextVar("_call_id", default=None)
+"""The id of the tool call that LangChain runs."""
+
+Value = TypeVar("Value")
+
+
+@contextmanager
+def _set(variable: ContextVar[Value], value: Value) -> Iterator[None]:
+    token = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(token)
 
 
 def _to_fields(definition: ToolDefinition, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -128,6 +171,8 @@ def _to_fields(definition: ToolDefinition, options: Mapping[str, Any]) -> dict[s
 def _to_output(result: ToolResult) -> tuple[Any, Any]:
     if isinstance(result.exception, loaded_classes("langgraph.errors", "GraphBubbleUp")):
         raise result.exception  # a LangGraph graph is interrupted, for example by a question to its user
+    if isinstance(result.exception, InvalidResultError) and result.exception.graph_output is not None:
+        return result.exception.graph_output, None  # a graph applies it
     readable = as_readable(result)
     if readable.is_error:
         raise FailedCallException(readable)

@@ -52,6 +52,7 @@ RULES: Final[dict[str, Rule]] = {
     "no-output-schema": Rule(summary="the tool's return annotation has no JSON Schema", severity="note"),
     "unlisted-tool": Rule(summary="no model can call the tool in code mode", severity="warning"),
     "unused-binding": Rule(summary="no tool has the bound parameter", severity="warning"),
+    "unused-middleware": Rule(summary="a `retry` or a `cache` acts on no tool", severity="warning"),
     "empty-group": Rule(summary="a group has no tool", severity="warning"),
     "empty-toolset": Rule(summary="a toolset matches no tool", severity="warning"),
     "unknown-member": Rule(summary="a selection names what does not exist", severity="warning"),

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Any, Protocol
 
+from ahvn_tools.encoders.graph_output import is_for_graph
 from ahvn_tools.errors import ToolSpecError, suggests_options
 from ahvn_tools.execution.call import Call, Middleware, Next, inline
 from ahvn_tools.middleware import reporting
@@ -56,8 +57,8 @@ def log(
     written for a text. Arguments and result are cut after `max_chars` characters each; `results=False` omits the
     result. For an interrupted call the result is what it produced so far. With `traceback` the traceback of what the
     tool or a middleware raised follows the line, without variables; that of a ToolCallError only if another exception
-    caused it. A log record also has the attributes `tool`, `call_id`, `session_id`, `outcome` (`ok`, or the error
-    code), `is_interrupted` and `duration` (seconds).
+    caused it. A log record also has the attributes `tool`, `call_id`, `session_id`, `outcome` (`ok`, the error code,
+    or `passed to the graph`), `is_interrupted` and `duration` (seconds).
 
     Raises ToolSpecError for what cannot take a line, and for a `redact` that is neither patterns nor a function.
     """
@@ -104,7 +105,10 @@ def log(
         except BaseException as error:
             write(reporting.exception_code(error), call.interrupted, is_interrupted=True)
             raise
-        write(reporting.error_code(result) or "ok", result, is_interrupted=result.is_interrupted)
+        if is_for_graph(result.exception):
+            write("passed to the graph", None, is_interrupted=False)
+        else:
+            write(reporting.error_code(result) or "ok", result, is_interrupted=result.is_interrupted)
         return result
 
     return log_call

@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol
 from pydantic_core import to_jsonable_python
 
 from ahvn_tools.definition import ToolDefinition
+from ahvn_tools.encoders.graph_output import is_for_graph
 from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import InvalidResultError, ToolCallError
 from ahvn_tools.execution.call import Call
@@ -38,9 +39,9 @@ MAX_LOGGED_CHARS: Final = 4_000
 
 
 def error_code(result: ToolResult) -> str | None:
-    """Return the code of a failed result; None for a successful one."""
+    """Return the code of a failed result; None for a successful one, and for one that a LangGraph graph takes over."""
     if result.error is not None:
-        return result.error.code
+        return None if is_for_graph(result.exception) else result.error.code
     return "cancelled" if result.is_interrupted else None
 
 

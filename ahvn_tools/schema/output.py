@@ -13,6 +13,7 @@ from dataclasses import replace
 from inspect import Signature
 from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
 
+from ahvn_tools.encoders.graph_output import refuse_graph_output
 from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import DefinitionError, InvalidResultError
 from ahvn_tools.json_types import JsonObject
@@ -131,6 +132,7 @@ class Output:
             return self._whole.to_result(returned)
         if (request := find_input_request(returned)) is not None:
             raise input_required_error(request)
+        refuse_graph_output(returned)
         return self._whole.convert(returned)
 
     def to_chunk(self, item: Any) -> ToolResult:

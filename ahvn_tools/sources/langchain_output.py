@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ahvn_tools.encoders.binary import UNKNOWN_MIME_TYPE, bytes_block
-from ahvn_tools.encoders.loaded_classes import loaded_classes
+from ahvn_tools.encoders.graph_output import refuse_graph_output
 from ahvn_tools.encoders.rendering import Rendering
-from ahvn_tools.errors import INVALID_RESULT, InvalidResultError, ToolError
+from ahvn_tools.errors import ToolError
 from ahvn_tools.results import ToolResult, join_text_blocks, raw_result, result_from_content, text_block
 
 _BLOCK_TYPES: Final = frozenset({"text", "image", "image_url", "audio", "video", "file"})
@@ -23,13 +23,7 @@ def read_output(output: Any) -> Any:
     """
     if hasattr(output, "tool_call_id") and hasattr(output, "content"):
         return _read_message(output)
-    items = output if isinstance(output, list) else [output]
-    if any(isinstance(item, loaded_classes("langchain_core.messages.tool", "ToolOutputMixin")) for item in items):
-        raise InvalidResultError(
-            INVALID_RESULT,
-            explanation=f"The tool returned a {type(items[0]).__name__}, which only a LangGraph graph can apply; "
-            "return a value, or run the tool in a ToolNode.",
-        )
+    refuse_graph_output(output)
     return _to_blocks(output) if _is_content(output) else output
 
 

@@ -17,7 +17,11 @@ from ahvn_tools.toolkit.store import ToolStore
 from ahvn_tools.toolkit.visibility import StoreView
 
 if TYPE_CHECKING:
+    from ahvn_tools.execution.call import Middleware
     from ahvn_tools.toolkit.imported_server import ImportedServer
+
+_FOR_REPEATABLE_CALLS = frozenset({"cache", "retry"})
+"""The middleware that acts only on tools that may run twice for one call, or not at all."""
 
 
 def report_changes(view: StoreView) -> None:
@@ -59,6 +63,7 @@ def _find_unlogged(view: StoreView) -> list[Finding]:
         *_find_unbound_parameters(store, entries),
         *_find_tools_without_executor(store, entries),
         *_find_unlisted_tools(store, entries),
+        *_find_unused_middleware(store, entries),
         *[finding for imported in servers for finding in _find_unmatched_options(imported)],
         *[finding for imported in servers for finding in _find_unmatched_tools(imported, entries)],
     ]
@@ -264,6 +269,39 @@ def _find_unlisted_tools(store: ToolStore, entries: list[Entry]) -> Iterator[Fin
         if not entry.allows(PROGRAMMATIC) and entry.name not in listing.core and not is_code_tool(entry.spec):
             problem = "no model can call it: programs may not, and code mode does not list it"
             yield _tool_finding("unlisted-tool", entry, problem, "Name it in `core` of add_code_mode.")
+
+
+def _find_unused_middleware(store: ToolStore, entries: list[Entry]) -> Iterator[Finding]:
+    """Yield each `retry` and `cache` that acts on no tool."""
+    for layer in store.middleware if entries else ():
+        yield from _find_unused_layer("the toolkit", layer, store, entries)
+    for entry in entries:
+        for layer in entry.option_middleware:
+            yield from _find_unused_layer(f"the tool {entry.name!r}", layer, store, [entry])
+
+
+def _find_unused_layer(owner: str, layer: Middleware, store: ToolStore, entries: list[Entry]) -> Iterator[Finding]:
+    from ahvn_tools.middleware.factory import factory_call  # many toolkits have no middleware
+
+    made = factory_call(layer)
+    if made is None or made.name not in _FOR_REPEATABLE_CALLS:
+        return
+    chosen = made.options.get("tools", ())
+    names = frozenset([chosen] if isinstance(chosen, str) else chosen)
+    plans = {entry.name: entry.compiled_tool(store.bindings, store.timeout).plan for entry in entries}
+    usable = [name for name, plan in plans.items() if made.name != "cache" or not plan.depends_on_context]
+    if any(made.options.get("all_tools") or name in names or plans[name].may_repeat for name in usable):
+        return
+    place = f"the middleware {made.name!r} of {owner}"
+    if plans and not usable:
+        yield _finding("unused-middleware", place, "it does nothing: each tool takes a ToolContext", "Remove it.")
+        return
+    problem = "it does nothing: no tool has `readOnlyHint` or `idempotentHint`"
+    unknown = sorted(names - plans.keys())
+    hint = (
+        near_misses(unknown[0], plans) if unknown else f'Name the tools that may run twice: {made.name}(tools=["…"]).'
+    )
+    yield _finding("unused-middleware", place, f"{problem}, and none is in `tools`", hint)
 
 
 def _find_unmatched_options(imported: ImportedServer) -> Iterator[Finding]:

@@ -220,6 +220,14 @@ class ToolkitTool(ToolSpec):
         """Call in the toolkit and return a ToolResult."""
         return await calls.aexecute(self._view, self._entry.name, arguments, _call_options(args))
 
+    def exec_as(self, call_id: str, arguments: JsonObject) -> ToolResult:
+        """Call as `exec` does, under the id that a LangChain graph has given the call."""
+        return calls.execute(self._view, self._entry.name, arguments, calls.CallOptions(id=call_id))
+
+    async def aexec_as(self, call_id: str, arguments: JsonObject) -> ToolResult:
+        """Call as `aexec` does, under an id."""
+        return await calls.aexecute(self._view, self._entry.name, arguments, calls.CallOptions(id=call_id))
+
     def stream(self, /, *args: Any, **arguments: Any) -> Generator[ToolResult, None, None]:
         """Call in the toolkit and yield one result per item, then the whole."""
         return calls.stream(self._view, self._entry.name, arguments, _call_options(args))

@@ -8,9 +8,10 @@ import pytest
 from fastmcp import FastMCP
 from fastmcp.utilities.types import Image
 
-from ahvn_tools import Toolkit, register_encoder
+from ahvn_tools import ToolContext, Toolkit, register_encoder
 from ahvn_tools.encoders import registry
 from ahvn_tools.errors import ToolkitError
+from ahvn_tools.middleware import cache, retry
 from ahvn_tools.toolkit.serve import aserve
 from tests.toolkit.subjects import Notes, add, search
 
@@ -226,3 +227,55 @@ def test_raw_results_that_models_cannot_read_are_a_finding(monkeypatch):
     assert problems(readable) == []
     register_encoder(Connection, str)
     assert problems(kit) == []
+
+
+def read(key: str) -> str:
+    """Read a value."""
+    return key
+
+
+READ_ONLY = {"readOnlyHint": True}
+
+
+@pytest.mark.parametrize("make", [retry, cache], ids=["retry", "cache"])
+class TestMiddlewareForCallsThatMayRunTwice:
+    """`retry` and `cache` act only on tools with hints, or on named ones: otherwise they do nothing, and say so."""
+
+    def find(self, kit):
+        return [finding for finding in kit.check() if finding.rule == "unused-middleware"]
+
+    def test_a_toolkit_without_hints_is_found(self, make):
+        (finding,) = self.find(Toolkit("k", middleware=[make()]).add(read))
+        assert finding.place == f"the middleware '{make.__name__}' of the toolkit"
+        assert finding.problem.startswith("it does nothing: no tool has `readOnlyHint` or `idempotentHint`")
+        assert finding.fix == f'Name the tools that may run twice: {make.__name__}(tools=["…"]).'
+
+    def test_a_misspelled_tool_is_found_with_the_one_that_was_meant(self, make):
+        (finding,) = self.find(Toolkit("k", middleware=[make(tools="raed")]).add(read))
+        assert finding.fix == "Did you mean 'read'?"
+
+    def test_the_middleware_of_one_tool_is_found(self, make):
+        kit = Toolkit("k").add(read, middleware=[make()]).add(read, name="other", annotations=READ_ONLY)
+        (finding,) = self.find(kit)
+        assert finding.place == f"the middleware '{make.__name__}' of the tool 'read'"
+
+    def test_what_acts_on_a_tool_is_not_found(self, make):
+        other = Toolkit("other").add(read, name="other")
+        for kit in (
+            Toolkit("k", middleware=[make()]).add(other).add(read, annotations=READ_ONLY),
+            Toolkit("k", middleware=[make()]).add(read, annotations={"idempotentHint": True}),
+            Toolkit("k", middleware=[make(tools=["read"])]).add(read),
+            Toolkit("k", middleware=[make(all_tools=True)]).add(read),
+            Toolkit("k", middleware=[make()]),
+        ):
+            assert self.find(kit) == []
+
+
+def test_a_cache_of_tools_that_take_a_context_is_found():
+    def look(context: ToolContext) -> str:
+        """Look."""
+        return context.tool or ""
+
+    kit = Toolkit("k", middleware=[cache(all_tools=True)]).add(look)
+    (finding,) = [finding for finding in kit.check() if finding.rule == "unused-middleware"]
+    assert finding.problem == "it does nothing: each tool takes a ToolContext"

@@ -43,10 +43,11 @@ from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command, interrupt
 
-from ahvn_tools import Toolkit, ToolSpec, formats, load
+from ahvn_tools import ToolContext, Toolkit, ToolSpec, formats, load
 from ahvn_tools.errors import DefinitionError, SourceError, UnboundStateError
 from ahvn_tools.formats.read_only import to_read_only
 from ahvn_tools.langchain import SpecTool
+from ahvn_tools.middleware import log
 from tests.formats.sdks.cases import DEFINITIONS, PIXEL, draw, forecast, sink, spec_of
 
 langchain = formats.get("langchain")
@@ -329,6 +330,104 @@ def test_an_interrupt_in_a_tool_interrupts_the_graph():
     assert [each.value for each in waiting["__interrupt__"]] == ["really?"]
     done = app.invoke(Command(resume="yes"), config)
     assert [content for _, content, _, _ in tool_messages(done)] == ["deleted x: yes"]
+
+
+def tell_id(context: ToolContext) -> str:
+    """Tell the id of the call."""
+    return context.call_id or "no id"
+
+
+async def atell_id(context: ToolContext) -> str:
+    """Tell the id of the call."""
+    return context.call_id or "no id"
+
+
+@pytest.mark.parametrize("function", [tell_id, atell_id])
+def test_the_context_of_a_tool_has_the_id_of_the_call(function):
+    kit = Toolkit("k", middleware=[log(lambda line: None)]).add(function)
+    name = function.__name__
+    for spec in (ToolSpec.from_function(function), kit[name], Toolkit("plain").add(function).session()[name]):
+        lc_tool = spec.to_langchain()
+        assert [message.content for message in ways(lc_tool, tool_call(name, "c7"))] == ["c7", "c7"]
+        app = graph_of(ToolNode([lc_tool]))
+        messages = [message[:2] for message in tool_messages(app.invoke({"messages": [asked((name, {}), (name, {}))]}))]
+        assert messages == [("c0", "c0"), ("c1", "c1")]
+    assert "c7" not in lc_tool.invoke({})
+
+
+def test_a_nested_call_does_not_get_the_id_of_the_outer_one():
+    def outer(context: ToolContext) -> list[str]:
+        """Call another tool."""
+        return [context.call_id or "", context.toolkit.call("tell_id")]
+
+    kit = Toolkit("k").add(tell_id).add(outer)
+    first, second = kit["outer"].to_langchain().invoke(tool_call("outer", "c7")).artifact
+    assert first == "c7"
+    assert second != "c7"
+
+
+def test_a_call_of_a_graph_can_be_cancelled_by_its_id():
+    started = threading.Event()
+
+    async def wait() -> str:
+        """Wait."""
+        started.set()
+        await asyncio.sleep(60)
+        return "late"
+
+    kit = Toolkit("k").add(wait)
+    lc_tool = kit["wait"].to_langchain()
+    canceller = threading.Thread(target=lambda: started.wait(60) and kit.cancel("c9"))
+    canceller.start()
+    message = lc_tool.invoke(tool_call("wait", "c9"))
+    canceller.join()
+    assert message.status == "error"
+    assert "cancel" in message.content
+
+
+def visit(city: str) -> Any:
+    """Visit a city."""
+    return Command(update={"user": city})
+
+
+@tool
+def visit_in_langchain(city: str) -> Any:
+    """Visit a city."""
+    return Command(update={"user": city})
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("source", [visit, visit_in_langchain], ids=["function", "langchain"])
+def test_a_command_is_passed_on_to_the_graph_and_is_no_failure(source, is_async, caplog):
+    lines: list[str] = []
+    kit = Toolkit("k", middleware=[log(lines.append)]).add(source, name="visit")
+    for spec in (kit["visit"], Toolkit("plain").add(source, name="visit")["visit"]):
+        request = tool_call("visit", city="Oslo")
+        lc_tool = spec.to_langchain()
+        output = asyncio.run(lc_tool.ainvoke(request)) if is_async else lc_tool.invoke(request)
+        assert output == Command(update={"user": "Oslo"})
+    assert [line.partition(" in ")[0] for line in lines] == ['visit {"city": "Oslo"} -> passed to the graph']
+    assert caplog.records == []
+    result = kit.exec("visit", {"city": "Oslo"})
+    assert result.error.code == "invalid_result"
+    assert "only a LangGraph graph can apply" in caplog.text
+
+
+def test_an_interrupt_is_not_logged_as_a_failure(caplog):
+    def delete(path: str) -> str:
+        """Delete a file."""
+        return f"deleted {path}: {interrupt('really?')}"
+
+    lines: list[str] = []
+    kit = Toolkit("k", middleware=[log(lines.append)]).add(delete)
+    app = graph_of(ToolNode([kit["delete"].to_langchain()]), checkpointer=InMemorySaver())
+    config = {"configurable": {"thread_id": "1"}}
+    waiting = app.invoke({"messages": [asked(("delete", {"path": "x"}))]}, config)
+    assert [each.value for each in waiting["__interrupt__"]] == ["really?"]
+    app.invoke(Command(resume="yes"), config)
+    outcomes = [line.partition(" -> ")[2].partition(" in ")[0] for line in lines]
+    assert outcomes == ["passed to the graph", "ok"]
+    assert caplog.records == []
 
 
 def greet(text: str, user: Annotated[str, InjectedState("user")]) -> str:
