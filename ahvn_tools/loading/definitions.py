@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from ahvn_tools.command_words import split_command
 from ahvn_tools.errors import ToolSpecError
 from ahvn_tools.loading.contents import Contents, ServerSource
 from ahvn_tools.loading.definition_file import DefinitionFile, read_definition
@@ -138,7 +138,7 @@ def _to_entry(definition: DefinitionFile, options: ReadOptions) -> Any:
 def _to_words(definition: DefinitionFile, options: ReadOptions) -> tuple[str, ...]:
     command = definition.expand("command", options)
     arguments = definition.expand("args", options) or []
-    words = [*(shlex.split(command) if isinstance(command, str) else command), *arguments]
+    words = [*(split_command(command) if isinstance(command, str) else command), *arguments]
     if not words or not all(isinstance(word, str | int | float) for word in words):
         raise definition.error("command", "a command is a program and its arguments, which are texts")
     return tuple(map(str, words))

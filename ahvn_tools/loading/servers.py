@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import shlex
 import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from ahvn_tools.command_words import split_command
 from ahvn_tools.errors import DefinitionError, SourceError, near_misses
 from ahvn_tools.loading.contents import Contents, ServerSource
 from ahvn_tools.loading.options import ReadOptions, exists
@@ -86,7 +86,7 @@ def _choose(servers: Mapping[str, Any], shown: str, names: str | None) -> Mappin
 
 def _read_command(command: str, options: ReadOptions) -> Contents:
     try:
-        words = shlex.split(command)
+        words = split_command(command)
     except ValueError as error:
         raise SourceError(f"{command!r} cannot be split into words: {error}.") from error
     if not words:

@@ -37,7 +37,6 @@ class Request(BaseHTTPRequestHandler):
     """One request."""
 
     service: RawService
-    protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
         self.write(405)
@@ -119,10 +118,10 @@ def text(content: str) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def serving(service: RawService) -> Iterator[RawService]:
+def serving(service: RawService, *, port: int = 0) -> Iterator[RawService]:
     """Serve during a `with` block; `url` of the service is where."""
     handler = type("Handler", (Request,), {"service": service})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server = ThreadingHTTPServer(("127.0.0.1", port), handler)
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()

@@ -17,6 +17,7 @@ from ahvn_tools.builtins.git.sub_commands import (
     SubCommand,
     Value,
 )
+from ahvn_tools.command_words import split_command
 from ahvn_tools.errors import ToolError, near_misses
 
 MAX_CHARS: Final = 20_000
@@ -105,7 +106,7 @@ def _split(text: str) -> list[str]:
     if len(text) > MAX_CHARS or "\0" in text:
         raise ToolError(f"The arguments have a NUL character or more than {MAX_CHARS:,} characters. Shorten them.")
     try:
-        words = shlex.split(text)
+        words = split_command(text)
     except ValueError:
         raise ToolError(
             "A quotation mark or a backslash at the end is not closed. Quote each argument fully."

@@ -134,8 +134,7 @@ def _from_mcp_error(
     if code == PARSE_ERROR or message in _NO_RESPONSE_MESSAGES:
         return InvalidResultError("The server's answer cannot be read.", tool=tool)
     if code == CONNECTION_CLOSED and message in {REQUEST_CUT, SERVER_UNREACHABLE}:
-        is_cut = message == REQUEST_CUT
-        return ConnectionLostError(message, is_unsent=not is_cut, ends_session=not is_cut)
+        return ConnectionLostError(message, ends_session=message == SERVER_UNREACHABLE)
     if (code, message) in _UNKNOWN_SESSION_ERRORS:
         return ConnectionLostError("the server does not know this session any more", is_unsent=True)
     if code == CONNECTION_CLOSED and message.startswith("SSE stream "):

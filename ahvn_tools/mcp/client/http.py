@@ -34,6 +34,7 @@ MAX_HTTP_CONNECTIONS = 256  # concurrent requests; further ones wait
 KEEPALIVE_EXPIRY = 3.0  # seconds until an unused connection is closed; servers close theirs after 5
 MIN_ERROR_STATUS = 400
 BAD_REQUEST = 400
+NO_CONTENT = 204
 NOT_FOUND = 404
 GONE = 410
 BAD_GATEWAY = 502
@@ -126,6 +127,8 @@ class _Client(httpx2.AsyncClient):
                 await response.aclose()
                 return httpx2.Response(NOT_FOUND, request=request)  # for mcp: "Session terminated"
         except httpx2.TransportError as error:
+            if request.method == "DELETE":  # mcp would log that the session was not ended, which a lost one cannot be
+                return httpx2.Response(NO_CONTENT, request=request)
             if self._status is None or not _fails_alone(request, self._status):
                 raise
             return httpx2.Response(BAD_GATEWAY, headers=_JSON, content=_make_error(request, error), request=request)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import os
 import re
-import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from ahvn_tools.command_words import split_command
 from ahvn_tools.errors import DefinitionError
 from ahvn_tools.mcp.client.client_settings import ClientSettings
 from ahvn_tools.mcp.client.mcp_config import ServerEntry, parse_entries, read_config
@@ -114,7 +114,7 @@ def _to_command(server: str | Path) -> tuple[str, ...]:
     path = Path(server)
     if isinstance(server, str) and not (path.suffix in _INTERPRETERS and path.is_file()):
         try:
-            return tuple(shlex.split(server))
+            return tuple(split_command(server))
         except ValueError as error:
             raise DefinitionError(f"{server!r} cannot be split into words: {error}.") from error
     if path.suffix not in _INTERPRETERS:

@@ -150,3 +150,19 @@ async def test_request_that_is_cut_is_repeated_once_if_its_tool_is_idempotent() 
     async with imported(service, idempotent="cut") as kit:
         assert (await kit.aexec("cut", {})).is_error
         assert len(service.calls) == 2
+
+
+async def test_call_to_a_server_that_is_gone_is_an_error_and_the_next_call_reconnects() -> None:
+    service = RawService(hi=hi)
+    kit = Toolkit("kit")
+    with serving(service):
+        await kit.aadd_mcp(service.url, name="raw")
+        assert await kit.acall("hi", {}) == "hello"
+        port = int(service.url.partition(":")[2].partition(":")[2].partition("/")[0])
+    error = (await kit.aexec("hi", {})).error
+    assert error is not None
+    assert error.code == "connection"
+    with serving(service, port=port):
+        service.sessions.clear()
+        assert await kit.acall("hi", {}) == "hello"
+    await kit.aremove_mcp("raw")
