@@ -226,11 +226,13 @@ def run_close(close: Callable[[], Coroutine[Any, Any, None]], seconds: float) ->
 @atexit.register
 def _close_all() -> None:
     """Close every session, and kill the servers that are left after `MAX_EXIT_SECONDS`."""
-    with server_process.killed_by_sigterm():
-        if session.open_sessions:
-            with contextlib.suppress(Exception):
-                run_close(_close_sessions, MAX_EXIT_SECONDS)
-        server_process.kill_all_groups()
+    with server_process.killed_by_signals():
+        try:
+            if session.open_sessions:
+                with contextlib.suppress(Exception):
+                    run_close(_close_sessions, MAX_EXIT_SECONDS)
+        finally:  # after Ctrl-C, too
+            server_process.kill_all_groups()
 
 
 async def _close_sessions() -> None:
