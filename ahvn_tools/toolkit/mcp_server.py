@@ -24,6 +24,7 @@ from ahvn_tools.toolkit.elicitation import Elicitation
 from ahvn_tools.toolkit.entry import Entry
 from ahvn_tools.toolkit.entry_options import refuse_unknown_options, to_name_set, validate_callable
 from ahvn_tools.toolkit.selection import Selection
+from ahvn_tools.toolkit.served_caller import WaitingCalls, waiting_call_id
 from ahvn_tools.toolkit.sessions import ClientState, ClientStates, SessionState
 from ahvn_tools.toolkit.visibility import StoreView
 
@@ -134,6 +135,7 @@ class ToolkitServer:
             self._audience = audience if callable(audience) else _to_audience_selection(audience)
         self._call_options = calls.CallOptions(is_served=True, masks_errors=options.get("mask_errors"))
         self._client_states = ClientStates()
+        self._waiting_calls = WaitingCalls(view.store.secret_key)
         self._preparations: weakref.WeakKeyDictionary[Request, _Preparation] = weakref.WeakKeyDictionary()
 
     async def definitions(self, request: Request) -> Sequence[ToolDefinition]:
@@ -204,6 +206,8 @@ class ToolkitServer:
     ) -> ToolResult:
         options = self._call_options if seconds is None else replace(self._call_options, seconds=seconds)
         entry = view.store.entries.get(name)
+        if waiting_call_id(request) is not None:
+            return await self._run_call(view, name, arguments, request, options)
         if entry is not None and view.compiled_tool(entry).plan.takes_context and request.can_elicit:
             if request.is_repeated_for_answers and is_program_tool(entry.spec):
                 return await self._run_program(view, name, arguments, request, options)
@@ -231,6 +235,13 @@ class ToolkitServer:
     async def _run_call(
         self, view: StoreView, name: str, arguments: dict[str, Any], request: Request, options: calls.CallOptions
     ) -> ToolResult:
+        if view.store.imported_servers:  # which may ask the client
+            return await self._waiting_calls.run(
+                request,
+                name,
+                arguments,
+                lambda emit: calls.aexecute(view, name, arguments, replace(options, emit=emit)),
+            )
         if (progress := request.create_progress_reporter()) is None:  # the client reads no progress
             return await calls.aexecute(view, name, arguments, options)
         try:

@@ -46,9 +46,17 @@ class ClientSettings:
     """
 
     elicitation: Callable[..., Any] | None = None
-    """Answers a question to the user; without it the client declines."""
+    """Answers a question to the user."""
     sampling: Callable[..., Any] | None = None
     """Answers a request to a model; without it the client answers that sampling is not supported."""
+    samples_from_client: bool = False
+    """Whether the client of a served toolkit answers requests to a model."""
+    answer_elicitation: Callable[[Any, Any], Awaitable[Any]] | None = None
+    """Answers questions to the user for which there is no handler, as mcp's callback does."""
+    answer_sampling: Callable[[Any, Any], Awaitable[Any]] | None = None
+    """Answers requests to a model for which there is no handler, as mcp's callback does."""
+    mode: str = "auto"
+    """The protocol: FastMCP's `mode`."""
     tasks: bool = False
     """Whether the client says that it knows tasks."""
     on_message: Callable[[Any], None] = field(default=lambda _: None)

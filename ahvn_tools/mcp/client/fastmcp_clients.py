@@ -38,7 +38,7 @@ _TRANSFORM_KEYS = frozenset({"tools", "include_tags", "exclude_tags"})
 
 
 class ObservedTransport(ClientTransport):
-    """A transport whose sessions report to the settings' functions, are limited, and decline elicitation by default."""
+    """A transport whose sessions report to the settings' functions, are limited, and forward questions by default."""
 
     def __init__(self, inner: ClientTransport, settings: ClientSettings, *, is_own_client: bool = True) -> None:
         """The client of a caller (not `is_own_client`) still logs as it is configured to."""
@@ -60,7 +60,9 @@ class ObservedTransport(ClientTransport):
                 await fastmcp_handler(message)
 
         session_kwargs["message_handler"] = handle_message
-        session_kwargs.setdefault("elicitation_callback", _decline_elicitation)
+        session_kwargs.setdefault("elicitation_callback", self._settings.answer_elicitation or _decline_elicitation)
+        if self._settings.answer_sampling is not None and session_kwargs.get("sampling_callback") is None:
+            session_kwargs["sampling_callback"] = self._settings.answer_sampling
         if self._is_own_client:
             session_kwargs.update(logging_callback=_ignore_log, log_level=None)
         if isinstance(self.inner, BoundedStdioTransport | StreamableHttpTransport | SSETransport):
@@ -103,6 +105,7 @@ def make_client(transport: ClientTransport, settings: ClientSettings) -> Client[
         timeout=FASTMCP_TIMEOUT,
         init_timeout=FASTMCP_TIMEOUT,
         extensions=_make_extensions(settings),
+        mode=settings.mode,
     )
 
 
@@ -111,7 +114,7 @@ def _make_extensions(settings: ClientSettings) -> list[Any]:
         return []
     from ahvn_tools.mcp.client.tasks import Tasks  # it needs an extra
 
-    callback: Any = _decline_elicitation
+    callback: Any = settings.answer_elicitation or _decline_elicitation
     if settings.elicitation is not None:
         callback = create_elicitation_callback(settings.elicitation)
     return [Tasks(callback)]

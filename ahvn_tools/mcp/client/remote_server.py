@@ -24,8 +24,10 @@ from ahvn_tools.errors import (
 from ahvn_tools.execution import background_loop
 from ahvn_tools.execution.runner import capture_outcome
 from ahvn_tools.execution.threads import call_host_function, run_in_thread
+from ahvn_tools.mcp.client.caller import run_call
 from ahvn_tools.mcp.client.client_settings import ClientSettings
 from ahvn_tools.mcp.client.options import (
+    CLIENT,
     ChangeListener,
     ConnectOptions,
     is_credentials_provider,
@@ -87,6 +89,7 @@ class RemoteServer:
         self.get_host_state: Callable[[], Mapping[str, Any]] = dict
         """Returns the state from which `auth` takes the credentials for listing the tools."""
         auth, pin, on_change = options.get("auth"), options.get("pin"), options.get("on_change")
+        sampling = options.get("sampling")
         self._credentials_provider = auth if is_credentials_provider(auth) else None
         self._pins = None if pin is None else Pins(pin)
         self._idempotent = options.get("idempotent", ())
@@ -107,7 +110,9 @@ class RemoteServer:
             target,
             ClientSettings(
                 elicitation=options.get("elicitation"),
-                sampling=options.get("sampling"),
+                sampling=sampling if callable(sampling) else None,
+                samples_from_client=sampling == CLIENT,
+                mode=options.get("mode", "auto"),
                 tasks=options.get("tasks", False),
                 masks_results=True,
                 limits=options.get("limits") or Limits(),
@@ -343,13 +348,15 @@ class RemoteServer:
                 log.error(message, self.name, exc_info=outcome.error)
 
     async def _call_tool(self, name: str, arguments: dict[str, Any], context: ToolContext) -> Any:
-        return await self._pool.call(
-            name,
-            arguments,
-            headers=await self._resolve_headers(context.state),
-            on_progress=context.report_progress,
-            is_repeatable=self._is_repeatable(name),
-        )
+        headers = await self._resolve_headers(context.state)
+        with run_call(context):
+            return await self._pool.call(
+                name,
+                arguments,
+                headers=headers,
+                on_progress=context.report_progress,
+                is_repeatable=self._is_repeatable(name),
+            )
 
     def _is_repeatable(self, name: str) -> bool:
         """Return whether the host declared the tool idempotent; the server's own claim does not count."""
