@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from ahvn_tools.toolkit.serve import aserve, serve
     from ahvn_tools.toolkit.toolkit_view import ToolkitView
 
-__version__ = "0.1.0"
+
+__version__: str
 
 __all__ = [
     "ApprovalRequest", "Budgets", "Call", "Changes", "ErrorDetail", "Limits", "Middleware", "Next", "Run", "Secret",
@@ -59,6 +60,7 @@ _PUBLIC_NAMES = {
     "toolkit": ["Run", "Toolkit"],
     "toolkit.serve": ["aserve", "serve"],
     "toolkit.toolkit_view": ["ToolkitView"],
+    "version": ["__version__"],
 }
 
 

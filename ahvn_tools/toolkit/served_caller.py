@@ -47,6 +47,7 @@ class ServedCaller:
     def __init__(self, request: Request, may_wait: Callable[[], bool]) -> None:
         """Ask the client of a request; one that answers with another request only if the call `may_wait` for it."""
         self.identity: object = request.session_id or object()
+        self.meta = request.meta
         self.loop = asyncio.get_running_loop()
         self.request: Request | None = request
         """The request of the client that waits now; None between two requests."""

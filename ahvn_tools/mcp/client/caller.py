@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Mapping
 from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from ahvn_tools.context import ToolContext
@@ -18,12 +19,21 @@ from ahvn_tools.mcp.client.errors import INVALID_REQUEST, sanitize_text
 from ahvn_tools.mcp.trust.limits import Budgets, Limits, RefusedToolError, check_size
 
 if TYPE_CHECKING:  # slow
-    from mcp_types import CreateMessageResult, ElicitResult, ErrorData
+    from mcp_types import CreateMessageResult, ElicitResult, ErrorData, ListRootsResult
 
 log = logging.getLogger(__name__)
 
 MAX_QUESTIONS: Final = 10
 """Questions to the user, and to a model, that the server may ask in one call."""
+
+MAX_META_BYTES: Final = 65_536
+"""The size of the `_meta` of a request that is passed on."""
+
+_RESERVED_META: Final = frozenset({"progressToken", "fastmcp", "_fastmcp"})
+_RESERVED_META_PREFIX: Final = "io.modelcontextprotocol/"
+
+GetRoots = Callable[[], tuple[Path, ...] | None]
+"""Returns the folders of a toolkit; None if it has not said which tools may use."""
 
 T = TypeVar("T")
 
@@ -34,6 +44,10 @@ class Caller(Protocol):
     @property
     def identity(self) -> object:
         """What is equal for the calls of one client, and for no other."""
+
+    @property
+    def meta(self) -> Mapping[str, Any]:
+        """The `_meta` of the client's request."""
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
@@ -95,15 +109,34 @@ def run_call(context: ToolContext) -> Generator[None]:
             running_call.reset(token)
 
 
+def make_meta() -> dict[str, Any] | None:
+    """Return the `_meta` for a call of a server's tool: that of the client's request, such as its trace ids.
+
+    What belongs to the protocol between the client and the toolkit is left out, and all of it if it is too large.
+    """
+    if (caller := current_caller.get()) is None:
+        return None
+    meta = {
+        name: value
+        for name, value in caller.meta.items()
+        if name not in _RESERVED_META and not name.startswith(_RESERVED_META_PREFIX)
+    }
+    try:
+        check_size(meta, Budgets(tool_bytes=MAX_META_BYTES))
+    except RefusedToolError:
+        return None
+    return meta or None
+
+
 class CallerRequests:
     """What one server asks for over one connection: it goes to the client whose call has caused it, and to no other.
 
     Over stdio a server does not say which call that is. While calls of different clients run, nobody is asked there.
     """
 
-    def __init__(self, server_name: str, limits: Limits) -> None:
-        """Name the server in each question."""
-        self._server_name, self._limits = server_name, limits
+    def __init__(self, server_name: str, limits: Limits, get_roots: GetRoots) -> None:
+        """Name the server in each question; `get_roots` returns the folders of the toolkit."""
+        self._server_name, self._limits, self._get_roots = server_name, limits, get_roots
         self._counts: dict[RunningCall | None, int] = {}
         """The running calls, and how many questions each has caused; None stands for calls of the host."""
 
@@ -131,6 +164,17 @@ class CallerRequests:
         """Answer a request to a model: the client's model answers it. Without a client it is an error."""
         answer: CreateMessageResult | ErrorData = await self._answer(self._sample, params, None)
         return answer
+
+    async def list_roots(self, _context: Any) -> ListRootsResult:
+        """Return the folders that the running call may use; without one those of the toolkit."""
+        from mcp_types import ListRootsResult, Root
+
+        try:
+            call = self._find_call()
+        except ToolError:
+            return ListRootsResult(roots=[])
+        roots = (self._get_roots() or ()) if call is None else call.context.roots
+        return ListRootsResult.model_validate({"roots": [Root.model_validate({"uri": one.as_uri()}) for one in roots]})
 
     async def _answer(self, ask: Callable[[RunningCall, Any], Coroutine[Any, Any, Any]], params: Any, none: Any) -> Any:
         from mcp_types import ErrorData

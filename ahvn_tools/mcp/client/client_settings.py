@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from ahvn_tools.execution.runner import capture_outcome
@@ -55,6 +56,12 @@ class ClientSettings:
     """Answers questions to the user for which there is no handler, as mcp's callback does."""
     answer_sampling: Callable[[Any, Any], Awaitable[Any]] | None = None
     """Answers requests to a model for which there is no handler, as mcp's callback does."""
+    get_roots: Callable[[], tuple[Path, ...] | None] = field(default=lambda: None)
+    """Returns the folders that the server may use; None: the server is told of no roots."""
+    list_roots: Callable[[Any], Awaitable[Any]] | None = None
+    """Tells the server which folders it may use, as mcp's callback does."""
+    on_connected: Callable[[str | None], None] = field(default=lambda _: None)
+    """Called with the instructions of the server."""
     mode: str = "auto"
     """The protocol: FastMCP's `mode`."""
     tasks: bool = False

@@ -78,6 +78,7 @@ class Connection:
         timeout: float | None,
         on_progress: ProgressCallback | None,
         is_repeatable: bool,
+        meta: dict[str, Any] | None = None,
     ) -> CallToolResult:
         """Call a tool and return the server's result, also an error result; nothing but credentials is changed in it.
 
@@ -89,7 +90,9 @@ class Connection:
         async def call_tool(current: Session) -> CallToolResult:
             await self._prepare_call(current, name)
             report = None if on_progress is None else functools.partial(_report_progress, on_progress)
-            result: CallToolResult = await current.client.call_tool_mcp(name, dict(arguments), progress_handler=report)
+            result: CallToolResult = await current.client.call_tool_mcp(
+                name, dict(arguments), progress_handler=report, meta=meta
+            )
             return result
 
         what = f"Tool {name!r} of server {self._target.name!r}"

@@ -22,7 +22,7 @@ from fastmcp.client.transports import (
 from fastmcp.client.transports.base import TransportOptions
 from fastmcp.client.transports.config import MCPConfigTransport
 from mcp import ClientSession
-from mcp_types import ElicitResult
+from mcp_types import ElicitResult, Implementation
 
 from ahvn_tools.mcp.client.client_settings import ClientSettings
 from ahvn_tools.mcp.client.guarded_session import make_session_class
@@ -30,6 +30,7 @@ from ahvn_tools.mcp.client.http import BoundedHTTPFactory, ObservedAuth
 from ahvn_tools.mcp.client.stdio import BoundedStdioTransport
 from ahvn_tools.redaction import is_secret_name
 from ahvn_tools.secret_texts import SecretTexts
+from ahvn_tools.version import __version__
 
 FASTMCP_TIMEOUT = 86_400.0  # seconds; a connection has its own timeouts, and a shorter one here would end long calls
 
@@ -63,6 +64,9 @@ class ObservedTransport(ClientTransport):
         session_kwargs.setdefault("elicitation_callback", self._settings.answer_elicitation or _decline_elicitation)
         if self._settings.answer_sampling is not None and session_kwargs.get("sampling_callback") is None:
             session_kwargs["sampling_callback"] = self._settings.answer_sampling
+        has_roots = self._settings.list_roots is not None and self._settings.get_roots() is not None
+        if has_roots and session_kwargs.get("list_roots_callback") is None:
+            session_kwargs["list_roots_callback"] = self._settings.list_roots
         if self._is_own_client:
             session_kwargs.update(logging_callback=_ignore_log, log_level=None)
         if isinstance(self.inner, BoundedStdioTransport | StreamableHttpTransport | SSETransport):
@@ -106,6 +110,7 @@ def make_client(transport: ClientTransport, settings: ClientSettings) -> Client[
         init_timeout=FASTMCP_TIMEOUT,
         extensions=_make_extensions(settings),
         mode=settings.mode,
+        client_info=Implementation(name="ahvn-tools", version=__version__),
     )
 
 

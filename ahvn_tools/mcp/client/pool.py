@@ -87,13 +87,19 @@ class ConnectionPool:
         timeout: float | None = None,
         on_progress: ProgressCallback | None = None,
         is_repeatable: bool = False,
+        meta: dict[str, Any] | None = None,
     ) -> CallToolResult:
         """Call a tool, as `Connection.call` does, over the connection of one set of credentials."""
 
         async def send() -> CallToolResult:
             async with self._use_connection(headers, name) as connection:
                 return await connection.call(
-                    name, arguments, timeout=timeout, on_progress=on_progress, is_repeatable=is_repeatable
+                    name,
+                    arguments,
+                    timeout=timeout,
+                    on_progress=on_progress,
+                    is_repeatable=is_repeatable,
+                    meta=meta,
                 )
 
         return await background_loop.arun(send)

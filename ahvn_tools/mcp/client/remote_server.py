@@ -24,8 +24,9 @@ from ahvn_tools.errors import (
 from ahvn_tools.execution import background_loop
 from ahvn_tools.execution.runner import capture_outcome
 from ahvn_tools.execution.threads import call_host_function, run_in_thread
-from ahvn_tools.mcp.client.caller import run_call
+from ahvn_tools.mcp.client.caller import GetRoots, make_meta, run_call
 from ahvn_tools.mcp.client.client_settings import ClientSettings
+from ahvn_tools.mcp.client.errors import sanitize_text
 from ahvn_tools.mcp.client.options import (
     CLIENT,
     ChangeListener,
@@ -60,6 +61,9 @@ MAX_BLOCKED_TOOLS = 10_000
 MAX_BLOCKED_WARNINGS = 100
 """How many of them are logged."""
 
+MAX_INSTRUCTIONS_CHARS = 4_000
+"""The instructions of a server are cut after this many characters."""
+
 PIN_CHECK_TTL = 2.0  # seconds for which a pin check is valid over HTTP, where a restart of the server goes unnoticed
 
 
@@ -86,6 +90,10 @@ class RemoteServer:
         self.changed: frozenset[str] = frozenset()
         """The tools that are blocked until `accept`: they differ from their pins, or were quarantined."""
         self._imports: list[ServerImport] = []
+        self.instructions: str | None = None
+        """What the server says about itself and its tools, with invisible characters escaped, and shortened."""
+        self.get_roots: GetRoots = lambda: None
+        """Returns the folders that the server may use."""
         self.get_host_state: Callable[[], Mapping[str, Any]] = dict
         """Returns the state from which `auth` takes the credentials for listing the tools."""
         auth, pin, on_change = options.get("auth"), options.get("pin"), options.get("on_change")
@@ -112,6 +120,8 @@ class RemoteServer:
                 elicitation=options.get("elicitation"),
                 sampling=sampling if callable(sampling) else None,
                 samples_from_client=sampling == CLIENT,
+                get_roots=lambda: self.get_roots(),  # noqa: PLW0108  # it is set later
+                on_connected=self._set_instructions,
                 mode=options.get("mode", "auto"),
                 tasks=options.get("tasks", False),
                 masks_results=True,
@@ -123,6 +133,10 @@ class RemoteServer:
 
     def __repr__(self) -> str:
         return f"<RemoteServer {self.name!r} of {len(self.tools)} tool{'' if len(self.tools) == 1 else 's'}>"
+
+    def _set_instructions(self, instructions: str | None) -> None:
+        text = sanitize_text((instructions or "").strip(), MAX_INSTRUCTIONS_CHARS)
+        self.instructions = text or None
 
     @property
     def refused(self) -> Mapping[str, str]:
@@ -356,6 +370,7 @@ class RemoteServer:
                 headers=headers,
                 on_progress=context.report_progress,
                 is_repeatable=self._is_repeatable(name),
+                meta=make_meta(),
             )
 
     def _is_repeatable(self, name: str) -> bool:

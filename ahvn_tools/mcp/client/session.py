@@ -70,11 +70,12 @@ class Session:
         for name, value in settings.headers.items():
             secrets.add_header(name, value)
         self._mask = functools.partial(secrets.mask, is_error=True)
-        self._caller_requests = CallerRequests(target.name, settings.limits)
+        self._caller_requests = CallerRequests(target.name, settings.limits, settings.get_roots)
         own = replace(
             settings,
             secrets=secrets,
             answer_elicitation=self._caller_requests.elicit,
+            list_roots=self._caller_requests.list_roots,
             answer_sampling=self._caller_requests.sample if settings.samples_from_client else None,
             elicitation=wrap_handler(settings.elicitation),
             sampling=wrap_handler(settings.sampling),
@@ -192,6 +193,7 @@ class Session:
             self._timer.cancel()
             if not self.end_reason.done():  # pragma: no branch  # the time may be up at this very moment
                 self.client = client
+                settings.on_connected(client.instructions)
                 self._started.set()
             watch_task = asyncio.create_task(watch_list_changes(client, self._on_list_changed))
             await self._stop.wait()
