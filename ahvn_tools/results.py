@@ -147,7 +147,7 @@ class ToolResult:
             return self.error.message
         whole = self.whole_value
         if self.blocks is not None and isinstance(whole, list) and whole == list(self.blocks):
-            return "\n".join(str(getattr(block, "text", f"[{block.type}]")) for block in self.blocks)
+            return "\n".join(map(_block_text, self.blocks))
         try:
             return to_text(whole)
         except InvalidResultError:
@@ -318,6 +318,19 @@ def join_text_blocks(blocks: tuple[Any, ...]) -> str | None:
     """Return the text of text blocks, joined by newlines; None if there is another block or none."""
     texts = [getattr(block, "text", None) if getattr(block, "type", None) == "text" else None for block in blocks]
     return "\n".join(str(text) for text in texts) if texts and None not in texts else None
+
+
+def _block_text(block: Any) -> str:
+    if block.type == "resource_link":
+        return describe_link(block)
+    return str(getattr(getattr(block, "resource", block), "text", f"[{block.type}]"))
+
+
+def describe_link(block: Any) -> str:
+    """Return what a model reads of a resource to which a tool refers."""
+    about = block.description or block.title
+    media_type = f" ({block.mime_type})" if block.mime_type else ""
+    return f"[resource {block.name!r}{media_type} at {block.uri}{f': {about}' if about else ''}]"
 
 
 def to_text(value: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,10 +12,11 @@ from typing import Any
 import pytest
 from fastmcp import Client, Context, FastMCP
 from fastmcp.tools.base import ToolResult as FastMCPResult
-from mcp_types import ListRootsRequest, ListRootsResult
+from mcp_types import ListRootsRequest, ListRootsResult, ResourceLink
 
 import ahvn_tools
-from ahvn_tools import Toolkit
+from ahvn_tools import ToolCall, Toolkit, formats
+from ahvn_tools.errors import DefinitionError
 
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
@@ -126,3 +128,96 @@ async def test_the_server_and_the_client_say_the_name_and_the_version_of_this_pa
     assert (info.name, info.version) == ("gateway", ahvn_tools.__version__)
     assert (seen[0].name, seen[0].version) == ("ahvn-tools", ahvn_tools.__version__)
     assert Toolkit("x").to_fastmcp_server(version="7").version == "7"
+
+
+notes = FastMCP("notes")
+
+
+@notes.resource("note://{name}")
+def read_note(name: str) -> str:
+    return f"The text of {name}."
+
+
+@notes.tool
+def find() -> Any:
+    """Find a note."""
+    return [ResourceLink(type="resource_link", uri="note://tea", name="tea", description="About tea.")]
+
+
+@notes.tool
+async def work(context: Context, rounds: int, seconds: float = 0.05) -> str:
+    """Report progress in each round."""
+    for number in range(rounds):
+        await asyncio.sleep(seconds)
+        await context.report_progress(number)
+    return "done"
+
+
+@pytest.mark.parametrize(
+    "format_name", ["openai", "openai-responses", "anthropic", "gemini", "bedrock", "mistral", "ollama", "prompt"]
+)
+async def test_a_model_reads_the_name_and_the_description_of_a_linked_resource(format_name: str) -> None:
+    async with gateway(notes) as kit:
+        result = await kit.aexec("find")
+    expected = "[resource 'tea' at note://tea: About tea.]"
+    assert result.text == expected
+    written = json.dumps(formats.get(format_name).results([(ToolCall(id="1", name="find"), result)]))
+    assert expected in written
+
+
+async def test_a_model_reads_a_resource_by_a_tool_that_the_host_has_asked_for() -> None:
+    async with (
+        gateway(notes, resource_tool="read_note", prefix="my_") as kit,
+        Client(kit.to_fastmcp_server()) as client,
+    ):
+        assert list(kit["my_read_note"].params) == ["uri"]
+        assert (await kit.aexec("my_read_note", {"uri": "note://tea"})).text == "The text of tea."
+        served = await client.call_tool("my_read_note", {"uri": "note://tea"})
+        unknown = await kit.aexec("my_read_note", {"uri": "other://tea"})
+        refused = await kit.aexec("my_read_note", {"uri": "x" * 3000})
+    assert served.content[0].resource.text == "The text of tea."
+    assert unknown.is_error
+    assert refused.error is not None
+    assert refused.error.code == "invalid_parameters"
+    async with gateway(notes) as kit:
+        assert "read_resource" not in kit
+    with pytest.raises(DefinitionError, match="`resource_tool` of a server is the name of a tool, not 7"):
+        await Toolkit("x").aadd_mcp(notes, resource_tool=7)
+
+
+async def test_a_server_cannot_take_the_name_of_the_tool_that_reads_its_resources() -> None:
+    async with gateway(notes, resource_tool="find") as kit:
+        assert (await kit.aexec("find", {"uri": "note://tea"})).text == "The text of tea."
+        assert list(kit.servers["remote"].refused) == ["find (2)"]
+
+
+async def test_an_idle_timeout_starts_again_with_each_progress_message() -> None:
+    async with gateway(notes, idle_timeout=0.4) as kit:
+        assert await kit.acall("work", {"rounds": 12}) == "done"
+        silent = await kit.aexec("work", {"rounds": 1, "seconds": 5})
+    assert silent.error is not None
+    assert silent.error.code == "timeout"
+    assert "has sent no progress for 0.4 s" in silent.error.message
+
+
+async def test_the_timeout_of_a_call_holds_whatever_progress_its_server_sends() -> None:
+    async with gateway(notes, idle_timeout=0.4, timeout=0.5) as kit:
+        endless = await kit.aexec("work", {"rounds": 1000})
+    assert endless.error is not None
+    assert endless.error.code == "timeout"
+
+
+async def test_an_idle_timeout_stands_still_while_a_person_answers() -> None:
+    async def answer_slowly(*_: Any) -> dict[str, str]:
+        await asyncio.sleep(0.6)
+        return {"value": "Ann"}
+
+    @notes.tool
+    async def ask(context: Context) -> str:
+        return str((await context.elicit("Who?", response_type=str)).data)
+
+    async with (
+        gateway(notes, idle_timeout=0.5, mode="legacy") as kit,
+        Client(kit.to_fastmcp_server(), elicitation_handler=answer_slowly) as client,
+    ):
+        assert (await client.call_tool("ask")).data == "Ann"

@@ -16,6 +16,7 @@ from ahvn_tools.errors import ToolCallError, ToolError
 from ahvn_tools.execution.background_loop import running_loop
 from ahvn_tools.invisible import escape
 from ahvn_tools.mcp.client.errors import INVALID_REQUEST, sanitize_text
+from ahvn_tools.mcp.client.idle_clock import IdleClock
 from ahvn_tools.mcp.trust.limits import Budgets, Limits, RefusedToolError, check_size
 
 if TYPE_CHECKING:  # slow
@@ -72,6 +73,7 @@ class RunningCall:
     caller: Caller | None
     loop: asyncio.AbstractEventLoop
     """The event loop that runs the call, and its clocks."""
+    clock: IdleClock
     variables: Context
     """The context variables of the call: FastMCP reads in them which request it serves."""
 
@@ -86,7 +88,7 @@ class RunningCall:
             raise ToolError("There is no client that could be asked.")
 
         async def ask_with_stopped_clocks() -> T:
-            with self.context._pause():  # noqa: SLF001  # of this package
+            with self.clock.pause(), self.context._pause():  # noqa: SLF001  # of this package
                 return await _run_in(caller.loop, self.variables, ask(caller))
 
         return await _run_in(self.loop, self.variables, ask_with_stopped_clocks())
@@ -97,10 +99,10 @@ running_call: ContextVar[RunningCall | None] = ContextVar("running_call", defaul
 
 
 @contextlib.contextmanager
-def run_call(context: ToolContext) -> Generator[None]:
+def run_call(context: ToolContext, clock: IdleClock) -> Generator[None]:
     """Make a call the running one inside this block."""
     loop, variables = asyncio.get_running_loop(), copy_context()
-    call = RunningCall(context=context, caller=current_caller.get(), loop=loop, variables=variables)
+    call = RunningCall(context=context, caller=current_caller.get(), clock=clock, loop=loop, variables=variables)
     token = running_call.set(call)
     try:
         yield

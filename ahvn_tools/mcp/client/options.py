@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, TypedDict, TypeGuard
 from ahvn_tools.errors import DefinitionError, ToolLookupError, near_misses
 from ahvn_tools.mcp.trust.changes import Changes
 from ahvn_tools.mcp.trust.limits import Budgets, Limits
+from ahvn_tools.template import is_duration
 
 CredentialsProvider = Callable[[Mapping[str, Any]], "str | Mapping[str, str] | Awaitable[Any] | None"]
 """Returns the token or the headers for a call, from the state of that call; sync or async."""
@@ -46,6 +47,10 @@ class ConnectOptions(TypedDict, total=False):
     sampling: Callable[..., Any] | Literal["client"] | None
     """Answers the server's requests to a model; `"client"`: the model of the client of a served toolkit does. Without
     it the server is told that sampling is not supported."""
+    resource_tool: str | None
+    """The name of one more tool, by which a model reads resources of the server by their URI."""
+    idle_timeout: float | None
+    """Seconds without a progress message after which a call ends, within its `timeout`."""
     mode: str
     """The MCP protocol: `"auto"`, the newest that the server knows; `"legacy"`, the newest with `initialize`; or
     `"2026-07-28"`. Servers of FastMCP ask with `ctx.elicit` only in `"legacy"`."""
@@ -80,6 +85,16 @@ def check_options(options: ConnectOptions) -> None:
         if not (value is None or callable(value) or (option == "sampling" and value == CLIENT)):
             what = 'a function or "client"' if option == "sampling" else "a function"
             raise DefinitionError(f"`{option}` of a server is {what}, not a {type(value).__name__}.")
+    _check_values(options)
+
+
+def _check_values(options: Mapping[str, Any]) -> None:
+    name = options.get("resource_tool")
+    if name is not None and not (isinstance(name, str) and name):
+        raise DefinitionError(f"`resource_tool` of a server is the name of a tool, not {name!r}.")
+    idle = options.get("idle_timeout")
+    if idle is not None and not (is_duration(idle) and idle > 0):
+        raise DefinitionError(f"`idle_timeout` of a server is a positive number of seconds, not {idle!r}.")
     if "mode" in options and (mode := options["mode"]) not in _MODES:
         raise DefinitionError(f"`mode` of a server is one of {', '.join(map(repr, _MODES))}, not {mode!r}.")
 

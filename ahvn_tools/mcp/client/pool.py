@@ -19,7 +19,7 @@ from ahvn_tools.mcp.client.errors import to_closed_error
 from ahvn_tools.mcp.client.targets import Target
 
 if TYPE_CHECKING:
-    from mcp_types import CallToolResult, Tool
+    from mcp_types import CallToolResult, ReadResourceResult, Tool
 
 MAX_CONNECTIONS = 32  # connections with headers at a time, by default
 IDLE_SECONDS = 300.0  # after which an unused connection with headers is closed, by default
@@ -103,6 +103,15 @@ class ConnectionPool:
                 )
 
         return await background_loop.arun(send)
+
+    async def read_resource(self, uri: str, tool: str, *, headers: Mapping[str, str] | None) -> ReadResourceResult:
+        """Return a resource, as `Connection.read_resource` does, over the connection of one set of credentials."""
+
+        async def read() -> ReadResourceResult:
+            async with self._use_connection(headers, tool) as connection:
+                return await connection.read_resource(uri, tool)
+
+        return await background_loop.arun(read)
 
     async def aclose(self) -> None:
         """Close all connections permanently, and wait until the servers' processes have ended."""

@@ -27,6 +27,7 @@ from ahvn_tools.execution.threads import call_host_function, run_in_thread
 from ahvn_tools.mcp.client.caller import GetRoots, make_meta, run_call
 from ahvn_tools.mcp.client.client_settings import ClientSettings
 from ahvn_tools.mcp.client.errors import sanitize_text
+from ahvn_tools.mcp.client.idle_clock import IdleClock
 from ahvn_tools.mcp.client.options import (
     CLIENT,
     ChangeListener,
@@ -37,6 +38,7 @@ from ahvn_tools.mcp.client.options import (
 from ahvn_tools.mcp.client.pool import ConnectionPool
 from ahvn_tools.mcp.client.refresh import Refresher
 from ahvn_tools.mcp.client.remote_tool import RemoteTool, ResultParser, tool_changed_error
+from ahvn_tools.mcp.client.resource_tool import make_resource_tool, to_tool_result
 from ahvn_tools.mcp.client.targets import Target, is_valid_header, reveal_secrets
 from ahvn_tools.mcp.trust.changes import Changes, compare
 from ahvn_tools.mcp.trust.limits import Limits
@@ -101,6 +103,8 @@ class RemoteServer:
         self._credentials_provider = auth if is_credentials_provider(auth) else None
         self._pins = None if pin is None else Pins(pin)
         self._idempotent = options.get("idempotent", ())
+        self._resource_tool = options.get("resource_tool")
+        self._idle_timeout = options.get("idle_timeout")
         self._budgets = options.get("budgets")
         self._remote_tools: weakref.WeakValueDictionary[str, RemoteTool] = weakref.WeakValueDictionary()
         """The bodies that specs use: a server that renames its tools all the time does not fill the memory."""
@@ -316,6 +320,8 @@ class RemoteServer:
                 f"The tools of the MCP server {self.name!r} are not refreshed any more: it has listed more than "
                 f"{MAX_BLOCKED_TOOLS} tools that are blocked. Connect to it again to forget them."
             )
+        if self._resource_tool is not None:  # first: the server cannot take its name
+            listed = [make_resource_tool(self._resource_tool, self.name), *listed]
         screened = screen(listed, self._budgets)
         tools = {tool.name: tool for tool in screened.tools}
         changes = compare(list(self.tools.values()), screened.tools)
@@ -363,15 +369,26 @@ class RemoteServer:
 
     async def _call_tool(self, name: str, arguments: dict[str, Any], context: ToolContext) -> Any:
         headers = await self._resolve_headers(context.state)
-        with run_call(context):
-            return await self._pool.call(
+        clock = IdleClock(name, self._idle_timeout)
+
+        def report_progress(progress: float, total: float | None, message: str | None) -> None:
+            clock.restart()
+            context.report_progress(progress, total, message)
+
+        with run_call(context, clock):
+            if name == self._resource_tool:
+                return to_tool_result(
+                    await clock.run(self._pool.read_resource(arguments["uri"], name, headers=headers))
+                )
+            call = self._pool.call(
                 name,
                 arguments,
                 headers=headers,
-                on_progress=context.report_progress,
+                on_progress=report_progress,
                 is_repeatable=self._is_repeatable(name),
                 meta=make_meta(),
             )
+            return await clock.run(call)
 
     def _is_repeatable(self, name: str) -> bool:
         """Return whether the host declared the tool idempotent; the server's own claim does not count."""
