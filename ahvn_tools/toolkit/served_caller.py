@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import secrets
+from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
@@ -25,7 +27,7 @@ from ahvn_tools.errors import ToolError, quote_name
 from ahvn_tools.execution.call import EmitChunk
 from ahvn_tools.execution.deadline import cancel_and_wait
 from ahvn_tools.mcp.client.caller import current_caller
-from ahvn_tools.mcp.server.progress import ProgressReporter
+from ahvn_tools.mcp.server.progress import MAX_QUEUED, STALL_SECONDS, ProgressReporter
 from ahvn_tools.mcp.server.request import Request
 from ahvn_tools.middleware.approve import arguments_digest
 from ahvn_tools.results import ToolResult
@@ -58,6 +60,8 @@ class ServedCaller:
         self._answers: dict[str, asyncio.Future[Any]] = {}
         self._progress: ProgressReporter | None = None
         self._is_closed = False
+        self._logs: deque[tuple[str, str, Any]] = deque()
+        self._log_task: asyncio.Task[None] | None = None
 
     async def elicit(self, message: str, schema: dict[str, Any]) -> ElicitResult:
         """Return what the user of the client answers to a form. Raises ToolError."""
@@ -120,6 +124,31 @@ class ServedCaller:
         if not self.questions:
             self.has_question.clear()
 
+    @property
+    def log_level(self) -> str | None:
+        """The least severe level of the log messages that the client wants; None: it wants none."""
+        return None if self.request is None else self.request.log_level
+
+    def log(self, level: str, logger: str, data: Any) -> None:
+        """Send the client a log message, if a request waits and not too many messages wait to be sent."""
+        if self._is_closed or self.request is None or len(self._logs) >= MAX_QUEUED:
+            return
+        self._logs.append((level, logger, data))
+        if self._log_task is None or self._log_task.done():
+            self._log_task = self.loop.create_task(self._send_logs())
+
+    async def _send_logs(self) -> None:
+        while self._logs and self.request is not None:
+            with contextlib.suppress(Exception):  # the client has disconnected
+                await self.request.send_log(*self._logs.popleft())
+
+    async def drain_logs(self) -> None:
+        """Wait until the log messages are sent. A client that does not read them gets no more."""
+        await asyncio.sleep(0)  # messages of a server in another thread are on their way
+        if self._log_task is not None and not self._log_task.done():
+            await asyncio.wait({self._log_task}, timeout=STALL_SECONDS)
+            self._log_task.cancel()
+
     def start_progress(self, progress: ProgressReporter | None) -> None:
         """Send the progress of the call to the request that waits now."""
         self._progress = progress
@@ -178,6 +207,7 @@ class WaitingCalls:
             result = await self._wait(waiting)
             if progress is not None:
                 await progress.drain()
+            await waiting.caller.drain_logs()
             return result
         finally:
             if progress is not None:
@@ -220,6 +250,7 @@ class WaitingCalls:
                 await cancel_and_wait(task)
         if not has_left:
             return task.result()
+        await caller.drain_logs()
         call_id = secrets.token_hex(16)
         caller.request, self._by_id[call_id] = None, waiting
         waiting.expiry = caller.loop.call_later(MAX_SECONDS, self._expire, call_id)

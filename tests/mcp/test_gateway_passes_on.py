@@ -12,7 +12,13 @@ from typing import Any
 import pytest
 from fastmcp import Client, Context, FastMCP
 from fastmcp.tools.base import ToolResult as FastMCPResult
-from mcp_types import ListRootsRequest, ListRootsResult, ResourceLink
+from mcp_types import (
+    ListRootsRequest,
+    ListRootsResult,
+    LoggingMessageNotification,
+    LoggingMessageNotificationParams,
+    ResourceLink,
+)
 
 import ahvn_tools
 from ahvn_tools import ToolCall, Toolkit, formats
@@ -221,3 +227,76 @@ async def test_an_idle_timeout_stands_still_while_a_person_answers() -> None:
         Client(kit.to_fastmcp_server(), elicitation_handler=answer_slowly) as client,
     ):
         assert (await client.call_tool("ask")).data == "Ann"
+
+
+logging_server = FastMCP("logging")
+
+
+@logging_server.tool
+async def talk(who: str, context: Context, token: str = "") -> str:
+    """Send log messages of several levels."""
+    for level in ("debug", "info", "error"):
+        params = LoggingMessageNotificationParams(level=level, logger="work", data={"who": f"{who}\u200b{token}"})
+        await context.send_notification(LoggingMessageNotification(params=params))
+        await asyncio.sleep(0.01)
+    return "done"
+
+
+class Reader:
+    """Reads the log messages of one client."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, str | None, Any]] = []
+
+    async def __call__(self, message: Any) -> None:
+        self.seen.append((message.level, message.logger, message.data))
+
+
+@modes
+async def test_log_messages_of_a_server_reach_the_client_whose_call_has_caused_them(mode: str) -> None:
+    readers = [Reader(), Reader()]
+
+    async def call(target: Any, reader: Reader, who: str) -> None:
+        async with Client(target, log_handler=reader, mode=mode) as client:
+            await client.call_tool("talk", {"who": who})
+
+    async with gateway(logging_server, mode=mode, preset={"talk": {"token": "secret-4242"}}) as kit:
+        target = kit.to_fastmcp_server()
+        await asyncio.gather(call(target, readers[0], "a"), call(target, readers[1], "b"))
+    for reader, who in zip(readers, "ab", strict=True):
+        assert {logger for _, logger, _ in reader.seen} == {"remote.work"}
+        assert {data["who"] for _, _, data in reader.seen} == {f"{who}\\u200b<token>"}
+        assert {level for level, _, _ in reader.seen} >= {"info", "error"}
+
+
+@modes
+@pytest.mark.filterwarnings("ignore:The logging capability is deprecated")
+async def test_a_client_gets_log_messages_of_the_level_that_it_wants(mode: str) -> None:
+    reader = Reader()
+    async with (
+        gateway(logging_server, mode=mode) as kit,
+        Client(kit.to_fastmcp_server(), log_handler=reader, mode=mode) as client,
+    ):
+        if mode == "legacy":
+            await client.set_logging_level("error")
+        await client.call_tool("talk", {"who": "a"}, meta={"io.modelcontextprotocol/logLevel": "error"})
+    assert [level for level, _, _ in reader.seen] == ["error"]
+
+
+async def test_a_server_floods_no_client_with_log_messages() -> None:
+    flood = FastMCP("flood")
+
+    @flood.tool
+    async def pour(context: Context) -> str:
+        for _ in range(1500):
+            params = LoggingMessageNotificationParams(level="error", data="x")
+            await context.send_notification(LoggingMessageNotification(params=params))
+        params = LoggingMessageNotificationParams(level="error", data="x" * 20_000)
+        await context.send_notification(LoggingMessageNotification(params=params))
+        return "done"
+
+    reader = Reader()
+    async with gateway(flood) as kit, Client(kit.to_fastmcp_server(), log_handler=reader) as client:
+        assert (await client.call_tool("pour")).data == "done"
+    assert 0 < len(reader.seen) <= 1000
+    assert {data for _, _, data in reader.seen} == {"x"}

@@ -30,6 +30,17 @@ MAX_QUESTIONS: Final = 10
 MAX_META_BYTES: Final = 65_536
 """The size of the `_meta` of a request that is passed on."""
 
+LOG_LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+"""MCP's levels of log messages, the least severe first."""
+
+LOG_LEVEL_META_KEY: Final = "io.modelcontextprotocol/logLevel"
+
+MAX_LOG_BYTES: Final = 16_384
+"""The size of the data of one log message that is passed on."""
+
+MAX_LOG_MESSAGES: Final = 1000
+"""Log messages of one call that are passed on."""
+
 _RESERVED_META: Final = frozenset({"progressToken", "fastmcp", "_fastmcp"})
 _RESERVED_META_PREFIX: Final = "io.modelcontextprotocol/"
 
@@ -51,6 +62,10 @@ class Caller(Protocol):
         """The `_meta` of the client's request."""
 
     @property
+    def log_level(self) -> str | None:
+        """The least severe level of the log messages that the client wants; None: it wants none."""
+
+    @property
     def loop(self) -> asyncio.AbstractEventLoop:
         """The event loop in which the methods are called."""
 
@@ -59,6 +74,9 @@ class Caller(Protocol):
 
     async def sample(self, params: dict[str, Any]) -> CreateMessageResult:
         """Return what the model of the client answers. Raises ToolCallError."""
+
+    def log(self, level: str, logger: str, data: Any) -> None:
+        """Send the client a log message, soon."""
 
 
 current_caller: ContextVar[Caller | None] = ContextVar("current_caller", default=None)
@@ -127,6 +145,8 @@ def make_meta() -> dict[str, Any] | None:
         check_size(meta, Budgets(tool_bytes=MAX_META_BYTES))
     except RefusedToolError:
         return None
+    if caller.log_level is not None:  # only the newest protocol reads it
+        meta[LOG_LEVEL_META_KEY] = caller.log_level
     return meta or None
 
 
@@ -141,6 +161,8 @@ class CallerRequests:
         self._server_name, self._limits, self._get_roots = server_name, limits, get_roots
         self._counts: dict[RunningCall | None, int] = {}
         """The running calls, and how many questions each has caused; None stands for calls of the host."""
+        self._log_counts: dict[RunningCall | None, int] = {}
+        """How many log messages each has caused."""
 
     @contextlib.contextmanager
     def track(self) -> Generator[None]:
@@ -154,6 +176,7 @@ class CallerRequests:
             yield
         finally:
             del self._counts[call]
+            self._log_counts.pop(call, None)
 
     async def elicit(self, _context: Any, params: Any) -> ElicitResult | ErrorData:
         """Answer a question to the user: the client's user answers it. Without a client it is declined."""
@@ -166,6 +189,27 @@ class CallerRequests:
         """Answer a request to a model: the client's model answers it. Without a client it is an error."""
         answer: CreateMessageResult | ErrorData = await self._answer(self._sample, params, None)
         return answer
+
+    async def log(self, params: Any) -> None:
+        """Send a log message to the client whose call has caused it, if it wants messages of this level."""
+        try:
+            call = self._find_call()
+            if call is None or call.caller is None or (level := call.caller.log_level) not in LOG_LEVELS:
+                return
+            count = self._log_counts[call] = self._log_counts.get(call, 0) + 1
+            if count > MAX_LOG_MESSAGES or LOG_LEVELS.index(params.level) < LOG_LEVELS.index(level):
+                return
+            check_size(params.data, Budgets(tool_bytes=MAX_LOG_BYTES))
+            mask = call.context._mask  # noqa: SLF001  # of this package
+            data = map_texts(params.data, lambda text: escape(mask(text)))
+            name = (
+                f"{self._server_name}.{sanitize_text(mask(params.logger))[:100]}"
+                if params.logger
+                else self._server_name
+            )
+            call.caller.loop.call_soon_threadsafe(call.caller.log, params.level, name, data, context=call.variables)
+        except (ToolError, RefusedToolError, RuntimeError):  # no client is known, or its loop was closed
+            return
 
     async def list_roots(self, _context: Any) -> ListRootsResult:
         """Return the folders that the running call may use; without one those of the toolkit."""

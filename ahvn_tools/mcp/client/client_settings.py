@@ -60,6 +60,8 @@ class ClientSettings:
     """Returns the folders that the server may use; None: the server is told of no roots."""
     list_roots: Callable[[Any], Awaitable[Any]] | None = None
     """Tells the server which folders it may use, as mcp's callback does."""
+    on_log: Callable[[Any], Awaitable[None]] | None = None
+    """Receives the log messages of the server."""
     on_connected: Callable[[str | None], None] = field(default=lambda _: None)
     """Called with the instructions of the server."""
     mode: str = "auto"

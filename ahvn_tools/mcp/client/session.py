@@ -75,6 +75,7 @@ class Session:
             settings,
             secrets=secrets,
             answer_elicitation=self._caller_requests.elicit,
+            on_log=self._caller_requests.log,
             list_roots=self._caller_requests.list_roots,
             answer_sampling=self._caller_requests.sample if settings.samples_from_client else None,
             elicitation=wrap_handler(settings.elicitation),

@@ -18,6 +18,8 @@ from mcp_types import (
     ElicitRequestFormParams,
     ElicitResult,
     InputRequiredResult,
+    LoggingMessageNotification,
+    LoggingMessageNotificationParams,
     ToolListChangedNotification,
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
@@ -223,6 +225,28 @@ class Request:
         if self._context is None or "progressToken" not in self.meta:
             return None
         return ProgressReporter(self._context.report_progress)
+
+    @property
+    def log_level(self) -> str | None:
+        """The least severe level of the log messages that the client wants, `"info"` if an older one has not said it.
+
+        In the newest protocol each request says it; None: the client wants no messages.
+        """
+        if self._request_context is None or self._context is None:
+            return None
+        if self._is_modern:
+            level = self.meta.get("io.modelcontextprotocol/logLevel")
+            return level if isinstance(level, str) else None
+        connection = getattr(self._request_context.session, "_connection", None)
+        key = getattr(connection, "session_id", None) or "__no_session__"  # as FastMCP 4 does, without a public way
+        levels: Mapping[str, str] = getattr(self._context.fastmcp, "_client_log_levels", {})
+        return levels.get(key, "info")
+
+    async def send_log(self, level: Any, logger: str, data: Any) -> None:
+        """Send the client a log message, on the stream of this request."""
+        if self._context is not None:
+            params = LoggingMessageNotificationParams(level=level, logger=logger, data=data)
+            await self._context.send_notification(LoggingMessageNotification(params=params))
 
     async def send_tool_list_changed(self) -> None:
         """Notify the client that its list of tools has changed, on the stream of this request."""

@@ -81,6 +81,11 @@ class TaskRequest(Request):
         return False
 
     @property
+    def log_level(self) -> None:
+        """None: a task has no stream of messages to its client."""
+        return
+
+    @property
     def state(self) -> str | None:
         """What the task has stored with its question."""
         return self._task_state
