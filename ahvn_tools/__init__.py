@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from ahvn_tools.toolkit.serve import aserve, serve
     from ahvn_tools.toolkit.toolkit_view import ToolkitView
 
-__version__ = "0.1.0"
+
+__version__: str
 
 __all__ = [
     "AddOptions", "ApprovalRequest", "Budgets", "Call", "Changes", "ErrorDetail", "Limits", "Middleware", "Next",
@@ -63,6 +64,7 @@ _PUBLIC_NAMES = {
     "toolkit.entry_options": ["AddOptions"],
     "toolkit.serve": ["aserve", "serve"],
     "toolkit.toolkit_view": ["ToolkitView"],
+    "version": ["__version__"],
 }
 
 

@@ -91,6 +91,7 @@ class ToolContext:
     asker: InitVar[Asker | None] = None
     resumed_program: InitVar[Any] = None
     pause: InitVar[Callable[[], AbstractContextManager[None]]] = nullcontext
+    mask: InitVar[Callable[[str], str]] = str
 
     def __post_init__(  # noqa: PLR0917  # the InitVars in their order
         self,
@@ -100,10 +101,12 @@ class ToolContext:
         asker: Asker | None,
         resumed_program: Any,
         pause: Callable[[], AbstractContextManager[None]],
+        mask: Callable[[str], str],
     ) -> None:
         """Each call creates one, not its tool. `emit` receives chunks, `report` progress, `asker` questions.
 
-        `pause` stops the clocks of the call, while a person decides on a call that is a part of it.
+        `pause` stops the clocks of the call, while a person decides on a call that is a part of it. `mask` returns a
+        text without the bound values of the call.
         """
         self._open_toolkit = open_toolkit
         self._emit = emit
@@ -111,6 +114,7 @@ class ToolContext:
         self._asker = asker
         self._resumed_program = resumed_program
         self._pause = pause
+        self._mask = mask
         self._inner_values: list[tuple[str, Any]] = []
         """Bound values and secrets of the calls that are parts of this one, by name; reports of this call mask them."""
         self._cancelled = threading.Event()

@@ -152,7 +152,7 @@ class ToolResult:
             return self.error.message
         whole = self.whole_value
         if self.blocks is not None and isinstance(whole, list) and whole == list(self.blocks):
-            return "\n".join(str(getattr(block, "text", f"[{block.type}]")) for block in self.blocks)
+            return "\n".join(map(_block_text, self.blocks))
         try:
             return to_text(whole)
         except InvalidResultError:
@@ -334,12 +334,12 @@ def join_text_blocks(blocks: tuple[Any, ...]) -> str | None:
 
 
 def join_texts(blocks: Iterable[Any]) -> str:
-    """Return what blocks of an error say: texts, embedded texts, and the name and address of each link."""
+    """Return what blocks of an error say: texts, embedded texts, and what each link refers to."""
     lines = []
     for block in blocks:
         text = getattr(getattr(block, "resource", block), "text", None)
         if text is None and getattr(block, "type", None) == "resource_link":
-            text = f"{block.name}: {block.uri}"
+            text = describe_link(block)
         lines += [] if text is None else [str(text)]
     return "\n".join(lines)
 
@@ -347,6 +347,19 @@ def join_texts(blocks: Iterable[Any]) -> str:
 def media_blocks(blocks: Iterable[Any] | None) -> tuple[Any, ...]:
     """Return the blocks that are images or audio."""
     return tuple(block for block in blocks or () if getattr(block, "type", None) in {"image", "audio"})
+
+
+def _block_text(block: Any) -> str:
+    if block.type == "resource_link":
+        return describe_link(block)
+    return str(getattr(getattr(block, "resource", block), "text", f"[{block.type}]"))
+
+
+def describe_link(block: Any) -> str:
+    """Return what a model reads of a resource to which a tool refers."""
+    about = block.description or block.title
+    media_type = f" ({block.mime_type})" if block.mime_type else ""
+    return f"[resource {block.name!r}{media_type} at {block.uri}{f': {about}' if about else ''}]"
 
 
 def to_text(value: Any) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ahvn_tools.cli.errors import CommandError
 from ahvn_tools.cli.sources import SourceOptions, open_toolkit
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.mcp.client.server_process import killed_by_sigterm
+from ahvn_tools.mcp.client.server_process import killed_by_signals
 
 if TYPE_CHECKING:  # the command line is parsed without pydantic
     import socket
@@ -64,7 +64,7 @@ def run(
         tasks = _read_environment(tasks, "URL")
     if sockets is None:  # a source such as `fastmcp.py` would hide a part of the server
         importlib.import_module("ahvn_tools.toolkit.serve")
-    with killed_by_sigterm(), open_toolkit(request.sources, request.source_options) as loaded:
+    with killed_by_signals(), open_toolkit(request.sources, request.source_options) as loaded:
         kit = _select_groups(loaded.session(request.state) if request.state else loaded, request.groups)
         options: dict[str, Any] = {
             "name": request.name or kit.name,

@@ -15,6 +15,7 @@ from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.execution.plan import Arguments, Body, Plan
 from ahvn_tools.execution.questions import BodyQuestions, Question, QuestionApprover
 from ahvn_tools.execution.scope import CallScope
+from ahvn_tools.redaction import redact
 from ahvn_tools.results import ToolResult
 from ahvn_tools.secret_key import SecretKey
 
@@ -113,10 +114,14 @@ class Call:
             asker=self._make_questions(),
             resumed_program=self.resumed_program,
             pause=self.scope.pause,
+            mask=self._mask,
         )
         if self.scope.is_cancelled:
             context.cancel()
         return context
+
+    def _mask(self, text: str) -> str:
+        return redact(text, self.scope.bound_values)
 
     def _make_questions(self) -> BodyQuestions:
         approver = self.question_approver

@@ -7,6 +7,7 @@ import functools
 import logging
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from ahvn_tools.errors import BindError, DefinitionError, ToolkitError
@@ -32,8 +33,11 @@ log = logging.getLogger(__name__)
 class MCPImports:
     """The servers of one toolkit, by name."""
 
-    def __init__(self, store: ToolStore, get_state: Callable[[], Mapping[str, Any]]) -> None:
-        """Use the store for the tools; `get_state` returns the toolkit's own state."""
+    def __init__(
+        self, store: ToolStore, get_state: Callable[[], Mapping[str, Any]], roots: tuple[Path, ...] | None
+    ) -> None:
+        """Use the store for the tools; `get_state` returns the toolkit's own state, `roots` are its folders."""
+        self._roots = roots
         self._store = store
         self._get_state = get_state
         self._lock = store.import_lock
@@ -50,6 +54,7 @@ class MCPImports:
         for imported in added:
             if imported.is_owned:
                 imported.server.get_host_state = self._get_state
+                imported.server.get_roots = lambda: self._roots
         try:
             await asyncio.gather(*(imported.load() for imported in added))
             failed = [imported for imported in added if imported.error is not None]

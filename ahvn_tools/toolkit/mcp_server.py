@@ -16,6 +16,7 @@ from ahvn_tools.execution.runner import run_before_body
 from ahvn_tools.execution.threads import call_host_function
 from ahvn_tools.mcp.server.app import ServedToolsServer
 from ahvn_tools.mcp.server.request import Request
+from ahvn_tools.redaction import clip
 from ahvn_tools.results import ToolResult
 from ahvn_tools.template import is_count
 from ahvn_tools.toolkit import calls, check
@@ -24,8 +25,10 @@ from ahvn_tools.toolkit.elicitation import Elicitation
 from ahvn_tools.toolkit.entry import Entry
 from ahvn_tools.toolkit.entry_options import refuse_unknown_options, to_name_set, validate_callable
 from ahvn_tools.toolkit.selection import Selection
+from ahvn_tools.toolkit.served_caller import WaitingCalls, waiting_call_id
 from ahvn_tools.toolkit.sessions import ClientState, ClientStates, SessionState
 from ahvn_tools.toolkit.visibility import StoreView
+from ahvn_tools.version import __version__
 
 RequestState = Mapping[str, Any] | None
 StateResolver = Callable[[Request], RequestState | Awaitable[RequestState]]
@@ -34,6 +37,9 @@ AudienceResolver = Callable[[Request], Audience | Awaitable[Audience]]
 SessionResolver = Callable[[Request], str | Awaitable[str | None] | None]
 
 Resolved = TypeVar("Resolved")
+
+MAX_INSTRUCTIONS_CHARS: Final = 32_000
+"""The instructions that are made of notes and of those of servers are cut after this many characters."""
 
 _TOO_SLOW: Final = "the `state`, `audience` or `session` function of its server took too long"
 
@@ -45,8 +51,9 @@ class ToolkitServerOptions(TypedDict, total=False):
     """The toolkit's name by default."""
     instructions: str
     """What the server says about itself to a client; by default the notes of its active groups, of those that every
-    client may see."""
+    client may see, and the instructions of the MCP servers whose tools every client may see."""
     version: str
+    """That of this package by default."""
     state: StateResolver
     """`(request) -> dict`, sync or async: the session state of each call, from its headers, claims or client."""
     audience: Audience | AudienceResolver
@@ -94,18 +101,26 @@ def build_fastmcp_server(toolkit_name: str, view: StoreView, options: ToolkitSer
     if misplaced := options.get("fastmcp", {}).keys() & ("name", "instructions", "version", "auth"):
         raise ToolkitError(f"Pass {sorted(misplaced)} as options of the server, not inside `fastmcp`.")
     server = ToolkitServer(view, options)
-    groups = server.view_for_any_client().groups().values()
-    notes = "\n\n".join(group.notes for group in groups if group.is_active and group.notes)
     return ServedToolsServer(
         server,
         options.get("name", toolkit_name),
-        instructions=options.get("instructions", notes or None),
-        version=options.get("version"),
+        instructions=options.get("instructions", _make_instructions(server.view_for_any_client())),
+        version=options.get("version", __version__),
         tasks=tasks,
         tasks_per_client=per_client,
         auth=auth,
         **options.get("fastmcp", {}),
     )
+
+
+def _make_instructions(view: StoreView) -> str | None:
+    """Return the notes of the active groups, and the instructions of the MCP servers that have tools in a view."""
+    notes = [group.notes for group in view.groups().values() if group.is_active and group.notes]
+    used = {entry.server_name for entry in view.selected_entries()}
+    for name, imported in view.store.imported_servers.items():
+        if name in used and (text := imported.server.instructions) is not None:
+            notes.append(f"Instructions of the MCP server {name!r} for its tools:\n{text}")
+    return clip("\n\n".join(notes), MAX_INSTRUCTIONS_CHARS) or None
 
 
 @dataclass(slots=True)
@@ -135,6 +150,7 @@ class ToolkitServer:
             self._audience = audience if callable(audience) else _to_audience_selection(audience)
         self._call_options = calls.CallOptions(is_served=True, masks_errors=options.get("mask_errors"))
         self._client_states = ClientStates()
+        self._waiting_calls = WaitingCalls(view.store.secret_key)
         self._preparations: weakref.WeakKeyDictionary[Request, _Preparation] = weakref.WeakKeyDictionary()
 
     async def definitions(self, request: Request) -> Sequence[ToolDefinition]:
@@ -205,6 +221,8 @@ class ToolkitServer:
     ) -> ToolResult:
         options = self._call_options if seconds is None else replace(self._call_options, seconds=seconds)
         entry = view.store.entries.get(name)
+        if waiting_call_id(request) is not None:
+            return await self._run_call(view, name, arguments, request, options)
         if entry is not None and view.compiled_tool(entry).plan.takes_context and request.can_elicit:
             if request.is_repeated_for_answers and is_program_tool(entry.spec):
                 return await self._run_program(view, name, arguments, request, options)
@@ -232,6 +250,13 @@ class ToolkitServer:
     async def _run_call(
         self, view: StoreView, name: str, arguments: dict[str, Any], request: Request, options: calls.CallOptions
     ) -> ToolResult:
+        if view.store.imported_servers:  # which may ask the client
+            return await self._waiting_calls.run(
+                request,
+                name,
+                arguments,
+                lambda emit: calls.aexecute(view, name, arguments, replace(options, emit=emit)),
+            )
         if (progress := request.create_progress_reporter()) is None:  # the client reads no progress
             return await calls.aexecute(view, name, arguments, options)
         try:

@@ -36,7 +36,9 @@ def serve(thing: Any, transport: Transport = "stdio", **options: Unpack[ServeOpt
     """
     if running_loop() is not None:
         raise SyncCallError("`serve` would block the running event loop; use `await aserve(…)`.")
-    signals.run_until_signal(aserve(thing, transport, **options), server_process.kill_all_groups)
+    signals.run_until_signal(
+        aserve(thing, transport, **options), server_process.kill_all_groups, server_process.exit_by_signal
+    )
 
 
 async def aserve(thing: Any, transport: Transport = "stdio", **options: Unpack[ServeOptions]) -> None:

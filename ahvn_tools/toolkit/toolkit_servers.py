@@ -90,7 +90,7 @@ class ToolkitServers(ToolkitView):
 
         store = self._view.store if action is None else self._store_for(action)
         toolkit_state = self._view.session_states[-1]
-        return MCPImports(store, lambda: toolkit_state.state)
+        return MCPImports(store, lambda: toolkit_state.state, self._view.roots)
 
 
 def _run_async(function: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:

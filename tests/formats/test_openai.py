@@ -218,7 +218,10 @@ def test_images_follow_all_tool_messages_in_one_user_message():
 def test_content_that_no_provider_accepts_becomes_a_note():
     assert said(AudioContent(type="audio", data="d2F2", mime_type="audio/wav")) == "[audio (audio/wav), not shown]"
     assert said(ImageContent(type="image", data="PHN2Zz4=", mime_type="image/svg+xml")).startswith("[image (image/svg")
-    assert said(ResourceLink(type="resource_link", uri="file:///a", name="a")) == "[file:///a, not shown]"
+    link = ResourceLink(type="resource_link", uri="file:///a", name="a", description="The letter a.")
+    assert said(link) == "[resource 'a' at file:///a: The letter a.]"
+    plain = ResourceLink(type="resource_link", uri="file:///a", name="a", mime_type="image/png")
+    assert said(plain) == "[resource 'a' (image/png) at file:///a]"
 
 
 def test_resources_are_read():

@@ -59,23 +59,16 @@ async def answer(message: str, *_: Any) -> dict[str, str]:
     return {"name": f"asked {message!r}"}
 
 
-@pytest.mark.parametrize(
-    ("options", "greeting"),
-    [({"elicitation": answer}, f"accept {{'name': \"asked {QUESTION.message!r}\"}}"), ({}, "decline None")],
-    ids=["handler", "no handler"],
-)
 @pytest.mark.parametrize("is_over_http", [False, True])
-async def test_input_request_of_a_server_goes_to_the_handler_of_add_mcp(
-    options: dict[str, Any], greeting: str, is_over_http: bool
-) -> None:
+async def test_input_request_of_a_server_goes_to_the_handler_of_add_mcp(is_over_http: bool) -> None:
     if is_over_http:
         with loopback.over_http(server) as url:
-            async with gateway(url, **options) as client:
+            async with gateway(url, elicitation=answer) as client:
                 result = await client.call_tool("greet")
     else:
-        async with gateway(server, **options) as client:
+        async with gateway(server, elicitation=answer) as client:
             result = await client.call_tool("greet")
-    assert result.content[0].text == greeting
+    assert result.content[0].text == f"accept {{'name': \"asked {QUESTION.message!r}\"}}"
 
 
 async def test_missing_capability_keeps_its_code_and_its_names_but_no_text_of_the_server() -> None:

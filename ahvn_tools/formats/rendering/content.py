@@ -9,7 +9,7 @@ from typing import Any
 
 from ahvn_tools.formats.json_data import replace_surrogates
 from ahvn_tools.formats.rendering.calls import with_ids
-from ahvn_tools.results import ToolCall, ToolResult, as_readable, media_blocks, to_text
+from ahvn_tools.results import ToolCall, ToolResult, as_readable, describe_link, media_blocks, to_text
 
 IMAGE_MEDIA_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 """The media types of images that most providers accept."""
@@ -109,6 +109,8 @@ def _to_part(block: Any) -> str | ImagePart:
     data = getattr(resource, "data", None) or getattr(resource, "blob", None)
     if media_type in IMAGE_MEDIA_TYPES and (image := _normalize_base64(data)):
         return ImagePart(data=image, media_type=media_type)
+    if block.type == "resource_link":
+        return describe_link(block)
     name = getattr(resource, "uri", None) or block.type
     return f"[{name}{f' ({media_type})' if media_type else ''}, not shown]"
 

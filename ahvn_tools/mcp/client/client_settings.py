@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 from ahvn_tools.execution.runner import capture_outcome
@@ -51,9 +52,25 @@ class ClientSettings:
     """
 
     elicitation: Callable[..., Any] | None = None
-    """Answers a question to the user; without it the client declines."""
+    """Answers a question to the user."""
     sampling: Callable[..., Any] | None = None
     """Answers a request to a model; without it the client answers that sampling is not supported."""
+    samples_from_client: bool = False
+    """Whether the client of a served toolkit answers requests to a model."""
+    answer_elicitation: Callable[[Any, Any], Awaitable[Any]] | None = None
+    """Answers questions to the user for which there is no handler, as mcp's callback does."""
+    answer_sampling: Callable[[Any, Any], Awaitable[Any]] | None = None
+    """Answers requests to a model for which there is no handler, as mcp's callback does."""
+    get_roots: Callable[[], tuple[Path, ...] | None] = field(default=lambda: None)
+    """Returns the folders that the server may use; None: the server is told of no roots."""
+    list_roots: Callable[[Any], Awaitable[Any]] | None = None
+    """Tells the server which folders it may use, as mcp's callback does."""
+    on_log: Callable[[Any], Awaitable[None]] | None = None
+    """Receives the log messages of the server."""
+    on_connected: Callable[[str | None], None] = field(default=lambda _: None)
+    """Called with the instructions of the server."""
+    mode: str = "auto"
+    """The protocol: FastMCP's `mode`."""
     tasks: bool = False
     """Whether the client says that it knows tasks."""
     on_message: Callable[[Any], None] = field(default=lambda _: None)

@@ -22,7 +22,7 @@ from ahvn_tools.mcp.client.session import Session
 from ahvn_tools.mcp.client.targets import Target
 
 if TYPE_CHECKING:
-    from mcp_types import CallToolResult, Tool
+    from mcp_types import CallToolResult, ReadResourceResult, Tool
 
 log = logging.getLogger(__name__)
 
@@ -78,6 +78,7 @@ class Connection:
         timeout: float | None,
         on_progress: ProgressCallback | None,
         is_repeatable: bool,
+        meta: dict[str, Any] | None = None,
     ) -> CallToolResult:
         """Call a tool and return the server's result, also an error result; nothing but credentials is changed in it.
 
@@ -89,11 +90,23 @@ class Connection:
         async def call_tool(current: Session) -> CallToolResult:
             await self._prepare_call(current, name)
             report = None if on_progress is None else functools.partial(_report_progress, on_progress)
-            result: CallToolResult = await current.client.call_tool_mcp(name, dict(arguments), progress_handler=report)
+            result: CallToolResult = await current.client.call_tool_mcp(
+                name, dict(arguments), progress_handler=report, meta=meta
+            )
             return result
 
         what = f"Tool {name!r} of server {self._target.name!r}"
         return await self._send_request(call_tool, what, timeout, is_repeatable=is_repeatable, tool=name)
+
+    async def read_resource(self, uri: str, tool: str) -> ReadResourceResult:
+        """Return a resource, for a tool that reads it. Raises as `call` does."""
+
+        async def read(current: Session) -> ReadResourceResult:
+            result: ReadResourceResult = await current.client.read_resource_mcp(uri)
+            return result
+
+        what = f"Reading a resource of server {self._target.name!r}"
+        return await self._send_request(read, what, None, is_repeatable=True, tool=tool)
 
     async def aclose(self) -> None:
         """Close permanently, and wait until the server's process has ended."""
@@ -230,11 +243,13 @@ def run_close(close: Callable[[], Coroutine[Any, Any, None]], seconds: float) ->
 @atexit.register
 def _close_all() -> None:
     """Close every session, and kill the servers that are left after `MAX_EXIT_SECONDS`."""
-    with server_process.killed_by_sigterm():
-        if session.open_sessions:
-            with contextlib.suppress(Exception):
-                run_close(_close_sessions, MAX_EXIT_SECONDS)
-        server_process.kill_all_groups()
+    with server_process.killed_by_signals():
+        try:
+            if session.open_sessions:
+                with contextlib.suppress(Exception):
+                    run_close(_close_sessions, MAX_EXIT_SECONDS)
+        finally:  # after Ctrl-C, too
+            server_process.kill_all_groups()
 
 
 async def _close_sessions() -> None:

@@ -22,7 +22,7 @@ from fastmcp.client.transports import (
 from fastmcp.client.transports.base import TransportOptions
 from fastmcp.client.transports.config import MCPConfigTransport
 from mcp import ClientSession
-from mcp_types import ElicitResult
+from mcp_types import ElicitResult, Implementation
 
 from ahvn_tools.mcp.client.client_settings import ClientSettings
 from ahvn_tools.mcp.client.guarded_session import make_session_class
@@ -30,6 +30,7 @@ from ahvn_tools.mcp.client.http import BoundedHTTPFactory, ObservedAuth
 from ahvn_tools.mcp.client.stdio import BoundedStdioTransport
 from ahvn_tools.redaction import is_secret_name
 from ahvn_tools.secret_texts import SecretTexts
+from ahvn_tools.version import __version__
 
 FASTMCP_TIMEOUT = 86_400.0  # seconds; a connection has its own timeouts, and a shorter one here would end long calls
 
@@ -38,7 +39,7 @@ _TRANSFORM_KEYS = frozenset({"tools", "include_tags", "exclude_tags"})
 
 
 class ObservedTransport(ClientTransport):
-    """A transport whose sessions report to the settings' functions, are limited, and decline elicitation by default."""
+    """A transport whose sessions report to the settings' functions, are limited, and forward questions by default."""
 
     def __init__(self, inner: ClientTransport, settings: ClientSettings, *, is_own_client: bool = True) -> None:
         """The client of a caller (not `is_own_client`) still logs as it is configured to."""
@@ -60,9 +61,14 @@ class ObservedTransport(ClientTransport):
                 await fastmcp_handler(message)
 
         session_kwargs["message_handler"] = handle_message
-        session_kwargs.setdefault("elicitation_callback", _decline_elicitation)
+        session_kwargs.setdefault("elicitation_callback", self._settings.answer_elicitation or _decline_elicitation)
+        if self._settings.answer_sampling is not None and session_kwargs.get("sampling_callback") is None:
+            session_kwargs["sampling_callback"] = self._settings.answer_sampling
+        has_roots = self._settings.list_roots is not None and self._settings.get_roots() is not None
+        if has_roots and session_kwargs.get("list_roots_callback") is None:
+            session_kwargs["list_roots_callback"] = self._settings.list_roots
         if self._is_own_client:
-            session_kwargs.update(logging_callback=_ignore_log, log_level=None)
+            session_kwargs.update(logging_callback=self._settings.on_log or _ignore_log, log_level=None)
         if isinstance(self.inner, BoundedStdioTransport | StreamableHttpTransport | SSETransport):
             session_class = make_session_class(self._settings)
             transport_options = replace(transport_options or TransportOptions(), session_class=session_class)
@@ -103,6 +109,8 @@ def make_client(transport: ClientTransport, settings: ClientSettings) -> Client[
         timeout=FASTMCP_TIMEOUT,
         init_timeout=FASTMCP_TIMEOUT,
         extensions=_make_extensions(settings),
+        mode=settings.mode,
+        client_info=Implementation(name="ahvn-tools", version=__version__),
     )
 
 
@@ -111,7 +119,7 @@ def _make_extensions(settings: ClientSettings) -> list[Any]:
         return []
     from ahvn_tools.mcp.client.tasks import Tasks  # it needs an extra
 
-    callback: Any = _decline_elicitation
+    callback: Any = settings.answer_elicitation or _decline_elicitation
     if settings.elicitation is not None:
         callback = create_elicitation_callback(settings.elicitation)
     return [Tasks(callback)]

@@ -5,17 +5,24 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from os import PathLike
-from typing import Any, TypedDict, TypeGuard
+from typing import Any, Final, Literal, TypedDict, TypeGuard
 
 from ahvn_tools.errors import DefinitionError, ToolLookupError, near_misses
 from ahvn_tools.mcp.trust.changes import Changes
 from ahvn_tools.mcp.trust.limits import Budgets, Limits
+from ahvn_tools.template import is_duration
 
 CredentialsProvider = Callable[[Mapping[str, Any]], "str | Mapping[str, str] | Awaitable[Any] | None"]
 """Returns the token or the headers for a call, from the state of that call; sync or async."""
 
 ChangeListener = Callable[[Any, Changes], Any]
 """Called with the RemoteServer and what changed in its tools; sync or async."""
+
+
+_MODES: Final = ("auto", "legacy", "2026-07-28")
+
+CLIENT: Final = "client"
+"""The option `sampling` that lets the client of a served toolkit answer."""
 
 
 class ConnectOptions(TypedDict, total=False):
@@ -35,9 +42,18 @@ class ConnectOptions(TypedDict, total=False):
     idempotent: bool | Collection[str]
     """The tools, by name, or all (True), that may be called again when the connection was lost during a call."""
     elicitation: Callable[..., Any] | None
-    """Answers the server's questions to the user; without it the client declines."""
-    sampling: Callable[..., Any] | None
-    """Answers the server's requests to a model; without it the client answers that sampling is not supported."""
+    """Answers the server's questions to the user. Without it the user of the client of a served toolkit is asked, and
+    in calls of the host the questions are declined."""
+    sampling: Callable[..., Any] | Literal["client"] | None
+    """Answers the server's requests to a model; `"client"`: the model of the client of a served toolkit does. Without
+    it the server is told that sampling is not supported."""
+    resource_tool: str | None
+    """The name of one more tool, by which a model reads resources of the server by their URI."""
+    idle_timeout: float | None
+    """Seconds without a progress message after which a call ends, within its `timeout`."""
+    mode: str
+    """The MCP protocol: `"auto"`, the newest that the server knows; `"legacy"`, the newest with `initialize`; or
+    `"2026-07-28"`. Servers of FastMCP ask with `ctx.elicit` only in `"legacy"`."""
     tasks: bool
     """True: the server may run a call as an MCP task, as it must for some tools. Needs the extra `tasks`."""
     on_change: ChangeListener | None
@@ -65,8 +81,22 @@ def check_options(options: ConnectOptions) -> None:
     if tasks and importlib.util.find_spec("fastmcp_tasks") is None:
         raise DefinitionError('tasks=True needs fastmcp-tasks: pip install "ahvn-tools[tasks]"')
     for option in ("elicitation", "sampling", "on_change"):
-        if not ((value := options.get(option)) is None or callable(value)):
-            raise DefinitionError(f"`{option}` of a server is a function, not a {type(value).__name__}.")
+        value = options.get(option)
+        if not (value is None or callable(value) or (option == "sampling" and value == CLIENT)):
+            what = 'a function or "client"' if option == "sampling" else "a function"
+            raise DefinitionError(f"`{option}` of a server is {what}, not a {type(value).__name__}.")
+    _check_values(options)
+
+
+def _check_values(options: Mapping[str, Any]) -> None:
+    name = options.get("resource_tool")
+    if name is not None and not (isinstance(name, str) and name):
+        raise DefinitionError(f"`resource_tool` of a server is the name of a tool, not {name!r}.")
+    idle = options.get("idle_timeout")
+    if idle is not None and not (is_duration(idle) and idle > 0):
+        raise DefinitionError(f"`idle_timeout` of a server is a positive number of seconds, not {idle!r}.")
+    if "mode" in options and (mode := options["mode"]) not in _MODES:
+        raise DefinitionError(f"`mode` of a server is one of {', '.join(map(repr, _MODES))}, not {mode!r}.")
 
 
 def is_credentials_provider(auth: object) -> TypeGuard[CredentialsProvider]:

@@ -19,7 +19,7 @@ from ahvn_tools.mcp.client.errors import to_closed_error
 from ahvn_tools.mcp.client.targets import Target
 
 if TYPE_CHECKING:
-    from mcp_types import CallToolResult, Tool
+    from mcp_types import CallToolResult, ReadResourceResult, Tool
 
 MAX_CONNECTIONS = 32  # connections with headers at a time, by default
 IDLE_SECONDS = 300.0  # after which an unused connection with headers is closed, by default
@@ -87,16 +87,31 @@ class ConnectionPool:
         timeout: float | None = None,
         on_progress: ProgressCallback | None = None,
         is_repeatable: bool = False,
+        meta: dict[str, Any] | None = None,
     ) -> CallToolResult:
         """Call a tool, as `Connection.call` does, over the connection of one set of credentials."""
 
         async def send() -> CallToolResult:
             async with self._use_connection(headers, name) as connection:
                 return await connection.call(
-                    name, arguments, timeout=timeout, on_progress=on_progress, is_repeatable=is_repeatable
+                    name,
+                    arguments,
+                    timeout=timeout,
+                    on_progress=on_progress,
+                    is_repeatable=is_repeatable,
+                    meta=meta,
                 )
 
         return await background_loop.arun(send)
+
+    async def read_resource(self, uri: str, tool: str, *, headers: Mapping[str, str] | None) -> ReadResourceResult:
+        """Return a resource, as `Connection.read_resource` does, over the connection of one set of credentials."""
+
+        async def read() -> ReadResourceResult:
+            async with self._use_connection(headers, tool) as connection:
+                return await connection.read_resource(uri, tool)
+
+        return await background_loop.arun(read)
 
     async def aclose(self) -> None:
         """Close all connections permanently, and wait until the servers' processes have ended."""

@@ -24,8 +24,12 @@ from ahvn_tools.errors import (
 from ahvn_tools.execution import background_loop
 from ahvn_tools.execution.runner import capture_outcome
 from ahvn_tools.execution.threads import call_host_function, run_in_thread
+from ahvn_tools.mcp.client.caller import GetRoots, make_meta, run_call
 from ahvn_tools.mcp.client.client_settings import ClientSettings
+from ahvn_tools.mcp.client.errors import sanitize_text
+from ahvn_tools.mcp.client.idle_clock import IdleClock
 from ahvn_tools.mcp.client.options import (
+    CLIENT,
     ChangeListener,
     ConnectOptions,
     is_credentials_provider,
@@ -34,6 +38,7 @@ from ahvn_tools.mcp.client.options import (
 from ahvn_tools.mcp.client.pool import ConnectionPool
 from ahvn_tools.mcp.client.refresh import Refresher
 from ahvn_tools.mcp.client.remote_tool import RemoteTool, ResultParser, tool_changed_error
+from ahvn_tools.mcp.client.resource_tool import make_resource_tool, to_tool_result
 from ahvn_tools.mcp.client.targets import Target, is_valid_header, reveal_secrets
 from ahvn_tools.mcp.trust.changes import Changes, compare
 from ahvn_tools.mcp.trust.limits import Limits
@@ -57,6 +62,9 @@ MAX_BLOCKED_TOOLS = 10_000
 
 MAX_BLOCKED_WARNINGS = 100
 """How many of them are logged."""
+
+MAX_INSTRUCTIONS_CHARS = 4_000
+"""The instructions of a server are cut after this many characters."""
 
 PIN_CHECK_TTL = 2.0  # seconds for which a pin check is valid over HTTP, where a restart of the server goes unnoticed
 
@@ -84,12 +92,19 @@ class RemoteServer:
         self.changed: frozenset[str] = frozenset()
         """The tools that are blocked until `accept`: they differ from their pins, or were quarantined."""
         self._imports: list[ServerImport] = []
+        self.instructions: str | None = None
+        """What the server says about itself and its tools, with invisible characters escaped, and shortened."""
+        self.get_roots: GetRoots = lambda: None
+        """Returns the folders that the server may use."""
         self.get_host_state: Callable[[], Mapping[str, Any]] = dict
         """Returns the state from which `auth` takes the credentials for listing the tools."""
         auth, pin, on_change = options.get("auth"), options.get("pin"), options.get("on_change")
+        sampling = options.get("sampling")
         self._credentials_provider = auth if is_credentials_provider(auth) else None
         self._pins = None if pin is None else Pins(pin)
         self._idempotent = options.get("idempotent", ())
+        self._resource_tool = options.get("resource_tool")
+        self._idle_timeout = options.get("idle_timeout")
         self._budgets = options.get("budgets")
         self._remote_tools: weakref.WeakValueDictionary[str, RemoteTool] = weakref.WeakValueDictionary()
         """The bodies that specs use: a server that renames its tools all the time does not fill the memory."""
@@ -107,7 +122,11 @@ class RemoteServer:
             target,
             ClientSettings(
                 elicitation=options.get("elicitation"),
-                sampling=options.get("sampling"),
+                sampling=sampling if callable(sampling) else None,
+                samples_from_client=sampling == CLIENT,
+                get_roots=lambda: self.get_roots(),  # noqa: PLW0108  # it is set later
+                on_connected=self._set_instructions,
+                mode=options.get("mode", "auto"),
                 tasks=options.get("tasks", False),
                 masks_results=True,
                 limits=options.get("limits") or Limits(),
@@ -118,6 +137,10 @@ class RemoteServer:
 
     def __repr__(self) -> str:
         return f"<RemoteServer {self.name!r} of {len(self.tools)} tool{'' if len(self.tools) == 1 else 's'}>"
+
+    def _set_instructions(self, instructions: str | None) -> None:
+        text = sanitize_text((instructions or "").strip(), MAX_INSTRUCTIONS_CHARS)
+        self.instructions = text or None
 
     @property
     def refused(self) -> Mapping[str, str]:
@@ -297,6 +320,8 @@ class RemoteServer:
                 f"The tools of the MCP server {self.name!r} are not refreshed any more: it has listed more than "
                 f"{MAX_BLOCKED_TOOLS} tools that are blocked. Connect to it again to forget them."
             )
+        if self._resource_tool is not None:  # first: the server cannot take its name
+            listed = [make_resource_tool(self._resource_tool, self.name), *listed]
         screened = screen(listed, self._budgets)
         tools = {tool.name: tool for tool in screened.tools}
         changes = compare(list(self.tools.values()), screened.tools)
@@ -343,13 +368,27 @@ class RemoteServer:
                 log.error(message, self.name, exc_info=outcome.error)
 
     async def _call_tool(self, name: str, arguments: dict[str, Any], context: ToolContext) -> Any:
-        return await self._pool.call(
-            name,
-            arguments,
-            headers=await self._resolve_headers(context.state),
-            on_progress=context.report_progress,
-            is_repeatable=self._is_repeatable(name),
-        )
+        headers = await self._resolve_headers(context.state)
+        clock = IdleClock(name, self._idle_timeout)
+
+        def report_progress(progress: float, total: float | None, message: str | None) -> None:
+            clock.restart()
+            context.report_progress(progress, total, message)
+
+        with run_call(context, clock):
+            if name == self._resource_tool:
+                return to_tool_result(
+                    await clock.run(self._pool.read_resource(arguments["uri"], name, headers=headers))
+                )
+            call = self._pool.call(
+                name,
+                arguments,
+                headers=headers,
+                on_progress=report_progress,
+                is_repeatable=self._is_repeatable(name),
+                meta=make_meta(),
+            )
+            return await clock.run(call)
 
     def _is_repeatable(self, name: str) -> bool:
         """Return whether the host declared the tool idempotent; the server's own claim does not count."""

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final
 
 from ahvn_tools.context import ToolContext
 from ahvn_tools.error_detail import ErrorDetail
-from ahvn_tools.errors import InvalidResultError, ToolChangedError, ToolError
+from ahvn_tools.errors import InvalidResultError, ToolChangedError, ToolError, ToolTimeoutError
 from ahvn_tools.mcp.client.client_settings import STRUCTURED_META_KEY
 from ahvn_tools.mcp.client.errors import sanitize_text
 from ahvn_tools.results import ToolResult, join_texts, media_blocks
@@ -54,7 +54,11 @@ class RemoteTool:
         context = arguments.pop(self.context_name)
         if self.is_changed:
             raise tool_changed_error(self.name)
-        result = self.result_parser.parse(await self.call_tool(self.name, arguments, context))
+        try:
+            received = await self.call_tool(self.name, arguments, context)
+        except ToolTimeoutError as error:  # of the idle timeout; raised, it would be an error of the tool
+            return ToolResult(error=ErrorDetail(code=error.code, message=error.message))
+        result = self.result_parser.parse(received)
         return replace(result, meta={key: item for key, item in result.meta.items() if key not in RESERVED_META_KEYS})
 
 

@@ -38,22 +38,31 @@ def kill_all_groups() -> None:
 
 
 @contextlib.contextmanager
-def killed_by_sigterm() -> Generator[None]:
-    """Let SIGTERM kill every server before it ends this process, unless the host handles it: most end by themselves."""
-    is_main_thread = threading.current_thread() is threading.main_thread()  # only this one can handle signals
-    if not is_main_thread or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+def killed_by_signals() -> Generator[None]:
+    """Let SIGTERM and SIGHUP kill every server before they end this process, unless the host handles them.
+
+    Most servers end by themselves.
+    """
+    if threading.current_thread() is not threading.main_thread():  # only this one can handle signals
         yield
         return
+    names = ("SIGTERM", "SIGHUP")  # Windows has no SIGHUP
+    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
+    unhandled = [number for number in numbers if signal.getsignal(number) is signal.SIG_DFL]
 
-    def end(number: int, _frame: object) -> None:
-        kill_all_groups()
-        os._exit(128 + number)
-
-    signal.signal(signal.SIGTERM, end)
+    for number in unhandled:
+        signal.signal(number, exit_by_signal)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for number in unhandled:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def exit_by_signal(number: int, _frame: object) -> None:
+    """Handle a signal: kill every server, and exit."""
+    kill_all_groups()
+    os._exit(128 + number)
 
 
 async def stop_process(process: asyncio.subprocess.Process, seconds: float) -> None:

@@ -14,6 +14,7 @@ from ahvn_tools.errors import ToolTimeoutError
 from ahvn_tools.execution.threads import run_in_thread
 from ahvn_tools.log_redaction import add_log_filter, hide_logged_data
 from ahvn_tools.mcp.client import errors
+from ahvn_tools.mcp.client.caller import CallerRequests, current_caller, running_call
 from ahvn_tools.mcp.client.client_settings import ClientSettings, ConnectionStatus, wrap_handler
 from ahvn_tools.mcp.client.errors import ConnectionLostError
 from ahvn_tools.mcp.client.refresh import watch_list_changes
@@ -69,9 +70,14 @@ class Session:
         for name, value in settings.headers.items():
             secrets.add_header(name, value)
         self._mask = functools.partial(secrets.mask, is_error=True)
+        self._caller_requests = CallerRequests(target.name, settings.limits, settings.get_roots)
         own = replace(
             settings,
             secrets=secrets,
+            answer_elicitation=self._caller_requests.elicit,
+            on_log=self._caller_requests.log,
+            list_roots=self._caller_requests.list_roots,
+            answer_sampling=self._caller_requests.sample if settings.samples_from_client else None,
             elicitation=wrap_handler(settings.elicitation),
             sampling=wrap_handler(settings.sampling),
             on_message=self._handle_message,
@@ -113,7 +119,7 @@ class Session:
             if not self.was_ready():
                 cause = errors.find_shown_cause(self._cause, self._mask)
                 raise ConnectionLostError(self.end_reason.result()) from cause
-            request = asyncio.ensure_future(self._send(send))
+            request = asyncio.ensure_future(self._send(send, is_call=tool is not None))
             awaited: set[asyncio.Future[Any]] = {request, self.end_reason}
             try:
                 await asyncio.wait(awaited, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
@@ -124,9 +130,10 @@ class Session:
             self._user_count -= 1
             self._stop_if_unused()
 
-    async def _send(self, send: Callable[[Session], Awaitable[T]]) -> T:
+    async def _send(self, send: Callable[[Session], Awaitable[T]], *, is_call: bool) -> T:
         hide_logged_data(self._mask)
-        return await send(self)
+        with self._caller_requests.track() if is_call else contextlib.nullcontext():  # a call may list the tools
+            return await send(self)
 
     def _get_result(self, request: asyncio.Future[T], what: str, timeout: float | None, tool: str | None) -> T:
         if not request.done():
@@ -171,6 +178,8 @@ class Session:
 
     async def _run(self, target: Target, settings: ClientSettings) -> None:
         client = watch_task = None
+        running_call.set(None)  # the connection is not for the call that has opened it alone
+        current_caller.set(None)
         try:
             await run_in_thread(_import_tasks if settings.tasks else _import_fastmcp)
             # after the import, whose time is not the server's
@@ -186,6 +195,7 @@ class Session:
             self._timer.cancel()
             if not self.end_reason.done():  # pragma: no branch  # the time may be up at this very moment
                 self.client = client
+                settings.on_connected(client.instructions)
                 self._started.set()
             watch_task = asyncio.create_task(watch_list_changes(client, self._on_list_changed, self.retire))
             await self._stop.wait()

@@ -8,21 +8,27 @@ import json
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from fastmcp.server.context import Context
 from fastmcp.server.dependencies import get_access_token, get_context, get_http_headers
+from mcp.shared.message import ServerMessageMetadata
 from mcp_types import (
     ElicitRequest,
     ElicitRequestFormParams,
     ElicitResult,
     InputRequiredResult,
+    LoggingMessageNotification,
+    LoggingMessageNotificationParams,
     ToolListChangedNotification,
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import BaseModel
 
 from ahvn_tools.mcp.server.progress import ProgressReporter
 from ahvn_tools.results import input_required_error
+
+Answer = TypeVar("Answer", bound=BaseModel)
 
 
 class Request:
@@ -152,6 +158,16 @@ class Request:
             return False
         return self._is_modern or session.can_send_request
 
+    def can_sample(self, *, with_tools: bool) -> bool:
+        """Return whether the client asks its model for servers, and can be asked to do so during this request."""
+        if self._request_context is None:
+            return False
+        session = self._request_context.session
+        sampling = None if session.client_capabilities is None else session.client_capabilities.sampling
+        if sampling is None or (with_tools and sampling.tools is None):
+            return False
+        return self._is_modern or session.can_send_request
+
     @property
     def state(self) -> str | None:
         """What `elicit` gave the client to send back with its answers; only this server can read and make it."""
@@ -170,6 +186,12 @@ class Request:
             return answer
         raise input_required_error(self.make_input_request({key: message}, schema, state))
 
+    async def send(self, question: Any, answer_type: type[Answer]) -> Answer:
+        """Return what a client answers to a request during this one. Raises MCPError."""
+        assert self._context is not None  # noqa: S101  # the client can be asked
+        related = ServerMessageMetadata(related_request_id=self._context.request_id)
+        return await self._context.session.send_request(question, answer_type, metadata=related)
+
     @property
     def is_repeated_for_answers(self) -> bool:
         """Whether the client sends its answers with another request for the same call."""
@@ -177,7 +199,7 @@ class Request:
 
     def find_answer(self, key: str) -> ElicitResult | None:
         """Return the user's answer to the question of this key, in such a request; None if there is none."""
-        answer = self._answers.get(key)
+        answer = self.answers.get(key)
         return answer if isinstance(answer, ElicitResult) else None
 
     def make_input_request(self, messages: Mapping[str, str], schema: dict[str, Any], state: str) -> Any:
@@ -189,7 +211,8 @@ class Request:
         return InputRequiredResult(input_requests=forms, request_state=state)
 
     @property
-    def _answers(self) -> Mapping[str, Any]:
+    def answers(self) -> Mapping[str, Any]:
+        """What the client answers in such a request, by the keys of the questions."""
         return (None if self._context is None else self._context.input_responses) or {}
 
     @property
@@ -202,6 +225,28 @@ class Request:
         if self._context is None or "progressToken" not in self.meta:
             return None
         return ProgressReporter(self._context.report_progress)
+
+    @property
+    def log_level(self) -> str | None:
+        """The least severe level of the log messages that the client wants, `"info"` if an older one has not said it.
+
+        In the newest protocol each request says it; None: the client wants no messages.
+        """
+        if self._request_context is None or self._context is None:
+            return None
+        if self._is_modern:
+            level = self.meta.get("io.modelcontextprotocol/logLevel")
+            return level if isinstance(level, str) else None
+        connection = getattr(self._request_context.session, "_connection", None)
+        key = getattr(connection, "session_id", None) or "__no_session__"  # as FastMCP 4 does, without a public way
+        levels: Mapping[str, str] = getattr(self._context.fastmcp, "_client_log_levels", {})
+        return levels.get(key, "info")
+
+    async def send_log(self, level: Any, logger: str, data: Any) -> None:
+        """Send the client a log message, on the stream of this request."""
+        if self._context is not None:
+            params = LoggingMessageNotificationParams(level=level, logger=logger, data=data)
+            await self._context.send_notification(LoggingMessageNotification(params=params))
 
     async def send_tool_list_changed(self) -> None:
         """Notify the client that its list of tools has changed, on the stream of this request."""

@@ -24,16 +24,21 @@ CANCEL_SECONDS: Final = 0.5
 """Seconds that the remaining tasks have to end when the loop is closed."""
 
 
-def run_until_signal(work: Coroutine[Any, Any, None], kill_processes: Callable[[], None] = lambda: None) -> None:
+def run_until_signal(
+    work: Coroutine[Any, Any, None],
+    kill_processes: Callable[[], None] = lambda: None,
+    exit_handler: Callable[[int, Any], None] | None = None,
+) -> None:
     """Run a server to its end. SIGTERM and SIGHUP end it and return; Ctrl-C ends it and raises KeyboardInterrupt.
 
     A signal cancels `work`, a second one cancels it again, and a third one exits the process. So does the time:
     `FORCED_EXIT_SECONDS` after SIGTERM, `HURRIED_EXIT_SECONDS` after a second signal. Before such an exit
-    `kill_processes` is called, to end what the process has started.
+    `kill_processes` is called, to end what the process has started. A SIGHUP that the host handles is left alone;
+    `exit_handler` is no handler of the host.
     """
     loop = asyncio.new_event_loop()
     task = loop.create_task(work)
-    with _handle_signals(_SignalHandler(loop, task, kill_processes)) as handler:
+    with _handle_signals(_SignalHandler(loop, task, kill_processes), exit_handler) as handler:
         try:
             _run_to_completion(loop, task)
         except asyncio.CancelledError:
@@ -95,11 +100,13 @@ class _SignalHandler:
 
 
 @contextlib.contextmanager
-def _handle_signals(handler: _SignalHandler) -> Generator[_SignalHandler]:
+def _handle_signals(
+    handler: _SignalHandler, exit_handler: Callable[[int, Any], None] | None
+) -> Generator[_SignalHandler]:
     if threading.current_thread() is not threading.main_thread():  # only the main thread can handle signals
         yield handler
         return
-    previous = {number: signal.signal(number, handler.handle_signal) for number in _list_signals()}
+    previous = {number: signal.signal(number, handler.handle_signal) for number in _list_signals(exit_handler)}
     try:
         yield handler
     finally:
@@ -109,10 +116,10 @@ def _handle_signals(handler: _SignalHandler) -> Generator[_SignalHandler]:
             handler.cancel_exit()
 
 
-def _list_signals() -> list[signal.Signals]:
+def _list_signals(exit_handler: Callable[[int, Any], None] | None) -> list[signal.Signals]:
     """Return the signals that end a server. The host may use SIGHUP for something else, and `nohup` ignores it."""
     signals = [signal.SIGTERM, signal.SIGINT]
-    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) in (signal.SIG_DFL, exit_handler):
         signals.append(signal.SIGHUP)
     return signals
 

@@ -76,13 +76,23 @@ class TaskRequest(Request):
         """Whether the client can be asked: it finds the question when it asks for the status of the task."""
         return self._snapshot["can_elicit"] is True
 
+    def can_sample(self, *, with_tools: bool) -> bool:  # noqa: ARG002  # no client of a task can
+        """Return False: FastMCP's clients of tasks answer forms only."""
+        return False
+
+    @property
+    def log_level(self) -> None:
+        """None: a task has no stream of messages to its client."""
+        return
+
     @property
     def state(self) -> str | None:
         """What the task has stored with its question."""
         return self._task_state
 
     @property
-    def _answers(self) -> Mapping[str, Any]:
+    def answers(self) -> Mapping[str, Any]:
+        """What the client has answered to the question of the task."""
         return self._task_answers or {}
 
     @property

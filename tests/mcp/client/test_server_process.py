@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import sys
 import time
 from collections.abc import AsyncIterator
+from pathlib import Path
 
+import psutil
 import pytest
 
 from ahvn_tools.mcp.client import server_process
+from tests.mcp.serving import LONGEST, process
 
 
 @pytest.fixture
 async def started() -> AsyncIterator[list[asyncio.subprocess.Process]]:
     made: list[asyncio.subprocess.Process] = []
     yield made
-    for process in made:
-        server_process.kill_group(process.pid)
-        await process.wait()
+    for one in made:
+        server_process.kill_group(one.pid)
+        await one.wait()
 
 
 async def start(started: list[asyncio.subprocess.Process], code: str) -> asyncio.subprocess.Process:
@@ -84,3 +88,41 @@ async def test_all_remaining_groups_can_be_killed(started: list[asyncio.subproce
         await start(started, "import time; time.sleep(60)")
     server_process.kill_all_groups()
     assert {await process.wait() for process in started} == {-9}
+
+
+CLOSING = """
+import signal, sys, time
+from ahvn_tools import Toolkit
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests may ignore it
+Toolkit("host").add_mcp([sys.executable, sys.argv[1], sys.argv[2]])
+print("ends", flush=True)
+"""
+
+STUBBORN = """
+import os, signal, sys, time
+from pathlib import Path
+Path(sys.argv[1]).write_text(str(os.getpid()))
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+exec(Path({server!r}).read_text())
+time.sleep(300)
+"""
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("numbers", [["SIGTERM"], ["SIGHUP"], ["SIGINT"], ["SIGINT", "SIGINT"], ["SIGHUP", "SIGTERM"]])
+@pytest.mark.parametrize("seconds", [0.2, 2.0])
+def test_a_signal_while_the_process_closes_its_servers_leaves_none(
+    tmp_path: Path, numbers: list[str], seconds: float
+) -> None:
+    """The server does not end when its input is closed."""
+    script = tmp_path / "stubborn.py"
+    script.write_text(STUBBORN.format(server=str(Path(__file__).parent / "asking_server.py")))
+    with process(CLOSING, str(script), str(tmp_path / "pid")) as started:
+        assert started.stdout.readline() == "ends\n"
+        server = psutil.Process(int((tmp_path / "pid").read_text()))
+        time.sleep(seconds)
+        for number in numbers:
+            started.send_signal(getattr(signal, number))
+            time.sleep(0.05)
+        started.wait(LONGEST)
+        assert psutil.wait_procs([server], 5)[1] == []
