@@ -19,6 +19,9 @@ from ahvn_tools.spec_data.fields import error, join, read, read_object
 
 _SECURITY: Final[Mapping[str, type]] = {"api_key": ApiKey, "basic": Basic, "client_credentials": ClientCredentials}
 
+_PLACES: Final = ("arguments", "body_members")
+"""The fields of a request with places by name."""
+
 _BODY_FIELDS: Final = ("name", "request", "sending", "hidden", "wants_json", "is_remote", "origin")
 
 
@@ -29,7 +32,11 @@ def write_body(body: HTTPBody) -> JsonObject:
         "name": body.name,
         "request": {
             **_to_fields(request),
-            "arguments": {name: _to_fields(place) for name, place in request.arguments.items()},
+            **{
+                key: {name: _to_fields(place) for name, place in getattr(request, key).items()}
+                for key in _PLACES
+                if getattr(request, key) or key == "arguments"
+            },
             "security": [
                 {"kind": kind, **_to_fields(item)}
                 for item in request.security
@@ -49,17 +56,13 @@ def read_body(data: JsonObject) -> HTTPBody:
     """Return the body that data describes; nothing is sent. Raises SourceError and DefinitionError."""
     item = read_object(data, "code", ("kind", *_BODY_FIELDS))
     request = read_object(item["request"], "code.request", optional=_names(HTTPRequest))
-    places = read(request.get("arguments"), "code.request.arguments", dict)
-    arguments = {
-        name: _read_dataclass(HTTPArgument, place, join("code.request.arguments", name))
-        for name, place in places.items()
-    }
+    places = {key: _read_places(request, key) for key in _PLACES if key in request or key == "arguments"}
     security = tuple(map(_read_security, read(request.get("security"), "code.request.security", list)))
-    plain = {name: value for name, value in request.items() if name not in ("arguments", "security")}
+    plain = {name: value for name, value in request.items() if name not in (*_PLACES, "security")}
     found = _read_dataclass(HTTPRequest, plain, "code.request")
     body = HTTPBody(
         read(item["name"], "code.name", str),
-        HTTPRequest(**{**vars(found), "arguments": arguments, "security": security}),
+        HTTPRequest(**{**vars(found), **places, "security": security}),
         _read_dataclass(HTTPOptions, item["sending"], "code.sending"),
         hidden=[read(name, "code.hidden", str) for name in read(item["hidden"], "code.hidden", list)],
         wants_json=read(item["wants_json"], "code.wants_json", bool),
@@ -70,6 +73,12 @@ def read_body(data: JsonObject) -> HTTPBody:
         raise error("'code.origin' is empty.")
     check_request(body.name, body.request, body.hidden, body.options)
     return body
+
+
+def _read_places(request: JsonObject, key: str) -> dict[str, HTTPArgument]:
+    path = join("code.request", key)
+    places = read(request.get(key), path, dict)
+    return {name: _read_dataclass(HTTPArgument, place, join(path, name)) for name, place in places.items()}
 
 
 def _read_security(data: Any) -> Any:

@@ -90,13 +90,15 @@ def result_of(reply: Reply, **options: Any) -> Callable[[], Any]:
 
 
 def body_of(options: dict[str, Any], state: dict[str, Any] | None = None, **arguments: Any) -> Callable[[], Any]:
-    """Return the JSON body that the service got; None without a request."""
+    """Return the JSON body that the service got, or the text of a form; None without a request."""
 
     def act(service: Service) -> Any:
         spec = make(service, method="POST", **options)
         spec.state = state or {}
         spec.exec(**arguments)
-        return json.loads(service.last.body) if service.received else None
+        if not service.received:
+            return None
+        return service.last.body.decode() if options.get("body_type") == "form" else json.loads(service.last.body)
 
     return at_service(act)
 
@@ -278,7 +280,7 @@ ATTACKS = [
             {"org": "a"},
             filter={"org_id": "evil"},
         ),
-        equals(None),
+        equals("filter=%7B%22org_id%22%3A%22evil%22%7D&org_id=a"),
     ),
     Attack("query: the name of the credential", target_with_key(input_schema=OPEN, key="evil"), equals(None)),
     Attack("cookie: another cookie", cookie_of("de; admin=1"), equals("lang=de%3B%20admin=1")),

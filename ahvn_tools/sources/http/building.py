@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import base64
 import binascii
+import fnmatch
 import json
+import mimetypes
 import re
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import unquote
@@ -82,8 +84,9 @@ def build_request(request: HTTPRequest, arguments: Mapping[str, Any]) -> BuiltRe
         elif place.location == "cookie" and value is not None:
             cookies.append(f"{place.name}={cookie_text(value)}")
     content = _build_body(request, [item for item in placed if item[1].location in {"body", "whole-body"}])
-    if (content_type := _content_type(request)) and content and "files" not in content:
-        headers["Content-Type"] = content_type
+    if content and "files" not in content:
+        is_list = any(place.location == "whole-body" and isinstance(value, list) for _, place, value in placed)
+        headers["Content-Type"] = (is_list and request.list_content_type) or _content_type(request)
     return BuiltRequest(
         method=request.method,
         url=request.base_url + _build_path(request, placed),
@@ -170,7 +173,7 @@ def _checked_header(name: str, text: str) -> str:
     return text
 
 
-def _content_type(request: HTTPRequest) -> str | None:
+def _content_type(request: HTTPRequest) -> str:
     defaults = {"json": "application/json", "form": _FORM_TYPE, "text": "text/plain; charset=utf-8"}
     return request.body_content_type or defaults.get(request.body_type, "application/octet-stream")
 
@@ -193,19 +196,30 @@ def _encode_whole(request: HTTPRequest, name: str, place: HTTPArgument, value: A
         return {"content": to_json(value)}
     if request.body_type == "binary":
         return {"content": _decode_base64(name, value)}
-    members = [(name, replace(place, name=key), item) for key, item in value.items()] if isinstance(value, dict) else []
-    if members and request.body_type in {"form", "multipart"}:
-        return _encode_members(request, members)
+    if isinstance(value, dict) and request.body_type in {"form", "multipart"}:
+        known = request.body_members
+        return _encode_members(
+            request,
+            [(key, known.get(key) or replace(place, location="body", name=key), item) for key, item in value.items()],
+        )
     return {"content": to_text(value).encode()}
 
 
-def _encode_members(request: HTTPRequest, placed: Iterable[Placed]) -> Mapping[str, Any]:
+def _encode_members(request: HTTPRequest, placed: Collection[Placed]) -> Mapping[str, Any]:
     if request.body_type == "json":
         return {"content": to_json({place.name: value for _, place, value in placed})}
+    taken = _encoded_names(request, "body") | {percent_encode(place.name) for _, place, _ in placed}
     if request.body_type == "multipart":
-        return {"files": [part for name, place, value in placed for part in _encode_part(name, place, value)]}
-    pairs = _own_pairs(placed, _encoded_names(request, "body"))
+        return {"files": [part for item in placed for part in _encode_part(*item, taken)]}
+    placed = [(name, _form_place(place, value), value) for name, place, value in placed]
+    pairs = _own_pairs(placed, taken)
     return {"content": "&".join(f"{name}={value}" for name, value in pairs).encode()}
+
+
+def _form_place(place: HTTPArgument, value: Any) -> HTTPArgument:
+    """Return how a member of a form is written: an object is JSON unless a style is named."""
+    is_json = isinstance(value, dict) and place.style is None
+    return replace(place, content_type="application/json") if is_json else place
 
 
 def to_json(value: Any) -> bytes:
@@ -213,18 +227,41 @@ def to_json(value: Any) -> bytes:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def _encode_part(name: str, place: HTTPArgument, value: Any) -> list[tuple[str, tuple[Any, ...]]]:
+def _encode_part(
+    name: str, place: HTTPArgument, value: Any, taken: Container[str]
+) -> list[tuple[str, tuple[Any, ...]]]:
     """Return the parts of a multipart body for one argument: several for a list."""
     if value is None:
         return []
-    if isinstance(value, list) and place.content_type is None:
-        return [part for item in value for part in _encode_part(name, place, item)]
+    if place.style is not None:
+        pairs = _own_pairs([(name, replace(place, content_type=None), value)], taken)
+        return [(unquote(key), (None, unquote(text).encode())) for key, text in pairs]
+    is_json_list = place.content_type is not None and "json" in place.content_type and not place.is_file
+    if isinstance(value, list) and not is_json_list:
+        return [part for item in value for part in _encode_part(name, place, item, taken)]
     if place.is_file:
-        file_type = place.content_type or "application/octet-stream"
-        return [(place.name, (percent_encode(place.name), _decode_base64(name, value), file_type))]
+        return [(place.name, _encode_file(name, place, value))]
     content_type = place.content_type or ("application/json" if isinstance(value, dict) else None)
     text = to_text(value).encode()
     return [(place.name, (None, text) if content_type is None else (None, text, content_type))]
+
+
+def _encode_file(name: str, place: HTTPArgument, value: Any) -> tuple[str, bytes, str]:
+    """Return the name, the content and the media type of a file."""
+    given = value if isinstance(value, dict) else {"content": value}
+    filename = given.get("filename") or place.name
+    if not isinstance(filename, str) or not filename.isprintable():
+        raise ToolError(f"Invalid arguments: the filename of {name!r} must be a text of printable characters.")
+    return filename, _decode_base64(name, given.get("content")), _file_type(place.content_type or "*/*", filename)
+
+
+def _file_type(accepted: str, filename: str) -> str:
+    """Return the media type that the name of a file has if it is accepted, else the first accepted one."""
+    patterns = [item.partition(";")[0].strip() for item in accepted.split(",")]
+    guessed = mimetypes.guess_type(filename)[0]
+    if guessed is not None and any(fnmatch.fnmatchcase(guessed, pattern) for pattern in patterns):
+        return guessed
+    return next((item.strip() for item in accepted.split(",") if "*" not in item), "application/octet-stream")
 
 
 def _decode_base64(name: str, value: Any) -> bytes:

@@ -35,9 +35,11 @@ class HTTPArgument:
     explode: bool | None = None
     """None: OpenAPI's default of the style: True for `form`, else False."""
     is_file: bool = False
-    """Whether a member of a multipart body is a file; the argument is its content as base64."""
+    """Whether a member of a multipart body is a file. The argument is its content as base64, or an object with
+    `content` and `filename`."""
     content_type: str | None = None
-    """The media type of a member of a multipart body. Elsewhere, `application/json`: the value is sent as JSON text."""
+    """The media type of a member of a multipart body; of a file, perhaps several, of which the name of the file selects
+    one. Elsewhere, `application/json`: the value is sent as JSON text."""
     allow_reserved: bool = False
     """Whether reserved characters that mean nothing in a query, such as `/` and `:`, are sent as they are."""
     is_declared: bool = False
@@ -69,6 +71,10 @@ class HTTPRequest:
     body_type: BodyType = "json"
     body_content_type: str | None = None
     """The media type of the body, such as `application/vnd.api+json`; None: that of `body_type`."""
+    list_content_type: str | None = None
+    """The media type of a body that is a list, such as `application/json-patch+json`; None: the same."""
+    body_members: Mapping[str, HTTPArgument] = field(default_factory=dict)
+    """How members are written of a form that is one argument, by their names."""
     query: tuple[tuple[str, str], ...] = ()
     """Query parameters of every request."""
     headers: Mapping[str, str] = field(default_factory=dict)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 from urllib.parse import quote
 
@@ -68,13 +68,31 @@ def query_pairs(argument: HTTPArgument, value: Any) -> list[Pair]:
         return [(name, percent_encode(to_json_text(value)))]
     if not isinstance(value, dict | list):
         return [(name, encode(value))]
-    if style == "deepObject" and isinstance(value, dict):
-        return [(f"{name}%5B{percent_encode(key)}%5D", encode(item)) for key, item in value.items()]
+    if style == "deepObject":
+        return list(_bracketed_pairs(name, value, encode))
+    value = _without_nulls(value)
     if explodes and isinstance(value, dict):
         return [(percent_encode(key), encode(item)) for key, item in value.items()]
-    if explodes or style == "deepObject":
+    if explodes:
         return [(name, encode(item)) for item in value]
     return [(name, _DELIMITERS.get(style, ",").join(_flatten(value, encode)))]
+
+
+def _bracketed_pairs(name: str, value: Any, encode: Callable[[Any], str]) -> Iterator[Pair]:
+    """Yield the values in an object or a list at any depth, as `a[b][0]=…`."""
+    if not isinstance(value, dict | list):
+        yield name, encode(value)
+        return
+    value = _without_nulls(value)
+    for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+        yield from _bracketed_pairs(f"{name}%5B{percent_encode(str(key))}%5D", item, encode)
+
+
+def _without_nulls(value: Any) -> Any:
+    """Return an object or a list without its nulls, which are not sent: RFC 6570, section 2.3."""
+    if isinstance(value, dict):
+        return {key: item for key, item in value.items() if item is not None}
+    return [item for item in value if item is not None]
 
 
 def _encode_value(value: Any) -> str:
@@ -97,6 +115,7 @@ def _labelled_text(argument: HTTPArgument, value: Any, encode: Callable[[str], s
     prefix = {"label": ".", "matrix": f";{name}="}.get(style, "")
     if not isinstance(value, dict | list):
         return prefix + encode(to_text(value))
+    value = _without_nulls(value)
     separator = {"label": ".", "matrix": f";{name}="}.get(style, ",") if explodes else ","
     if not (explodes and isinstance(value, dict)):
         return prefix + separator.join(_flatten(value, lambda part: encode(to_text(part))))

@@ -157,6 +157,8 @@ class _Builder:
             arguments=arguments.places,
             body_type="json" if body is None else body.kind,
             body_content_type=None if body is None else _content_type(body),
+            list_content_type=None if body is None else body.list_content_type,
+            body_members={} if body is None else body.whole_members,
             headers={"Accept": "application/json, */*;q=0.5", **self._schemes.headers},
             security=security,
         )

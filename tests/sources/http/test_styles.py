@@ -46,7 +46,7 @@ def test_styles_of_a_path(style, explode, text, items, members):
         (
             "deepObject",
             True,
-            "color=blue&color=black&color=brown",
+            "color%5B0%5D=blue&color%5B1%5D=black&color%5B2%5D=brown",
             "color%5BR%5D=100&color%5BG%5D=200&color%5BB%5D=150",
         ),
     ],

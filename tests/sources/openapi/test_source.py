@@ -244,7 +244,7 @@ def test_what_is_no_document_of_openapi_3_is_refused(whole, message):
         ({"security": [{"nothing": []}]}, "there is no security scheme 'nothing'."),
         ({"requestBody": {"content": {"application/xml": {"schema": {"type": "object"}}}}}, "only JSON and forms"),
         (
-            {"requestBody": {"content": {"multipart/form-data": {"schema": {}}}}},
+            {"requestBody": {"content": {"multipart/form-data": {"schema": {"type": "string"}}}}},
             "a form needs a schema of `type: object`",
         ),
         ({"parameters": {"a": 1}}, "#/paths/~1things/get/parameters: GET /things is skipped: it must be a list"),
