@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NoReturn
 
@@ -55,6 +55,11 @@ LISTING_STEPS_PER_VALUE = 10
 
 _CONTAINER_TYPES = frozenset({"array", "object"})
 _CLOSING_KEYWORDS = frozenset({"additionalProperties", "unevaluatedProperties"})
+
+_UNION_KEYWORDS = frozenset({"oneOf", "anyOf"})
+_MAX_BRANCH_PROBLEMS = 3
+MAX_NAME_CHARS = 64
+"""The name of a branch of a union is cut to this many characters."""
 
 _REQUIREMENT_TEXTS = {
     "type": "should be of type",
@@ -327,6 +332,8 @@ class _SchemaArgumentValidator(RepairingValidator[None, Any]):
                 member = (*path, kind.property)
                 problem = "must not be null" if member in removed else "is missing"
                 return f"{format_location(member, arguments, names | {kind.property})} {problem}"
+            if kind.name in _UNION_KEYWORDS:
+                return _describe_union(error, location, self._schema, format_error)
             if _CLOSING_KEYWORDS.intersection(list(error.schema_path)[-1:]):
                 return "; ".join(self._format_unknown(error, arguments, location))
             if kind.name == "propertyNames":
@@ -381,6 +388,73 @@ def _find_first_error(validator: Any, arguments: JsonObject) -> Any:
     except jsonschema_rs.ValidationError as error:
         return error
     return None
+
+
+def _describe_union(error: Any, location: str, schema: JsonObject, format_error: Callable[[Any], str]) -> str:
+    """Return why a value matches no branch of a union: the values of its tag, or the nearest branch and its errors.
+
+    A tag is a member for which each branch allows other values. The nearest branch is the one that has the value's type
+    and its tag, and of these the one with the fewest errors.
+    """
+    path, branches = list(error.instance_path), [list(branch) for branch in error.kind.context]
+    if not branches:
+        return f"{location} {_format_requirement(error.kind)}"
+    if not all(branches):
+        return f"{location} matches several alternatives, and must match exactly one"
+    tags = [{tuple(one.instance_path): one for one in branch if _is_tag_error(one, path)} for branch in branches]
+    for member, first in tags[0].items():
+        if all(member in branch for branch in tags):
+            values = [value for branch in tags for value in _allowed_values(branch[member].kind)]
+            label = format_error(first).partition(" should be ")[0]
+            return f"{label} should be one of {_clip_json(list(dict.fromkeys(map(json.dumps, values))))}"
+    types = [one.kind.types for branch in branches for one in branch if _is_type_error(one, path)]
+    if len(types) == len(branches):
+        wanted = dict.fromkeys(str(name) for names in types for name in names)
+        return f"{location} {_REQUIREMENT_TEXTS['type']} {' or '.join(wanted)}"
+
+    def distance(index: int) -> tuple[bool, bool, int]:
+        has_other_type = any(_is_type_error(one, path) for one in branches[index])
+        return has_other_type, bool(tags[index]), len(branches[index])
+
+    nearest = min(range(len(branches)), key=distance)
+    problems = list(dict.fromkeys(map(format_error, branches[nearest])))[:_MAX_BRANCH_PROBLEMS]
+    name = _name_branch(schema, [*error.schema_path, nearest])
+    return f"{location} does not match its alternative {name}: {', '.join(problems)}"
+
+
+def _is_tag_error(error: Any, path: list[Any]) -> bool:
+    return error.kind.name in {"const", "enum"} and len(error.instance_path) == len(path) + 1
+
+
+def _is_type_error(error: Any, path: list[Any]) -> bool:
+    return error.kind.name == "type" and list(error.instance_path) == path
+
+
+def _allowed_values(kind: Any) -> list[Any]:
+    return list(kind.options) if kind.name == "enum" else [kind.expected_value]
+
+
+def _clip_json(texts: list[str]) -> str:
+    return clip(f"[{', '.join(texts)}]", MAX_DETAIL_CHARS)
+
+
+def _name_branch(schema: JsonObject, path: Iterable[Any]) -> str:
+    """Return the name of a branch: that of its definition, its title, or its number."""
+    branch: Any = schema
+    number = 0
+    for step in path:
+        number = step
+        try:
+            branch = branch[step]
+        except (KeyError, IndexError, TypeError):  # the path leads through another schema
+            return f"number {number + 1}" if isinstance(number, int) else "number 1"
+    parts = [branch, *(branch.get("allOf") or ())] if isinstance(branch, dict) else []
+    for part in parts:
+        if isinstance(part, dict) and isinstance(part.get("$ref"), str):
+            return repr(clip(part["$ref"].rpartition("/")[2], MAX_NAME_CHARS))
+        if isinstance(part, dict) and isinstance(part.get("title"), str):
+            return repr(clip(part["title"], MAX_NAME_CHARS))
+    return f"number {number + 1}"
 
 
 def describe_first_error(validator: Any, arguments: JsonObject) -> str:

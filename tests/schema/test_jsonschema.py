@@ -260,6 +260,23 @@ class TestRepairs:
         assert repr(sent(spec, it=3.0)["it"]) == "3"
 
 
+TAGGED = {
+    "oneOf": [
+        {
+            "title": "Cat",
+            "type": "object",
+            "properties": {"kind": {"const": "cat"}, "lives": {"type": "integer"}},
+            "required": ["kind"],
+        },
+        {
+            "type": "object",
+            "properties": {"kind": {"enum": ["dog", "puppy"]}, "tricks": {"type": "integer"}},
+            "required": ["kind", "tricks"],
+        },
+    ]
+}
+
+
 class TestMessages:
     @pytest.mark.parametrize(
         ("node", "value", "message"),
@@ -278,7 +295,26 @@ class TestMessages:
             ({"maxItems": 0}, [1], "'it' should have at most this many items: 0"),
             ({"pattern": "^a$"}, "b", "'it' should match the pattern \"^a$\""),
             ({"uniqueItems": True}, [1, 1], "'it' should not have the same item twice"),
-            ({"anyOf": [INTEGER, {"type": "null"}]}, "x", "'it' does not match the schema (anyOf)"),
+            ({"anyOf": [INTEGER, {"type": "null"}]}, "x", "'it' should be of type integer or null"),
+            (
+                {"oneOf": [{"minimum": 1}, {"maximum": 3}]},
+                2,
+                "'it' matches several alternatives, and must match exactly one",
+            ),
+            (TAGGED, {"kind": "bird"}, '\'it.kind\' should be one of ["cat", "dog", "puppy"]'),
+            (
+                TAGGED,
+                {"kind": "cat", "lives": "x"},
+                "'it' does not match its alternative 'Cat': 'it.lives' should be of",
+            ),
+            (TAGGED, {"kind": "dog"}, "'it' does not match its alternative number 2: 'it.tricks' is missing"),
+            (TAGGED, "cat", "'it' should be of type object"),
+            ({"type": "array", "items": TAGGED}, [{"kind": "dog"}], "'it[0]' does not match its alternative number 2"),
+            (
+                {"anyOf": [{"type": "string"}, TAGGED]},
+                {"kind": "dog"},
+                "'it' does not match its alternative number 2: 'it' ",
+            ),
             ({"type": "array", "items": POINT}, [{"x": "a"}], "'it[0].x' should be of type integer"),
             ({"type": "object", "minProperties": 1}, {}, "'it' should have at least this many properties: 1"),
             (

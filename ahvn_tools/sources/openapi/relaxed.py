@@ -16,7 +16,7 @@ def relax(schema: JsonObject) -> JsonObject:
     Its subschemas must be relaxed already. The values of an `enum` become examples.
     """
     relaxed = {key: value for key, value in schema.items() if key in _KEPT}
-    if isinstance(schema.get("additionalProperties"), dict):
+    if isinstance(schema.get("additionalProperties"), dict) and "patternProperties" not in schema:
         relaxed["additionalProperties"] = schema["additionalProperties"]
     values = schema.get("enum", [schema["const"]] if "const" in schema else ())
     if values:

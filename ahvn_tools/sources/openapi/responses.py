@@ -57,10 +57,9 @@ def _to_object(schema: Any, description: str, converter: SchemaConverter) -> Jso
         return None
     root = converter.merge(schema)
     types = root.get("type") if isinstance(root, dict) else None
-    names = types if isinstance(types, list) else [types]
-    is_object = "object" in names and set(names) <= {"object", "null"} and "$ref" not in root
+    is_object = types in ("object", ["object"]) and "$ref" not in root
     texts = {"description": description} if description.strip() else {}
-    if is_object and (converter.is_relaxed or names == ["object"]):
+    if is_object:
         whole = {**texts, **root, "type": "object"}
     else:
         whole = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from ahvn_tools.errors import DefinitionError
@@ -12,7 +13,7 @@ from ahvn_tools.schema.dialects.merge import merge
 from ahvn_tools.schema.keywords import SCHEMA_LIST_KEYWORDS, SCHEMA_MAP_KEYWORDS, iter_schemas, type_keyword, type_names
 from ahvn_tools.schema.refs import DEFS_PREFIX, unused_name
 from ahvn_tools.sources.budget import Budget
-from ahvn_tools.sources.openapi.document import Node
+from ahvn_tools.sources.openapi.document import Document, DocumentError, Node
 from ahvn_tools.sources.openapi.relaxed import relax
 
 MAX_DEPTH: Final = 64
@@ -52,8 +53,11 @@ class SchemaConverter:
         self._hidden_by = _HIDDEN_BY[direction]
         self.is_relaxed = is_relaxed
         self._budget = budget
-        self._names: dict[tuple[str, str], str] = {}
+        self._names: dict[tuple[tuple[str, str], bool], str] = {}
         self._nodes: dict[str, Node] = {}
+        self._bases: set[str] = set()
+        """The names of definitions that are a parent alone, as the `allOf` of its children means it."""
+        self._children: dict[tuple[str, str], list[Node]] | None = None
         self._definitions: dict[str, Any] = {}
         self._references: dict[str, set[str]] = {}
 
@@ -112,19 +116,61 @@ class SchemaConverter:
 
     def _define(self, name: str) -> Any:
         if name not in self._definitions:
-            definition = self._convert(self._nodes[name], 1)
+            node = self._nodes[name]
+            if name in self._bases:
+                definition = self._convert(_without_union(node), 1)
+            elif self._hidden_by == "readOnly" and (children := self._find_children(node)):
+                definition = self._convert_parent(node, children)
+            else:
+                definition = self._convert(node, 1)
             self._references[name] = _find_references(definition)
             self._definitions[name] = definition
         return self._definitions[name]
 
-    def _refer(self, target: Node) -> str:
+    def _refer(self, target: Node, *, is_base: bool = False) -> str:
         """Return the reference to a definition, whose name is made from the last step of its pointer."""
-        if target.key not in self._names:
-            last = target.pointer.rpartition("/")[2].replace("~1", "/").replace("~0", "~")
-            name = unused_name(_UNSAFE_CHARACTERS.sub("_", last).strip("_") or "schema", self._nodes)
-            self._names[target.key] = name
+        key = target.key, is_base and bool(self._find_children(target))
+        if key not in self._names:
+            name = unused_name(_UNSAFE_CHARACTERS.sub("_", _schema_name(target)).strip("_") or "schema", self._nodes)
+            self._names[key] = name
             self._nodes[name] = target
-        return DEFS_PREFIX + self._names[target.key]
+            if key[1]:
+                self._bases.add(name)
+        return DEFS_PREFIX + self._names[key]
+
+    def _find_children(self, parent: Node) -> list[Node]:
+        """Return the schemas that inherit from one with a discriminator: they name it in `allOf`."""
+        if not isinstance(parent.value, dict) or "discriminator" not in parent.value:
+            return []
+        if self._children is None:
+            self._children = _find_inheritance(parent.document)
+        found: dict[tuple[str, str], Node] = {}
+        pending = [*self._children.get(parent.key, ())]
+        while pending:
+            node = pending.pop(0)
+            if node.key not in found:
+                found[node.key] = node
+                pending += self._children.get(node.key, ())
+        return list(found.values())
+
+    def _convert_parent(self, parent: Node, children: list[Node]) -> JsonObject:
+        """Return the union of a parent and the schemas that inherit from it; the discriminator selects one."""
+        discriminator = parent.child("discriminator")
+        name = discriminator.read("propertyName", str, "")
+        values_of = _DiscriminatorValues(discriminator, name)
+        allowed = _DeclaredMember.find(parent, name).values
+        taken: list[Any] = []
+        branches = []
+        for child in children:
+            values = values_of.select_child(child, allowed)
+            taken += values
+            branches.append(_select_by(name, values, {"$ref": self._refer(child, is_base=True)}))
+        own = values_of.select_child(parent, None) if allowed is None else allowed
+        rest = [value for value in own if value not in taken]
+        base = {"$ref": self._refer(parent, is_base=True)}
+        if rest and (allowed is not None or not values_of.has_mapping or rest != [_schema_name(parent)]):
+            branches.append(_select_by(name, rest, base))
+        return {"anyOf": branches}
 
     def _convert(self, node: Node, depth: int) -> Any:
         if isinstance(node.value, bool):
@@ -141,15 +187,14 @@ class SchemaConverter:
         self._convert_members(node, schema, depth)
         if "discriminator" in value and not self.is_relaxed:
             self._convert_discriminator(node, schema)
-        if node.document.minor == 0:
-            _convert_bounds(schema)
+        _convert_bounds(schema)
         _convert_examples(node, schema)
         _convert_format(schema)
-        if value.get("nullable") is True:
-            schema = _accept_null(schema)
-        return relax(schema) if self.is_relaxed else schema
+        if self.is_relaxed:
+            schema = relax(schema)
+        return _accept_null(schema) if value.get("nullable") is True else schema
 
-    def _convert_reference(self, node: Node, reference: str, depth: int) -> Any:
+    def _convert_reference(self, node: Node, reference: str, depth: int, *, is_base: bool = False) -> Any:
         target = node.follow(reference)
         if target.resolve() is target and isinstance(target.value, bool):
             return target.value
@@ -158,7 +203,7 @@ class SchemaConverter:
         if node.document.minor == 0:  # it ignores what is beside a reference; texts and null are meant nevertheless
             siblings = {key: item for key, item in siblings.items() if key == "description"}
         beside = Node(document=node.document, value=siblings, pointer=node.pointer)
-        schema = {"$ref": self._refer(target), **(self._convert(beside, depth) if siblings else {})}
+        schema = {"$ref": self._refer(target, is_base=is_base), **(self._convert(beside, depth) if siblings else {})}
         return _accept_null(schema) if node.value.get("nullable") is True else schema
 
     def _convert_parts(self, node: Node, depth: int) -> JsonObject:
@@ -169,13 +214,21 @@ class SchemaConverter:
                 parts[keyword] = self._convert(node.child(keyword), depth + 1)
             elif keyword in SCHEMA_LIST_KEYWORDS:
                 part = node.child(keyword)
-                parts[keyword] = [self._convert(part.child(i), depth + 1) for i in range(len(part.require(list)))]
-                if not parts[keyword]:
-                    del parts[keyword]
+                nodes = [part.child(index) for index in range(len(part.require(list)))]
+                convert = self._convert_parent_part if keyword == "allOf" else self._convert
+                if nodes:
+                    parts[keyword] = [convert(one, depth + 1) for one in nodes]
             elif keyword in _MAP_KEYWORDS and keyword != "properties":
                 part = node.child(keyword)
                 parts[keyword] = {name: self._convert(part.child(name), depth + 1) for name in part.require(dict)}
         return parts
+
+    def _convert_parent_part(self, node: Node, depth: int) -> Any:
+        """Return a part of `allOf`: a reference there means the parent alone."""
+        reference = node.value.get("$ref") if isinstance(node.value, dict) else None
+        if not isinstance(reference, str):
+            return self._convert(node, depth)
+        return self._convert_reference(node, reference, depth, is_base=True)
 
     def _convert_members(self, node: Node, schema: JsonObject, depth: int) -> None:
         """Set the members of an object, without those that only the other direction has."""
@@ -210,33 +263,67 @@ class SchemaConverter:
         keyword = next((keyword for keyword in ("oneOf", "anyOf") if keyword in schema), None)
         if not name or keyword is None:
             return
-        values_of = _DiscriminatorValues(discriminator)
-        branches = []
-        for index, branch in enumerate(schema[keyword]):
-            values = values_of.select(node.child(keyword).child(index))
-            if isinstance(branch, dict) and values:
-                selected: JsonObject = {"const": values[0]} if len(values) == 1 else {"enum": values}
-                tag = {"type": "object", "properties": {name: {"type": "string", **selected}}, "required": [name]}
-                branch = {"allOf": [branch, tag]}  # noqa: PLW2901  # the changed branch
-            branches.append(branch)
-        schema[keyword] = branches
+        values_of = _DiscriminatorValues(discriminator, name)
+        nodes = node.child(keyword)
+        schema[keyword] = [
+            _select_by(name, values_of.select(nodes.child(index)), branch)
+            for index, branch in enumerate(schema[keyword])
+        ]
+
+
+def _select_by(name: str, values: list[str], branch: Any) -> Any:
+    """Return a branch of a union that only these values of the discriminator select; without values, the same one."""
+    if not values or not isinstance(branch, dict):
+        return branch
+    selected: JsonObject = {"const": values[0]} if len(values) == 1 else {"enum": values}
+    tag = {"type": "object", "properties": {name: {"type": "string", **selected}}, "required": [name]}
+    return {"allOf": [branch, tag]}
 
 
 class _DiscriminatorValues:
     """The values that select the branches of a union."""
 
-    def __init__(self, discriminator: Node) -> None:
+    def __init__(self, discriminator: Node, name: str) -> None:
+        """`name` is the property that the values are in."""
         self._discriminator = discriminator
+        self._name = name
 
     def select(self, branch: Node) -> list[str]:
-        """Return the values that select a branch: those mapped to it, else the name of the schema."""
+        """Return the values that select a branch and that its own schema does not state.
+
+        Those are the values mapped to it, or else the name of its schema. There are none if the branch itself accepts
+        no other values, or if it accepts none of these: then its own rule selects it.
+        """
         if not isinstance(branch.value, dict) or not isinstance(branch.value.get("$ref"), str):
             return []
         target = branch.follow(branch.value["$ref"])
-        schema_name = target.pointer.rpartition("/")[2]
-        references = dict.fromkeys([branch.value["$ref"], schema_name, target.key])
-        mapped = [value for reference in references for value in self._by_target.get(reference, ())]
-        return mapped or [schema_name]
+        schema_name = _schema_name(target)
+        mapped = self._mapped([branch.value["$ref"], schema_name, target.key])
+        own = _DeclaredMember.find(target.resolve(), self._name)
+        if own.values is not None:
+            mapped = [value for value in mapped if value in own.values]
+            return mapped if len(mapped) < len(own.values) else []
+        return mapped or ([schema_name] if own.is_text else [])
+
+    def select_child(self, child: Node, allowed: list[Any] | None) -> list[Any]:
+        """Return the values that select a schema that inherits from the one with the discriminator.
+
+        `allowed` are the only ones that the parent accepts; None: it accepts any.
+        """
+        name = _schema_name(child)
+        own = _DeclaredMember.find(child, self._name).values
+        if own is not None and (allowed is None or len(own) < len(allowed)):
+            return own
+        mapped = self._mapped([name, child.key])
+        return [value for value in mapped or [name] if allowed is None or value in allowed]
+
+    @property
+    def has_mapping(self) -> bool:
+        """Whether the document maps values to schemas."""
+        return bool(self._by_target)
+
+    def _mapped(self, references: list[Any]) -> list[str]:
+        return [value for reference in dict.fromkeys(references) for value in self._by_target.get(reference, ())]
 
     @functools.cached_property
     def _by_target(self) -> dict[Any, list[str]]:
@@ -248,6 +335,69 @@ class _DiscriminatorValues:
                 target = reference if is_name else self._discriminator.follow(reference).key
                 values.setdefault(target, []).append(value)
         return values
+
+
+def _schema_name(schema: Node) -> str:
+    return schema.pointer.rpartition("/")[2].replace("~1", "/").replace("~0", "~")
+
+
+def _without_union(parent: Node) -> Node:
+    """Return a schema without its list of what inherits from it, which would make each check of a child endless."""
+    value = {key: item for key, item in parent.value.items() if key not in {"oneOf", "anyOf", "discriminator"}}
+    return Node(document=parent.document, value=value, pointer=parent.pointer)
+
+
+def _find_inheritance(document: Document) -> dict[tuple[str, str], list[Node]]:
+    """Return the schemas under `components` that name another one in their `allOf`, by the key of that one."""
+    components = document.node.get("components")
+    schemas = None if components is None else components.get("schemas")
+    children: dict[tuple[str, str], list[Node]] = {}
+    for _, schema in () if schemas is None else schemas.members():
+        parts = schema.value.get("allOf") if isinstance(schema.value, dict) else None
+        for part in parts if isinstance(parts, list) else ():
+            reference = part.get("$ref") if isinstance(part, dict) else None
+            if isinstance(reference, str):
+                try:
+                    children.setdefault(schema.follow(reference).key, []).append(schema)
+                except DocumentError:  # its own error says so where the schema is used
+                    continue
+    return children
+
+
+@dataclass(frozen=True, kw_only=True)
+class _DeclaredMember:
+    """What a schema says of one of its members."""
+
+    is_text: bool
+    """Whether it may be any text, as far as the schema says."""
+    values: list[Any] | None = None
+    """The only values that it may have."""
+
+    @classmethod
+    def find(cls, schema: Node, name: str, depth: int = 1) -> _DeclaredMember:
+        """Look for a member in the properties of a schema and of the parts of its `allOf`."""
+        value = schema.value
+        if not isinstance(value, dict) or depth > MAX_DEPTH:
+            return cls(is_text=True)
+        members = schema.get("properties")
+        member = None if members is None else members.get(name)
+        found = [] if member is None else [cls._read(member)]
+        parts = schema.child("allOf").items() if isinstance(value.get("allOf"), list) else ()
+        found += [cls.find(part, name, depth + 1) for part in parts]
+        stated = [one for one in found if one.values is not None]
+        if stated:
+            return min(stated, key=lambda one: len(one.values or ()))
+        may_differ = member is None and not {"oneOf", "anyOf"}.isdisjoint(value)  # each branch states its own
+        return cls(is_text=all(one.is_text for one in found) and not may_differ)
+
+    @classmethod
+    def _read(cls, member: Node) -> _DeclaredMember:
+        value = member.value if isinstance(member.value, dict) else {}
+        if "const" in value:
+            return cls(is_text=True, values=[value["const"]])
+        if isinstance(value.get("enum"), list):
+            return cls(is_text=True, values=value["enum"])
+        return cls(is_text="string" in (type_names(value) or ["string"]))
 
 
 _KEYWORD_TYPES: Final = (("required", list), ("enum", list), ("properties", dict))
@@ -268,7 +418,7 @@ _TYPES = ("array", "boolean", "integer", "number", "object", "string", "null")
 
 
 def _convert_bounds(schema: JsonObject) -> None:
-    """Replace OpenAPI 3.0's boolean `exclusiveMinimum` and `exclusiveMaximum` by the bounds."""
+    """Replace the boolean `exclusiveMinimum` and `exclusiveMaximum` of OpenAPI 3.0, which many 3.1 documents have."""
     for exclusive, bound in _BOUNDS.items():
         is_exclusive = schema.get(exclusive)
         if isinstance(is_exclusive, bool):
