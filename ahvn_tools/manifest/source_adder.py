@@ -47,11 +47,10 @@ class SourceAdder:
             self._add_server(server)
 
     def _add_groups(self, kit: Toolkit) -> None:
-        """Define the groups of the source's toolkit that the manifest does not define."""
-        for name, is_active in kit.groups.items():
-            if name not in self.kit.groups:
-                group = kit.group(name)
-                self.kit.add_group(name, group.description, active=is_active, notes=group.notes)
+        """Define the groups that the source's toolkit defines and the manifest does not."""
+        for name, group in kit._view.groups().items():  # noqa: SLF001  # of another package of this project
+            if group.is_defined and name not in self.kit.groups:
+                self.kit.add_group(name, group.description, active=group.is_active, notes=group.notes)
 
     def _add_tools(self, tools: Sequence[ToolSpec]) -> None:
         self._refuse_unknown_names([tool.name for tool in tools])
@@ -70,7 +69,7 @@ class SourceAdder:
         try:
             self.kit.add(tool, rename=name, **options)
         except ToolSpecError:
-            wrong = find_wrong_option(tool, options)
+            wrong = find_wrong_option(tool, options, self.kit)
             path = self._path if wrong is None else self._option_path(tool.name, name, *wrong)
             with self.build.at(*path):
                 raise
@@ -217,8 +216,8 @@ def _to_tools(contents: Contents) -> list[ToolSpec]:
     return tools
 
 
-def find_wrong_option(tool: ToolSpec, options: Mapping[str, Any]) -> tuple[str, str | None] | None:
-    """Return the first option with which a tool cannot be added to a toolkit, and the key in it."""
+def find_wrong_option(tool: ToolSpec, options: Mapping[str, Any], kit: Toolkit) -> tuple[str, str | None] | None:
+    """Return the first option with which a tool cannot be added to a toolkit with these groups, and the key in it."""
     trial: dict[str, Any] = {}
     parts: list[tuple[str, str | None, Any]] = []
     for option in sorted(options, key=lambda option: option != "arguments"):  # others use the new names
@@ -228,7 +227,11 @@ def find_wrong_option(tool: ToolSpec, options: Mapping[str, Any]) -> tuple[str, 
     for option, key, part in parts:
         trial[option] = part if key is None else {**trial.get(option, {}), **part}
         try:
-            Toolkit("trial").add(tool, **trial)
+            groups = kit._view.groups().values()  # noqa: SLF001  # of another package of this project
+            copy = Toolkit("trial")
+            for name in (group.name for group in groups if group.is_defined):
+                copy.add_group(name)
+            copy.add(tool, **trial)
         except ToolSpecError:
             return option, key
     return None

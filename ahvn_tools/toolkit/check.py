@@ -38,12 +38,17 @@ def find_all(view: StoreView) -> list[Finding]:
     servers: list[ImportedServer] = list(view.store.imported_servers.values())
     entries = list(view.store.entries.values())
     return [
-        *_find_unlogged(view),
+        *as_strict(view.store, _find_unlogged(view)),
         *_find_load_errors(view.store),
         *_find_lost_output_schemas(entries),
         *[finding for imported in servers for finding in _find_refused_tools(imported)],
         *[finding for one in view.selections for finding in _find_unknown_members("the selection", one, entries)],
     ]
+
+
+def as_strict(store: ToolStore, findings: Iterable[Finding]) -> list[Finding]:
+    """Return findings as errors if the toolkit is strict: it raises them when it is exported or served."""
+    return [replace(finding, severity="error") if store.finding_log.is_strict else finding for finding in findings]
 
 
 def _find_unlogged(view: StoreView) -> list[Finding]:
@@ -64,6 +69,7 @@ def _find_unlogged(view: StoreView) -> list[Finding]:
         *_find_tools_without_executor(store, entries),
         *_find_unlisted_tools(store, entries),
         *_find_unused_middleware(store, entries),
+        *store.load_findings,
         *[finding for imported in servers for finding in _find_unmatched_options(imported)],
         *[finding for imported in servers for finding in _find_unmatched_tools(imported, entries)],
     ]
@@ -331,6 +337,10 @@ def _find_unmatched_tools(imported: ImportedServer, entries: list[Entry]) -> Ite
         problem = f"no tool matches {pattern!r} in `tools`"
         place = f"the MCP server {imported.server.name!r}"
         yield _finding("unmatched-option", place, problem, near_misses(pattern, known))
+    for pattern, parameter, own in imported.unmatched_parameters():
+        problem = f"no tool that matches {pattern!r} in `tools` has the parameter {parameter!r}"
+        place = f"the MCP server {imported.server.name!r}"
+        yield _finding("unmatched-option", place, problem, near_misses(parameter, own))
 
 
 def _find_refused_tools(imported: ImportedServer) -> Iterator[Finding]:

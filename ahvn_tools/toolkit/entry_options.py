@@ -36,7 +36,7 @@ class SharedOptions(TypedDict, total=False):
     """The options that `add` and `add_mcp` have in common; they apply to each tool that is added."""
 
     group: str
-    """The one group of the tools, `"basic"` by default."""
+    """The one group of the tools, `"basic"` by default. It must be defined if the toolkit defines any group."""
     tags: Collection[str]
     """Tags in addition to the tool's own."""
     audience: str | Collection[str]

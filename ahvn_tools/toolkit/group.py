@@ -15,5 +15,7 @@ class Group:
     """Whether it is active where neither a session nor the toolkit has switched it."""
     notes: str | None = None
     """Notes for the model while the group is active."""
+    is_defined: bool = False
+    """Whether the host has defined it; otherwise it is only a label of its tools."""
     unique_id: int = 0
     """Distinguishes it from a removed group of the same name, whose switches do not apply to it."""

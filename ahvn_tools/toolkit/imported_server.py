@@ -36,6 +36,7 @@ from ahvn_tools.toolkit.server_access import ServerAccess, declared_names, is_un
 from ahvn_tools.toolkit.single_tools import (
     DEFINITION_OPTIONS,
     SingleToolOptions,
+    is_pattern,
     matches_name,
     options_of_tool,
     validate_single_options,
@@ -224,6 +225,28 @@ class ImportedServer:
         """Return the names in the toolkit of all tools that the server has, also of those that are left out."""
         return [self.local_name(name) for name in (*self.server.tools, *self.server.refused)]
 
+    def local_parameters(self) -> dict[str, Collection[str]]:
+        """Return the parameters of these tools by the same names; none for a tool that cannot be used."""
+        templates = {name: template for name, (template, _) in self.server.templates(timeout=self.timeout).items()}
+        templates |= {name: entry.spec.compiled.template for name, entry in list(self.entries.items())}
+        parameters = {self.local_name(name): template.inputs.parameters for name, template in templates.items()}
+        return {name: parameters.get(name, ()) for name in self.local_names()}
+
+    def unmatched_parameters(self) -> Iterator[tuple[str, str, Collection[str]]]:
+        """Yield each pattern in the option `tools`, with its parameters that no tool has which it matches."""
+        known: dict[str, Collection[str]] = {
+            name: entry.spec.compiled.template.inputs.parameters for name, entry in list(self.store.entries.items())
+        }
+        known |= self.local_parameters()
+        for pattern, single in self.options.get("tools", {}).items():
+            if not is_pattern(pattern):
+                continue
+            matching = [parameters for name, parameters in known.items() if matches_name(pattern, name)]
+            own = {parameter for parameters in matching for parameter in parameters}
+            for parameter in {**single.get("preset", {}), **single.get("binds", {})} if matching else ():
+                if parameter not in own:
+                    yield pattern, parameter, own
+
     def _is_included(self, name: str) -> bool:
         include, exclude = self.options.get("include", ()), self.options.get("exclude", ())
         if (include and not _matches(name, include)) or _matches(name, exclude):
@@ -270,6 +293,9 @@ def to_imported_servers(
 ) -> list[ImportedServer]:
     """Return the servers that the first argument of `add_mcp` describes. Raises ToolkitError for invalid options."""
     connect_options = _validate_import_options(name, options)
+    for one in (options, *options.get("tools", {}).values()):
+        if "group" in one:
+            store.require_defined_group(validate_name("group of a tool", one["group"]))
     is_owned = not isinstance(server, RemoteServer)
     if not is_owned and (connect_options or name is not None):
         misplaced = sorted(connect_options) + (["name"] if name is not None else [])

@@ -28,7 +28,11 @@ def find_all(view: StoreView, *, formats: Iterable[str] | None = None, ignore: I
         if finding.rule not in _FOUND_IN_DEFINITIONS and (finding.tool is None or finding.tool in names)
     ]
     kept = [finding for finding in dict.fromkeys(found) if finding.rule not in ignored]
-    return [*lint(definitions, formats=formats, ignore=ignored), *kept]
+    in_definitions = [
+        check.as_strict(view.store, [finding])[0] if finding.rule in _FOUND_IN_DEFINITIONS else finding
+        for finding in lint(definitions, formats=formats, ignore=ignored)
+    ]
+    return [*in_definitions, *kept]
 
 
 def _has_definition(view: StoreView, entry: Entry) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ahvn_tools.errors import BindError, DefinitionError, ToolkitError
+from ahvn_tools.errors import BindError, DefinitionError, ToolkitError, ToolLookupError
 from ahvn_tools.execution.threads import run_in_thread
 from ahvn_tools.mcp.client.remote_server import RemoteServer
 from ahvn_tools.mcp.trust.changes import Changes
@@ -154,6 +154,7 @@ class MCPImports:
                 elif self._store.remove_entries([entry]) or entry.refusal is not None:
                     imported.remember_missing(name)
             refused = [entry for entry in imported.entries.values() if entry.refusal is not None]
+            refused = [entry for entry in refused if self._store.has_group(entry.group)]
             new_entries = self._new_entries(imported, is_accepted=is_first_listing)
             self._store.add([*refused, *new_entries.values()], {})
             imported.add_entries(new_entries)
@@ -184,13 +185,15 @@ class MCPImports:
         entries: dict[str, Entry] = {}
         errors: dict[str, str] = {}
         for name, (template, body) in imported.new_templates().items():
-            if (entry := imported.missing_entries.get(name)) is not None:
+            if (entry := imported.missing_entries.get(name)) is not None and self._store.has_group(entry.group):
                 self._update_entry(imported, name, entry, template, body)
                 entries[name] = entry
                 continue
             try:
-                entries[name] = imported.new_entry(name, template, body, is_accepted=is_accepted)
-            except (ToolkitError, BindError, DefinitionError) as error:
+                entry = imported.new_entry(name, template, body, is_accepted=is_accepted)
+                self._store.require_defined_group(entry.group)
+                entries[name] = entry
+            except (ToolkitError, ToolLookupError, BindError, DefinitionError) as error:
                 errors[name] = str(error)
                 if name not in imported.option_errors:
                     server = imported.server.name

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from ahvn_tools.binding import Binding
 from ahvn_tools.errors import SourceError, ToolkitError, ToolLookupError, near_misses, quote_name
 from ahvn_tools.formats.read_only import ReadOnlyExports
+from ahvn_tools.schema.dialects.finding import Finding
 from ahvn_tools.secret_key import SecretKey
 from ahvn_tools.sources.options import OutputForm
 from ahvn_tools.spec import ToolSpec
@@ -37,7 +38,7 @@ from ahvn_tools.toolkit.redefinition import keep_bindings
 from ahvn_tools.toolkit.search_index import SearchIndex
 from ahvn_tools.toolkit.search_listing import SearchListing
 from ahvn_tools.toolkit.secret_keys import SecretKeys
-from ahvn_tools.toolkit.selection import Toolset
+from ahvn_tools.toolkit.selection import Selection, Toolset
 from ahvn_tools.toolkit.sessions import ActiveCalls, GroupSwitches
 from ahvn_tools.toolkit.wire_names import WireNames
 
@@ -67,6 +68,8 @@ class ToolStore:
     """How many background calls of one session run at once."""
     load_errors: tuple[SourceError, ...] = ()
     """The parts of its sources that were skipped because they cannot be loaded."""
+    load_findings: tuple[Finding, ...] = ()
+    """What a manifest names that no loaded tool has, where a part of its sources was skipped."""
     manifest: Any = None
     """The manifest that the toolkit was loaded from, a LoadedManifest; None without one."""
     separate_audiences: frozenset[str] = frozenset()
@@ -145,9 +148,8 @@ class ToolStore:
     def _put_entries(self, clashes: NameClashes, groups: Mapping[str, Group]) -> list[Duplicate]:
         """Make the changes that were decided, and return the duplicates that are new."""
         added = clashes.added
-        for entry in added.values():
-            if entry.group not in self.groups:  # a group that was never defined is only a label, and so active
-                self._put_group(groups.get(entry.group) or Group(name=entry.group, is_active=True))
+        for group in self._groups_after(added.values(), groups):
+            self._put_group(group)
         self._remember_secrets([*added, *(entry.name for entry in clashes.removed)])
         for entry, name in clashes.new_names.items():
             entry.rename(name)
@@ -172,6 +174,53 @@ class ToolStore:
         if new:
             self.duplicates = tuple(dict.fromkeys([*self.duplicates, *new]))[-MAX_DUPLICATES:]
         return new
+
+    def _groups_after(self, added: Collection[Entry], groups: Mapping[str, Group]) -> list[Group]:
+        """Return the groups that come with these tools. Raises for a group that is not defined beside one that is."""
+        new: dict[str, Group] = {}
+        for name in dict.fromkeys(entry.group for entry in added):
+            known, other = self.groups.get(name), groups.get(name)
+            if known is None:  # a group that was never defined is only a label, and so active
+                new[name] = other or Group(name=name, is_active=True)
+            elif other is not None and other.is_defined and not known.is_defined:
+                new[name] = other
+        defined = [group.name for group in new.values() if group.is_defined]
+        for entry in added:
+            self.require_defined_group(entry.group, defined)
+        if defined:
+            self._refuse_labels(defined)
+        return list(new.values())
+
+    def require_defined_group(self, name: str, others: Iterable[str] = ()) -> None:
+        """Raise ToolLookupError for a group that is not defined while this toolkit, or one of the `others`, is."""
+        if not self.has_group(name, others):
+            known = dict.fromkeys([*self._defined_groups(), *others, BASIC_GROUP])
+            lookup("group", name, known, " Define each group with `add_group` first.")
+
+    def require_defined_groups(self, selection: Selection) -> None:
+        """Raise ToolLookupError for a group in a selection that tools here cannot be in."""
+        for part in selection.parts():
+            for name in sorted(part.groups or ()):
+                self.require_defined_group(name)
+
+    def has_group(self, name: str, others: Iterable[str] = ()) -> bool:
+        """Return whether tools can be in a group: it is defined here or among the `others`, or no group is."""
+        known = [*self._defined_groups(), *others]
+        return not known or name in known or name == BASIC_GROUP
+
+    def _defined_groups(self) -> list[str]:
+        return [group.name for group in self.groups.values() if group.is_defined]
+
+    def _refuse_labels(self, defined: Collection[str]) -> None:
+        """Raise ToolkitError if tools have a group that is not defined, and is not among those to be defined now."""
+        for tool, entry in self.entries.items():
+            name, group = entry.group, self.groups.get(entry.group)
+            if name not in defined and not (name == BASIC_GROUP or (group is not None and group.is_defined)):
+                near = near_misses(name, [*self._defined_groups(), *defined])
+                raise ToolkitError(
+                    f"The group {name!r} of the tool {tool!r} is not defined, and a toolkit defines all of its groups "
+                    f"or none. {near} Define each group with `add_group` before you add tools."
+                )
 
     def remove(self, names: list[str]) -> None:
         """Remove all of these tools or none. Raises ToolLookupError for an unknown name."""
@@ -237,13 +286,17 @@ class ToolStore:
         return lookup("toolset", name, self.toolsets, " A toolset is saved with `add_toolset`.")
 
     def add_group(self, group: Group) -> None:
-        """Add a group, or replace its definition. Raises ToolkitError for the basic group."""
+        """Add a group, or replace its definition.
+
+        Raises ToolkitError for the basic group, and for tools in a group that is not defined.
+        """
         if group.name == BASIC_GROUP:
             raise ToolkitError(f"The group {BASIC_GROUP!r} always exists and is active. Choose another name.")
         _validate_description("group", group.description)
         _validate_is_active(validate_name("name of a group", group.name), group.is_active)
         with self._lock:
-            self._put_group(group)
+            self._refuse_labels([group.name])
+            self._put_group(replace(group, is_defined=True))
 
     def _put_group(self, group: Group) -> None:
         known = self.groups.get(group.name)
@@ -288,6 +341,7 @@ class ToolStore:
         """Add or replace a toolset. Raises ToolLookupError for an unknown toolset in it, ToolkitError for a cycle."""
         validate_name("name of a toolset", toolset.name)
         _validate_description("toolset", toolset.description)
+        self.require_defined_groups(toolset.selection)
         with self._lock:
             self.toolsets = _merge_toolsets(self.toolsets, {toolset.name: toolset})
 

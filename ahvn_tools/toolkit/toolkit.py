@@ -38,6 +38,7 @@ from ahvn_tools.toolkit.search_rank import Rank
 from ahvn_tools.toolkit.selection import Selection, SelectionOptions, Toolset
 from ahvn_tools.toolkit.sessions import SessionState
 from ahvn_tools.toolkit.store import ToolStore
+from ahvn_tools.toolkit.tool import ToolkitTool
 from ahvn_tools.toolkit.toolkit_servers import ToolkitServers
 from ahvn_tools.toolkit.toolkit_view import validate_state
 from ahvn_tools.toolkit.visibility import StoreView
@@ -187,7 +188,8 @@ class Toolkit(ToolkitServers):
         )
         groups: dict[str, Group] = {}
         for thing in things:
-            groups |= thing._view.groups() if isinstance(thing, Toolkit) else {}  # noqa: SLF001  # of this class
+            if isinstance(thing, Toolkit | ToolkitTool):
+                groups |= thing._view.groups()  # noqa: SLF001  # of this package
         store.add(entries, groups)
         return entries
 
@@ -263,8 +265,9 @@ class Toolkit(ToolkitServers):
     def add_group(self, name: str, description: str = "", *, active: bool = False, notes: str | None = None) -> Self:
         """Define a group of tools to switch on and off together; `notes` are for the model while it is active.
 
-        A group of this name gets the new description, notes and default; its tools and switches stay. Raises
-        ToolkitError for the basic group.
+        A group of this name gets the new description, notes and default; its tools and switches stay. A toolkit that
+        defines a group defines all that its tools have: define them before you add the tools. Raises ToolkitError for
+        the basic group, and for tools that have a group which is not defined.
         """
         group = Group(name=name, description=description, is_active=active, notes=notes)
         self._store_for("define a group").add_group(group)

@@ -776,6 +776,9 @@ def toolkits(draw: st.DrawFn) -> Toolkit:
     """Return a toolkit that was built in code from tools with an import path."""
     kit = Toolkit(draw(TEXTS.filter(bool)), timeout=draw(st.none() | st.integers(1, 9)), on_duplicate="rename")
     tags, groups = st.lists(NAMES, max_size=2), st.sampled_from(["basic", "one", "two"])
+    defined = draw(st.lists(NAMES, max_size=2))
+    for name in [*defined, "one", "two"] if defined else ():
+        kit.add_group(name, draw(TEXTS), active=draw(st.booleans()), notes=draw(st.none() | TEXTS))
     for thing in draw(st.lists(st.sampled_from(TOOLS), max_size=5, unique_by=str)):
         options: dict[str, Any] = {"tags": draw(tags), "group": draw(groups), "audience": draw(tags)}
         if draw(st.booleans()):
@@ -786,8 +789,6 @@ def toolkits(draw: st.DrawFn) -> Toolkit:
         tool = ToolSpec.from_code(CODE) if thing is CODE else thing() if thing is shelf.Shelf else thing
         kit.add(tool, **options)
     names = [tool.name for tool in kit]
-    for name in draw(st.lists(NAMES, max_size=2)):
-        kit.add_group(name, draw(TEXTS), active=draw(st.booleans()), notes=draw(st.none() | TEXTS))
     for name in draw(st.lists(NAMES, max_size=2)):
         chosen = draw(st.lists(st.sampled_from([*names, "unknown"]), max_size=4))
         selection = draw(st.sampled_from([{"names": chosen}, {"any_of": [{"names": chosen}]}, {"tags": ["a"]}, {}]))

@@ -233,6 +233,59 @@ def test_a_pattern_that_fits_no_tool_yet_is_a_finding(load_text: Load, loaded: l
     assert [finding.problem for finding in kit.check()] == ["no tool matches 'brn*' in `tools`"]
 
 
+@pytest.mark.parametrize(("key", "path"), [("preset", "tools"), ("binds", "tools"), ("presets", "presets")])
+@pytest.mark.parametrize("pattern", ["find*", "get_*", "*"])
+def test_a_pattern_beside_a_server_must_have_its_parameters_in_a_tool(
+    key: str, path: str, pattern: str, load_text: Load
+) -> None:
+    options = f"{{{key}: {{titel: t}}}}" if path == "tools" else "{titel: t}"
+    text = f"sources: ['shelf.py:server', notes.py]\n{path}: {{'{pattern}': {options}}}"
+    with pytest.raises(SourceError, match=r"none of these tools has a parameter 'titel'\."):
+        load_text(text)
+
+
+def test_a_pattern_has_the_new_name_of_a_servers_parameter(load_text: Load, loaded: list[Toolkit]) -> None:
+    arguments = "arguments: {get_book: {title: {name: called}}}"
+    source = f"{{source: 'shelf.py:server', prefix: s_, {arguments}}}"
+    loaded.append(kit := load_text(f"sources: [{source}]\ntools: {{'*book': {{preset: {{called: Emma}}}}}}"))
+    assert kit.call("s_get_book") == "Emma none nobody "
+    assert not kit.check()
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_pattern_that_fits_no_tool_is_an_error_of_a_strict_toolkit(
+    strict: bool, load_text: Load, loaded: list[Toolkit]
+) -> None:
+    text = "sources: ['shelf.py:server']\ntools: {'brn*': {timeout: 1}}\nbinds: {tennant: user}"
+    loaded.append(kit := load_text(text))
+    kit._view.store.finding_log.is_strict = strict
+    severity = "error" if strict else "warning"
+    assert {finding.rule: finding.severity for finding in kit.check()} == {
+        "unused-binding": severity,
+        "unmatched-option": severity,
+    }
+
+
+def test_the_patterns_of_a_manifest_whose_parts_were_skipped_are_findings(folder: Path, load_text: Load) -> None:
+    (folder / "parts").mkdir()
+    (folder / "parts" / "broken.py").write_text("def (")
+    kit = load_text("sources: [parts, notes.py]\ntools: {'find*': {preset: {querry: q}}, 'fnd*': {timeout: 1}}")
+    problems = [str(finding) for finding in kit.check() if finding.rule == "unmatched-option"]
+    assert problems == [
+        "'tools.find*.preset.querry' of the manifest: none of these tools has a parameter 'querry'",
+        "'tools.fnd*' of the manifest: no tool matches 'fnd*'",
+    ]
+
+
+def test_a_pattern_of_add_mcp_must_have_its_parameters_in_a_tool(loaded: list[Toolkit]) -> None:
+    server = FastMCP("own")
+    server.tool(lambda user: user, name="ask")
+    loaded.append(kit := Toolkit("k").add_mcp(server, tools={"a*": {"preset": {"usr": 1}, "binds": {"user": "user"}}}))
+    assert [(str(finding), finding.fix) for finding in kit.check() if finding.rule == "unmatched-option"] == [
+        ("the MCP server 'own': no tool that matches 'a*' in `tools` has the parameter 'usr'", "Did you mean 'user'?")
+    ]
+
+
 def test_a_server_that_cannot_be_reached_is_a_source_error(folder: Path) -> None:
     with pytest.raises(SourceError, match="cannot be reached"):
         load("http://127.0.0.1:9/mcp")

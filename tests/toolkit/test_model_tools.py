@@ -26,8 +26,8 @@ def listed(toolkit: Toolkit) -> list[str]:
 
 
 def grouped_kit() -> Toolkit:
-    toolkit = Toolkit("k").add(search, group="web").add(add, group="math")
-    toolkit.add_group("web", "Look around.", notes="Be kind to servers.").add_group("math", "Count.", active=True)
+    toolkit = Toolkit("k").add_group("web", "Look around.", notes="Be kind to servers.")
+    toolkit.add_group("math", "Count.", active=True).add(search, group="web").add(add, group="math")
     return toolkit.add(toolkit.groups_tool())
 
 

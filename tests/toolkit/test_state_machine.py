@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -47,6 +49,7 @@ class Toolkits(RuleBasedStateMachine):
         self.spec = ToolSpec.from_function(whose)
         self.tools: dict[str, dict[str, Any]] = {}
         self.groups: dict[str, bool] = {"basic": True}
+        self.defined: set[str] = set()
         self.is_bound = False
         self.toolsets: dict[str, dict[str, Any]] = {}
         self.views: list[dict[str, Any]] = [
@@ -76,8 +79,12 @@ class Toolkits(RuleBasedStateMachine):
         except ToolkitError:
             assert (name in self.tools, policy) == (True, None)
             return
+        except ToolLookupError:
+            assert self.is_undefined({group})
+            return
         if name in self.tools and policy == "keep":
             return
+        assert not self.is_undefined({group})
         if name in self.tools and policy == "rename":
             name = next(f"{name}_{n}" for n in range(2, 1000) if f"{name}_{n}" not in self.tools)
         self.groups.setdefault(group, True)
@@ -105,8 +112,14 @@ class Toolkits(RuleBasedStateMachine):
 
     @rule(name=GROUPS, active=st.booleans())
     def define(self, name: str, active: bool) -> None:
+        labels = {tool["group"] for tool in self.tools.values()} - {*self.defined, name, "basic"}
+        if labels:
+            with pytest.raises(ToolkitError, match="is not defined"):
+                self.kit.add_group(name, active=active)
+            return
         self.kit.add_group(name, active=active)
         self.groups[name] = active
+        self.defined.add(name)
 
     @rule(name=GROUPS)
     def remove_group(self, name: str) -> None:
@@ -116,6 +129,7 @@ class Toolkits(RuleBasedStateMachine):
             assert name not in self.groups
             return
         del self.groups[name]
+        self.defined.discard(name)
         for view in self.views:
             for holder in view["holders"]:
                 holder["switched"].pop(name, None)
@@ -143,6 +157,10 @@ class Toolkits(RuleBasedStateMachine):
     def save(self, name: str, selection: dict[str, Any], any_of: list[dict[str, Any]] | None) -> None:
         if any_of is not None:
             selection = {**selection, "any_of": any_of}
+        if self.is_undefined(*(part.get("groups", ()) for part in (selection, *(any_of or ())))):
+            with pytest.raises(ToolLookupError, match="no group"):
+                self.kit.add_toolset(name, **selection)
+            return
         self.kit.add_toolset(name, **selection)
         self.toolsets[name] = selection
 
@@ -162,7 +180,8 @@ class Toolkits(RuleBasedStateMachine):
         base = self.views[place % len(self.views)]
         if toolset is not None:
             selection = {**selection, "toolset": toolset}
-        if toolset is not None and toolset not in self.toolsets:
+        is_unknown = toolset is not None and toolset not in self.toolsets
+        if is_unknown or self.is_undefined(selection.get("groups", ())):
             with pytest.raises(ToolLookupError):
                 base["kit"].select(**selection)
             return
@@ -202,6 +221,10 @@ class Toolkits(RuleBasedStateMachine):
         }
 
     # what the model says
+
+    def is_undefined(self, *groups: Iterable[str]) -> bool:
+        """Return whether one of these groups is not defined, beside one that is."""
+        return bool(self.defined) and not {"basic", *self.defined}.issuperset(itertools.chain(*groups))
 
     def is_active(self, view: dict[str, Any], group: str) -> bool:
         if group == "basic":

@@ -77,18 +77,14 @@ def _server_call(store: ToolStore, entry: Entry) -> int | None:
 
 
 def to_groups(groups: dict[str, Group], store: ToolStore) -> JsonObject:
-    """Return the groups. One that is only a label of its tools is left out."""
-    used = {entry.group for entry in store.entries.values()}
-    return {
-        name: escape(to_group(group))
-        for name, group in groups.items()
-        if name != BASIC_GROUP and not (is_label(group) and name in used)
-    }
+    """Return the groups. Those that are only labels of tools are left out, while all are."""
+    used = set() if needs_definitions(groups) else {entry.group for entry in store.entries.values()}
+    return {name: escape(to_group(group)) for name, group in groups.items() if name != BASIC_GROUP and name not in used}
 
 
-def is_label(group: Group) -> bool:
-    """Return whether a group was not defined, apart from its name on a tool."""
-    return group.is_active and not group.description and group.notes is None
+def needs_definitions(groups: dict[str, Group]) -> bool:
+    """Return whether a group is more than the label of its tools; a manifest then defines all."""
+    return any(group.is_defined or not group.is_active for group in groups.values())
 
 
 def to_toolsets(store: ToolStore, problems: Problems) -> JsonObject:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.manifest.dumping.built_toolkit import is_label, to_sources
+from ahvn_tools.manifest.dumping.built_toolkit import needs_definitions, to_sources
 from ahvn_tools.manifest.dumping.middleware import to_items
 from ahvn_tools.manifest.dumping.model_tools import is_model_tool, to_model_tools
 from ahvn_tools.manifest.dumping.problems import Problems, UndumpableError
@@ -115,8 +115,8 @@ class _Changes:
         view = self.toolkit._view  # noqa: SLF001  # of this package
         current = view.groups()
         written = _without_removed(self.data, "groups", self._loaded.groups, current)
-        for name, group in current.items():
-            if group != self._loaded.groups.get(name) and not (name not in self._loaded.groups and is_label(group)):
+        for name, group in current.items() if needs_definitions(current) else ():
+            if group != self._loaded.groups.get(name):
                 written[name] = escape(to_group(group))
         _set(self.data, "groups", written)
 
