@@ -247,7 +247,7 @@ def group_switched_off() -> list[Any]:
     bank = Bank()
     bank.kit.add_group("money", "Money.").add(bank.paid.append, rename="give", group="money", requires_approval=True)
     bank.session.activate("money")
-    data = bank.ask({"to": "ann"}, name="give").pending[0].to_json()
+    data = bank.ask({"object": "ann"}, name="give").pending[0].to_json()
     bank.session.set_groups({"money": False})
     return [tried(lambda: bank.session.resume(data, approved=True)), bank.paid]
 
@@ -315,10 +315,17 @@ def other_key() -> list[Any]:
     return [tried(*attempts), other.paid]
 
 
+def login_into(done: list[str]) -> Callable[..., None]:
+    def login(token: str) -> None:
+        done.append(token)
+
+    return login
+
+
 def swapped_secret() -> list[Any]:
     """Change a secret argument of a stored request, which shows it as stars."""
     done: list[str] = []
-    kit = Toolkit("k", secret_key=KEY).add(done.append, rename="login", requires_approval=True)
+    kit = Toolkit("k", secret_key=KEY).add(login_into(done), requires_approval=True)
     run = kit.run([ToolCall(id="c1", name="login", arguments={"token": CANARY})])
     data = run.pending[0].to_json()
     shown = CANARY in json.dumps(data)
@@ -333,7 +340,7 @@ def swapped_secret() -> list[Any]:
 def secret_swapped_in_the_run() -> list[Any]:
     """Change a secret argument in the run that waits; nobody sees it behind its stars."""
     done: list[str] = []
-    kit = Toolkit("k").add(done.append, rename="login", requires_approval=True)
+    kit = Toolkit("k").add(login_into(done), requires_approval=True)
     run = kit.run([ToolCall(id="c1", name="login", arguments={"token": CANARY})])
     run.results[0][0].arguments["token"] = "another"
     return [tried(lambda: kit.resume(run, approved=True)), done]
@@ -678,8 +685,8 @@ ATTACKS = [
     ),
     Attack("arguments changed while the approver decides", swapped_while_deciding, equals([])),
     Attack("a request that its approver writes to", written_by_the_approver, equals([["ann's", "ann", 10]])),
-    Attack("an approver that sets a bound value", bound_by_the_approver, ends_with("invalid_parameters")),
-    Attack("a resumed call that sets a bound value", bound_by_resume, equals([["invalid_parameters"] * 2, []])),
+    Attack("an approver that sets a bound value", bound_by_the_approver, ends_with("tool_error")),
+    Attack("a resumed call that sets a bound value", bound_by_resume, equals([["ToolkitError"] * 2, []])),
     Attack("an approver's True for the model's 1", edit_of_another_type, equals(["bool", "bool"])),
     # Twice
     Attack(
@@ -700,8 +707,8 @@ ATTACKS = [
     ),
     Attack("a session whose id looks the same", ids_of_another_type, equals([set(), []])),
     Attack("a request passed as an argument", request_as_an_argument, equals([])),
-    Attack("a selection without the tool", out_of_the_selection, equals([["not_available"], []])),
-    Attack("a group that was switched off meanwhile", group_switched_off, equals([["not_available"], []])),
+    Attack("a selection without the tool", out_of_the_selection, equals([["ToolkitError"], []])),
+    Attack("a group that was switched off meanwhile", group_switched_off, equals([["ToolkitError"], []])),
     *[
         Attack(f"a tool {how} meanwhile", replaced(change), equals([["changed", "changed"], []]))
         for how, change in {

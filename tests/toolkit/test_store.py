@@ -143,7 +143,7 @@ def test_search_and_bindings_follow_changed_tags(kit):
     [
         (lambda kit: kit.tag("serch", "x"), ToolLookupError, "Did you mean 'search'"),
         (lambda kit: kit.tag(["search", "ad"], "x"), ToolLookupError, "Did you mean 'add'"),
-        (lambda kit: kit.untag(["search", "add"], "read"), ToolLookupError, "'add' has no tag 'read'. No names"),
+        (lambda kit: kit.untag(["search", "add"], "read"), ToolLookupError, "'add' has no tag 'read'. There are none"),
         (lambda kit: kit.untag("search", "red"), ToolLookupError, "Did you mean 'read'"),
         (lambda kit: kit.tag("search"), ToolkitError, "at least one tag"),
         (lambda kit: kit.untag("search"), ToolkitError, "at least one tag"),
