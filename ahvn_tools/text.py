@@ -8,7 +8,7 @@ import textwrap
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.json_types import JsonObject
@@ -21,6 +21,10 @@ _RESERVED_NAMES = frozenset({"_ABSENT", "_forward", "__debug__"})
 MAX_DEPTH = 4
 """In how many nested lists a reference is resolved for the name of one type."""
 
+MAX_CHOICES = 10
+"""How many values a Literal lists at most."""
+
+_PLAIN_CHOICE = re.compile(r"[\w.+/ -]{0,40}", re.ASCII)
 _TYPES = {"integer": "int", "number": "float", "string": "str", "boolean": "bool", "null": "None"}
 
 
@@ -37,10 +41,11 @@ class _Entry:
         return f"{self.name} ({self.type})" if self.name else self.type
 
 
-def signature(definition: ToolDefinition, arguments: Mapping[str, Any]) -> str:
+def signature(definition: ToolDefinition, arguments: Mapping[str, Any], *, shows_optional: bool = False) -> str:
     """Return a call as text, with the repr of arguments and defaults, and the names of other required parameters.
 
-    A required parameter after a keyword argument is `name=name`. An optional one without a value is left out.
+    A required parameter after a keyword argument is `name=name`. An optional one without a value is left out, or
+    `name=...` if `shows_optional`.
     """
     schema = definition.input_schema
     required = schema.get("required", ())
@@ -52,6 +57,8 @@ def signature(definition: ToolDefinition, arguments: Mapping[str, Any]) -> str:
             parts.append(f"{name}={node['default']!r}")
         elif name in required:
             parts.append(f"{name}={name}" if any("=" in part for part in parts) else name)
+        elif shows_optional:
+            parts.append(f"{name}=...")
     return f"{definition.name}({', '.join(parts)})"
 
 
@@ -71,7 +78,7 @@ def prompt(definition: ToolDefinition) -> str:
     parameters = _shorten_entries(_parameter_entries(definition))
     fields = [f"- {line}" for line in _shorten_entries(_field_entries(definition))]
     body = _join_sections(definition, parameters, [*_shorten_entries(_return_entries(definition)), *fields])
-    head = f"- `{signature(definition, {})}`"
+    head = f"- `{signature(definition, {}, shows_optional=True)}`"
     return f"{head}:\n{textwrap.indent(body, '    ')}" if body else head
 
 
@@ -96,7 +103,14 @@ def function(definition: ToolDefinition, call: Callable[..., Any]) -> Callable[.
     def forward(arguments: dict[str, Any]) -> Any:
         return call(**{name: value for name, value in arguments.items() if value is not absent})
 
-    namespace: dict[str, Any] = {"Any": Any, "Dict": dict, "List": list, "_ABSENT": absent, "_forward": forward}
+    namespace: dict[str, Any] = {
+        "Any": Any,
+        "Dict": dict,
+        "List": list,
+        "Literal": Literal,
+        "_ABSENT": absent,
+        "_forward": forward,
+    }
     compiled = compile(text, f"<{name}>", "exec", dont_inherit=True)
     exec(compiled, namespace)  # noqa: S102  # safe: names are identifiers, defaults are reprs of JSON values
     result: Callable[..., Any] = namespace[name]
@@ -128,35 +142,53 @@ def identifier(name: str) -> str:
     return f"{plain}_" if keyword.iskeyword(plain) or plain in _RESERVED_NAMES else plain
 
 
-def type_name(node: Any) -> str:
-    """Return the Python type for a schema's `type`; `Any` unless it is a single known type."""
+def type_name(node: Any, root: JsonObject | None = None, depth: int = MAX_DEPTH) -> str:
+    """Return the Python type of the values that a schema describes, with `List`, `Dict` and `Literal` of `typing`.
+
+    `root` is the schema that has the definitions. `Any` where a type has no such name.
+    """
     if not isinstance(node, dict):
         return "Any"
+    node = resolve_ref(node, root or {})
+    choices = node.get("enum", [node["const"]] if "const" in node else [])
+    if choices and len(choices) <= MAX_CHOICES and all(map(_is_plain_choice, choices)):
+        return f"Literal[{', '.join(map(repr, choices))}]"
+    alternatives = node.get("anyOf") or node.get("oneOf")
     kind = node.get("type")
+    if isinstance(kind, list):
+        alternatives = [{**node, "type": each} for each in kind]
+    if isinstance(alternatives, list):
+        return _union(type_name(each, root, depth - 1) for each in alternatives) if depth else "Any"
     if kind == "array":
-        return f"List[{type_name(node.get('items'))}]"
+        return f"List[{type_name(node.get('items'), root, depth - 1) if depth else 'Any'}]"
     if kind == "object":
-        return "Dict[str, Any]"
+        member = None if node.get("properties") else node.get("additionalProperties")
+        return f"Dict[str, {type_name(member, root, depth - 1) if depth else 'Any'}]"
     return _TYPES.get(kind, "Any") if isinstance(kind, str) else "Any"
+
+
+def _union(names: Iterable[str]) -> str:
+    """Return the name of a union, with None at its end."""
+    distinct = sorted(dict.fromkeys(names), key="None".__eq__)
+    return "Any" if not distinct or "Any" in distinct else " | ".join(distinct)
+
+
+def _is_plain_choice(value: Any) -> bool:
+    """Return whether a value may be in a Literal, also in a docstring, where a colon would end the type."""
+    return value is None or isinstance(value, int) or (isinstance(value, str) and bool(_PLAIN_CHOICE.fullmatch(value)))
 
 
 def _properties(schema: JsonObject) -> dict[str, JsonObject]:
     """Return the properties of a schema with their `$ref`s resolved; a boolean schema becomes an empty one."""
-    return {name: _resolve_refs(node, schema) for name, node in schema.get("properties", {}).items()}
-
-
-def _resolve_refs(node: Any, schema: JsonObject, depth: int = MAX_DEPTH) -> JsonObject:
-    if not isinstance(node, dict):
-        return {}
-    node = resolve_ref(node, schema)
-    return {**node, "items": _resolve_refs(node["items"], schema, depth - 1)} if depth and "items" in node else node
+    properties = schema.get("properties", {})
+    return {name: resolve_ref(node, schema) if isinstance(node, dict) else {} for name, node in properties.items()}
 
 
 def _parameter_entries(definition: ToolDefinition) -> list[_Entry]:
     schema = definition.input_schema
     required = schema.get("required", ())
     return [
-        _Entry(name=name, type=type_name(node), text=_parameter_text(node, is_required=name in required))
+        _Entry(name=name, type=type_name(node, schema), text=_parameter_text(node, is_required=name in required))
         for name, node in _properties(schema).items()
     ]
 
@@ -180,14 +212,16 @@ def _return_entries(definition: ToolDefinition) -> list[_Entry]:
     if _field_entries(definition):
         return [_Entry(type="Dict[str, Any]", text=returns or "A dictionary containing:")]
     node = next(iter(_properties(schema).values()), schema)
-    return [_Entry(type=type_name(node), text=returns or str(node.get("description") or ""))]
+    return [_Entry(type=type_name(node, schema), text=returns or str(node.get("description") or ""))]
 
 
 def _field_entries(definition: ToolDefinition) -> list[_Entry]:
     """Return an entry for each field of what a tool returns; none for a single field, which is the value itself."""
-    fields = _properties(definition.output_schema or {})
+    schema = definition.output_schema or {}
+    fields = _properties(schema)
     entries = [
-        _Entry(name=name, type=type_name(node), text=str(node.get("description", ""))) for name, node in fields.items()
+        _Entry(name=name, type=type_name(node, schema), text=str(node.get("description", "")))
+        for name, node in fields.items()
     ]
     return entries if len(entries) > 1 else []
 
@@ -220,7 +254,7 @@ def _return_type(definition: ToolDefinition) -> str:
     if schema is None:
         return "Any"
     properties = _properties(schema)
-    return type_name(next(iter(properties.values()))) if len(properties) == 1 else "Dict[str, Any]"
+    return type_name(next(iter(properties.values())), schema) if len(properties) == 1 else "Dict[str, Any]"
 
 
 def _parameter_list(definition: ToolDefinition, absent: str = "None") -> str:
@@ -231,7 +265,7 @@ def _parameter_list(definition: ToolDefinition, absent: str = "None") -> str:
     parts: list[str] = []
     has_optional = is_keyword_only = False
     for name, node in _properties(schema).items():
-        annotation = type_name(node)
+        annotation = type_name(node, schema)
         if name in required:
             if has_optional and not is_keyword_only:
                 parts.append("*")
@@ -240,6 +274,8 @@ def _parameter_list(definition: ToolDefinition, absent: str = "None") -> str:
             continue
         has_optional = True
         default = repr(node["default"]) if "default" in node else absent
+        if default == "None" and annotation != "Any" and not annotation.endswith("None"):
+            annotation = f"{annotation} | None"
         parts.append(f"{names[name]}: {annotation} = {default}")
     return ", ".join(parts)
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import datetime as dt
 import inspect
 import keyword
 from dataclasses import dataclass
-from typing import Any, Optional
+from decimal import Decimal
+from typing import Any, Literal, Optional
 
 import pytest
 from hypothesis import example, given
@@ -50,6 +52,30 @@ def test_a_signature_has_arguments_defaults_and_names_of_required_parameters():
     assert search_database.signature() == snapshot("search_database(query, limit=10, tags=None, when={'year': 1})")
 
 
+def test_texts_keep_the_types_of_parameters_and_values():
+    @tool
+    def pay(
+        to: str | None, kind: Literal["cash", "card"], cents: Decimal, day: dt.date | None = None
+    ) -> list[int] | None:
+        """Pay."""
+
+    head = "def pay(to: str | None, kind: Literal['cash', 'card'], cents: float | str, day: str | None = None)"
+    assert pay.code.startswith(f"{head} -> List[int] | None:")
+    assert "    kind (Literal['cash', 'card'])" in pay.to_prompt()
+    names = {"Any": Any, "Dict": dict, "List": list, "Literal": Literal}
+    again = ToolSpec.from_code(pay.code, env=names)
+    assert again.params["to"] == pay.params["to"]
+    assert again.params["kind"] == pay.params["kind"]
+    assert list(inspect.signature(pay.to_function()).parameters) == ["to", "kind", "cents", "day"]
+
+
+def test_the_optional_parameters_of_a_schema_tool_are_shown():
+    schema = {"type": "object", "properties": {"q": {"type": "string"}, "n": {"type": "integer"}}, "required": ["q"]}
+    spec = ToolSpec.from_schema("look", schema, lambda **arguments: arguments)
+    assert spec.to_prompt().startswith("- `look(q, n=...)`")
+    assert spec.code.startswith("def look(q: str, n: int | None = None)")
+
+
 def test_a_signature_leaves_out_optional_parameters_without_a_default():
     definition = ToolDefinition(
         name="f",
@@ -69,8 +95,8 @@ Args:
     query (str): What to look for.
     limit (int): How many at most,
         at the very most. Defaults to 10.
-    tags (Any): Only these. Optional.
-    when (Dict[str, Any]): Defaults to {'year': 1}.
+    tags (List[str] | None): Only these. Optional.
+    when (Dict[str, int]): Defaults to {'year': 1}.
 
 Returns:
     List[str]: The records.\
@@ -79,7 +105,7 @@ Returns:
 
 def test_the_code_is_a_function_definition():
     assert search_database.code == snapshot('''\
-def search_database(query: str, limit: int = 10, tags: Any = None, when: Dict[str, Any] = {'year': 1}) -> List[str]:
+def search_database(query: str, limit: int = 10, tags: List[str] | None = None, when: Dict[str, int] = {'year': 1}) -> List[str]:
     """\\
     Search the database.
 
@@ -89,14 +115,14 @@ def search_database(query: str, limit: int = 10, tags: Any = None, when: Dict[st
         query (str): What to look for.
         limit (int): How many at most,
             at the very most. Defaults to 10.
-        tags (Any): Only these. Optional.
-        when (Dict[str, Any]): Defaults to {'year': 1}.
+        tags (List[str] | None): Only these. Optional.
+        when (Dict[str, int]): Defaults to {'year': 1}.
 
     Returns:
         List[str]: The records.
     """
     pass\
-''')
+''')  # noqa: E501
 
 
 def test_the_prompt_is_the_call_and_the_docstring_below_it():
@@ -137,6 +163,7 @@ def test_the_prompt_has_no_line_that_says_nothing():
     Look at it.
 
     Args:
+        also (str | None)
         by (int): In steps.\
 """)
     assert "at (Any):" in look.docstring
@@ -176,7 +203,7 @@ def test_a_default_that_the_description_states_is_not_repeated():
         a (int): How many. Defaults to 1.
         b (int): How many (default: 1)
         c (str): Which, "x" by default
-        d (Any): The last one (optional)
+        d (int | None): The last one (optional)
         e (int): At most 50, by default 10. Defaults to 5.\
 """)
     again = ToolSpec.from_code(count.code, env={"Any": Any})
@@ -221,7 +248,7 @@ Returns:
             name.
         """
 
-    assert free.docstring == "Do.\n\nReturns:\n    Dict[str, Any]: Counts by name."
+    assert free.docstring == "Do.\n\nReturns:\n    Dict[str, int]: Counts by name."
 
     @tool
     def unknown():
@@ -245,8 +272,14 @@ Returns:
         ({"type": "array"}, "List[Any]"),
         ({"type": "array", "items": {"type": "array", "items": {"type": "string"}}}, "List[List[str]]"),
         ({"type": "object"}, "Dict[str, Any]"),
-        ({"anyOf": [{"type": "integer"}]}, "Any"),
-        ({"type": ["integer", "null"]}, "Any"),
+        ({"type": "object", "additionalProperties": {"type": "integer"}}, "Dict[str, int]"),
+        ({"anyOf": [{"type": "integer"}]}, "int"),
+        ({"anyOf": [{"type": "null"}, {"type": "string"}]}, "str | None"),
+        ({"anyOf": [{"type": "integer"}, {}]}, "Any"),
+        ({"type": ["integer", "null"]}, "int | None"),
+        ({"enum": ["a b", 1, None]}, "Literal['a b', 1, None]"),
+        ({"const": "a"}, "Literal['a']"),
+        ({"enum": ["a: b)"], "type": "string"}, "str"),
         ({"type": "bogus"}, "Any"),
         (True, "Any"),
         ({}, "Any"),
@@ -451,4 +484,4 @@ def test_a_generated_function_reads_the_current_state():
 def test_an_unresolvable_reference_has_type_any():
     schema = {"type": "object", "properties": {"there": {"$ref": "#/$defs/There"}, "gone": {"$ref": "#/$defs/Gone"}}}
     definition = ToolDefinition(name="f", input_schema={**schema, "$defs": {"There": {"type": "integer"}}})
-    assert texts.code(definition).startswith("def f(there: int = None, gone: Any = None)")
+    assert texts.code(definition).startswith("def f(there: int | None = None, gone: Any = None)")

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from ahvn_tools.cli.errors import UsageError
-from ahvn_tools.cli.output import print_json, to_json
+from ahvn_tools.cli.output import print_json, print_message, to_json
 from ahvn_tools.cli.output_file import write_text
 from ahvn_tools.cli.sources import Flag, SourceParameters, Sources, load_status, open_toolkit
 from ahvn_tools.formats import FormatName
@@ -31,7 +31,7 @@ def export(
     format
         The format, of this package or of an installed one.
     strict
-        Make the schemas strict where the provider has strict tools.
+        Make the schemas strict where the provider has strict tools. The names of the others are printed to stderr.
     output
         The file to write instead of stdout.
     force
@@ -41,11 +41,20 @@ def export(
     with open_toolkit(sources, options) as kit:
         chosen: dict[str, Any] = {"strict": True} if strict else {}
         exported = kit.to(format, **chosen)
+        if strict and (names := _names_without_strict(exported)):
+            print_message(f"Not strict in the format {format!r}: {', '.join(names)}. `ahvn-tools check` says why.")
         if output is None:
             print_json(exported)
         else:
             write_text(output, to_json(exported) + "\n", replaces=force)
         return load_status(kit)
+
+
+def _names_without_strict(exported: list[Any]) -> list[str]:
+    """Return the names of tools that an export does not mark as strict: at the tool, or in its one inner object."""
+    parts = [[part for part in (tool, *tool.values()) if isinstance(part, dict)] for tool in exported]
+    loose = [each for each in parts if not any(part.get("strict") is True for part in each)]
+    return [str(next((part["name"] for part in each if "name" in part), "?")) for each in loose]
 
 
 def require_format(name: str) -> None:

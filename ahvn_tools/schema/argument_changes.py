@@ -45,6 +45,10 @@ class ArgumentChanges:
     def __bool__(self) -> bool:
         return bool(self.by_name)
 
+    def by_own_names(self, aliases: Mapping[str, str]) -> ArgumentChanges:
+        """Return the changes of arguments that may be named by an alias, by their own names."""
+        return ArgumentChanges({aliases.get(name, name): change for name, change in self.by_name.items()})
+
     def is_hidden(self, name: str) -> bool:
         """Return whether an argument is hidden, by its own name."""
         return self.by_name.get(name, {}).get("hide", False)

@@ -9,7 +9,7 @@ import json
 import sys
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from pydantic_core import SchemaValidator, ValidationError
 
@@ -36,7 +36,11 @@ EMPTY = inspect.Parameter.empty
 VAR_POSITIONAL = inspect.Parameter.VAR_POSITIONAL
 VAR_KEYWORD = inspect.Parameter.VAR_KEYWORD
 
+ABSENT: Final = object()
+"""The default of a parameter that the body does not get if a call leaves it out, a member of `**options`."""
+
 _EXACT_TYPES = (str, int, bool, bytes)
+_FUNCTIONS = (types.FunctionType, types.MethodType)
 
 
 class FunctionInputs:
@@ -74,6 +78,7 @@ class FunctionInputs:
         included: dict[ParameterKind, bool] = {VAR_POSITIONAL: include_var_positional, VAR_KEYWORD: include_var_keyword}
         parameters = [p for p in signature.parameters.values() if included.get(p.kind, True) or p.name in bound]
         annotations = {name: Any if annotation is EMPTY else annotation for name, annotation in annotations.items()}
+        self._has_absent = any(parameter.default is ABSENT for parameter in parameters)
         self._types = _make_types(name, parameters, annotations, bound)
         self.parameters_without_schema = self._types.without_schema
         self.parameters: dict[str, Parameter] = {p.name: self._to_parameter(p, annotations[p.name]) for p in parameters}
@@ -109,7 +114,7 @@ class FunctionInputs:
         found: list[str] = []
         for name, field in self._core.visible_fields(hidden):
             property_name = self.parameters[name].property_name
-            texts = field_texts(field, descriptions.get(property_name))
+            texts = field_texts(field, descriptions.get(name, descriptions.get(property_name)))
             if texts is None:
                 return schema_texts(self.schema(hidden))
             found += property_name, *texts
@@ -117,7 +122,7 @@ class FunctionInputs:
 
     def validator(self, hidden: frozenset[str]) -> Validator:
         """Compile the check of a caller's arguments when `hidden` are bound."""
-        return ArgumentValidator(
+        validate = ArgumentValidator(
             functools.partial(self._core.validator, hidden, converts=self._converts),
             parameter_count=len(self.parameters),
             get_schema=functools.partial(self.schema, hidden),
@@ -125,10 +130,11 @@ class FunctionInputs:
             coerce_numbers_to_str=self._coerce_numbers_to_str,
             reads_scalar_texts=not self._converts,
         ).validate
+        return functools.partial(_validate_present, validate) if self._has_absent else validate
 
     def fast_validator(self, hidden: frozenset[str]) -> FastValidator | None:
         """Compile pydantic's plain validator when all parameters are scalars; it refuses extreme integers."""
-        validator = self._core.fast_validator(hidden) if self._converts else None
+        validator = self._core.fast_validator(hidden) if self._converts and not self._has_absent else None
         return cast("FastValidator", validator.validate_python) if validator else None
 
     def bound_value_validator(self, name: str) -> BoundValueValidator | None:
@@ -144,11 +150,14 @@ class FunctionInputs:
     def _schema_text(self) -> str:
         schema = self._types.json_schema()
         descriptions = self._descriptions()
-        for name, node in schema.get("properties", {}).items():
-            if name in descriptions:
-                node.setdefault("description", descriptions[name])
-        for name in self._changes.keys() & schema.get("properties", {}).keys():
-            schema["properties"][name] = change_property(schema["properties"][name], self._changes[name])
+        properties = schema.get("properties", {})
+        for name, parameter in self.parameters.items():
+            shown = parameter.property_name
+            described = name if name in descriptions else shown
+            if described in descriptions and shown in properties:
+                properties[shown].setdefault("description", descriptions[described])
+            if name in self._changes and shown in properties:
+                properties[shown] = change_property(properties[shown], self._changes[name])
         secret = [parameter.property_name for parameter in self.parameters.values() if parameter.is_secret]
         text = json.dumps(schema, allow_nan=False)
         may_be_secret = secret or '"writeOnly"' in text or '"password"' in text
@@ -162,13 +171,15 @@ class FunctionInputs:
         factory, is_field = None, isinstance(default, loaded_classes("pydantic.fields", "FieldInfo"))
         if is_field:
             factory, default = default.default_factory, EMPTY if default.is_required() else default.default
+        elif default is ABSENT:
+            default = EMPTY
         elif getattr(type(default), "__hash__", None) is None:  # pydantic copies these for each call, too
             factory = functools.partial(copy.deepcopy, default)
         is_exact = any(annotation is kind for kind in _EXACT_TYPES)
         core = None if isinstance(self._types, PlainParameters) else self._core
         has_default = None if core is None else core.has_default(name)
         is_optional = parameter.kind in (VAR_POSITIONAL, VAR_KEYWORD) or (
-            default is not EMPTY if has_default is None else has_default
+            parameter.default is not EMPTY if has_default is None else has_default
         )
         return Parameter(
             name=name,
@@ -207,11 +218,37 @@ def signature_of(function: Callable[..., Any]) -> inspect.Signature:
     is_plain = isinstance(function, types.FunctionType)
     is_static = not is_plain and isinstance(inspect.getattr_static(type(function), "__call__", None), staticmethod)
     try:  # of an instance with a static __call__, inspect would drop the first parameter
-        return inspect.signature(getattr(function, "__call__") if is_static else function)  # noqa: B004, B009  # mypy
+        signature = inspect.signature(getattr(function, "__call__") if is_static else function)  # noqa: B004, B009  # mypy
+        is_wrapper = hasattr(function, "__wrapped__") and isinstance(function, _FUNCTIONS)
+        return _narrow(signature, inspect.signature(function, follow_wrapped=False)) if is_wrapper else signature
     except (ValueError, TypeError) as error:
         raise DefinitionError(
             f"{function!r} has no readable signature; wrap it in a function with annotated parameters."
         ) from error
+
+
+def _narrow(wrapped: inspect.Signature, own: inspect.Signature) -> inspect.Signature:
+    """Return the signature that callers of a wrapper may use: what the wrapped function takes, and the wrapper passes.
+
+    `functools.wraps` gives the wrapper the annotations of the function.
+    """
+    kinds = {parameter.kind for parameter in own.parameters.values()}
+    if not {VAR_POSITIONAL, VAR_KEYWORD} & kinds:
+        return own.replace(return_annotation=wrapped.return_annotation)
+    parameters = list(wrapped.parameters.values())
+    if VAR_KEYWORD not in kinds:  # it passes values by position alone
+        parameters = [p.replace(kind=p.POSITIONAL_ONLY) for p in parameters if p.kind <= p.POSITIONAL_OR_KEYWORD]
+    added = [p for p in own.parameters.values() if p.name not in wrapped.parameters and _is_required(p)]
+    return wrapped.replace(parameters=[*added, *parameters]) if added or VAR_KEYWORD not in kinds else wrapped
+
+
+def _is_required(parameter: inspect.Parameter) -> bool:
+    return parameter.default is EMPTY and parameter.kind not in (VAR_POSITIONAL, VAR_KEYWORD)
+
+
+def _validate_present(validate: Validator, arguments: JsonObject) -> JsonObject:
+    """Return the accepted arguments without those that the body does not get."""
+    return {name: value for name, value in validate(arguments).items() if value is not ABSENT}
 
 
 def _validate_iterable(value: Any) -> Any:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import inspect
+import types
 from collections.abc import Collection, Mapping, Sequence
-from typing import Annotated, Any, get_origin
+from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import ConfigDict, Field, PydanticUserError, TypeAdapter
 from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError
@@ -26,6 +27,8 @@ _CONFIG = ConfigDict(allow_inf_nan=False)
 _NO_JSON_FORM_ERRORS = (PydanticSchemaGenerationError, PydanticInvalidForJsonSchema)
 """Those among them that a type without a JSON form causes, and not a mistake."""
 _TYPING_MODULES = frozenset({"types", "typing", "typing_extensions"})
+_UNIONS = (Union, types.UnionType)
+_CONTAINERS = (list, set, frozenset, dict, tuple)
 _UNTYPED = (EMPTY, Any, Annotated[Any, Secret])
 
 
@@ -163,14 +166,39 @@ def _is_type(annotation: Any) -> bool:
 
 
 def _with_description(annotation: Any) -> Any:
-    """Read the text of `Annotated[type, "text"]` as a description, as FastMCP does."""
-    if get_origin(annotation) is not Annotated:
-        return annotation
-    marks = [mark for mark in annotation.__metadata__ if mark is Secret or isinstance(mark, Secret)]
-    texts = [mark for mark in annotation.__metadata__ if mark not in marks]
-    if len(texts) == 1 and isinstance(texts[0], str):
-        return Annotated[annotation.__origin__, Field(description=texts[0]), *marks]
+    """Read the one text in `Annotated[type, "text"]` as a description, as FastMCP does, also inside of the type.
+
+    The text of one alternative of a union describes the union.
+    """
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        inner, texts = _with_description(annotation.__origin__), _texts(annotation)
+        marks = [mark for mark in annotation.__metadata__ if len(texts) != 1 or mark is not texts[0]]
+        if len(texts) == 1 and not any(getattr(mark, "description", None) for mark in marks):
+            marks = [Field(description=texts[0]), *marks]
+        return Annotated[(inner, *marks)] if marks else inner
+    if origin in _UNIONS:
+        texts = [text for arm in get_args(annotation) for text in _texts(arm)]
+        if len(texts) == 1:
+            return Annotated[Union[tuple(map(_without_texts, get_args(annotation)))], Field(description=texts[0])]  # noqa: UP007  # made at run time
+    elif origin in _CONTAINERS:
+        arguments = get_args(annotation)
+        described = tuple(map(_with_description, arguments))
+        if any(one is not other for one, other in zip(arguments, described, strict=True)):
+            return origin[described]
     return annotation
+
+
+def _texts(annotation: Any) -> list[str]:
+    is_annotated = get_origin(annotation) is Annotated
+    return [mark for mark in annotation.__metadata__ if isinstance(mark, str)] if is_annotated else []
+
+
+def _without_texts(annotation: Any) -> Any:
+    if not _texts(annotation):
+        return annotation
+    marks = [mark for mark in annotation.__metadata__ if not isinstance(mark, str)]
+    return Annotated[(annotation.__origin__, *marks)] if marks else annotation.__origin__
 
 
 def _to_adapter(parameters: list[inspect.Parameter]) -> TypeAdapter[Any]:

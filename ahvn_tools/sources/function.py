@@ -6,7 +6,19 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    NotRequired,
+    Required,
+    Unpack,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+import typing_extensions
 
 from ahvn_tools.binding import Binding
 from ahvn_tools.context import is_context_annotation, resolve_context
@@ -20,10 +32,11 @@ from ahvn_tools.schema.annotations import (
     annotation_namespace,
     find_unsupported_typed_dict,
     try_resolve,
+    unwrap_annotation,
 )
 from ahvn_tools.schema.argument_changes import ArgumentChanges
 from ahvn_tools.schema.docstring import BLANK_LINE
-from ahvn_tools.schema.function import FunctionInputs, signature_of
+from ahvn_tools.schema.function import ABSENT, FunctionInputs, signature_of
 from ahvn_tools.schema.inputs import Inputs
 from ahvn_tools.schema.output import Output
 from ahvn_tools.schema.output_options import RAW, make_output
@@ -50,6 +63,8 @@ if TYPE_CHECKING:
     from ahvn_tools.schema.untyped import UntypedArguments
 
 Function = Callable[..., Any]
+
+_UNPACKS = (Unpack, typing_extensions.Unpack)
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 """Shared by all tools, since most have neither renamed nor changed arguments."""
@@ -78,11 +93,13 @@ def build_template(
     options = validate_options(options)
     body, constants = _unwrap(function)
     signature = _callable_signature(body, constants.keys() | dict(options.get("binds") or {}).keys())
-    raw = {p.name: p.annotation for p in signature.parameters.values()} | {"return": signature.return_annotation}
     names, known = annotation_namespace(body, namespace, definition_namespace), annotations or {}
+    signature = _with_unpacked_names(signature, names)
+    raw = {p.name: p.annotation for p in signature.parameters.values()} | {"return": signature.return_annotation}
     resolved = {key: known[key] if key in known else try_resolve(annotation, names) for key, annotation in raw.items()}
     name = options.get("name") or _name(function, body)
     changes = ArgumentChanges.parse(options.get("arguments"))
+    changes = changes.by_own_names(_aliases(signature, resolved)) if changes else changes
     renames = changes.renames(_argument_names(signature, options)) if changes else {}
     if bindings is None:
         bindings = _bindings(signature.parameters, constants, options, resolved, renames)
@@ -243,6 +260,24 @@ def _unwrap(function: Any) -> tuple[Function, dict[str, Any]]:
     return function.func, dict(fixed.arguments)
 
 
+def _with_unpacked_names(signature: inspect.Signature, names: Namespace) -> inspect.Signature:
+    """Return the signature with a parameter for each member of a TypedDict in `**options: Unpack[TypedDict]`."""
+    *others, last = signature.parameters.values() or (None,)
+    if last is None or last.kind is not last.VAR_KEYWORD or last.annotation in (last.empty, Any):
+        return signature
+    annotation = try_resolve(last.annotation, names)
+    members: Any = get_args(annotation)[0] if get_origin(annotation) in _UNPACKS else None
+    if not typing_extensions.is_typeddict(members):
+        return signature
+    for name, member in get_type_hints(members, include_extras=True).items():
+        is_required = name in members.__required_keys__
+        while (mark := get_origin(member)) in (Required, NotRequired):
+            is_required, member = mark is Required, get_args(member)[0]  # noqa: PLW2901  # the type inside
+        default = last.empty if is_required else ABSENT
+        others.append(inspect.Parameter(name, last.KEYWORD_ONLY, annotation=member, default=default))
+    return signature.replace(parameters=others)
+
+
 def _callable_signature(body: Any, bound: set[str]) -> inspect.Signature:
     """Return the signature of a body. Raises DefinitionError for what cannot be called as a tool."""
     _refuse_uncallable(body)
@@ -295,6 +330,17 @@ def _refuse_unbound_method(body: Any, signature: inspect.Signature, bound: set[s
             f"{body.__qualname__!r} is an unbound method, so its {first.name!r} would be visible to the model; "
             "use the method of an instance, or make the class a ToolRegistry."
         )
+
+
+def _aliases(signature: inspect.Signature, resolved: Mapping[str, Any]) -> dict[str, str]:
+    """Return the parameters by their aliases."""
+    found: dict[str, str] = {}
+    fields = loaded_classes("pydantic.fields", "FieldInfo")
+    for name, parameter in signature.parameters.items():
+        for mark in (*unwrap_annotation(resolved[name])[1], parameter.default):
+            if isinstance(mark, fields):
+                found |= {alias: name for alias in (mark.validation_alias, mark.alias) if isinstance(alias, str)}
+    return {alias: name for alias, name in found.items() if alias not in signature.parameters}
 
 
 def _argument_names(signature: inspect.Signature, options: Mapping[str, Any]) -> list[str]:

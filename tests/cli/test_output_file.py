@@ -347,3 +347,16 @@ def test_a_command_waits_for_another_one_for_a_limited_time(capsys):
         assert main(["install", *PROJECT, "one"]) == 1
     assert "Nothing was changed. Try again later." in capsys.readouterr().err
     assert main(["install", *PROJECT, "one"]) == 0
+
+
+def test_a_strict_export_names_the_tools_that_are_not_strict(tmp_path, capsys):
+    (tmp_path / "kit.py").write_text(
+        "from ahvn_tools import tool\n\n"
+        "@tool\ndef fine(a: int) -> int:\n    return a\n\n"
+        "@tool\ndef loose(a: dict[str, int]) -> int:\n    return 1\n"
+    )
+    for name in ("openai", "anthropic", "bedrock"):
+        assert main(["export", str(tmp_path / "kit.py"), "-f", name, "--strict"]) == 0
+        assert f"Not strict in the format {name!r}: loose. `ahvn-tools check` says why." in capsys.readouterr().err
+    assert main(["export", str(tmp_path / "kit.py"), "-f", "openai"]) == 0
+    assert "Not strict" not in capsys.readouterr().err

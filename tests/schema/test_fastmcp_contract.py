@@ -169,10 +169,19 @@ OTHER_PARAMETERS = "FastMCP does not read the section of further parameters"
 SPACING = "FastMCP loses a section that has blank lines in it; ours reads it"
 MALFORMED = "docstring-parser reads either the whole of a reST docstring or nothing"
 INFINITE = "FastMCP writes NaN and Infinity into the schema, which then is not JSON; ours omits such a default"
+INNER_TEXT = "FastMCP reads a text in `Annotated` only if there is nothing else, and not inside of a type"
+ALIASED = "FastMCP loses what a docstring says about a parameter with an alias under its Python name"
 SECRET_DEFAULT = "FastMCP exports the default of a secret, or its stars as if they were a value; ours exports neither"
 TAG = "both refuse a value without its tag, whatever default the tag has; FastMCP exports the tag as optional"
 
 DIFFERENCES: dict[str, Difference] = {
+    "annotated.text_before_field": Difference(reason=INNER_TEXT, descriptions={"value": "Shown by ours."}),
+    "annotated.optional_of_text": Difference(reason=INNER_TEXT, descriptions={"value": "Inside the union."}),
+    "annotated.text_on_items": Difference(
+        reason=INNER_TEXT,
+        input_schema=takes({"values": listed({**INTEGER, "description": "Each of them."})}, required=["values"]),
+    ),
+    "docstrings_google.aliased": Difference(reason=ALIASED, descriptions={"theFirst": "Described by its Python name."}),
     "models.discriminated": Difference(reason=TAG, tag="kind"),
     "models.discriminated_list": Difference(reason=TAG, tag="kind"),
     "models.discriminated_nested": Difference(reason=TAG, tag="kind"),
