@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -25,6 +26,7 @@ from ahvn_tools.toolkit.server_access import ServerAccess, declared_names
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
+    from ahvn_tools.definition import ToolDefinition
     from ahvn_tools.execution.call import Call, Middleware
     from ahvn_tools.middleware.postprocess import Postprocess
     from ahvn_tools.toolkit.exclusive import Exclusive
@@ -143,6 +145,11 @@ class Entry:
     def preset(self) -> Bindings:
         """The fixed parameters, each bound to a constant."""
         return self._preset
+
+    @functools.cached_property
+    def described_groups(self) -> dict[tuple[str, ...], tuple[ToolDefinition, ToolDefinition]]:
+        """By the active groups: the definition of the tool that switches groups, and the same with their names."""
+        return {}
 
     @property
     def option_middleware(self) -> tuple[Middleware, ...]:

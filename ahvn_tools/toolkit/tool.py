@@ -100,7 +100,16 @@ class ToolkitTool(ToolSpec):
 
     @property
     def labels(self) -> EntryOptions:
-        """The options that also hold in another toolkit that takes this tool: a restriction is never lost."""
+        """The options with which the tool was added, as far as another toolkit that takes it keeps them.
+
+        They are `group`, `audience`, `requires_approval`, `exclusive`, `task` and, unless everyone may call the tool,
+        `allowed_callers`.
+
+        >>> from ahvn_tools import Toolkit
+        >>> kit = Toolkit("files").add(len, name="size").add(print, name="remove", requires_approval=True)
+        >>> [tool.name for tool in kit if tool.labels["requires_approval"]]
+        ['remove']
+        """
         entry = self._entry
         return {
             "group": entry.group,

@@ -51,7 +51,7 @@ class ToolkitView(ToolkitCalls):
         other.name, other._view = self.name, view
         return other
 
-    def __iter__(self) -> Iterator[ToolSpec]:
+    def __iter__(self) -> Iterator[ToolkitTool]:
         """Yield the tools here, in the order in which they were added.
 
         The toolkit itself has the tools of inactive groups, too. A session or a selection has them only if it was made
@@ -73,7 +73,7 @@ class ToolkitView(ToolkitCalls):
     def _find_entry(self, name: object) -> Entry | None:
         return self._view.store.entries.get(name) if isinstance(name, str) else None
 
-    def __getitem__(self, name: str) -> ToolSpec:
+    def __getitem__(self, name: str) -> ToolkitTool:
         """Return one of the tools that iteration gives. Raises ToolLookupError (a KeyError) for another name."""
         entry = self._find_entry(name)
         if entry is not None and self._view.contains(entry):

@@ -25,6 +25,9 @@ from ahvn_tools.toolkit.store import ToolStore
 if TYPE_CHECKING:
     from ahvn_tools.toolkit.structured_output import StructuredOutput
 
+_MAX_DESCRIBED_GROUPS = 32
+"""How many texts the tool that switches groups keeps, one for each set of active groups."""
+
 
 class StoreView:
     """A store as one toolkit, session or selection sees it. It never changes."""
@@ -159,8 +162,22 @@ class StoreView:
         return compiled.without_parameters(frozenset(p.name for p in parameters if p.property_name in hidden))
 
     def definition(self, entry: Entry) -> ToolDefinition:
-        """Return the definition that a model receives."""
-        return self._complete_definition(entry, self.compiled_tool(entry))
+        """Return the definition that a model receives. The tool that switches groups names those that are active."""
+        definition = self._complete_definition(entry, self.compiled_tool(entry))
+        return self._with_active_groups(entry, definition) if entry.switches_groups else definition
+
+    def _with_active_groups(self, entry: Entry, definition: ToolDefinition) -> ToolDefinition:
+        """Return the definition with the names of the active groups; the same object as long as these do not change."""
+        active = tuple(name for name, group in self.groups().items() if group.is_active and name != BASIC_GROUP)
+        if not active:
+            return definition
+        known = entry.described_groups.get(active)
+        if known is None or known[0] is not definition:
+            if len(entry.described_groups) >= _MAX_DESCRIBED_GROUPS:
+                entry.described_groups.clear()
+            text = "\n\n".join(filter(None, [definition.description, f"Active groups: {', '.join(active)}."]))
+            known = entry.described_groups[active] = definition, replace(definition, description=text)
+        return known[1]
 
     def _definition_with_all_groups(self, entry: Entry) -> ToolDefinition:
         """Return the definition for the `where` of a selection, which decides what groups are here."""

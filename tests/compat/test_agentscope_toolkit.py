@@ -324,7 +324,8 @@ class TestResetEquippedTools:
     def test_it_may_have_another_name_and_description(self, toolkit):
         toolkit.register_tool_function(toolkit.reset_equipped_tools, func_name="equip", func_description="Equip.")
         function = toolkit.tools["equip"].json_schema["function"]
-        assert (function["description"], list(function["parameters"]["properties"])) == ("Equip.", ["web", "disk"])
+        assert function["description"] == "Equip.\n\nActive groups: disk."
+        assert list(function["parameters"]["properties"]) == ["web", "disk"]
 
 
 class TestState:

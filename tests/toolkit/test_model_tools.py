@@ -87,6 +87,22 @@ class TestSearchTools:
             "Take what you need.", ["web", "math"],
         )  # fmt: skip
 
+    def test_the_groups_tool_says_which_groups_are_active_here(self):
+        toolkit = Toolkit("k").add_group("web").add_group("math")
+        toolkit.add(toolkit.groups_tool()).add(add, group="math")
+        before = toolkit["set_groups"].definition.description
+        session, other = toolkit.session(), toolkit.session()
+        session.call("set_groups", {"math": True})
+        assert session["set_groups"].definition.description == f"{before}\n\nActive groups: math."
+        tools = session.to("openai", read_only=True)
+        assert session.to("openai", read_only=True) is tools
+        assert tools[0]["function"]["description"].endswith("Active groups: math.")
+        session.activate("web")
+        assert session["set_groups"].definition.description.endswith("Active groups: web, math.")
+        assert other["set_groups"].definition.description == toolkit["set_groups"].definition.description == before
+        session.call("set_groups", {})
+        assert session["set_groups"].definition.description == before
+
     def test_a_taken_name_adds_nothing(self):
         toolkit = kit().add(add, rename="call_tool")
         with pytest.raises(ToolkitError, match="two tools 'call_tool'"):

@@ -118,7 +118,7 @@ async def test_an_unknown_transport_or_option_and_a_taken_port_are_errors():
         await aserve(reversed_text, "sse")  # type: ignore[arg-type]
     with pytest.raises(ToolkitError, match="prot"):
         await aserve(reversed_text, "http", prot=1)  # type: ignore[call-arg]
-    with pytest.raises(ToolSpecError, match="known: host, port"):
+    with pytest.raises(ToolSpecError, match="Did you mean 'port'"):
         await run_server(to_toolkit(reversed_text).to_fastmcp_server(), "http", prot=1)  # type: ignore[call-arg]
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(OSError, match="in use"):
         await aserve(reversed_text, "http", port=taken.getsockname()[1])

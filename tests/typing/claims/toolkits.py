@@ -89,7 +89,8 @@ assert_type(OwnToolkit("own").add(find, rename="look").bind("user"), OwnToolkit)
 assert_type(Shelf().put("book"), str)
 assert_type(Shelf().to_toolspecs(), dict[str, ToolSpec])
 
-assert_type(kit["find"], ToolSpec)
+found: ToolSpec = kit["find"]
+assert_type([tool.name for tool in kit if tool.labels.get("requires_approval")], list[str])
 assert_type([spec.name for spec in kit], list[str])
 assert_type(len(kit), int)
 assert_type("find" in kit, bool)
