@@ -11,7 +11,13 @@ from ahvn_tools.cli.output import print_message, print_traceback
 
 @contextlib.contextmanager
 def log_to_stderr(*, tracebacks: bool) -> Generator[None]:
-    """Print the warnings of this package to stderr, each on one line; with `tracebacks`, those below the line."""
+    """Print the warnings of this package to stderr, each on one line; with `tracebacks`, those below the line.
+
+    mcp's client logs nothing meanwhile: the error about a server says what is wrong.
+    """
+    client_logger = logging.getLogger("mcp.client")
+    level = client_logger.level
+    client_logger.setLevel(logging.CRITICAL)
     logger = logging.getLogger("ahvn_tools")
     handler = _MessageHandler(tracebacks=tracebacks)
     propagates = logger.propagate
@@ -20,6 +26,7 @@ def log_to_stderr(*, tracebacks: bool) -> Generator[None]:
     try:
         yield
     finally:
+        client_logger.setLevel(level)
         logger.removeHandler(handler)
         logger.propagate = propagates
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 from pathlib import Path
 from types import MethodWrapperType, ModuleType
@@ -14,6 +15,8 @@ from ahvn_tools.loading.contents import Contents
 from ahvn_tools.loading.module_import import import_file, import_module, running_code_of
 from ahvn_tools.loading.options import ReadOptions
 
+_MCP_IMPORT = re.compile(rb"^\s*(?:from|import)\s+(?:mcp|fastmcp)\b", re.MULTILINE)
+
 
 def read(location: str, options: ReadOptions) -> Contents:
     """Return the toolkit or the tools of a `FILE[:NAME]`. Raises SourceError.
@@ -24,14 +27,27 @@ def read(location: str, options: ReadOptions) -> Contents:
     file, name = split_location(location)
     if name is not None:
         return members.read_object(read_member(file, name, options), name, location)
-    contents = members.read_module(_import(file, options), file)
+    try:
+        module = _import(file, options)
+    except SourceError as error:
+        if error.__cause__ is None or not _imports_mcp(Path(file)):
+            raise
+        message = f"{str(error).rstrip('.')}. If it starts an MCP server, write mcp:{file}."
+        raise SourceError(message, file=error.file, line=error.line) from error.__cause__
+    contents = members.read_module(module, file)
     if contents.is_empty:
+        hint = f" If it starts an MCP server, write mcp:{file}." if file.endswith(".py") else ""
         raise SourceError(
             f"{file} has no tools: add a Toolkit, functions with @tool, a ToolRegistry or a FastMCP server, or name "
-            f"what you mean: {file}:NAME.",
+            f"what you mean: {file}:NAME.{hint}",
             file=file,
         )
     return contents
+
+
+def _imports_mcp(path: Path) -> bool:
+    """Return whether a Python file imports what starts an MCP server."""
+    return path.suffix == ".py" and path.is_file() and _MCP_IMPORT.search(path.read_bytes()) is not None
 
 
 def read_member(file: str, name: str, options: ReadOptions) -> Any:

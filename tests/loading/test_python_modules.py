@@ -192,8 +192,21 @@ def test_a_file_without_tools_is_refused(write):
     write("def plain(): pass\nclass kit: pass")
     assert refusal("shed.py") == (
         "shed.py has no tools: add a Toolkit, functions with @tool, a ToolRegistry or a FastMCP server, or name what "
-        "you mean: shed.py:NAME."
+        "you mean: shed.py:NAME. If it starts an MCP server, write mcp:shed.py."
     )
+
+
+@pytest.mark.parametrize(
+    "code", ["from mcp.server import nothing\n", "import fastmcp\nraise SystemExit(1)\n", "import mcp\n1 / 0\n"]
+)
+def test_a_script_of_an_mcp_server_that_cannot_be_imported_is_refused_with_its_prefix(write, code):
+    write(code)
+    assert refusal("shed.py").endswith(". If it starts an MCP server, write mcp:shed.py.")
+
+
+def test_a_module_that_cannot_be_imported_and_is_no_server_gets_no_such_hint(write):
+    write("mcp = 1 / 0\n")
+    assert "mcp:" not in refusal("shed.py")
 
 
 CLASS = """

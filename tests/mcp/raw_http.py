@@ -22,6 +22,9 @@ class RawService:
     def __init__(self, **tools: Answer) -> None:
         self.tools = tools
         self.output_schemas: dict[str, Any] = {}
+        self.listing: Answer | None = None
+        """Answers a request for the tools."""
+        self.listing_count = 0
         self.sessions: set[str] = set()
         self.started: list[str] = []
         """Every session that was started."""
@@ -60,6 +63,9 @@ class Request(BaseHTTPRequestHandler):
             service.forgotten(self, message)
         elif "id" not in message:
             self.write(202)
+        elif method == "tools/list" and service.listing is not None:
+            service.listing_count += 1
+            service.listing(self, message)
         elif method == "tools/list":
             tool = {"description": "A tool.", "inputSchema": {"type": "object"}}
             schemas = {name: {"outputSchema": schema} for name, schema in service.output_schemas.items()}

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from fastmcp import Client
-from mcp_types import TextContent
+from mcp_types import ImageContent, TextContent
 
 from ahvn_tools import ToolCall, ToolContext, ToolError, Toolkit, ToolResult
 from ahvn_tools.error_detail import ErrorDetail
@@ -541,6 +541,15 @@ class TestTools:
         status, greeting = done.content
         assert '"state": "done"' in status.text
         assert greeting.text == "hello"
+
+    def test_a_model_sees_the_images_of_an_error_result(self, bodies: Bodies):
+        image = ImageContent(type="image", data="AAAA", mime_type="image/png")
+        failure = ToolResult(error=ErrorDetail(code="tool_error", message="too large"), blocks=(image,))
+        kit = with_tools(bodies).add(lambda: failure, rename="draw")
+        started = kit.call("start_call", {"name": "draw"})
+        status, shown = kit.exec("wait_for_call", {"id": started["id"]}).content
+        assert '"error": "too large"' in status.text
+        assert shown == image
 
     @pytest.mark.parametrize("name", ["call_status", "wait_for_call", "cancel_call"])
     def test_an_id_of_another_session_is_unknown_to_a_model(self, bodies: Bodies, name: str):

@@ -131,7 +131,7 @@ class Connection:
             except ConnectionLostError as error:
                 if error.ends_session:
                     current.retire()
-                else:
+                elif tool is not None:  # a listing that is cut again and again would announce itself
                     current.is_verified = False  # the server may have been replaced
                     self.on_list_changed()
                 if self._is_closed:

@@ -50,6 +50,11 @@ _MEMBERS = frozenset({
 _CAPABILITIES = ("elicitation", "sampling", "roots", "tasks", "extensions", "experimental")
 """The names of MCP's client capabilities."""
 
+MAX_TYPE_CHARS = 100
+
+_NO_MCP = "there is no MCP server at this URL: it answered"
+_UNEXPECTED_TYPE = "Unexpected content type:"
+
 _NO_RESPONSE_MESSAGES = frozenset({"server answered a request with 202 Accepted"})
 """What mcp's client reports when a request has no response."""
 
@@ -186,7 +191,11 @@ def describe_connect_error(error: BaseException, status: int | None) -> str:
         return "its program or folder does not exist"
     if isinstance(root, PermissionError):
         return "its program may not be run"
+    if type(root).__name__ == "SSEError":
+        return f"{_NO_MCP} with something other than events"
     if type(root).__name__ == "MCPError":
+        if (reason := _find_foreign_answer(root)) is not None:
+            return reason
         text = mask_credentials(str(getattr(root, "message", ""))[: 2 * MAX_ERROR_CHARS]).strip()
         return sanitize_text(text) or "the server refused the handshake"
     if isinstance(root, RuntimeError) and "protocol version" in str(root):
@@ -195,6 +204,17 @@ def describe_connect_error(error: BaseException, status: int | None) -> str:
         reason = _describe_mistakes(root)
         return f"its answer to the handshake is not valid MCP{reason and f' ({reason})'}"
     return f"it cannot be reached ({type(root).__name__})"
+
+
+def _find_foreign_answer(error: BaseException) -> str | None:
+    """Return what something answered over HTTP that is no MCP server; None for an answer of a server."""
+    code, message = getattr(error, "code", None), str(getattr(error, "message", ""))
+    if code == PARSE_ERROR and message.startswith("Failed to parse "):
+        return f"{_NO_MCP} with JSON that is no message of MCP"  # the rest of the text has parts of the answer
+    if code == INVALID_REQUEST and message.startswith(_UNEXPECTED_TYPE):
+        kind = sanitize_text(message.removeprefix(_UNEXPECTED_TYPE).partition(";")[0].strip(), MAX_TYPE_CHARS)
+        return f"{_NO_MCP} with {kind or 'no content'}"
+    return f"{_NO_MCP} with no content" if message in _NO_RESPONSE_MESSAGES else None
 
 
 def find_shown_cause(error: BaseException | None, mask: Callable[[str], str]) -> BaseException | None:

@@ -150,13 +150,16 @@ async def _is_session_unknown(response: httpx2.Response) -> bool:
         return False
     text = (await response.aread()).decode(errors="replace")
     try:
-        error = json.loads(text)["error"]
-        code, text = error.get("code"), str(error.get("message"))
+        message = json.loads(text)
+        code, text = message["error"].get("code"), str(message["error"].get("message"))
+        is_about_call = message.get("id") == json.loads(response.request.content).get("id")
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):  # no error of JSON-RPC
-        code = None
+        code, is_about_call = None, False
+    if code == SESSION_NOT_FOUND or code in {METHOD_NOT_FOUND, INVALID_PARAMS}:
+        return bool(code == SESSION_NOT_FOUND)
     if response.status_code == BAD_REQUEST:
-        return code == SESSION_NOT_FOUND or _LOST_SESSION.search(text) is not None
-    return code not in {METHOD_NOT_FOUND, INVALID_PARAMS}
+        return not is_about_call and _LOST_SESSION.search(text) is not None
+    return True
 
 
 def _make_error(request: httpx2.Request, error: httpx2.TransportError) -> bytes:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import re
 from io import FileIO
 from pathlib import Path
 from typing import TextIO
@@ -22,6 +23,12 @@ CHUNK_BYTES = 65_536  # bytes to read at a time: the size of a pipe's buffer
 MAX_LINE_BYTES = 8_192  # a longer line is written in parts that end with a space
 FLOOD_PAUSE = 0.01  # seconds between the chunks of a server that has reached the limit: 6 MB/s
 OLD_SUFFIX = ".1"  # of the previous file
+MAX_WARNING_LINES = 500
+PROBE_METHOD = b"server/discover"
+
+_PROBE_WARNING = b"Failed to validate request"
+_WARNING_LINE = re.compile(rb"[ \t]+(?!\s|DEBUG|INFO|WARNING|ERROR|CRITICAL)|\w+Request(?:\.|\r?\n)")
+"""A line of pydantic's, or one that rich has broken; it indents the next record, too."""
 
 
 class StderrWriter:
@@ -104,6 +111,41 @@ def _open(destination: Path | TextIO | None) -> FileIO:
         return FileIO(os.devnull, "a")  # this process has no stderr
 
 
+class _ProbeWarning:
+    """Leaves out what older Python servers log about the first request of a client.
+
+    mcp's client asks by `server/discover` for the revision of the protocol. Servers made with mcp 1 refuse it, as they
+    should, and warn of it in about 94 lines, one for each request that they know. Can be dropped with those servers.
+    """
+
+    def __init__(self) -> None:
+        self._held: list[bytes] = []
+        self._is_over = False
+
+    def leave_out(self, lines: bytes, *, is_last: bool) -> bytes:
+        """Return lines without the first warning about an unknown request, if that is `server/discover`."""
+        if self._is_over or not (self._held or is_last or _PROBE_WARNING in lines):
+            return lines
+        kept: list[bytes] = []
+        for line in lines.splitlines(keepends=True):
+            if not self._is_part(line):
+                kept += [*self._end(), line]
+            else:
+                self._held.append(line)
+        return b"".join([*kept, *(self._end() if is_last else ())])
+
+    def _is_part(self, line: bytes) -> bool:
+        if not self._held:
+            return not self._is_over and _PROBE_WARNING in line
+        return len(self._held) < MAX_WARNING_LINES and _WARNING_LINE.match(line) is not None
+
+    def _end(self) -> list[bytes]:
+        """Return what was held, unless it is the warning."""
+        held, self._held = self._held, []
+        self._is_over |= bool(held)
+        return [] if any(PROBE_METHOD in line for line in held) else held
+
+
 class SafeLines:
     """Makes whole lines of what a server writes, without the credentials of the connection.
 
@@ -115,6 +157,7 @@ class SafeLines:
         self._secrets = secrets
         self._is_escaped = is_escaped
         self._unfinished = b""
+        self._warning = _ProbeWarning()
 
     def add(self, chunk: bytes) -> bytes:
         """Take the next chunk, empty for the end, and return the lines that are complete with it."""
@@ -125,7 +168,8 @@ class SafeLines:
         if not chunk or len(data) - end > MAX_LINE_BYTES:
             end = len(data)
         self._unfinished = data[end:]
-        masked = self._secrets.mask_bytes(data[:end], is_error=True)
+        lines = self._warning.leave_out(data[:end], is_last=not chunk)
+        masked = self._secrets.mask_bytes(lines, is_error=True)
         return escape(masked.decode("utf-8", "backslashreplace")).encode() if self._is_escaped else masked
 
 

@@ -274,6 +274,30 @@ async def test_invalid_content_is_an_error(sites: Any, content: bytes) -> None:
             await connection.tools()
 
 
+@pytest.mark.parametrize(
+    ("kind", "content", "status", "reason"),
+    [
+        ("text/html; charset=utf-8", b"<html>SECRET</html>", 200, "it answered with text/html"),
+        ("application/json", b'{"SECRET": 1}', 200, "it answered with JSON that is no message of MCP"),
+        ("text/event-stream", b"data: SECRET\n\n", 200, "it answered with JSON that is no message of MCP"),
+        ("text/plain", b"", 202, "it answered with no content"),
+    ],
+)
+async def test_url_without_an_mcp_server_is_an_error_that_says_so_without_the_answer(
+    sites: Any, kind: str, content: bytes, status: int, reason: str
+) -> None:
+    async def other(_: Request) -> Response:
+        return Response(content, status, media_type=kind)
+
+    routes = [Route("/mcp", other, methods=["POST", "GET"])]
+    async with connected(sites(lambda: Starlette(routes=routes)).url) as connection:
+        with pytest.raises(
+            ToolConnectionError, match=f"there is no MCP server at this URL: {reason}\\. Check"
+        ) as caught:
+            await connection.tools()
+    assert "SECRET" not in str(caught.value)
+
+
 async def test_credentials_do_not_follow_a_redirect(sites: Any) -> None:
     seen: list[str | None] = []
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from ahvn_tools import Toolkit
+from ahvn_tools.errors import ToolConnectionError
 from tests.mcp.raw_http import RawService, Request, serving, text
 
 
@@ -99,7 +100,12 @@ class Forgetful(set[str]):
 
 @pytest.mark.parametrize(
     ("status", "code", "message"),
-    [(400, -32602, "Unknown argument"), (404, -32601, "Method not found"), (404, -32602, "No such session of yours")],
+    [
+        (400, -32602, "Unknown argument"),
+        (404, -32601, "Method not found"),
+        (404, -32602, "No such session of yours"),
+        (400, -32000, "Bad session"),
+    ],
 )
 async def test_error_about_the_call_itself_keeps_the_session(status: int, code: int, message: str) -> None:
     def refuse(request: Request, sent: Any) -> None:
@@ -166,3 +172,14 @@ async def test_call_to_a_server_that_is_gone_is_an_error_and_the_next_call_recon
         service.sessions.clear()
         assert await kit.acall("hi", {}) == "hello"
     await kit.aremove_mcp("raw")
+
+
+async def test_listing_that_is_cut_each_time_is_not_repeated_without_end() -> None:
+    service = RawService(hi=hi)
+    async with imported(service) as kit:
+        service.listing = lambda request, _: request.cut()
+        with pytest.raises(ToolConnectionError):
+            await kit.arefresh_mcp("raw")
+        listings = service.listing_count
+        await asyncio.sleep(0.5)
+        assert service.listing_count == listings

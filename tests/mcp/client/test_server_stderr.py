@@ -11,12 +11,15 @@ from typing import Any
 
 import pytest
 from fastmcp.client.transports import StdioTransport
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ahvn_tools import Toolkit
 from ahvn_tools.errors import ToolConnectionError
 from ahvn_tools.mcp.client import server_stderr
-from ahvn_tools.mcp.client.server_stderr import CHUNK_BYTES
+from ahvn_tools.mcp.client.server_stderr import CHUNK_BYTES, SafeLines
 from ahvn_tools.mcp.trust.limits import Limits
+from ahvn_tools.secret_texts import SecretTexts
 from tests.mcp.hostile.driver import command
 from tests.mcp.serving import ENVIRONMENT
 
@@ -125,3 +128,46 @@ def test_last_words_of_a_server_are_kept(tmp_path: Path) -> None:
 def test_file_in_a_missing_folder_is_a_connection_error(tmp_path: Path) -> None:
     with pytest.raises(ToolConnectionError, match="its program or folder does not exist"):
         Toolkit("kit").add_mcp(command("echo"), name="x", stderr=tmp_path / "missing" / "errors")
+
+
+PYDANTIC = b"""Failed to validate request: 2 validation errors for ClientRequest
+PingRequest.method
+  Input should be 'ping' [type=literal_error, input_value='server/discover', input_type=str]
+    For further information visit https://errors.pydantic.dev/2.11/v/literal_error
+InitializeRequest
+  Field required [type=missing, input_value={'_meta': {'io.modelconte...}}}, input_type=dict]
+"""
+RICH = b"""[11/28/26 17:20:11] WARNING  Failed to validate request: 2 validation         session.py:383
+                             errors for ClientRequest
+                             PingRequest.method
+                               Input should be 'ping' [type=literal_error,
+                             input_value='server/discover', input_type=str]
+"""
+NEXT = {
+    "pydantic": b"Processing request of type ListToolsRequest\n",
+    "rich": b"                    INFO     Next record\n",
+}
+
+
+@pytest.mark.parametrize(("warning", "after"), [(PYDANTIC, NEXT["pydantic"]), (RICH, NEXT["rich"]), (RICH, b"")])
+@given(data=st.data())
+def test_warning_of_an_older_server_about_the_first_request_is_left_out(warning, after, data) -> None:
+    lines, rest, parts = SafeLines(SecretTexts(), is_escaped=False), b"Starting\n" + warning + after, []
+    while rest:
+        size = data.draw(st.integers(1, len(rest)))
+        parts.append(lines.add(rest[:size]))
+        rest = rest[size:]
+    assert b"".join([*parts, lines.add(b"")]) == b"Starting\n" + after
+
+
+@pytest.mark.parametrize(
+    "other", [PYDANTIC.replace(b"server/discover", b"tools/lust"), b"Failed to validate request\n"]
+)
+def test_warning_of_a_server_about_another_request_is_kept(other: bytes) -> None:
+    lines = SafeLines(SecretTexts(), is_escaped=False)
+    assert lines.add(other) + lines.add(b"  indented\nend\n") + lines.add(b"") == other + b"  indented\nend\n"
+
+
+def test_second_warning_is_kept() -> None:
+    lines = SafeLines(SecretTexts(), is_escaped=False)
+    assert lines.add(PYDANTIC) + lines.add(b"x\n" + PYDANTIC) + lines.add(b"") == b"x\n" + PYDANTIC
