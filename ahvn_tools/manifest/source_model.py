@@ -217,6 +217,12 @@ class ServerSource(SourceOptions):
     """The tools that may be called again when the connection was lost during a call; `true`: all."""
     tasks: bool = False
     """Whether the server may run a call as an MCP task, as it must for some tools."""
+    mode: Literal["auto", "legacy", "2026-07-28"] = "auto"
+    """The MCP protocol: the newest that the server knows, the newest with a handshake, or that version."""
+    idle_timeout: Seconds | None = None
+    """Seconds without a progress message after which a call ends, within its `timeout`."""
+    resource_tool: str | None = None
+    """The name of one more tool, by which a model reads resources of the server by their URI."""
     limits: dict[str, float] = {}
     """How long the server may take and how much it may send: fields of `Limits`."""
     budgets: dict[str, float] = {}

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import weakref
+from collections import ChainMap
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any, Final, Literal, TypedDict, TypeVar
 
 from fastmcp import FastMCP
+from mcp_types import ReadResourceResult
 
 from ahvn_tools.definition import ToolDefinition
-from ahvn_tools.errors import ToolkitError, ToolNotAvailableError
+from ahvn_tools.errors import ToolkitError, ToolNotAvailableError, ToolTimeoutError
 from ahvn_tools.execution.runner import run_before_body
 from ahvn_tools.execution.threads import call_host_function
+from ahvn_tools.mcp.client.resource_tool import MAX_URI_CHARS
 from ahvn_tools.mcp.server.app import ServedToolsServer
 from ahvn_tools.mcp.server.request import Request
 from ahvn_tools.redaction import clip
@@ -40,6 +44,9 @@ Resolved = TypeVar("Resolved")
 
 MAX_INSTRUCTIONS_CHARS: Final = 32_000
 """The instructions that are made of notes and of those of servers are cut after this many characters."""
+
+MAX_LINKS: Final = 10_000
+"""Resources to which tools have referred clients; the oldest are forgotten first."""
 
 _TOO_SLOW: Final = "the `state`, `audience` or `session` function of its server took too long"
 
@@ -150,6 +157,8 @@ class ToolkitServer:
             self._audience = audience if callable(audience) else _to_audience_selection(audience)
         self._call_options = calls.CallOptions(is_served=True, masks_errors=options.get("mask_errors"))
         self._client_states = ClientStates()
+        self._links: dict[tuple[str | None, str], Entry] = {}
+        """The tools that have referred a client to a resource, by the client and the URI."""
         self._waiting_calls = WaitingCalls(view.store.secret_key)
         self._preparations: weakref.WeakKeyDictionary[Request, _Preparation] = weakref.WeakKeyDictionary()
 
@@ -210,11 +219,41 @@ class ToolkitServer:
             )
         before = client.listed_revision or _list_revision(view)
         result = await self._run(view, name, arguments, request, seconds)
+        if entry is not None and entry.server_name is not None:
+            self._remember_links(request, entry, result)
         now = _list_revision(view)
         if now != before and not request.is_of_task:  # a task has no connection to its client
             client.listed_revision = now
             await request.send_tool_list_changed()
         return result
+
+    def _remember_links(self, request: Request, entry: Entry, result: ToolResult) -> None:
+        for block in result.blocks or ():
+            if block.type == "resource_link" and len(block.uri) <= MAX_URI_CHARS:
+                self._links.setdefault((request.session_id, block.uri), entry)  # no other server can replace it
+                if len(self._links) > MAX_LINKS:
+                    self._links.pop(next(iter(self._links)))
+
+    async def find_resource(self, uri: str, request: Request) -> Callable[[], Awaitable[ReadResourceResult]] | None:
+        """Return what reads a resource to which a tool of a server has referred the client; None if none has."""
+        entry = self._links.get((request.session_id, uri))
+        if entry is None or await self.find(entry.name, request) is None:
+            return None
+        imported = self._view.store.imported_servers.get(entry.server_name or "")
+        if imported is None:
+            return None
+        view, _ = await self._open_session(request, await self._resolve("state", Mapping, request))
+        state = ChainMap(*(dict(scope.state) for scope in view.session_states))
+
+        async def read() -> ReadResourceResult:
+            try:
+                async with asyncio.timeout(imported.timeout):
+                    resource: ReadResourceResult = await imported.server.read_resource(uri, state)
+                    return resource
+            except TimeoutError:
+                raise ToolTimeoutError(f"Reading the resource took longer than {imported.timeout:g} s.") from None
+
+        return read
 
     async def _run(
         self, view: StoreView, name: str, arguments: dict[str, Any], request: Request, seconds: float | None

@@ -703,6 +703,8 @@ def mcp_json(**entry: Any) -> dict[str, Any]:
         (URL, {"auth": "oauth", "timeout": 5}, {"timeout": 5, "auth": "oauth"}),
         (URL, {"auth": {"X-Auth": f"Bearer {CANARY}"}}, {"auth": {"X-Auth": "Bearer ${TOKEN}"}}),
         ("npx notes --all", {"env": {"TOKEN": CANARY}}, {"server": "npx notes --all", "env": {"TOKEN": "${TOKEN}"}}),
+        (URL, {"mode": "legacy", "idle_timeout": 5}, {"mode": "legacy", "idle_timeout": 5}),
+        (URL, {"resource_tool": "read"}, {"server": URL, "resource_tool": "read"}),
         (["npx", "${HOME}"], {"idempotent": ["find"]}, {"server": ["npx", "$${HOME}"], "idempotent": ["find"]}),
         (
             mcp_json(command="npx", args=["a"], env={"T": "${env:TOKEN}", "K": CANARY}),

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from fastmcp import Client, Context, FastMCP
 from fastmcp.tools.base import ToolResult as FastMCPResult
+from mcp.shared.exceptions import MCPError
 from mcp_types import (
     ListRootsRequest,
     ListRootsResult,
@@ -23,6 +24,7 @@ from mcp_types import (
 import ahvn_tools
 from ahvn_tools import ToolCall, Toolkit, formats
 from ahvn_tools.errors import DefinitionError
+from tests.mcp import serving
 
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
@@ -300,3 +302,39 @@ async def test_a_server_floods_no_client_with_log_messages() -> None:
         assert (await client.call_tool("pour")).data == "done"
     assert 0 < len(reader.seen) <= 1000
     assert {data for _, _, data in reader.seen} == {"x"}
+
+
+@modes
+async def test_a_gateway_serves_the_resources_to_which_its_tools_refer(mode: str) -> None:
+    async with gateway(notes) as kit, Client(kit.to_fastmcp_server(), mode=mode) as client:
+        with pytest.raises(MCPError):
+            await client.read_resource("note://tea")  # nothing has referred to it
+        await client.call_tool("find")
+        assert (await client.read_resource("note://tea"))[0].text == "The text of tea."
+        with pytest.raises(MCPError):
+            await client.read_resource("note://cake")
+
+
+async def test_a_linked_resource_is_served_to_the_client_that_was_referred_to_it_alone() -> None:
+    async with (
+        gateway(notes) as kit,
+        serving.over_http(kit) as url,
+        Client(url, mode="legacy") as ann,
+        Client(url, mode="legacy") as bob,
+    ):
+        await ann.call_tool("find")
+        assert (await ann.read_resource("note://tea"))[0].text == "The text of tea."
+        with pytest.raises(MCPError):
+            await bob.read_resource("note://tea")
+
+
+async def test_a_linked_resource_is_not_served_to_a_client_that_may_not_see_the_tool() -> None:
+    audience = ["clerk"]
+    async with gateway(notes, audience="clerk") as kit:
+        server_of_clerks = kit.to_fastmcp_server(audience=lambda _: audience[0])
+        async with Client(server_of_clerks) as client:
+            await client.call_tool("find")
+            assert (await client.read_resource("note://tea"))[0].text == "The text of tea."
+            audience[0] = "guest"
+            with pytest.raises(MCPError):
+                await client.read_resource("note://tea")

@@ -51,6 +51,7 @@ from ahvn_tools.sources.options import validate_options
 from ahvn_tools.template import ToolTemplate
 
 if TYPE_CHECKING:
+    from mcp_types import ReadResourceResult
     from mcp_types import Tool as WireTool
 
     from ahvn_tools.context import ToolContext
@@ -389,6 +390,10 @@ class RemoteServer:
                 meta=make_meta(),
             )
             return await clock.run(call)
+
+    async def read_resource(self, uri: str, state: Mapping[str, Any]) -> ReadResourceResult:
+        """Return a resource of the server, with the credentials of a state. Raises ToolCallError."""
+        return await self._pool.read_resource(uri, "read_resource", headers=await self._resolve_headers(state))
 
     def _is_repeatable(self, name: str) -> bool:
         """Return whether the host declared the tool idempotent; the server's own claim does not count."""

@@ -10,7 +10,8 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from fastmcp import FastMCP
-from fastmcp.exceptions import ToolError
+from fastmcp.exceptions import ResourceError, ToolError
+from fastmcp.resources import Resource
 from fastmcp.server.context import reset_transport, set_transport
 from fastmcp.server.http import StarletteWithLifespan
 from fastmcp.tools import Tool
@@ -33,6 +34,7 @@ from ahvn_tools.execution.runner import capture_outcome
 from ahvn_tools.formats.json_data import replace_surrogates
 from ahvn_tools.mcp.server import large_results
 from ahvn_tools.mcp.server.http_guards import HeaderGuard, ListeningStreamEnd, UniqueRequestIdGuard
+from ahvn_tools.mcp.server.linked_resource import ReadResource, to_fastmcp_resource
 from ahvn_tools.mcp.server.request import Request
 from ahvn_tools.mcp.server.running_calls import RunningCalls
 from ahvn_tools.mcp.server.standard_streams import claimed_stdin, claimed_stdout
@@ -72,6 +74,9 @@ class ServedTools(Protocol):
 
     def task_tools(self) -> Iterable[ToolDefinition]:
         """Return the tools whose calls may be tasks, without a request."""
+
+    async def find_resource(self, uri: str, request: Request) -> ReadResource | None:
+        """Return what reads a resource to which a tool has referred the client; None if none has."""
 
     async def call_tool(self, name: str, arguments: dict[str, Any], request: Request) -> ToolResult:
         """Run a call. Errors of all kinds are results."""
@@ -190,6 +195,15 @@ class ServedToolsServer(FastMCP):
                 raise ToolError(f"Unknown tool: {quote_name(name)}")
             return tool
         return self._to_spec_tool(definition)
+
+    async def _get_resource(self, uri: str, version: VersionSpec | None = None) -> Resource | None:
+        resource = await super()._get_resource(uri, version)
+        if resource is not None:
+            return resource
+        outcome = await capture_outcome(self._served_tools.find_resource, uri, Request.current())
+        if outcome.error is not None:
+            raise ResourceError(_to_client_message(outcome.error, "The resource cannot be read."))
+        return None if outcome.value is None else to_fastmcp_resource(uri, outcome.value)
 
     def _to_spec_tool(self, definition: ToolDefinition) -> SpecTool:
         """Return the FastMCP tool of a definition, created once for equal definitions."""
