@@ -304,3 +304,37 @@ def test_a_wrong_encoding_is_an_error_of_the_document(echo, encoding, message):
     with pytest.raises(SourceError) as caught:
         make(echo, body(MULTIPART, obj(a=TEXT), encoding={"a": encoding}))
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("version", "schema"),
+    [("3.0.3", {"type": "string", "format": "byte"}), ("3.1.0", {"type": "string", "contentEncoding": "base64"})],
+)
+def test_a_body_that_is_base64_text_is_sent_as_that_text(echo, version, schema):
+    request_body = body("image/jpeg", {**schema, "required": True})
+    make(echo, request_body, version=version).call(body="AAH/")
+    assert (echo.last["headers"]["content-type"], echo.last["body"]) == ("image/jpeg", "AAH/")
+    assert send(echo, body(MULTIPART, obj(image=schema)), {"image": "AAH/"}, version=version) == [("image", "AAH/")]
+
+
+@pytest.mark.parametrize(
+    ("media_type", "schema", "value", "sent"),
+    [
+        ("application/x-ndjson", TEXT, '{"a":1}\n{"b":"ü"}\n', "application/x-ndjson"),
+        ("text/*", TEXT, "ü", "text/plain; charset=utf-8"),
+        ("image/*", BINARY, "YQ==", "application/octet-stream"),
+        ("*/*", {"type": "object"}, {"a": "ü"}, "application/json"),
+        ("application/x-www-form-urlencoded; charset=utf-8", {"type": "object"}, {"a": "ü"}, f"{FORM}; charset=utf-8"),
+    ],
+)
+def test_a_body_has_a_media_type_that_is_none_of_many(echo, media_type, schema, value, sent):
+    make(echo, body(media_type, schema)).call(body=value)
+    assert echo.last["headers"]["content-type"] == sent
+
+
+@pytest.mark.parametrize("media_type", ["text/plain\r\nX-Evil: 1", "text/plän"])
+def test_no_media_type_of_a_document_adds_a_header(echo, media_type):
+    encoding = {"a": {"contentType": media_type}}
+    for request_body in (body(media_type, TEXT), body(MULTIPART, obj(a=TEXT), encoding=encoding)):
+        with pytest.raises(SourceError, match="there is no media type"):
+            make(echo, request_body)
