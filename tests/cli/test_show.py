@@ -160,3 +160,27 @@ def test_call_takes_a_credential_from_the_state(capsys):
         assert main(["call", "kit.yaml", "listOrders", *bind, "--set", r"keys.api-key\.v1=s3cret-1"]) == 0
         assert echo.last["headers"]["x-key"] == "s3cret-1"
     assert "s3cret-1" not in capsys.readouterr().err
+
+
+def test_call_sends_files_with_their_names(capsys):
+    binary = "{type: string, format: binary}"
+    schema = f"{{type: object, properties: {{file: {binary}, files: {{type: array, items: {binary}}}}}}}"
+    operation = f"{{operationId: upload, requestBody: {{content: {{multipart/form-data: {{schema: {schema}}}}}}}}}"
+    raw = f"{{operationId: raw, requestBody: {{content: {{image/png: {{schema: {binary}}}}}}}}}"
+    Path("api.yaml").write_text(f"openapi: 3.0.3\npaths: {{/f: {{post: {operation}, put: {raw}}}}}")
+    Path("a.png").write_bytes(b"\x89PNG")
+    Path("b.txt").write_text("b")
+    with running() as echo:
+        Path("kit.yaml").write_text(f"sources: [{{openapi: api.yaml, base_url: '{echo.url}'}}]")
+        assert main(["call", "kit.yaml", "upload", "file@=a.png", "files@=a.png", "files@=b.txt"]) == 0
+        sent = echo.last["body"]
+        assert sent.count('filename="a.png"\r\nContent-Type: image/png\r\n\r\n\x89PNG\r\n') == 2
+        assert 'name="files"; filename="b.txt"' in sent
+        assert main(["call", "kit.yaml", "upload", "files@=b.txt"]) == 0
+        assert main(["call", "kit.yaml", "raw", "body@=a.png"]) == 0
+        assert echo.last["body"] == "\x89PNG"
+        assert main(["call", "kit.yaml", "upload", "file@=a.png", "file@=b.txt"]) == 2
+        assert main(["call", "kit.yaml", "upload", "files@=a.png", "files=YQ=="]) == 2
+        assert main(["call", "kit.yaml", "upload", "file@=nowhere"]) == 2
+        assert len(echo.received) == 3
+    assert "cannot be read" in capsys.readouterr().err

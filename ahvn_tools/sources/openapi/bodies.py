@@ -55,7 +55,8 @@ class Body:
     """The body of a request."""
 
     kind: BodyType
-    content_type: str
+    content_type: str | None
+    """None: that of the kind."""
     is_required: bool
     description: str
     schema: Any = field(repr=False)
@@ -82,9 +83,12 @@ def read_body(node: Node | None, converter: SchemaConverter) -> Body | None:
     rank, content_type = min((_rank(name), name) for name in media_types)
     kind = _KINDS[int(rank)]
     media_type = media_types[content_type].require_node(dict)
+    _require_media_type(content_type, content)
     schema = _read_schema(media_type, converter)
     is_required = node.read("required", bool, default=False)
     list_content_type = None
+    if kind == "binary" and _is_encoded(converter.resolve(schema)):
+        kind = "text"
     if kind == "json":
         patch = next((name for name in media_types if base_type(name) == _JSON_PATCH_TYPE), None)
         if patch is not None and not _accepts_list(schema, converter):
@@ -110,6 +114,11 @@ def read_body(node: Node | None, converter: SchemaConverter) -> Body | None:
 
 
 _KINDS: Final[tuple[BodyType, ...]] = ("json", "form", "multipart", "binary", "text")
+
+_TEXT_ENDINGS: Final = (
+    "/xml", "+xml", "/yaml", "+yaml", "/x-yaml", "/x-ndjson", "/ndjson", "/jsonl", "/x-jsonlines", "/graphql", "/sql",
+)  # fmt: skip
+"""The ends of media types that are texts, beside `text/…`."""
 
 _JSON_PATCH_TYPE: Final = "application/json-patch+json"
 _JSON_RANKS: Final = {"application/json": 0.0, "application/merge-patch+json": 0.1, _JSON_PATCH_TYPE: 0.4}
@@ -137,12 +146,17 @@ def _rank(media_type: str) -> float:
         return _JSON_RANKS.get(base, 0.3 if "*" in base else 0.2)
     if base in {"application/x-www-form-urlencoded", "multipart/form-data"}:
         return 1 if base.startswith("application") else 2
-    is_text = base.startswith("text/") or base.endswith(("/xml", "+xml", "/yaml", "+yaml", "/x-yaml"))
-    return 4 if is_text else 3
+    return 4 if base.startswith("text/") or base.endswith(_TEXT_ENDINGS) else 3
 
 
-def _content_type(media_type: str) -> str:
-    return "application/json" if is_json(media_type) and "*" in media_type else media_type
+def _content_type(media_type: str) -> str | None:
+    """Return the media type that is sent; None, for that of the kind, if the document has a range of them."""
+    return None if "*" in media_type else media_type
+
+
+def _require_media_type(name: str, node: Node | None) -> None:
+    if node is not None and not (name.isascii() and name.isprintable()):
+        raise node.error(f"there is no media type {name!r}.")
 
 
 def _read_schema(media_type: Node, converter: SchemaConverter) -> Any:
@@ -293,18 +307,25 @@ def _encoding(media_type: Node, name: str) -> HTTPArgument:
     style = node.read("style", str, "form") if {"style", "explode"} & keys else None
     if style is not None and style not in _FORM_STYLES:
         raise node.child("style").error(f"a form has no style {style!r}; use {', '.join(_FORM_STYLES)}.")
+    content_type = node.read("contentType", str, "")
+    _require_media_type(content_type, node)
     return HTTPArgument(
         location="body",
         name=name,
         style=cast("Style | None", style),
         explode=node.read("explode", bool, default=False) if "explode" in keys else None,
-        content_type=node.read("contentType", str, "") or None,
+        content_type=content_type or None,
         allow_reserved=node.read("allowReserved", bool, default=False),
     )
 
 
 def _is_of_type(schema: Any, kind: str) -> bool:
     return isinstance(schema, dict) and kind in type_names(schema)
+
+
+def _is_encoded(schema: Any) -> bool:
+    """Return whether a service gets the text of binary content, such as base64, and not the content itself."""
+    return isinstance(schema, dict) and "contentEncoding" in schema and "string" in type_names(schema)
 
 
 def _is_file(schema: Any) -> bool:

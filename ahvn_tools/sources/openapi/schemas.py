@@ -183,6 +183,8 @@ class SchemaConverter:
             return self._convert_reference(node, reference, depth)
         schema: JsonObject = {key: self._budget.copy(value[key]) for key in value if key in _COPIED}
         _check_rules(node)
+        if isinstance(schema.get("required"), bool):
+            del schema["required"]
         schema |= self._convert_parts(node, depth)
         self._convert_members(node, schema, depth)
         if "discriminator" in value and not self.is_relaxed:
@@ -406,6 +408,8 @@ _KEYWORD_TYPES: Final = (("required", list), ("enum", list), ("properties", dict
 def _check_rules(node: Node) -> None:
     """Raise DocumentError for a keyword that is often written wrongly, with its place."""
     for keyword, kind in _KEYWORD_TYPES:
+        if keyword == "required" and isinstance(node.value.get(keyword), bool):
+            continue  # Swagger 2's `required` of a parameter, which means nothing in a schema
         if keyword in node.value and not isinstance(node.value[keyword], kind):
             node.child(keyword).require(kind)
     stated = node.value.get("type")

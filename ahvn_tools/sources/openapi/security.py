@@ -19,7 +19,7 @@ from ahvn_tools.sources.openapi.document import Node
 from ahvn_tools.sources.openapi.names import argument_name
 from ahvn_tools.sources.openapi.options import SchemeCredential
 
-_HOW: Final = "a security scheme is apiKey, http, oauth2 or openIdConnect"
+_HOW: Final = "a security scheme is apiKey, http, oauth2 or openIdConnect. For another one, pass None in `auth`"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,15 +80,22 @@ class SecuritySchemes:
         """Return a scheme; `scopes` are those that an operation needs. Raises DocumentError for an unusable scheme."""
         node = self._nodes[name].require_node(dict)
         credential = self._auth.get(name)
+        if self._is_left_out(name, node):
+            return Scheme(name=name, security=ApiKey(parameter=self._parameters[name]), is_unused=True)
         security = _read_security(node, self._parameters[name], credential, scopes)
         is_told_by_host = isinstance(credential, Mapping) and "token_url" in credential
         return Scheme(
             name=name,
             security=security,
             credentials={} if credential is None else _to_credentials(name, security, credential),
-            is_unused=name in self._auth and credential is None,
             token_url=None if is_told_by_host else getattr(security, "token_url", None),
         )
+
+    def _is_left_out(self, name: str, node: Node) -> bool:
+        """Return whether the host sends nothing for a scheme of any kind, or its own Authorization instead."""
+        if name in self._auth:
+            return self._auth[name] is None
+        return node.value.get("type") == "http" and ("header", "authorization") in self._own_places
 
     @functools.cached_property
     def places(self) -> set[tuple[str, str]]:
@@ -198,7 +205,10 @@ def _read_http(node: Node, parameter: str) -> Security:
         return ApiKey(prefix="Bearer ", parameter=parameter)
     if name == "basic":
         return Basic(username=f"{parameter}_username", password=f"{parameter}_password")
-    raise (node.get("scheme") or node).error(f"the HTTP scheme {name!r} is not supported; use bearer or basic.")
+    raise (node.get("scheme") or node).error(
+        f"the HTTP scheme {name!r} is not supported; use bearer or basic. "
+        "Or pass the header: headers={'Authorization': '${NAME}'}."
+    )
 
 
 def _read_client_credentials(flow: Node, parameter: str, given: Any, scope: str) -> ClientCredentials:

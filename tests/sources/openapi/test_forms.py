@@ -7,10 +7,12 @@ import base64
 import json
 
 import pytest
+from hypothesis import strategies as st
 from starlette.requests import Request
 
 from ahvn_tools import ToolSpec
 from ahvn_tools.errors import SourceError
+from tests.property_checks import EXAMPLES, run_examples
 from tests.sources.openapi.documents import one_operation, parameter
 from tests.sources.openapi.echo_server import pairs
 
@@ -304,3 +306,81 @@ def test_a_wrong_encoding_is_an_error_of_the_document(echo, encoding, message):
     with pytest.raises(SourceError) as caught:
         make(echo, body(MULTIPART, obj(a=TEXT), encoding={"a": encoding}))
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("version", "schema"),
+    [("3.0.3", {"type": "string", "format": "byte"}), ("3.1.0", {"type": "string", "contentEncoding": "base64"})],
+)
+def test_a_body_that_is_base64_text_is_sent_as_that_text(echo, version, schema):
+    request_body = body("image/jpeg", {**schema, "required": True})
+    make(echo, request_body, version=version).call(body="AAH/")
+    assert (echo.last["headers"]["content-type"], echo.last["body"]) == ("image/jpeg", "AAH/")
+    assert send(echo, body(MULTIPART, obj(image=schema)), {"image": "AAH/"}, version=version) == [("image", "AAH/")]
+
+
+@pytest.mark.parametrize(
+    ("media_type", "schema", "value", "sent"),
+    [
+        ("application/x-ndjson", TEXT, '{"a":1}\n{"b":"ü"}\n', "application/x-ndjson"),
+        ("text/*", TEXT, "ü", "text/plain; charset=utf-8"),
+        ("image/*", BINARY, "YQ==", "application/octet-stream"),
+        ("*/*", {"type": "object"}, {"a": "ü"}, "application/json"),
+        ("application/x-www-form-urlencoded; charset=utf-8", {"type": "object"}, {"a": "ü"}, f"{FORM}; charset=utf-8"),
+    ],
+)
+def test_a_body_has_a_media_type_that_is_none_of_many(echo, media_type, schema, value, sent):
+    make(echo, body(media_type, schema)).call(body=value)
+    assert echo.last["headers"]["content-type"] == sent
+
+
+@pytest.mark.parametrize("media_type", ["text/plain\r\nX-Evil: 1", "text/plän"])
+def test_no_media_type_of_a_document_adds_a_header(echo, media_type):
+    encoding = {"a": {"contentType": media_type}}
+    for request_body in (body(media_type, TEXT), body(MULTIPART, obj(a=TEXT), encoding=encoding)):
+        with pytest.raises(SourceError, match="there is no media type"):
+            make(echo, request_body)
+
+
+def unbracket(received):
+    """Return the object that a server reads from names with brackets; lists have the keys `0`, `1`, …"""
+    whole = {}
+    for name, text in received:
+        outer, *keys = name.replace("]", "").split("[")
+        inner = whole
+        path = [outer, *keys]
+        for key in path[:-1]:
+            inner = inner.setdefault(key, {})
+        inner[path[-1]] = text
+    return whole
+
+
+def as_read(value):
+    """Return a value with lists as `unbracket` reads them."""
+    if isinstance(value, list):
+        value = {str(index): item for index, item in enumerate(value)}
+    return {key: as_read(item) for key, item in value.items()} if isinstance(value, dict) else value
+
+
+keys = st.text(st.characters(codec="utf-8", exclude_categories=["Cc"], exclude_characters='[]"\\'), min_size=1)
+texts = st.text(st.characters(codec="utf-8"))
+nested = st.recursive(
+    texts,
+    lambda parts: st.lists(parts, min_size=1, max_size=3) | st.dictionaries(keys, parts, min_size=1, max_size=3),
+    max_leaves=6,
+)
+
+
+@EXAMPLES
+def test_a_server_reads_a_deep_object_as_it_was_given(echo, max_examples):
+    form, multipart = (make(echo, body(kind, obj(value={}), encoding={"value": DEEP})) for kind in (FORM, MULTIPART))
+    place = parameter("value", schema={}, **DEEP)
+    query = ToolSpec.from_openapi(one_operation({"parameters": [place]}), base_url=echo.url)["call"]
+
+    def check(value):
+        for spec in (form, multipart, query):
+            assert spec.exec(value=value).error is None
+            read = pairs(echo.last["query"]) if spec is query else parse(echo.last)
+            assert unbracket(read) == as_read({"value": value})
+
+    run_examples(max_examples // 4, check, nested)

@@ -621,3 +621,21 @@ def test_a_secret_header_is_not_sent_where_a_document_of_a_url_leads():
     options = {"document_url": "https://shop.example/openapi.json", "headers": {"X-Key": "${SHOP_KEY}"}}
     with pytest.raises(SourceError, match="base_url"):
         ToolSpec.from_openapi(whole, **options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"auth": {"log-in": None}}, {"headers": {"Authorization": SecretStr("Digest s3cret-1")}}],
+    ids=["nothing", "header"],
+)
+def test_a_scheme_of_any_kind_can_be_left_out_or_replaced(echo, options):
+    whole = secured_by({"log-in": {"type": "http", "scheme": "digest"}}, [{"log-in": []}])
+    with pytest.raises(SourceError, match=r"'digest' is not supported.*headers=\{'Authorization'"):
+        ToolSpec.from_openapi(whole, base_url=echo.url)
+    ToolSpec.from_openapi(whole, base_url=echo.url, **options)["call"].call()
+    expected = "Digest s3cret-1" if "headers" in options else None
+    assert echo.last["headers"].get("authorization") == expected
+    whole = secured_by({"log-in": {"type": "mutualTLS"}}, [{"log-in": []}])
+    with pytest.raises(SourceError, match=r"'mutualTLS' is not supported.*pass None in `auth`"):
+        ToolSpec.from_openapi(whole, base_url=echo.url)
+    ToolSpec.from_openapi(whole, base_url=echo.url, auth={"log-in": None})["call"].call()
