@@ -45,7 +45,7 @@ def export(
             print_json(exported)
         else:
             write_text(output, to_json(exported) + "\n", replaces=force)
-        return load_status(kit)
+        return load_status(kit, options)
 
 
 def require_format(name: str) -> None:

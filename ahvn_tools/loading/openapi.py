@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import unquote, urlsplit
 
-from ahvn_tools.errors import SourceError, ToolCallError
+from ahvn_tools.errors import SkippedOperationError, SourceError, ToolCallError
 from ahvn_tools.loading.contents import Contents
 from ahvn_tools.loading.json_file import read_text
 from ahvn_tools.loading.options import ReadOptions
@@ -56,7 +56,7 @@ def read(location: Any, options: ReadOptions, choices: OpenAPIOptions | None = N
     for template, body in tools.tools.values():
         require_trust(template, cast("HTTPBody", body), options.trust)
     specs = tuple(ToolSpec(template, body) for template, body in tools.tools.values())
-    errors = tuple(document.locate(error) for error in tools.errors)
+    errors = tuple(document.locate(error, SkippedOperationError) for error in tools.errors)
     return Contents(name=_to_name(tools.title) or document.stem, tools=specs, errors=errors)
 
 
@@ -108,8 +108,8 @@ class _Source:
 
         return read_file
 
-    def locate(self, error: SourceError) -> SourceError:
-        """Return an error with the file, and the line if it is known."""
+    def locate(self, error: SourceError, kind: type[SourceError] = SourceError) -> SourceError:
+        """Return an error of this kind with the file, and the line if it is known."""
         from ahvn_tools.sources.openapi.document import DocumentError
 
         file, line = self.label, None
@@ -118,7 +118,7 @@ class _Source:
         elif isinstance(error, DocumentError):
             line = self._find_line(error)
         place = file if line is None else f"{file}, line {line}"
-        return SourceError(f"{place}: {error}", file=file, line=line)
+        return kind(f"{place}: {error}", file=file, line=line)
 
     def _find_line(self, error: DocumentError) -> int | None:
         """Return the line of a JSON pointer."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from ahvn_tools.errors import SourceError, near_misses
 from ahvn_tools.sources.budget import BudgetError
 from ahvn_tools.sources.http.credentials import Credential
 from ahvn_tools.sources.http.security import ApiKey, ApiKeyLocation, Basic, ClientCredentials, Security
-from ahvn_tools.sources.openapi.document import Node
+from ahvn_tools.sources.openapi.document import DocumentError, Node
 from ahvn_tools.sources.openapi.names import argument_name
 from ahvn_tools.sources.openapi.options import SchemeCredential
 
@@ -51,7 +52,10 @@ class SecuritySchemes:
         """Raise SourceError for credentials of a scheme that the document does not have, or that do not fit it."""
         components = document.get("components")
         schemes = None if components is None else components.get("securitySchemes")
-        self._nodes = {} if schemes is None else {name: node.resolve() for name, node in schemes.members()}
+        self._nodes: dict[str, Node] = {}
+        for name, node in () if schemes is None else schemes.members():
+            with contextlib.suppress(DocumentError):  # one that leads nowhere is as one that is missing
+                self._nodes[name] = node.resolve()
         self._auth = auth
         self._chosen: dict[tuple[str, str], list[Scheme]] = {}
         """What was chosen, by the place of the alternatives: most operations have those of the document."""
@@ -98,7 +102,9 @@ class SecuritySchemes:
         alternatives, errors = [], []
         for node in requirements.items():
             try:
-                alternatives.append([self._require(name, scopes) for name, scopes in node.members()])
+                known = [(name, scopes) for name, scopes in node.members() if name in self._nodes]
+                if known or not node.value:  # what the document does not declare, nobody has a credential for
+                    alternatives.append([self._require(name, scopes) for name, scopes in known])
             except BudgetError:
                 raise
             except SourceError as error:
@@ -111,8 +117,6 @@ class SecuritySchemes:
         return [scheme for scheme in chosen if not scheme.is_unused]
 
     def _require(self, name: str, scopes: Node) -> Scheme:
-        if name not in self._nodes:
-            raise scopes.error(f"there is no security scheme {name!r}. {near_misses(name, self._nodes)}")
         return self.get(name, [item.require(str) for item in scopes.items()])
 
 
