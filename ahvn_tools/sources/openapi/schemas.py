@@ -21,6 +21,9 @@ from ahvn_tools.sources.openapi.relaxed import relax
 MAX_DEPTH: Final = 64
 """The maximum nesting of a schema, without its references."""
 
+MAX_RELAXED_VALUES: Final = 2_000
+"""When the definitions of a relaxed schema have more values, what further ones accept is left open."""
+
 _VALUES_OF_MERGE: Final = 30
 """To merge schemas takes as much work as to copy so many values."""
 
@@ -62,6 +65,7 @@ class SchemaConverter:
         self._children: dict[tuple[str, str], list[Node]] | None = None
         self._definitions: dict[str, Any] = {}
         self._references: dict[str, set[str]] = {}
+        self._sizes: dict[str, int] = {}
 
     def convert(self, node: Node) -> Any:
         """Return a schema, whose references lead to `#/$defs/…`; see `definitions_of`.
@@ -73,8 +77,11 @@ class SchemaConverter:
     def definitions_of(self, schema: Any) -> JsonObject:
         """Return the definitions that a converted schema refers to, through any number of references.
 
-        Raises DocumentError for a definition that is not a schema.
+        Those of a relaxed schema have a limit: the nearest ones are kept, and the others accept any value. Raises
+        DocumentError for a definition that is not a schema.
         """
+        if self.is_relaxed:
+            return self._nearest_definitions(schema)
         reached: JsonObject = {}
         pending = sorted(_find_references(schema), reverse=True)
         while pending:
@@ -83,6 +90,20 @@ class SchemaConverter:
                 continue
             reached[name] = self._define(name)
             pending += sorted(self._references[name] - reached.keys(), reverse=True)
+        return reached
+
+    def _nearest_definitions(self, schema: Any) -> JsonObject:
+        reached: JsonObject = {}
+        size = 0
+        pending = sorted(_find_references(schema))
+        while pending:
+            following: set[str] = set()
+            for name in pending:
+                reached[name] = self._define(name) if size < MAX_RELAXED_VALUES else {}
+                if reached[name] != {}:
+                    size += self._sizes[name]
+                    following |= self._references[name]
+            pending = sorted(following - reached.keys())
         return reached
 
     def resolve(self, schema: Any) -> Any:
@@ -126,6 +147,7 @@ class SchemaConverter:
             else:
                 definition = self._convert(node, 1)
             self._references[name] = _find_references(definition)
+            self._sizes[name] = _count_values(definition)
             self._definitions[name] = definition
         return self._definitions[name]
 
@@ -551,6 +573,11 @@ def _accept_null(schema: JsonObject) -> JsonObject:
         if key in schema:
             texts[key] = schema.pop(key)
     return {**texts, "anyOf": [schema, {"type": "null"}]}
+
+
+def _count_values(value: Any) -> int:
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return 1 + sum(map(_count_values, parts))
 
 
 def _find_references(schema: Any) -> set[str]:
