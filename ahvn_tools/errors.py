@@ -7,6 +7,7 @@
     ├── ToolLookupError           (KeyError)     there is no tool, group or format of this name
     ├── ToolkitError              (ValueError)   a toolkit refuses an addition, selection or change
     ├── SourceError               (ValueError)   a file, folder, server or document has no tools that can be loaded
+    │   └── SkippedOperationError                an operation of an OpenAPI document cannot be a tool; the others are
     ├── PickleError               (TypeError)    a part of a spec cannot be pickled
     ├── SignatureError            (ValueError)   a pickle is not signed with the given key
     └── SyncCallError             (RuntimeError) a sync call would wait for its own event loop
@@ -80,6 +81,10 @@ class SourceError(ToolSpecError, ValueError):
         super().__init__(message)
         self.file = file
         self.line = line
+
+
+class SkippedOperationError(SourceError):
+    """An operation of an OpenAPI document cannot be a tool. The others of the document are loaded."""
 
 
 class PickleError(ToolSpecError, TypeError):

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from ahvn_tools.cli.errors import UsageError
 from ahvn_tools.cli.output import print_json, print_message, to_json
 from ahvn_tools.cli.output_file import write_text
-from ahvn_tools.cli.sources import Flag, Names, SourceParameters, Sources, open_toolkit
+from ahvn_tools.cli.sources import Flag, Names, SourceParameters, Sources, load_status, open_toolkit
 
 if TYPE_CHECKING:
     from ahvn_tools.cli.checking.report import Report
@@ -67,8 +67,9 @@ def check(
         report = make_report(
             kit, list(map(str, sources)), formats=format, ignore=ignore or (), lock=lock, options=options
         )
+        is_incomplete = options is not None and options.strict_load and load_status(kit, options)
     _write(report, is_json=json, is_sarif=sarif, output=output, replaces=force)
-    return int(report.has_failed(fail_on))
+    return int(report.has_failed(fail_on) or bool(is_incomplete))
 
 
 def _write(report: Report, *, is_json: bool, is_sarif: bool, output: Path | None, replaces: bool) -> None:

@@ -67,7 +67,7 @@ def _read(source: str | Path, options: SourceOptions | None) -> list[ToolDefinit
 
         return read_lock(source, options)
     with open_toolkit([source], options) as kit:
-        require_complete(kit)
+        require_complete(kit, options)
         return [spec.definition for spec in kit]
 
 

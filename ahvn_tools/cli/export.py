@@ -47,7 +47,7 @@ def export(
             print_json(exported)
         else:
             write_text(output, to_json(exported) + "\n", replaces=force)
-        return load_status(kit)
+        return load_status(kit, options)
 
 
 def _names_without_strict(exported: list[Any]) -> list[str]:

@@ -24,4 +24,4 @@ def list_tools(*sources: Sources, json: Flag = False, options: SourceParameters 
             print_table(HEADINGS, map(to_row, kit))
         else:
             print_message("There is no tool.")
-        return load_status(kit)
+        return load_status(kit, options)

@@ -32,7 +32,7 @@ def pin(
     from ahvn_tools import definition_lock
 
     with open_toolkit(sources, options) as kit:
-        require_complete(kit)
+        require_complete(kit, options)
         definitions = [spec.definition for spec in kit]
     before = definition_lock.read(output) if output.exists() else None
     write_text(output, definition_lock.to_text(definitions), replaces=before is not None)

@@ -26,4 +26,4 @@ def prompt(*sources: Sources, calling: Flag = False, notes: Flag = False, option
         if notes and kit.notes:
             texts.append(kit.notes)
         print_text("\n\n".join(texts))
-        return load_status(kit)
+        return load_status(kit, options)

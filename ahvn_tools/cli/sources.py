@@ -19,8 +19,8 @@ from cyclopts import Parameter
 
 from ahvn_tools.cli.errors import CommandError, UsageError
 from ahvn_tools.cli.garbage import end_start
-from ahvn_tools.cli.output import print_traceback
-from ahvn_tools.errors import near_misses
+from ahvn_tools.cli.output import print_message, print_traceback
+from ahvn_tools.errors import SkippedOperationError, near_misses
 
 if TYPE_CHECKING:  # the command line is parsed, and completed, without pydantic
     from ahvn_tools.definition import ToolDefinition
@@ -67,6 +67,8 @@ class SourceOptions:
     """Use the tools whose names match this pattern, such as 'get_*'. Can be repeated."""
     exclude: Names = None
     """Use no tools whose names match this pattern. Can be repeated."""
+    strict_load: Flag = False
+    """Fail if an operation of an OpenAPI document cannot be a tool. Without it, such operations are left out."""
     verbose: Flag = False
     """Print the tracebacks of errors."""
 
@@ -116,15 +118,28 @@ def _load(sources: Sequence[Any], options: SourceOptions) -> Toolkit:
         )
 
 
-def load_status(kit: Toolkit) -> int:
-    """Return the exit status of a command that is about all tools: 1 if a part of a source was skipped."""
-    return 1 if kit.load_errors else 0
+def load_status(kit: Toolkit, options: SourceOptions | None) -> int:
+    """Return the exit status of a command that is about all tools: 1 if a file or a server was skipped.
+
+    How many operations of OpenAPI documents were skipped is said on stderr; they count with `--strict-load`.
+    """
+    others, operations = _count_skipped(kit)
+    if operations:
+        were = "operation was" if operations == 1 else "operations were"
+        print_message(f"{operations} {were} skipped. --strict-load makes this an error.")
+    return int(bool(others or (operations and (options or SourceOptions()).strict_load)))
 
 
-def require_complete(kit: Toolkit) -> None:
-    """Raise CommandError if a part of a source was skipped."""
-    if kit.load_errors:
+def require_complete(kit: Toolkit, options: SourceOptions | None) -> None:
+    """Raise CommandError if a file or a server was skipped, or with `--strict-load` an operation of a document."""
+    if load_status(kit, options):
         raise CommandError("Not all tools of the sources are known: correct what was skipped, or leave it out.")
+
+
+def _count_skipped(kit: Toolkit) -> tuple[int, int]:
+    """Return how many files and servers were skipped, and how many operations of OpenAPI documents."""
+    operations = sum(isinstance(error, SkippedOperationError) for error in kit.load_errors)
+    return len(kit.load_errors) - operations, operations
 
 
 def find_tool(kit: Toolkit, name: str) -> ToolSpec:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -51,6 +53,52 @@ def parse_json(text: str, shown: str, line: int = 1, budget: Budget | None = Non
         raise SourceError(f"{shown}, line {at}: this is not JSON: {error.msg}.", file=shown, line=at) from None
     except ValueError:  # a number with thousands of digits
         raise SourceError(f"{shown}: a number in it is too long.", file=shown) from None
+
+
+_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],]')
+
+
+def find_json_lines(text: str, paths: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], int | None]:
+    """Return the lines of parts of a JSON text, by their paths: of the name of a member, or the start of an item.
+
+    The text is read once, for any number of paths.
+    """
+    wanted: dict[tuple[str, ...], int | None] = {path[:end]: None for path in paths for end in range(len(path) + 1)}
+    wanted[()] = line = 1
+    open_parts: list[tuple[tuple[str, ...] | None, int]] = []  # path, and the number of the next item; -1: an object
+    here: tuple[str, ...] | None = ()
+    is_name, counted = False, 0
+    for token in _TOKEN.finditer(text):
+        kind = token[0][0]
+        if kind in "}]":
+            if open_parts:
+                open_parts.pop()
+            here = None
+            continue
+        if kind == '"' and not is_name:
+            continue
+        if kind in "{[":
+            open_parts.append((here, -1 if kind == "{" else 0))
+        if not open_parts:
+            continue
+        parent, index = open_parts[-1]
+        if kind != '"' and index < 0:
+            is_name = True
+            continue
+        step = json.loads(token[0], strict=False) if kind == '"' and parent is not None else str(index)
+        if kind != '"':
+            open_parts[-1] = parent, index + 1
+        is_name = False
+        here = None if parent is None or (*parent, step) not in wanted else (*parent, step)
+        if here is not None:
+            start = token.start() if kind == '"' else _SPACE.match(text, token.end()).end()  # type: ignore[union-attr]  # it matches anything
+            line += text.count("\n", counted, start)
+            counted = start
+            wanted[here] = wanted[here] or line
+    return wanted
+
+
+_SPACE: Final = re.compile(r"\s*")
 
 
 def _loads(text: str) -> Any:

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import base64
-import functools
+import contextlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import unquote, urlsplit
 
-from ahvn_tools.errors import SourceError, ToolCallError
+from ahvn_tools.errors import SkippedOperationError, SourceError, ToolCallError
 from ahvn_tools.loading.contents import Contents
-from ahvn_tools.loading.json_file import read_text
+from ahvn_tools.loading.json_file import find_json_lines, read_text
 from ahvn_tools.loading.options import ReadOptions
 from ahvn_tools.redaction import mask_credentials
 from ahvn_tools.sources.budget import Budget, BudgetError
 from ahvn_tools.spec import ToolSpec
 
 if TYPE_CHECKING:
-    from ahvn_tools.loading.yaml_file import YamlDocument
     from ahvn_tools.sources.http.body import HTTPBody
     from ahvn_tools.sources.http.responses import HTTPResponse
     from ahvn_tools.sources.openapi.document import DocumentError, OpenFile
@@ -56,7 +55,8 @@ def read(location: Any, options: ReadOptions, choices: OpenAPIOptions | None = N
     for template, body in tools.tools.values():
         require_trust(template, cast("HTTPBody", body), options.trust)
     specs = tuple(ToolSpec(template, body) for template, body in tools.tools.values())
-    errors = tuple(document.locate(error) for error in tools.errors)
+    document.find_lines(error for error in tools.errors if isinstance(error, DocumentError))
+    errors = tuple(document.locate(error, SkippedOperationError) for error in tools.errors)
     return Contents(name=_to_name(tools.title) or document.stem, tools=specs, errors=errors)
 
 
@@ -70,6 +70,8 @@ class _Source:
         self.value = value
         self.label = mask_credentials(location) if location else "the document"
         self._text = text
+        self._lines: dict[tuple[str, ...], int | None] = {}
+        """The lines of JSON pointers that were looked for."""
         self._budget = budget
 
     @classmethod
@@ -108,8 +110,8 @@ class _Source:
 
         return read_file
 
-    def locate(self, error: SourceError) -> SourceError:
-        """Return an error with the file, and the line if it is known."""
+    def locate(self, error: SourceError, kind: type[SourceError] = SourceError) -> SourceError:
+        """Return an error of this kind with the file, and the line if it is known."""
         from ahvn_tools.sources.openapi.document import DocumentError
 
         file, line = self.label, None
@@ -118,31 +120,40 @@ class _Source:
         elif isinstance(error, DocumentError):
             line = self._find_line(error)
         place = file if line is None else f"{file}, line {line}"
-        return SourceError(f"{place}: {error}", file=file, line=line)
+        return kind(f"{place}: {error}", file=file, line=line)
+
+    def find_lines(self, errors: Iterable[DocumentError]) -> None:
+        """Find the lines of all errors at once, because the whole text is read for it."""
+        paths = {_steps(error.pointer) for error in errors if not error.document_file} - self._lines.keys()
+        if not paths or not self._text:
+            return
+        if self._text.lstrip()[:1] in {"{", "["}:
+            self._lines |= find_json_lines(self._text, paths)
+            return
+        from ahvn_tools.loading.yaml_file import read_yaml
+
+        with contextlib.suppress(SourceError):
+            document = read_yaml(self._text, keeps_last=True)
+            self._lines |= {path: document.line_of(_in_value(document.value, path)) for path in paths}
 
     def _find_line(self, error: DocumentError) -> int | None:
         """Return the line of a JSON pointer."""
-        document = self._lines
-        if document is None:
-            return None
-        steps = [unquote(step).replace("~1", "/").replace("~0", "~") for step in error.pointer.split("/")[1:]]
-        path: list[str | int] = []
-        value = document.value
-        for step in steps:
-            key = int(step) if isinstance(value, list) and step.isdecimal() else step
-            path.append(key)
-            value = value[key] if document.line_of(path) is not None else None
-        return document.line_of(path)
+        self.find_lines([error])
+        return self._lines.get(_steps(error.pointer))
 
-    @functools.cached_property
-    def _lines(self) -> YamlDocument | None:
-        """The document with its lines, which are read once for all errors. JSON is YAML, but for some that has tabs."""
-        from ahvn_tools.loading.yaml_file import read_yaml
 
-        try:
-            return read_yaml(self._text) if self._text else None
-        except SourceError:
-            return None
+def _steps(pointer: str) -> tuple[str, ...]:
+    return tuple(unquote(step).replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:])
+
+
+def _in_value(value: Any, path: tuple[str, ...]) -> list[str | int]:
+    """Return a path in which the steps into lists are numbers."""
+    steps: list[str | int] = []
+    for step in path:
+        is_index = isinstance(value, list) and step.isdecimal() and int(step) < len(value)
+        steps.append(int(step) if is_index else step)
+        value = value[steps[-1]] if is_index else value.get(step) if isinstance(value, dict) else None
+    return steps
 
 
 def _is_url(location: object) -> bool:
@@ -157,7 +168,7 @@ def _parse(text: str, location: str, budget: Budget) -> Any:
     label = mask_credentials(location)
     if text.lstrip()[:1] in {"{", "["}:
         return parse_json(text, label, budget=budget)
-    return read_yaml(text, label, budget).value
+    return read_yaml(text, label, budget, keeps_last=True).value  # as JSON is read
 
 
 def _fetch(url: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ahvn_tools.errors import near_misses
+from ahvn_tools.errors import SkippedOperationError, near_misses
 from ahvn_tools.results import PROGRAMMATIC
 from ahvn_tools.schema.dialects.finding import Finding, Severity
 from ahvn_tools.toolkit.entry import Entry
@@ -104,7 +104,8 @@ def _find_load_errors(store: ToolStore) -> Iterator[Finding]:
     for error in store.load_errors:
         place = error.file or "a source"
         problem = str(error).removeprefix(f"{place}: ")
-        yield _finding("load-error", place, problem, "Correct it, or leave it out of the sources.", "error")
+        severity: Severity = "warning" if isinstance(error, SkippedOperationError) else "error"
+        yield _finding("load-error", place, problem, "Correct it, or leave it out of the sources.", severity)
 
 
 def _find_unused_bindings(store: ToolStore, entries: list[Entry]) -> Iterator[Finding]:

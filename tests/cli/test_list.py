@@ -110,6 +110,35 @@ def test_several_sources_keep_the_first_of_two_tools_of_one_name(shop, tmp_path,
     assert "status" in printed.err
 
 
+@pytest.fixture
+def partial(tmp_path, monkeypatch):
+    """A document with an operation that cannot be a tool, as `api.json` in the current folder."""
+    monkeypatch.chdir(tmp_path)
+    operations = {"/a": {"get": {"operationId": "a", "description": "Get it.", "responses": {}}}, "/b": {"trace": {}}}
+    document = {"openapi": "3.1.0", "servers": [{"url": "https://a.example"}], "paths": operations}
+    (tmp_path / "api.json").write_text(json.dumps(document))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["list", "api.json"],
+        ["export", "api.json", "-f", "openai"],
+        ["prompt", "api.json"],
+        ["pin", "api.json"],
+        ["diff", "api.json", "api.json"],
+        ["check", "api.json"],
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_a_skipped_operation_does_not_stop_a_command_for_the_others(partial, capsys, arguments):
+    assert main(arguments) == 0
+    printed = capsys.readouterr()
+    assert "TRACE /b is skipped" in printed.err
+    assert arguments[0] == "check" or "1 operation was skipped. --strict-load makes this an error." in printed.err
+    assert main([*arguments, "--strict-load"]) == 1
+
+
 def test_a_broken_file_of_a_folder_is_a_warning_and_the_exit_code_1(tmp_path, capsys):
     folder = tmp_path / "tools"
     folder.mkdir()

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ahvn_tools.errors import SourceError
 from ahvn_tools.loading import json_file
-from ahvn_tools.loading.json_file import read_json
+from ahvn_tools.loading.json_file import find_json_lines, read_json
+from ahvn_tools.loading.yaml_file import read_yaml
 
 
 def refusal(data: bytes | None, tmp_path: Path) -> str:
@@ -39,6 +43,28 @@ def test_comments_commas_and_a_byte_order_mark_are_allowed(tmp_path):
 )
 def test_what_is_no_json_is_refused(data, message, tmp_path):
     assert refusal(data, tmp_path) == message
+
+
+_NESTED = st.recursive(
+    st.sampled_from([1, None, 's,{}[]\n"']),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["a", '"{', "\\", ""]), inner),
+    max_leaves=8,
+)
+
+
+def paths_of(value, path=()):
+    yield path
+    members = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for step, item in members:
+        yield from paths_of(item, (*path, step))
+
+
+@given(value=_NESTED, indent=st.sampled_from([None, 0, 2]))
+def test_the_line_of_each_part_is_that_of_a_reader_of_yaml(value, indent):
+    text = json.dumps(value, indent=indent)
+    document = read_yaml(text)
+    expected = {tuple(map(str, path)): document.line_of(path) for path in paths_of(value)}
+    assert find_json_lines(text, expected) == expected
 
 
 def test_a_file_that_is_too_large_is_refused(tmp_path, monkeypatch):

@@ -253,7 +253,7 @@ TOOL = {"name": "t", "inputSchema": {"type": "object", "properties": {"a": {"typ
     [
         {"openapi": "3.1.0", "paths": {NAME: {}}},
         {"swagger": NAME},
-        document({"/a": operation({"type": NAME})}),
+        document({"/a": operation({"$ref": f"#/{NAME}"})}),
         [TOOL],
         f"? {NAME}\n: 1\n? {NAME}\n: 2",
         f"kind: http\n? {NAME}\n: 2",
@@ -261,7 +261,7 @@ TOOL = {"name": "t", "inputSchema": {"type": "object", "properties": {"a": {"typ
         f"sources: [{NAME}.py]",
         f"sources: []\nagents: {{a: {{tools: 1, ? {NAME} : 2}}}}",
     ],
-    ids=["path", "version", "type", "pattern", "yaml", "definition", "source", "location", "agent"],
+    ids=["path", "version", "reference", "pattern", "yaml", "definition", "source", "location", "agent"],
 )
 def test_an_error_does_not_grow_with_a_name_in_the_document(tmp_path, monkeypatch, content):
     monkeypatch.setattr(budget, "MAX_CHARS", 10_000_000)

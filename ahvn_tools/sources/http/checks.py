@@ -86,8 +86,8 @@ def _check_path(name: str, request: HTTPRequest) -> None:
         raise DefinitionError(f"The path of {name!r} must begin with '/', and its templates are like {{user_id}}.")
     if _has_dot_segment(rest) or any(char.isspace() for char in rest):
         raise DefinitionError(f"The path of {name!r} has spaces, or the segments '.' or '..'.")
-    if sorted(places) != sorted(named):
-        unknown = sorted(set(places) ^ set(named)) or sorted(set(places))
+    if set(places) != set(named):  # one may be in the path twice
+        unknown = sorted(set(places) ^ set(named))
         raise DefinitionError(f"The path of {name!r} and its path arguments differ: {', '.join(map(repr, unknown))}.")
 
 

@@ -265,8 +265,9 @@ def _read_binary(_media_type: Node, schema: Any, _converter: SchemaConverter) ->
 
 def _read_text(media_type: Node, schema: Any, converter: SchemaConverter) -> Read:
     resolved = converter.resolve(schema)
-    if isinstance(resolved, dict) and not {"string"}.issuperset(type_names(resolved) or ["string"]):
-        raise media_type.error("a body that is text is described by `type: string`; only JSON and forms have members.")
+    if isinstance(resolved, dict) and not {"string"}.issuperset(type_names(resolved) or ["object"] * len(resolved)):
+        kind = base_type(media_type.pointer.rpartition("/")[2].replace("~1", "/"))
+        return {"type": "string", "description": f"The whole body as a text of {kind}."}, None, {}
     return {"type": "string", **(resolved if isinstance(resolved, dict) else {})}, None, {}
 
 

@@ -5,13 +5,14 @@ Nothing is fetched: a reference to another document leads nowhere, unless the ca
 
 from __future__ import annotations
 
+import datetime as dt
 import functools
 import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from posixpath import dirname, join, normpath
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 from urllib.parse import unquote
 
 from ahvn_tools.errors import SourceError
@@ -34,7 +35,7 @@ MAX_PROBLEM_CHARS: Final = 1_000
 
 _VALUES_AT_ONCE: Final = 1_000
 
-_VERSION: Final = re.compile(r"3\.([0-2])(\.\d+)?(-.*)?")
+_VERSION: Final = re.compile(r"3(?:\.([0-2]))?(\.[0-9x*]+)?(-.*)?")
 _ARRAY_INDEX: Final = re.compile(r"0|[1-9][0-9]{0,8}")
 _KINDS: Final = {dict: "an object", list: "a list", str: "a text", bool: "true or false"}
 
@@ -77,7 +78,7 @@ class Document:
         """Return a document of OpenAPI 3. Raises SourceError for anything else, and for one that is too large."""
         if not isinstance(root, dict):
             raise SourceError(f"An OpenAPI document is an object with `openapi` and `paths`, not {_name_kind(root)}.")
-        check_size(root, budget)
+        root = check_size(root, budget)
         return cls(root=root, minor=_read_version(root), budget=budget, open_file=open_file)
 
     @property
@@ -109,8 +110,7 @@ class Document:
         name = normpath(join(dirname(self.file), path))
         if name not in self.files:
             try:
-                root = self.open_file(name)
-                check_size(root, self.budget)
+                root = check_size(self.open_file(name), self.budget)
             except BudgetError:
                 raise
             except SourceError as error:
@@ -180,9 +180,19 @@ class Node:
         return self
 
     def read(self, name: str, kind: type[T], default: T) -> T:
-        """Return the value of a member, or the default. Raises DocumentError for another type."""
+        """Return the value of a member, or the default. Raises DocumentError for another type.
+
+        A number or a date is also read as a text, and the text `true` as true: YAML needs quotes to tell them apart.
+        """
         member = self.get(name)
-        return default if member is None else member.require(kind)
+        if member is None:
+            return default
+        value = member.value
+        if kind is str and isinstance(value, bool | int | float):
+            return cast("T", str(value).lower() if isinstance(value, bool) else str(value))
+        if kind is bool and isinstance(value, str) and value.lower() in {"true", "false"}:
+            return cast("T", value.lower() == "true")
+        return member.require(kind)
 
     def resolve(self) -> Node:
         """Return what a reference leads to, through any number of references; any other node unchanged.
@@ -213,13 +223,17 @@ class Node:
         return target
 
 
-def check_size(root: Any, budget: Budget) -> None:
-    """Raise SourceError for a document that is nested too deeply or too large."""
-    count = 0
+def check_size(root: Any, budget: Budget) -> Any:
+    """Return a document with JSON's types alone. Raises SourceError if it is nested too deeply or too large.
+
+    What a parser of YAML made of dates, and of names that are numbers or `true`, becomes a text again.
+    """
+    count, is_json = 0, True
     pending: list[tuple[Any, int]] = [(root, 1)]
     while pending:
         value, depth = pending.pop()
         if not isinstance(value, dict | list):
+            is_json = is_json and (value is None or isinstance(value, str | int | float))
             continue
         count += len(value)
         if count > _VALUES_AT_ONCE:
@@ -227,8 +241,29 @@ def check_size(root: Any, budget: Budget) -> None:
             count = 0
         if depth > MAX_DEPTH:
             raise SourceError(f"The document is nested more than {MAX_DEPTH} levels deep; make it flatter.")
+        is_json = is_json and (isinstance(value, list) or all(isinstance(name, str) for name in value))
         pending.extend((part, depth + 1) for part in (value.values() if isinstance(value, dict) else value))
     budget.spend(count)
+    return root if is_json else _to_json(root, budget)
+
+
+def _to_json(value: Any, budget: Budget) -> Any:
+    budget.spend()
+    if isinstance(value, dict):
+        return {_to_name(name): _to_json(item, budget) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_to_json(item, budget) for item in value]
+    return value if value is None or isinstance(value, str | int | float) else _to_text(value)
+
+
+def _to_name(name: Any) -> str:
+    if name is None or isinstance(name, bool):
+        return json.dumps(name)
+    return name if isinstance(name, str) else _to_text(name)
+
+
+def _to_text(value: Any) -> str:
+    return value.isoformat() if isinstance(value, dt.date) else str(value)
 
 
 def _read_version(root: JsonObject) -> int:
@@ -244,7 +279,7 @@ def _read_version(root: JsonObject) -> int:
     match = _VERSION.fullmatch(str(version))
     if match is None:
         raise SourceError(f"There is no support for OpenAPI {clip(str(version), 20)!r}; use a version of 3.0 to 3.2.")
-    return int(match[1])
+    return int(match[1] or 0)
 
 
 def _find_pointer(node: Node, pointer: str) -> Node | None:

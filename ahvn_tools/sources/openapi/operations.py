@@ -44,7 +44,9 @@ class Operation:
     def tags(self) -> list[str]:
         """The tags of the operation."""
         node = self.node.get("tags")
-        return [] if node is None else [item.require(str) for item in node.items()]
+        values = node.value if node is not None and isinstance(node.value, list) else []
+        names = [item.get("name") if isinstance(item, dict) else item for item in values]
+        return [str(name) for name in names if isinstance(name, str | int | float)]
 
     @property
     def is_deprecated(self) -> bool:
@@ -86,8 +88,8 @@ def explain(label: str, error: DocumentError) -> DocumentError:
 
 
 def _read_path(path: str, item: Node) -> Node:
-    if not path.startswith("/"):
-        raise item.error(f"a path begins with a slash: write {'/' + path!r}.")
+    if "://" in path:
+        raise item.error("a path begins with a slash; the server of its requests is named in `servers`.")
     return item.resolve().require_node(dict)
 
 
@@ -101,6 +103,9 @@ def _read_operations(path: str, path_item: Node, errors: list[DocumentError]) ->
                 yield operation
         except DocumentError as error:
             errors.append(explain(f"{method.upper()} {path}", error))
+    if path_item.value.get("trace") is not None:
+        problem = "a TRACE request is never sent, because it returns credentials."
+        errors.append(explain(f"TRACE {path}", path_item.child("trace").error(problem)))
 
 
 def select(operations: Iterable[Operation], options: OpenAPIOptions) -> list[Operation]:

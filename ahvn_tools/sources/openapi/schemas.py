@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -18,6 +20,9 @@ from ahvn_tools.sources.openapi.relaxed import relax
 
 MAX_DEPTH: Final = 64
 """The maximum nesting of a schema, without its references."""
+
+MAX_RELAXED_VALUES: Final = 2_000
+"""When the definitions of a relaxed schema have more values, what further ones accept is left open."""
 
 _VALUES_OF_MERGE: Final = 30
 """To merge schemas takes as much work as to copy so many values."""
@@ -60,6 +65,7 @@ class SchemaConverter:
         self._children: dict[tuple[str, str], list[Node]] | None = None
         self._definitions: dict[str, Any] = {}
         self._references: dict[str, set[str]] = {}
+        self._sizes: dict[str, int] = {}
 
     def convert(self, node: Node) -> Any:
         """Return a schema, whose references lead to `#/$defs/…`; see `definitions_of`.
@@ -71,8 +77,11 @@ class SchemaConverter:
     def definitions_of(self, schema: Any) -> JsonObject:
         """Return the definitions that a converted schema refers to, through any number of references.
 
-        Raises DocumentError for a definition that is not a schema.
+        Those of a relaxed schema have a limit: the nearest ones are kept, and the others accept any value. Raises
+        DocumentError for a definition that is not a schema.
         """
+        if self.is_relaxed:
+            return self._nearest_definitions(schema)
         reached: JsonObject = {}
         pending = sorted(_find_references(schema), reverse=True)
         while pending:
@@ -81,6 +90,20 @@ class SchemaConverter:
                 continue
             reached[name] = self._define(name)
             pending += sorted(self._references[name] - reached.keys(), reverse=True)
+        return reached
+
+    def _nearest_definitions(self, schema: Any) -> JsonObject:
+        reached: JsonObject = {}
+        size = 0
+        pending = sorted(_find_references(schema))
+        while pending:
+            following: set[str] = set()
+            for name in pending:
+                reached[name] = self._define(name) if size < MAX_RELAXED_VALUES else {}
+                if reached[name] != {}:
+                    size += self._sizes[name]
+                    following |= self._references[name]
+            pending = sorted(following - reached.keys())
         return reached
 
     def resolve(self, schema: Any) -> Any:
@@ -124,6 +147,7 @@ class SchemaConverter:
             else:
                 definition = self._convert(node, 1)
             self._references[name] = _find_references(definition)
+            self._sizes[name] = _count_values(definition)
             self._definitions[name] = definition
         return self._definitions[name]
 
@@ -177,14 +201,14 @@ class SchemaConverter:
             return node.value
         if depth > MAX_DEPTH:
             raise node.error(f"the schema is nested more than {MAX_DEPTH} levels deep; make it flatter.")
-        value = node.require(dict)
+        if node.value is None:
+            return {}
+        node = _correct(node)
+        value = node.value
         reference = value.get("$ref", value.get("$dynamicRef"))
         if isinstance(reference, str):
             return self._convert_reference(node, reference, depth)
         schema: JsonObject = {key: self._budget.copy(value[key]) for key in value if key in _COPIED}
-        _check_rules(node)
-        if isinstance(schema.get("required"), bool):
-            del schema["required"]
         schema |= self._convert_parts(node, depth)
         self._convert_members(node, schema, depth)
         if "discriminator" in value and not self.is_relaxed:
@@ -332,7 +356,9 @@ class _DiscriminatorValues:
         """The values of the mapping, by the name of a schema or by what a reference leads to."""
         values: dict[Any, list[str]] = {}
         for value, reference in self._discriminator.read("mapping", dict, {}).items():
-            if isinstance(reference, str):
+            if not isinstance(reference, str):
+                continue
+            with contextlib.suppress(DocumentError):  # the others select their branches nevertheless
                 is_name = "/" not in reference and "#" not in reference
                 target = reference if is_name else self._discriminator.follow(reference).key
                 values.setdefault(target, []).append(value)
@@ -402,23 +428,90 @@ class _DeclaredMember:
         return cls(is_text="string" in (type_names(value) or ["string"]))
 
 
-_KEYWORD_TYPES: Final = (("required", list), ("enum", list), ("properties", dict))
+_TYPES: Final = ("array", "boolean", "integer", "number", "object", "string", "null")
+_TYPE_NAMES: Final = {
+    "int": "integer", "int32": "integer", "int64": "integer", "long": "integer", "float": "number", "double": "number",
+    "decimal": "number", "bool": "boolean", "str": "string", "text": "string", "date": "string", "datetime": "string",
+    "date-time": "string", "uuid": "string", "uri": "string", "url": "string", "email": "string", "file": "string",
+    "list": "array", "dict": "object", "map": "object", "hash": "object", "none": "null",
+}  # fmt: skip
+"""What documents write instead of a type of JSON Schema."""
+_COUNTS: Final = (
+    "maxLength", "minLength", "maxItems", "minItems", "maxContains", "minContains", "maxProperties", "minProperties",
+)  # fmt: skip
+_TEXTS: Final = ("title", "description", "format", "contentEncoding", "contentMediaType", "pattern")
 
 
-def _check_rules(node: Node) -> None:
-    """Raise DocumentError for a keyword that is often written wrongly, with its place."""
-    for keyword, kind in _KEYWORD_TYPES:
-        if keyword == "required" and isinstance(node.value.get(keyword), bool):
-            continue  # Swagger 2's `required` of a parameter, which means nothing in a schema
-        if keyword in node.value and not isinstance(node.value[keyword], kind):
-            node.child(keyword).require(kind)
-    stated = node.value.get("type")
-    for name in stated if isinstance(stated, list) else () if stated is None else [stated]:
-        if name not in _TYPES:
-            raise node.child("type").error(f"there is no type {name!r}; use one of {', '.join(_TYPES)}.")
+def _correct(node: Node) -> Node:
+    """Return a schema without the values that JSON Schema does not allow: an API that has them works nevertheless.
+
+    Raises DocumentError for what is no schema at all.
+    """
+    value = node.require(dict)
+    wrong = {key for key, item in value.items() if key in _VALID and not _VALID[key](item)}
+    changed = {key: _MEANT[key](value[key]) for key in wrong & _MEANT.keys()}
+    if isinstance(value.get("items"), list):  # as in earlier versions of JSON Schema
+        wrong.add("items")
+        changed["prefixItems"] = value["items"]
+    changed |= {key: [value[key]] for key in SCHEMA_LIST_KEYWORDS if isinstance(value.get(key), dict)}
+    if not wrong and not changed:
+        return node
+    kept = {key: item for key, item in value.items() if key not in wrong}
+    kept |= {key: item for key, item in changed.items() if item is not None}
+    return Node(document=node.document, value=kept, pointer=node.pointer)
 
 
-_TYPES = ("array", "boolean", "integer", "number", "object", "string", "null")
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_count(value: Any) -> bool:
+    return _is_number(value) and value >= 0 and value % 1 == 0
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_type(value: Any) -> bool:
+    if isinstance(value, list):
+        return bool(value) and all(name in _TYPES for name in value) and len(set(value)) == len(value)
+    return value in _TYPES
+
+
+def _are_names(value: Any) -> bool:
+    return isinstance(value, list) and all(map(_is_text, value))
+
+
+def _meant_type(value: Any) -> Any:
+    """Return the type of JSON Schema that is meant; None: it is not known, and any value is accepted."""
+    names = [name.lower() if isinstance(name, str) else "" for name in (value if isinstance(value, list) else [value])]
+    known = [name if name in _TYPES else _TYPE_NAMES.get(name) for name in names]
+    return type_keyword(list(dict.fromkeys(filter(None, known)))) if known and None not in known else None
+
+
+_VALID: Final[dict[str, Callable[[Any], bool]]] = {
+    "type": _is_type,
+    "required": _are_names,
+    "enum": lambda value: isinstance(value, list) and bool(value),
+    "multipleOf": lambda value: _is_number(value) and value > 0,
+    **dict.fromkeys(("maximum", "minimum"), _is_number),
+    **dict.fromkeys(_BOUNDS, lambda value: isinstance(value, int | float)),
+    **dict.fromkeys(_COUNTS, _is_count),
+    **dict.fromkeys(("uniqueItems", "deprecated"), lambda value: isinstance(value, bool)),
+    **dict.fromkeys(_TEXTS, _is_text),
+    **dict.fromkeys(("dependentRequired", *_MAP_KEYWORDS), lambda value: isinstance(value, dict)),
+    **dict.fromkeys(_SCHEMA_KEYWORDS, lambda value: isinstance(value, dict | list | bool)),
+    **dict.fromkeys(SCHEMA_LIST_KEYWORDS, lambda value: isinstance(value, dict | list)),
+}
+"""What the value of a keyword must be."""
+_MEANT: Final[dict[str, Callable[[Any], Any]]] = {
+    "type": _meant_type,
+    "required": lambda value: [name for name in value if isinstance(name, str)] if isinstance(value, list) else None,
+    "title": lambda value: str(value) if _is_number(value) else None,
+    "description": lambda value: str(value) if _is_number(value) else None,
+}
+"""What a wrong value means; None: nothing that is known."""
 
 
 def _convert_bounds(schema: JsonObject) -> None:
@@ -480,6 +573,11 @@ def _accept_null(schema: JsonObject) -> JsonObject:
         if key in schema:
             texts[key] = schema.pop(key)
     return {**texts, "anyOf": [schema, {"type": "null"}]}
+
+
+def _count_values(value: Any) -> int:
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return 1 + sum(map(_count_values, parts))
 
 
 def _find_references(schema: Any) -> set[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import keyword
 import re
@@ -15,7 +16,7 @@ from ahvn_tools.sources.budget import BudgetError
 from ahvn_tools.sources.http.checks import check_headers
 from ahvn_tools.sources.http.credentials import Credential, read_headers
 from ahvn_tools.sources.http.security import ApiKey, ApiKeyLocation, Basic, ClientCredentials, Security
-from ahvn_tools.sources.openapi.document import Node
+from ahvn_tools.sources.openapi.document import DocumentError, Node
 from ahvn_tools.sources.openapi.names import argument_name
 from ahvn_tools.sources.openapi.options import SchemeCredential
 
@@ -59,7 +60,10 @@ class SecuritySchemes:
         """
         components = document.get("components")
         schemes = None if components is None else components.get("securitySchemes")
-        self._nodes = {} if schemes is None else {name: node.resolve() for name, node in schemes.members()}
+        self._nodes: dict[str, Node] = {}
+        for name, node in () if schemes is None else schemes.members():
+            with contextlib.suppress(DocumentError):  # one that leads nowhere is as one that is missing
+                self._nodes[name] = node.resolve()
         self._parameters = _name_parameters(self._nodes)
         self._auth = auth
         self.headers, self._own = _read_own_headers(headers)
@@ -122,8 +126,10 @@ class SecuritySchemes:
         alternatives, errors = [], []
         for node in requirements.items():
             try:
-                required = [self._require(name, scopes) for name, scopes in node.members()]
-                alternatives.append(_one_for_each_place(required, self._own_places))
+                known = [(name, scopes) for name, scopes in node.members() if name in self._nodes]
+                if known or not node.value:  # what the document does not declare, nobody has a credential for
+                    required = [self._require(name, scopes) for name, scopes in known]
+                    alternatives.append(_one_for_each_place(required, self._own_places))
             except BudgetError:
                 raise
             except SourceError as error:
@@ -136,8 +142,6 @@ class SecuritySchemes:
         return [scheme for scheme in chosen if not scheme.is_unused]
 
     def _require(self, name: str, scopes: Node) -> Scheme:
-        if name not in self._nodes:
-            raise scopes.error(f"there is no security scheme {name!r}. {near_misses(name, self._nodes)}")
         return self.get(name, [item.require(str) for item in scopes.items()])
 
 

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final, cast
 from urllib.parse import urljoin, urlsplit, urlunsplit
 
-from ahvn_tools.errors import SourceError, near_misses
+from ahvn_tools.errors import DefinitionError, SourceError, near_misses
 from ahvn_tools.redaction import mask_credentials
 from ahvn_tools.sources.http.addresses import is_address
+from ahvn_tools.sources.http.checks import check_base_url as check_url
 from ahvn_tools.sources.http.request import HTTPOptions
-from ahvn_tools.sources.openapi.document import Node
+from ahvn_tools.sources.openapi.document import DocumentError, Node
 from ahvn_tools.sources.openapi.operations import Operation
 from ahvn_tools.sources.openapi.options import OpenAPIOptions
 from ahvn_tools.sources.openapi.security import Scheme
+
+_logger = logging.getLogger(__name__)
 
 _VARIABLE: Final = re.compile(r"\{([^{}]+)\}")
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
@@ -55,13 +59,12 @@ class Servers:
         self._variables = options.get("variables") or {}
         self._http = cast("HTTPOptions", options["http"])
         base_url = options.get("base_url")
+        self._urls: dict[tuple[str, str], str] = {}
+        """By the place of the servers: most operations have those of the document."""
         self._base_url = None if base_url is None else check_base_url(base_url)
 
     def url_of(self, operation: Operation) -> str:
-        """Return the URL that the requests of an operation begin with; empty if it is not known.
-
-        Raises DocumentError for a server that cannot be called.
-        """
+        """Return the URL that the requests of an operation begin with; empty if it is not known."""
         return self._base_url or self._find_url(operation)
 
     def keep_trusted(self, url: str, schemes: Iterable[Scheme]) -> list[Scheme]:
@@ -101,17 +104,33 @@ class Servers:
         nodes = operation.node.get("servers") or operation.path_item.get("servers") or self._root.get("servers")
         if nodes is None or not nodes.value:
             nodes = Node(document=self._root.document, value=[{"url": "/"}], pointer="#/servers")
-        return server_url(nodes, self._document_url, self._variables)
+        if nodes.key not in self._urls:
+            self._urls[nodes.key] = self._choose_url(nodes)
+        return self._urls[nodes.key]
+
+    def _choose_url(self, nodes: Node) -> str:
+        """Return the URL of the first server that can be called; empty, with a warning, if there is none."""
+        errors = []
+        try:
+            for server in nodes.items():
+                try:
+                    return server_url(server, self._document_url, self._variables)
+                except DocumentError as error:
+                    errors.append(error)
+        except DocumentError as error:
+            errors.append(error)
+        _logger.warning("Calls fail without base_url='https://…': %s", errors[0])
+        return ""
 
 
-def server_url(nodes: Node, document_url: str | None, variables: Mapping[str, str]) -> str:
-    """Return the URL of the first server; empty if it is relative to the URL of the document, which is not known."""
-    servers = list(nodes.items())
-    if not servers:
-        raise nodes.error("there is no server: add one, or pass base_url='https://…'.")
-    server = servers[0].require_node(dict)
+def server_url(server: Node, document_url: str | None, variables: Mapping[str, str]) -> str:
+    """Return the URL of a server; empty if it is relative to the URL of the document, which is not known.
+
+    Raises DocumentError for one that cannot be called.
+    """
+    server.require(dict)
     values = _read_variables(server, variables)
-    template = server.read("url", str, "")
+    template = server.read("url", str, "").strip()
 
     def replace(match: re.Match[str]) -> str:
         if match[1] not in values:
@@ -122,13 +141,24 @@ def server_url(nodes: Node, document_url: str | None, variables: Mapping[str, st
         return values[match[1]]
 
     url = _VARIABLE.sub(replace, template)
-    if document_url is not None:
-        url = urljoin(document_url, url)
-    if not urlsplit(url).scheme and not urlsplit(url).netloc:
+    try:
+        if document_url is not None:
+            url = urljoin(document_url, url)
+        if url.startswith("//"):
+            url = f"https:{url}"
+        parts = urlsplit(url)
+    except ValueError:
+        raise server.error("its url cannot be read: pass base_url='https://…'.") from None
+    if not parts.scheme and not parts.netloc:
         return ""
-    if urlsplit(url).scheme not in _DEFAULT_PORTS or not urlsplit(url).hostname:
+    if parts.scheme not in _DEFAULT_PORTS or not parts.hostname:
         raise server.error(f"the url {url!r} is not one of HTTP: pass base_url='https://…'.")
-    return url.partition("#")[0].partition("?")[0].rstrip("/")
+    url = url.partition("#")[0].partition("?")[0].rstrip("/")
+    try:
+        check_url(url)
+    except DefinitionError as error:
+        raise server.error(str(error)) from None
+    return url
 
 
 def _read_variables(server: Node, given: Mapping[str, str]) -> dict[str, str]:

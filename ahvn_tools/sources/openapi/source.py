@@ -9,6 +9,8 @@ from typing import Any
 
 from ahvn_tools.errors import DefinitionError, SourceError, near_misses
 from ahvn_tools.invisible import escape_line
+from ahvn_tools.json_types import JsonObject
+from ahvn_tools.redaction import clip
 from ahvn_tools.schema.refs import unused_name
 from ahvn_tools.sources.budget import Budget
 from ahvn_tools.sources.http.body import build_template
@@ -18,9 +20,9 @@ from ahvn_tools.sources.openapi.arguments import build_arguments
 from ahvn_tools.sources.openapi.bodies import Body, read_body
 from ahvn_tools.sources.openapi.document import Document, DocumentError, Node, OpenFile
 from ahvn_tools.sources.openapi.names import tool_name
-from ahvn_tools.sources.openapi.operations import Operation, explain, find_operations, select
+from ahvn_tools.sources.openapi.operations import MAX_REASON_CHARS, Operation, explain, find_operations, select
 from ahvn_tools.sources.openapi.options import OpenAPIOptions, parse_options
-from ahvn_tools.sources.openapi.parameters import read_parameters, without
+from ahvn_tools.sources.openapi.parameters import fit_path, read_parameters, without
 from ahvn_tools.sources.openapi.responses import read_output_schema
 from ahvn_tools.sources.openapi.schemas import SchemaConverter
 from ahvn_tools.sources.openapi.security import SecuritySchemes
@@ -130,10 +132,7 @@ class _Builder:
 
     def knows_server(self, operation: Operation) -> bool:
         """Whether the document says where an operation's requests are sent."""
-        try:
-            return self._servers.url_of(operation) != ""
-        except DocumentError:
-            return True  # its own error says more
+        return self._servers.url_of(operation) != ""
 
     def build(self, name: str, operation: Operation) -> Tool:
         """Return the template and the body of an operation. Raises DocumentError or DefinitionError."""
@@ -144,7 +143,9 @@ class _Builder:
         chosen = self._schemes.choose(node.get("security") or self._root.get("security"))
         schemes = self._servers.keep_trusted(base_url, chosen)
         lists = (operation.path_item.get("parameters"), node.get("parameters"))
-        parameters = without(read_parameters(*lists), self._schemes.places)
+        path, query, parameters = fit_path(operation.path, read_parameters(*lists))
+        parameters = without(parameters, self._schemes.places)
+        declared = {one.name for one in parameters if one.location == "query"}
         body = read_body(node.get("requestBody"), self._requests)
         credentials = {key: value for scheme in schemes for key, value in scheme.credentials.items()}
         security = tuple(scheme.security for scheme in schemes)
@@ -153,7 +154,8 @@ class _Builder:
         request = HTTPRequest(
             method=operation.method.upper(),
             base_url=base_url,
-            path=operation.path,
+            path=path,
+            query=tuple(pair for pair in query if pair[0] not in declared),
             arguments=arguments.places,
             body_type="json" if body is None else body.kind,
             body_content_type=None if body is None else _content_type(body),
@@ -162,9 +164,7 @@ class _Builder:
             headers={"Accept": "application/json, */*;q=0.5", **self._schemes.headers},
             security=security,
         )
-        output_schema = None
-        if self._options.get("responses") != "none":
-            output_schema = read_output_schema(node, self._responses)
+        output_schema = self._read_output_schema(operation)
         definition = screening.screen(
             {
                 "description": _describe(operation),
@@ -185,6 +185,16 @@ class _Builder:
             is_remote=self._options.get("document_url") is not None,
             origin=f"{escape_line(operation.label)} in {self._label}",
         )
+
+    def _read_output_schema(self, operation: Operation) -> JsonObject | None:
+        """Return the output schema; None, with a warning, if what the document says of responses cannot be read."""
+        if self._options.get("responses") == "none":
+            return None
+        try:
+            return read_output_schema(operation.node, self._responses)
+        except DocumentError as error:
+            _logger.warning("%s has no output schema: %s", escape_line(clip(operation.label, MAX_REASON_CHARS)), error)
+            return None
 
 
 def _content_type(body: Body) -> str | None:

@@ -298,7 +298,7 @@ def test_no_object_in_a_form_has_the_name_of_another_member(echo, content_type):
     [
         ({"style": "simple"}, "encoding/a/style: POST /things is skipped: a form has no style 'simple'"),
         ({"explode": "yes"}, "encoding/a/explode: POST /things is skipped: it must be true or false"),
-        ({"contentType": 1}, "encoding/a/contentType: POST /things is skipped: it must be a text"),
+        ({"contentType": []}, "encoding/a/contentType: POST /things is skipped: it must be a text"),
         ([], "encoding/a: POST /things is skipped: it must be an object"),
     ],
 )

@@ -347,6 +347,22 @@ def _fits(schema, value):
     return jsonschema_rs.validator_for(schema).is_valid(wrapped)
 
 
+def test_a_relaxed_schema_has_the_nearest_definitions_and_leaves_the_others_open():
+    """All schemas of a large document may refer to each other, and each tool would have all of them."""
+    texts = {f"text{number}": {"type": "string"} for number in range(90)}
+    schemas = {
+        f"S{number}": {"type": "object", "properties": {**texts, "next": ref(f"S{number + 1}")}} for number in range(50)
+    }
+    schema = output_of(ref("S0"), "relaxed", **schemas, S50={"type": "object"})
+    assert len(schema["$defs"]) < 12
+    value = {"next": {"text0": 1}}
+    assert not jsonschema_rs.validator_for(schema).is_valid(value)
+    for _ in range(40):
+        value = {"next": value}
+    assert jsonschema_rs.validator_for(schema).is_valid(value)
+    assert len(output_of(ref("S0"), "exact", **schemas, S50={"type": "object"})["$defs"]) == 50
+
+
 @settings(max_examples=50)
 @given(schema=_generated, value=_values, node=_schemas_of(st.sampled_from([{"type": "string"}, {}])))
 def test_relaxed_accepts_whatever_exact_accepts(schema, value, node):

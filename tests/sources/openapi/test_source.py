@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import logging
 
+import jsonschema_rs
 import pytest
 from pydantic import SecretStr
 
@@ -201,7 +203,7 @@ def test_a_credential_is_never_a_plain_text(caplog):
         ({"openapi": "3.1.0"}, "#: an OpenAPI document needs `paths`"),
         ({"openapi": "3.1.0", "paths": []}, "#/paths: it must be an object, not a list."),
         ({"openapi": "3.1.0", "paths": {}}, "The document has no operation that becomes a tool."),
-        ({"openapi": "3.1.0", "paths": {"pets": {}}}, "#/paths/pets: a path begins with a slash: write '/pets'."),
+        ({"openapi": "3.1.0", "paths": {"https://a.example": {}}}, "a path begins with a slash; the server of its"),
         ([], "An OpenAPI document is an object with `openapi` and `paths`, not a list."),
     ],
 )
@@ -221,10 +223,6 @@ def test_what_is_no_document_of_openapi_3_is_refused(whole, message):
             "#/paths/~1things/get/parameters/0/style: GET /things is skipped: a parameter in query has no style",
         ),
         (
-            {"parameters": [parameter("a", schema={"type": "text"})]},
-            "/schema/type: GET /things is skipped: there is no type 'text'; use one of array, boolean, integer,",
-        ),
-        (
             {"parameters": [parameter("a", schema=ref("Nowhere"))]},
             "/schema: GET /things is skipped: it refers to '#/components/schemas/Nowhere', where nothing is: correct",
         ),
@@ -236,19 +234,12 @@ def test_what_is_no_document_of_openapi_3_is_refused(whole, message):
             {"parameters": [parameter("a", schema={"$ref": "/etc/passwd"})]},
             "it refers to '/etc/passwd', which is outside of the document; nothing is fetched.",
         ),
-        (
-            {"parameters": [parameter("a", schema={"type": "object", "required": "a"})]},
-            "/schema/required: GET /things is skipped: it must be a list, not a text.",
-        ),
-        ({"parameters": [parameter("a", "path")]}, "#/paths/~1things/get: GET /things is skipped:"),
-        ({"security": [{"nothing": []}]}, "there is no security scheme 'nothing'."),
-        ({"requestBody": {"content": {"application/xml": {"schema": {"type": "object"}}}}}, "only JSON and forms"),
+        ({"parameters": [parameter("a", schema="text")]}, "it must be an object, not a text."),
         (
             {"requestBody": {"content": {"multipart/form-data": {"schema": {"type": "string"}}}}},
             "a form needs a schema of `type: object`",
         ),
         ({"parameters": {"a": 1}}, "#/paths/~1things/get/parameters: GET /things is skipped: it must be a list"),
-        ({"tags": [1]}, "it must be a text, not 1."),
         (
             {"parameters": [parameter("a", schema={"type": "object", "properties": {"\u200b": {}}})]},
             "invisible characters",
@@ -344,6 +335,7 @@ def test_a_schema_has_limits(caplog):
         (None, "https://c.example/openapi.json", "https://c.example"),
         ([{"url": "//d.example/v1"}], "https://c.example/openapi.json", "https://d.example/v1"),
         ([{"url": "/v2"}], None, ""),
+        ([{"url": "//d.example/v1"}], None, "https://d.example/v1"),
         (
             [{"url": "https://{region}.example/{v}", "variables": {"region": {"default": "eu"}, "v": {"default": 1}}}],
             None,
@@ -380,8 +372,118 @@ def test_variables_of_a_server_are_checked():
     assert specs["call"].body.request.base_url == "https://us.example"
     message = refusal(one_operation({}, servers=servers), variables={"region": "evil.example/"})
     assert "The variable 'region' is one of ['eu', 'us'], not 'evil.example/'." in message
-    message = refusal(one_operation({}, servers=[{"url": "https://{region}.example"}]))
-    assert "the variable 'region' of its url has no default: pass variables={'region': …}." in message
+
+
+def test_a_server_that_cannot_be_called_costs_no_tool(caplog):
+    with caplog.at_level(logging.WARNING):
+        spec = ToolSpec.from_openapi(one_operation({}, servers=[{"url": "https://{region}.example"}]))["call"]
+    assert spec.body.request.base_url == ""
+    assert "the variable 'region' of its url has no default: pass variables={'region': …}." in caplog.messages[0]
+    servers = [{"url": "ftp://a.example"}, {"url": "https://user:x@b.example"}, {"url": " https://c.example/v1?a=1 "}]
+    whole = one_operation({}, servers=servers)
+    assert ToolSpec.from_openapi(whole)["call"].body.request.base_url == "https://c.example/v1"
+
+
+@pytest.mark.parametrize(
+    ("path", "parameters", "arguments", "url"),
+    [
+        ("/token#refresh", [], {}, "/token"),
+        ("/answers?beta=true", [], {}, "/answers?beta=true"),
+        ("/?Action=List&Id={id}#first", [parameter("id", "path")], {"Id": "a b"}, "/?Action=List&Id=a%20b"),
+        ("/find?q={q}", [parameter("q")], {"q": "x"}, "/find?q=x"),
+        ("/{tenant}/{tenant}/devices", [parameter("tenant", "path")], {"tenant": "t"}, "/t/t/devices"),
+        ("/pets/{petId}", [], {"petId": "1"}, "/pets/1"),
+        ("/pets/{petId}", [parameter("petid", "path")], {"petid": "1"}, "/pets/1"),
+        ("/pets", [parameter("petId", "path")], {}, "/pets"),
+        ("/all/{proxy+}", [parameter("proxy", "path")], {"proxy": "a"}, "/all/a"),
+        ("pets", [], {}, "/pets"),
+    ],
+)
+def test_paths_as_vendors_write_them_can_be_called(echo, path, parameters, arguments, url):
+    spec = ToolSpec.from_openapi(one_operation({"parameters": parameters}, path=path), base_url=echo.url)["call"]
+    assert spec.params.keys() == arguments.keys()
+    assert spec.exec(**arguments).error is None
+    assert echo.last["path"] + (f"?{echo.last['query']}" if echo.last["query"] else "") == url
+
+
+def test_a_template_may_be_twice_in_the_url_of_an_http_tool(echo):
+    spec = ToolSpec.from_http("x", f"{echo.url}/{{tenant}}/{{tenant}}", allow_private=True)
+    assert spec.exec(tenant="t").error is None
+    assert echo.last["path"] == "/t/t"
+
+
+def test_trace_is_skipped_with_a_reason(caplog):
+    whole = document({"/a": {"get": {"operationId": "a"}, "trace": {"operationId": "b"}}})
+    with caplog.at_level(logging.WARNING):
+        assert names(whole) == ["a"]
+    assert "#/paths/~1a/trace: TRACE /a is skipped: a TRACE request is never sent" in caplog.messages[0]
+
+
+def test_a_body_of_xml_is_a_text(echo):
+    body = {"required": True, "content": {"application/xml": {"schema": {"type": "object", "properties": {"a": {}}}}}}
+    whole = one_operation({"requestBody": body}, method="post")
+    spec = ToolSpec.from_openapi(whole, base_url=echo.url)["call"]
+    assert spec.input_schema["properties"]["body"]["description"] == "The whole body as a text of application/xml."
+    assert spec.exec(body="<a/>").error is None
+    assert (echo.last["body"], echo.last["headers"]["content-type"]) == ("<a/>", "application/xml")
+
+
+HARMLESS_SCHEMAS = [
+    {"type": "text"},
+    {"type": ["String", "null"]},
+    {"type": "file"},
+    {"type": "string", "required": True},
+    {"type": "string", "enum": "a"},
+    {"type": "string", "maxLength": "ten", "minLength": -1, "pattern": 1, "format": None, "title": 1},
+    {"type": "number", "minimum": "0", "multipleOf": 0, "exclusiveMinimum": True, "maximum": None},
+    {"type": "array", "items": [{"type": "string"}], "uniqueItems": "true"},
+    {"type": "array", "items": None},
+    {"type": "object", "properties": None, "required": "a", "additionalProperties": "true"},
+    {"type": "object", "properties": {"on": {"required": True}, "b": None}, "required": ["on", 1]},
+    {"allOf": {"type": "string"}},
+    {"discriminator": "kind", "oneOf": [{"type": "string"}]},
+    {"nullable": True},
+    {"type": "string", "example": dt.date(2026, 1, 1), "default": 1},
+    None,
+]
+
+
+@pytest.mark.parametrize("version", ["3.0.3", "3.1.0", 3.1, "3.0.x", 3])
+@pytest.mark.parametrize("schema", HARMLESS_SCHEMAS, ids=str)
+def test_a_mistake_in_a_schema_costs_no_tool(schema, version):
+    operation = {"parameters": [parameter("a", schema=schema)], "responses": json_response(schema)}
+    whole = one_operation({**operation, "requestBody": json_body(schema)}, method="post", version=version)
+    for responses in ("relaxed", "exact"):
+        spec = ToolSpec.from_openapi(whole, responses=responses)["call"]
+        jsonschema_rs.validator_for(spec.input_schema)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"tags": [1, {"name": "x"}, None]},
+        {"summary": 5, "description": 1.5, "deprecated": "false", "operationId": 7},
+        {"security": [{"nothing": []}]},
+        {"responses": json_response(ref("Nowhere"))},
+        {"responses": {200: {"description": "ok", "content": []}}},
+        {"responses": None},
+        {"parameters": [{"name": "a", "in": "query", "type": "string", "required": "true"}]},
+        {"parameters": [parameter("a", style="simple", schema={"type": "array", "items": {"type": "string"}})]},
+    ],
+    ids=str,
+)
+def test_a_mistake_beside_the_request_costs_no_tool(change):
+    whole = one_operation(change)
+    del whole["info"]
+    assert len(ToolSpec.from_openapi(whole)) == 1
+
+
+def test_a_scheme_that_leads_nowhere_costs_no_tool():
+    components = {
+        "securitySchemes": {"lost": ref("Nowhere", "securitySchemes"), "key": SCHEMES["securitySchemes"]["key"]}
+    }
+    whole = one_operation({"security": [{"lost": []}, {"key": []}]}, components=components)
+    assert ToolSpec.from_openapi(whole)["call"].body.request.credential_parameters == ("key",)
 
 
 SCHEMES = {
