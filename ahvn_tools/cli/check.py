@@ -32,7 +32,8 @@ def check(
 
     A table says what each provider does with each tool. ok: it receives the tool unchanged. adapted: in another form.
     not strict: as well, and --strict has no effect. refused: it would refuse the tool. Findings follow, each with its
-    place, its rule and what to do.
+    place, its rule and what to do. More than 50 findings are printed by their rules, with the first places of each;
+    --verbose prints all.
 
     The exit status is 1 if there is a finding of the severity --fail-on, or a more severe one.
 
@@ -68,16 +69,19 @@ def check(
             kit, list(map(str, sources)), formats=format, ignore=ignore or (), lock=lock, options=options
         )
         is_incomplete = options is not None and options.strict_load and load_status(kit, options)
-    _write(report, is_json=json, is_sarif=sarif, output=output, replaces=force)
+    is_verbose = options is not None and options.verbose
+    _write(report, is_json=json, is_sarif=sarif, output=output, replaces=force, is_verbose=is_verbose)
     return int(report.has_failed(fail_on) or bool(is_incomplete))
 
 
-def _write(report: Report, *, is_json: bool, is_sarif: bool, output: Path | None, replaces: bool) -> None:
+def _write(
+    report: Report, *, is_json: bool, is_sarif: bool, output: Path | None, replaces: bool, is_verbose: bool
+) -> None:
     from ahvn_tools.cli.checking.sarif import to_sarif
     from ahvn_tools.cli.checking.text import print_report
 
     if not (is_json or is_sarif):
-        print_report(report)
+        print_report(report, is_verbose=is_verbose)
         return
     value = to_sarif(report) if is_sarif else report.to_json()
     if output is None:
@@ -85,4 +89,4 @@ def _write(report: Report, *, is_json: bool, is_sarif: bool, output: Path | None
         print_message(report.summary())
         return
     write_text(output, f"{to_json(value)}\n", replaces=replaces)
-    print_report(report)
+    print_report(report, is_verbose=is_verbose)

@@ -34,8 +34,11 @@ _PHRASES: Final[dict[str, tuple[str, ...]]] = {
         r"\b(?:do not|don['’]t|never) (?:mention|reveal|disclose|say) (?:that|this|it|why|what)\b",
     ),
     "it poses as a message of the system": (
-        r"<\s*/?\s*(?:important|system|secret|hidden|admin|critical)\s*>",
-        r"<\|(?:im_start|im_end|system|user|assistant|endoftext)\|>|\[/?inst\]|<<\s*/?sys\s*>>",
+        r"<\s*/?\s*(?:important|critical)\s*>",
+        # a placeholder such as `--secret <secret>` has no end tag, and stands within a sentence
+        r"<\s*/\s*(?:system|secret|hidden|admin)\s*>|(?:^|[.!?] ?)<\s*(?:system|secret|hidden|admin)\s*>",
+        r"<\|(?:im_start|im_end|system|user|assistant)\|>|\[/?inst\]|<<\s*/?sys\s*>>",
+        r"<\|endoftext\|>(?!.{0,80}\btokens?\b)(?<!\btoken <\|endoftext\|>)(?<!\btokens <\|endoftext\|>)",
         r"(?:^|[.!?] ?)(?:new|updated) (?:system )?instructions ?:",
         r"\byou are now (?:a|an|the|in)\b|\bfrom now on,? you (?:are|must|will|shall)\b",
     ),

@@ -1,11 +1,13 @@
-"""SessionState: the state and the switches of a toolkit, session or request; the clients of a server; active calls."""
+"""SessionState: the state and the switches of a toolkit, session or request; sessions by id; clients; active calls."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
 import threading
+import time
 import uuid
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Mapping, MutableMapping
 from types import MappingProxyType
@@ -21,6 +23,11 @@ if TYPE_CHECKING:
 
 MAX_CLIENTS: Final = 10_000
 """A server remembers at most this many clients; it forgets those first that have not called for longest."""
+
+MAX_SESSIONS: Final = 10_000
+"""A toolkit holds at most this many sessions with an id that nothing else holds: those that were opened last."""
+MAX_SESSION_AGE: Final = 3600.0
+"""For how many seconds a toolkit holds a session that was not opened again."""
 
 _NO_GROUP_OVERRIDES: Final[Mapping[int, bool]] = MappingProxyType({})
 _NO_STRUCTURED_OUTPUTS: Final[Mapping[Entry, StructuredOutput | None]] = MappingProxyType({})
@@ -99,7 +106,7 @@ class ClientStates:
 class SessionState:
     """The state and the switches of a toolkit or a session. Those of a request are its client's."""
 
-    __slots__ = ("_session_id", "state", "switches")
+    __slots__ = ("__weakref__", "_named_sessions", "_session_id", "background_calls", "state", "switches")
 
     def __init__(
         self, state: Mapping[str, Any], session_id: str | None = None, switches: GroupSwitches | None = None
@@ -108,6 +115,18 @@ class SessionState:
         self.state = state
         self.switches = GroupSwitches() if switches is None else switches
         self._session_id = session_id
+        self._named_sessions: NamedSessions | None = None
+        self.background_calls: weakref.ref[BackgroundCalls] | None = None
+        """Those of a session with an id; its views hold them."""
+
+    @property
+    def named_sessions(self) -> NamedSessions:
+        """The sessions with an id that were opened here."""
+        if self._named_sessions is None:
+            with _session_id_lock:
+                if self._named_sessions is None:
+                    self._named_sessions = NamedSessions()
+        return self._named_sessions
 
     @property
     def session_id(self) -> str:
@@ -130,6 +149,33 @@ class SessionState:
         with _session_id_lock:
             if self._session_id is None:
                 self._session_id = session_id
+
+
+class NamedSessions:
+    """The sessions of a toolkit by their ids: each that is in use, and for a while those that were opened last."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._in_use: weakref.WeakValueDictionary[str, SessionState] = weakref.WeakValueDictionary()
+        self._held: OrderedDict[str, tuple[float, SessionState, BackgroundCalls]] = OrderedDict()
+
+    def open(self, session_id: str) -> tuple[SessionState, BackgroundCalls]:
+        """Return the session of this id and its background calls; a new one if none is in use or held."""
+        now, dropped = time.monotonic(), []
+        with self._lock:
+            session = self._in_use.get(session_id)
+            if session is None:
+                session = self._in_use[session_id] = SessionState({}, session_id)
+            calls = None if session.background_calls is None else session.background_calls()
+            if calls is None:
+                calls = BackgroundCalls()
+                session.background_calls = weakref.ref(calls)
+            self._held[session_id] = now, session, calls
+            self._held.move_to_end(session_id)
+            while len(self._held) > MAX_SESSIONS or now - next(iter(self._held.values()))[0] > MAX_SESSION_AGE:
+                dropped.append(self._held.popitem(last=False))
+        del dropped  # outside the lock: the end of a session cancels its background calls
+        return session, calls
 
 
 class ActiveCalls:

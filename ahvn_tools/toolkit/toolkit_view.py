@@ -18,6 +18,7 @@ from ahvn_tools.spec import ToolSpec
 from ahvn_tools.toolkit import check, snapshot
 from ahvn_tools.toolkit.duplicates import Duplicate
 from ahvn_tools.toolkit.entry import Entry
+from ahvn_tools.toolkit.entry_options import validate_name
 from ahvn_tools.toolkit.exported_callers import export_arguments
 from ahvn_tools.toolkit.group_view import GroupView, ToolsetView
 from ahvn_tools.toolkit.selection import Selection, SelectionOptions
@@ -136,8 +137,14 @@ class ToolkitView(ToolkitCalls):
         A call reads the session's state first, then the toolkit's, then the tool's own. The session uses `state` itself
         and no copy; `values` are put into it. Tools that are added to the toolkit later appear in the session, too.
         `roots` are the folders that tools may use here, in place of the toolkit's; a value of that name goes into the
-        state: `session({"roots": …})`. Raises TypeError for a state that is no mapping, ToolkitError for values beside
-        a state that cannot be changed, for a value named `id` and for roots that are no paths.
+        state: `session({"roots": …})`.
+
+        A `session_id` names one session. While it is in use, and for an hour if it is among the last 10,000, it is
+        opened again with its state, active groups and background calls: `state` then replaces its own, and `values`
+        are put into it, for everything that uses the session. Without an id each session is new.
+
+        Raises TypeError for a state that is no mapping, ToolkitError for values beside a state that cannot be changed,
+        for a value named `id`, for an id that is no text or empty and for roots that are no paths.
         """
         if "id" in values:
             raise ToolkitError(
@@ -145,10 +152,23 @@ class ToolkitView(ToolkitCalls):
                 "session({'id': …})."
             )
         own_roots = None if roots is None else to_roots(roots)
-        session_state = SessionState(values if state is None else validate_state(state), session_id)
+        own_state = SessionState(values if state is None else validate_state(state))
         if state is not None and values:
+            own_state.mutable_state().update(values)
+        if session_id is None:
+            return self._with_view(self._view.session(own_state, roots=own_roots))
+        sessions = self._view.session_state.named_sessions
+        session_state, background_calls = sessions.open(validate_name("id of a session", session_id))
+        if state is not None:
+            session_state.state = own_state.state
+        elif values:
             session_state.mutable_state().update(values)
-        return self._with_view(self._view.session(session_state, roots=own_roots))
+        return self._with_view(self._view.session(session_state, background_calls, own_roots))
+
+    def _unshared_session(self, state: Mapping[str, Any], session_id: str | None, roots: Roots | None) -> Self:
+        """Return a new session that others of its id share nothing with: for one call, or for one sub-agent."""
+        own_roots = None if roots is None else to_roots(roots)
+        return self._with_view(self._view.session(SessionState(state, session_id), roots=own_roots))
 
     if not TYPE_CHECKING:  # a type checker would accept any attribute
 
@@ -170,7 +190,9 @@ class ToolkitView(ToolkitCalls):
         nest and share state with what they are taken from. With `inactive` the view also lists and indexes the tools of
         inactive groups. It neither exports nor calls them.
         """
-        return self._with_view(self._view.select(Selection.from_options(selection), inactive=inactive))
+        chosen = Selection.from_options(selection)
+        self._view.store.require_defined_groups(chosen)
+        return self._with_view(self._view.select(chosen, inactive=inactive))
 
     @property
     def groups(self) -> dict[str, bool]:

@@ -122,10 +122,9 @@ class StoreView:
     def select(self, selection: Selection, *, inactive: bool = False) -> StoreView:
         """Return this view with one more selection.
 
-        Raises ToolLookupError for its toolsets and groups, ToolkitError for an audience with a toolkit of its own.
+        Raises ToolLookupError for its toolsets, ToolkitError for an audience with a toolkit of its own.
         """
         _refuse_separate_audiences(self.store, selection)
-        self.store.require_defined_groups(selection)
         for name in selection.toolset_names():
             self.store.toolset(name)
         selections = (*self.selections, selection)

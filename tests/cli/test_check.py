@@ -349,3 +349,18 @@ def test_a_server_is_checked_before_it_is_used(folder):
     assert ended.returncode == 1
     rules = [finding["rule"] for finding in json.loads(ended.stdout)["findings"]]
     assert rules == ["hidden-unicode", "prompt-injection", "prompt-injection", *["undocumented-parameter"] * 2]
+
+
+def test_many_findings_are_printed_by_their_rules_unless_it_is_verbose(folder, capsys):
+    tools = "".join(f"@tool\ndef tool_{number}(query: str): pass\n" for number in range(30))
+    (folder / "tools.py").write_text(f"from ahvn_tools import tool\n{tools}")
+    assert main(["check", "tools.py", "--format", "openai"]) == 0
+    grouped = capsys.readouterr().out
+    assert "warning: missing-description: 30 findings\n" in grouped
+    assert grouped.count("[missing-description]") == 3
+    assert "… and 27 more: --verbose prints all, --ignore missing-description none" in grouped
+    assert main(["check", "tools.py", "--format", "openai", "--verbose"]) == 0
+    assert capsys.readouterr().out.count("[missing-description]") == 30
+    assert main(["check", "tools.py", "--format", "openai", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert sum(finding["rule"] == "missing-description" for finding in report["findings"]) == 30

@@ -77,6 +77,13 @@ def test_the_tools_that_a_definition_comes_with_are_added_to_no_label():
     assert [tool.name for tool in kit] == ["find"]
 
 
+def test_a_toolset_of_a_label_stays_when_a_group_is_defined():
+    kit = Toolkit("k").add_toolset("some", groups=["dangr"]).add(find).add_group("danger")
+    assert kit.toolset("some").tools == []
+    assert len(kit.select(toolset="some")) == 0
+    assert "no tool has the group 'dangr'" in [finding.problem for finding in kit.check()]
+
+
 def test_a_definition_that_comes_with_a_tool_replaces_a_label():
     source = defined().add(drop, group="danger")
     kit = Toolkit("k").add(find, group="danger").add(source["drop"])

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
+import time
 import weakref
 from concurrent.futures import ThreadPoolExecutor
+from types import MappingProxyType
 
 import pytest
 
-from ahvn_tools import Toolkit
-from ahvn_tools.errors import ToolkitError
+from ahvn_tools import ToolContext, Toolkit
+from ahvn_tools.errors import ToolkitError, ToolLookupError
 from ahvn_tools.execution.scope import CallScope
 from ahvn_tools.toolkit import sessions as session_module
 from ahvn_tools.toolkit.background_calls import BackgroundCall
@@ -279,3 +281,93 @@ def test_a_client_that_leaves_starts_no_background_calls_any_more():
     with pytest.raises(ToolkitError, match="has ended"):
         calls.start(BackgroundCall("c", "tool", CallScope(), lambda emit: None), 1)
     assert clients.background_calls("a", left.append) is not calls
+
+
+def who(context: ToolContext) -> str:
+    """Return who calls."""
+    return str(context.state.get("user"))
+
+
+class TestSessionsWithAnId:
+    def test_an_id_names_one_session_with_one_state_and_one_set_of_groups(self):
+        kit = Toolkit("k").add_group("math").add(add, group="math").add(who)
+        first = kit.session(session_id="u1", user="ann")
+        second = kit.session(session_id="u1")
+        assert second.call("who") == "ann"
+        first.activate("math")
+        assert second.groups["math"]
+        assert second.state is first.state
+        assert kit.session(session_id="u2").state == {}
+        assert not kit.session(session_id="u2").groups["math"]
+
+    def test_a_request_after_the_first_finds_the_session_and_its_values_take_effect(self):
+        kit = Toolkit("k").add(who)
+        kit.session(session_id="u1", user="ann", theme="dark")
+        gc.collect()
+        again = kit.session(session_id="u1", user="Ann")
+        assert (again.call("who"), again.state) == ("Ann", {"user": "Ann", "theme": "dark"})
+
+    def test_a_state_replaces_that_of_the_session_for_all_that_use_it(self):
+        kit = Toolkit("k")
+        first = kit.session(session_id="u1", user="ann")
+        mapping = {"user": "bob"}
+        second = kit.session(mapping, session_id="u1", more=1)
+        assert first.state is second.state is mapping
+        assert mapping == {"user": "bob", "more": 1}
+
+    def test_selections_and_sessions_inside_have_their_own_tools_and_one_session(self):
+        kit = Toolkit("k").add(who).add(add, tags={"math"})
+        first, second = kit.select(tags=["math"]).session(session_id="u1"), kit.session(session_id="u1")
+        assert ([tool.name for tool in first], len(second)) == (["add"], 2)
+        assert first.state is second.state
+        inner = second.session(session_id="u1")
+        assert inner.state is not second.state
+        assert second.session(session_id="u1").state is inner.state
+
+    def test_background_calls_belong_to_the_id(self):
+        kit = Toolkit("k").add(who)
+        call_id = kit.session(session_id="u1", user="ann").start("who")
+        gc.collect()
+        assert kit.session(session_id="u1").wait(call_id, timeout=30).result.value == "ann"
+        with pytest.raises(ToolLookupError):
+            kit.session(session_id="u2").status(call_id)
+
+    def test_sessions_without_an_id_share_nothing(self):
+        kit = Toolkit("k")
+        assert kit.session().state is not kit.session().state
+
+    def test_a_session_that_nothing_uses_is_forgotten_at_the_limit_and_after_its_age(self, monkeypatch):
+        monkeypatch.setattr(session_module, "MAX_SESSIONS", 2)
+        kit = Toolkit("k")
+        used = kit.session(session_id="used", user="ann")
+        for number in range(3):
+            kit.session(session_id=str(number), user="bob")
+        gc.collect()
+        assert kit.session(session_id="used").state is used.state
+        assert kit.session(session_id="0").state == {}
+        kit.session(session_id="old", user="ann")
+        clock = time.monotonic
+        monkeypatch.setattr(session_module.time, "monotonic", lambda: clock() + session_module.MAX_SESSION_AGE + 1)
+        kit.session(session_id="new")
+        gc.collect()
+        assert kit.session(session_id="old").state == {}
+
+    @pytest.mark.parametrize("session_id", ["", 1, b"u1"])
+    def test_an_id_that_is_no_text_or_empty_is_refused(self, session_id):
+        with pytest.raises(ToolkitError, match="id of a session"):
+            Toolkit("k").session(session_id=session_id)
+
+    def test_a_state_that_does_not_fit_changes_nothing(self):
+        kit = Toolkit("k")
+        session = kit.session(session_id="u1", user="ann")
+        for state, error in ((7, TypeError), (MappingProxyType({}), ToolkitError)):
+            with pytest.raises(error):
+                kit.session(state, session_id="u1", user="bob")
+        assert session.state == {"user": "ann"}
+
+    def test_threads_that_open_an_id_at_once_have_one_session(self):
+        kit = Toolkit("k")
+        with ThreadPoolExecutor(8) as pool:
+            opened = list(pool.map(lambda number: kit.session(session_id="u1", **{f"n{number}": 1}), range(64)))
+        assert len({id(session.state) for session in opened}) == 1
+        assert len(opened[0].state) == 64

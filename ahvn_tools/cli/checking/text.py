@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from ahvn_tools.cli.checking.report import Report, get_subject
 from ahvn_tools.cli.output import escape_line, is_terminal, print_table, print_text, print_words
+from ahvn_tools.lint.rules import SEVERITIES
 from ahvn_tools.schema.dialects.finding import Finding
 
 _COLUMN_GAP = 2
+_MAX_SINGLE_FINDINGS: Final = 50
+"""More findings than this are printed by their rules."""
+_SHOWN_OF_RULE: Final = 3
 _STYLES: Final = {
     "error": "bold red",
     "warning": "yellow",
@@ -23,16 +27,35 @@ _STYLES: Final = {
 """The colors of the words for severities and verdicts."""
 
 
-def print_report(report: Report) -> None:
-    """Print the report to stdout."""
+def print_report(report: Report, *, is_verbose: bool = False) -> None:
+    """Print the report to stdout; many findings by their rules, with the first of each, unless it is verbose."""
     if report.verdicts:
         _print_verdicts(report)
-    for finding in report.findings:
-        print_words(*_to_words(report, finding), styles=_STYLES)
-        print_text(f"    {escape_line(finding.fix)}")
+    if is_verbose or len(report.findings) <= _MAX_SINGLE_FINDINGS:
+        _print_findings(report, report.findings)
+    else:
+        _print_by_rule(report)
     if report.findings:
         print_text("")
     print_text(report.summary())
+
+
+def _print_findings(report: Report, findings: Iterable[Finding]) -> None:
+    for finding in findings:
+        print_words(*_to_words(report, finding), styles=_STYLES)
+        print_text(f"    {escape_line(finding.fix)}")
+
+
+def _print_by_rule(report: Report) -> None:
+    by_rule: dict[tuple[str, str], list[Finding]] = {}
+    for finding in report.findings:
+        by_rule.setdefault((finding.severity, finding.rule), []).append(finding)
+    for (severity, rule), findings in sorted(by_rule.items(), key=lambda item: SEVERITIES.index(item[0][0])):
+        print_words(severity, f": {rule}: {len(findings):,} findings", styles=_STYLES)
+        _print_findings(report, findings[:_SHOWN_OF_RULE])
+        if (more := len(findings) - _SHOWN_OF_RULE) > 0:
+            print_text(f"    … and {more:,} more: --verbose prints all, --ignore {rule} none")
+        print_text("")
 
 
 def _print_verdicts(report: Report) -> None:
