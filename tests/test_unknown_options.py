@@ -62,7 +62,6 @@ MAKERS = [
         getattr(builtins, name).__init__
         for name in ("Database", "Git", "Knowledge", "PythonRunner", "Shell", "SubAgents", "System", "Workspace")
     ],
-    builtins.standard_toolkit,
 ]
 
 

@@ -16,7 +16,7 @@ from ahvn_tools.builtins.shell import Shell
 from ahvn_tools.builtins.sub_agents import Runner, SubAgents
 from ahvn_tools.builtins.system import System
 from ahvn_tools.builtins.workspace import Workspace
-from ahvn_tools.errors import DefinitionError, near_misses, suggests_options
+from ahvn_tools.errors import DefinitionError, near_misses
 from ahvn_tools.registry import ToolRegistry
 from ahvn_tools.roots import Roots
 from ahvn_tools.toolkit import Toolkit
@@ -37,7 +37,6 @@ GROUPS: Final[Mapping[str, str]] = {
 _TEXT_FILE_TOOLS: Final = ("view_text_file", "write_text_file", "insert_text_file")
 
 
-@suggests_options
 def standard_toolkit(
     workspace: Workspace | Roots,
     *,

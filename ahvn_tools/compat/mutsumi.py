@@ -94,8 +94,8 @@ class _ManagedTool(NamedTuple):
     async def execute(self, args: Any, context: ToolContext) -> str:
         given = ToolContext.model_validate(context, from_attributes=True)
         roots = [uri if "://" in str(uri) else self.manager.folder / uri for uri in given.allowed_uris]
-        open_session = self.manager.toolkit._unshared_session  # noqa: SLF001  # of this project
-        session = open_session({"tool_context": given}, given.session_id, roots)  # each call has its own context
+        kit = self.manager.toolkit.session(roots=roots)  # of this call: calls with one id share nothing
+        session = kit.session({"tool_context": given}, session_id=given.session_id)
         result = await session.aexec(self.entry, args, on_output=given.append_output, cancel_when=given.abort_signal)
         if result.meta.get("ends_session") and given.signal_termination is not None:
             given.signal_termination()

@@ -166,8 +166,8 @@ class Toolkit(ToolkitServers):
         - Where bodies run: `isolation`, `ship`, `ship_secrets`, `keep_children`, `run_in_thread`.
         - The definition of one tool: `name`, `title`, `description`, `examples`, `annotations`, `meta`, `version`,
           `icons`, `input_schema`, `output_schema`, `output`, `render`.
-        - How a function is read: `parse_docstring`, `include_long_description`, `description_separator`,
-          `include_var_positional`, `include_var_keyword`, `coerce_numbers_to_str`, `convert`.
+        - How a function is read: `parse_docstring`, `docstring_sections`, `include_long_description`,
+          `description_separator`, `include_var_positional`, `include_var_keyword`, `coerce_numbers_to_str`, `convert`.
         """
         self._add(things, prefix, rename, options, caller_locals())
         return self

@@ -165,11 +165,6 @@ class ToolkitView(ToolkitCalls):
             session_state.mutable_state().update(values)
         return self._with_view(self._view.session(session_state, background_calls, own_roots))
 
-    def _unshared_session(self, state: Mapping[str, Any], session_id: str | None, roots: Roots | None) -> Self:
-        """Return a new session that others of its id share nothing with: for one call, or for one sub-agent."""
-        own_roots = None if roots is None else to_roots(roots)
-        return self._with_view(self._view.session(SessionState(state, session_id), roots=own_roots))
-
     if not TYPE_CHECKING:  # a type checker would accept any attribute
 
         def __getattr__(self, name: str) -> Any:

@@ -199,7 +199,7 @@ async def request_of_another_client() -> list[Any]:
         again = await client.call_tool_mcp(
             "pay", {**PAY, "approval": asked[0]}, meta={"me": "ann", "approval": asked[0]}
         )
-    ids = ["bob", "", "ann ", "ann.", asked[0]["session_id"] + "x"]
+    ids = ["bob", "ann ", "ann.", asked[0]["session_id"] + "x"]
     views = [bank.kit, bank.kit.session(), *[bank.kit.session(session_id=one, account=one) for one in ids]]
     tries = tried(*[lambda view=view: view.resume(asked[0], approved=True) for view in views])
     return [asked[0]["session_id"] is None, set(tries), again.is_error, bank.paid, CANARY in str(answer)]

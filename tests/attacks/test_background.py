@@ -40,9 +40,9 @@ def with_waiting(attack: Callable[[Toolkit, Any], Any], **options: Any) -> Calla
 
 
 def from_other_sessions(kit: Toolkit, session: Any) -> list[Any]:
-    """Ask for the call in the toolkit, in a session of the same id and in one inside of its session."""
+    """Ask for the call in the toolkit, in a session of another id and in one inside of its session."""
     found: list[Any] = []
-    others = [kit, kit.session(session_id="s"), session.session()]
+    others = [kit, kit.session(session_id="t"), session.session()]
     for view in others:
         for ask in (view.status, view.wait):
             try:

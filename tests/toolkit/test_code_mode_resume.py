@@ -317,12 +317,17 @@ def test_a_later_tool_that_has_disappeared_is_an_error_in_the_program(desk: Desk
     assert value(desk.kit.resume(run, approved=True)) == ["closed 1", "There is no function 'note'."]
 
 
-def test_a_tool_that_the_caller_may_not_see_any_more_is_an_error_in_the_program(sandbox: MontySandbox) -> None:
+def test_a_call_of_a_tool_that_the_caller_may_not_see_any_more_stays_open_until_it_is_rejected(
+    sandbox: MontySandbox,
+) -> None:
     desk = Desk(sandbox)
     run = desk.answer(CATCHING, kit=desk.kit.select(audience="clerk"))
     desk.kit.add(desk.close, requires_approval=True, audience="boss", on_duplicate="replace")
-    closed, noted = value(desk.kit.select(audience="clerk").resume(restored(run), approved=True))
-    assert closed == "The tool 'close' is not available to the audience 'clerk'."
+    clerk = desk.kit.select(audience="clerk")
+    with pytest.raises(ToolkitError, match=r"not available to the audience 'clerk'.*still open"):
+        clerk.resume(restored(run), approved=True)
+    assert desk.calls == []
+    _, noted = value(clerk.resume(restored(run), approved=False))
     assert noted == "noted a"
     assert desk.calls == [("note", "a")]
 

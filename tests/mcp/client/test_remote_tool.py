@@ -197,7 +197,7 @@ def test_error_result_has_a_text_and_media_and_nothing_else(structured):
 
 def test_error_text_has_the_texts_of_resources_and_the_addresses_of_links():
     made = result(said("See", RESOURCE, LINK, is_error=True))
-    assert made.text == "See\nx\nx: http://169.254.169.254/x"
+    assert made.text == "See\nx\n[resource 'x' at http://169.254.169.254/x]"
 
 
 @given(st.text(st.characters() | st.sampled_from("\u200b\x1b\ud800\r")), st.integers(0, 20))
