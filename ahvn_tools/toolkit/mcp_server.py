@@ -89,10 +89,11 @@ def build_fastmcp_server(toolkit_name: str, view: StoreView, options: ToolkitSer
     Raises ToolkitError for options that do not fit, DefinitionError for a tool with a parameter that must be bound.
     """
     refuse_unknown_options(options, ToolkitServerOptions)
-    check.report_changes(view)
-    check.warn_of_missing_approver(view, view.selected_entries())
+    whole_view = view.with_all_audiences()  # `audience` may name those of a tool that a session leaves out
+    check.report_changes(whole_view)
+    check.warn_of_missing_approver(whole_view, whole_view.selected_entries())
     tasks = options.get("tasks")
-    for entry in view.listed_entries():
+    for entry in whole_view.listed_entries():
         view.compiled_tool(entry).require_bound()
         if entry.task == "required" and tasks in (None, False):
             raise ToolkitError(

@@ -236,6 +236,12 @@ async def test_a_served_session_has_the_tools_of_the_audience_that_is_named(
     assert [name for name, answer in answers.items() if not answer.is_error] == expected
 
 
+def test_a_served_session_is_checked_for_every_audience() -> None:
+    kit = Toolkit("desk").add(refund, audience="clerk", task="required")
+    with pytest.raises(ToolkitError, match="'refund' only runs as a task"):
+        kit.session().to_fastmcp_server(audience="clerk")
+
+
 async def test_a_toolkit_that_was_loaded_for_an_audience_is_for_it(kit: Toolkit) -> None:
     for sources in ([kit], [kit, find]):
         loaded = load(*sources, audience="clerk")
