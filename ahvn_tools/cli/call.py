@@ -106,7 +106,7 @@ def call(
             values = read_arguments(arguments, spec.input_schema, spec.binds, credentials(spec))
             if is_interactive():
                 values = ask_for_missing(values, spec.input_schema)
-            session = kit.session(session_state).activate(spec.group)
+            session = kit.session(session_state, audience=None).activate(spec.group)
             printing.is_wrapped = (spec.output_schema or {}).get(WRAP_RESULT_KEY) is True
             result = _run(session, tool, values, timeout, printing)
             if options is not None and options.verbose:

@@ -65,7 +65,7 @@ def run(
     if sockets is None:  # a source such as `fastmcp.py` would hide a part of the server
         importlib.import_module("ahvn_tools.toolkit.serve")
     with killed_by_signals(), open_toolkit(request.sources, request.source_options) as loaded:
-        kit = _select_groups(loaded.session(request.state) if request.state else loaded, request.groups)
+        kit = _select_groups(loaded.session(request.state, audience=None) if request.state else loaded, request.groups)
         options: dict[str, Any] = {
             "name": request.name or kit.name,
             "audience": list(request.audience) or None,
@@ -113,4 +113,4 @@ def _read_environment(variable: str, what: str) -> str:
 
 def _select_groups(kit: Toolkit, groups: Sequence[str]) -> Toolkit:
     """Return the tools of some groups, active here and unchanged in the toolkit itself; all tools without groups."""
-    return kit.session().activate(*groups).select(groups=list(groups)) if groups else kit
+    return kit.session(audience=None).activate(*groups).select(groups=list(groups)) if groups else kit

@@ -157,7 +157,7 @@ def select_tools(kit: Toolkit, options: SourceOptions) -> Toolkit:
     if options.tag:
         selection["tags"] = options.tag
     if options.group:
-        kit = kit.session().activate(*options.group)
+        kit = kit.session(audience=None).activate(*options.group)
         selection["groups"] = options.group
     if options.include or options.exclude:
         selection["where"] = _to_name_condition(options.include or ["*"], options.exclude or ())

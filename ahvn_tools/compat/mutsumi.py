@@ -88,14 +88,13 @@ class _ManagedTool(NamedTuple):
         spec = self.manager.toolkit[self.entry]
         if self.own_definition is not None and not spec.binds:
             return self.own_definition
-        exported = spec.to("openai")
-        return {**exported, "function": {**exported["function"], "name": self.name}}
+        return {"type": "function", "function": {**spec.to("openai")["function"], "name": self.name}}
 
     async def execute(self, args: Any, context: ToolContext) -> str:
         given = ToolContext.model_validate(context, from_attributes=True)
         roots = [uri if "://" in str(uri) else self.manager.folder / uri for uri in given.allowed_uris]
-        kit = self.manager.toolkit.session(roots=roots)  # of this call: calls with one id share nothing
-        session = kit.session({"tool_context": given}, session_id=given.session_id)
+        outer = self.manager.toolkit.session(audience=None)  # of this call alone; the manager says who may call what
+        session = outer.session({"tool_context": given}, session_id=given.session_id or None, roots=roots)
         result = await session.aexec(self.entry, args, on_output=given.append_output, cancel_when=given.abort_signal)
         if result.meta.get("ends_session") and given.signal_termination is not None:
             given.signal_termination()

@@ -297,3 +297,4 @@ def _keep_audience(kit: Toolkit, audience: str) -> None:
     seen = {spec.name for spec in kit.select(audience=audience, inactive=True)}
     if hidden := [spec.name for spec in kit if spec.name not in seen]:
         kit.remove(*hidden)
+    kit._view.store.audience = audience  # noqa: SLF001  # of this project

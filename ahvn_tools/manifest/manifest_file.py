@@ -85,6 +85,7 @@ def load_manifest(
         profile=choice.profile,
         audience=choice.audience,
     )
+    store.audience = choice.audience
     if choice.audience is None and isinstance(parts := with_profile.get("audiences"), Mapping):
         store.separate_audiences |= frozenset(parts)
     return kit

@@ -275,13 +275,17 @@ def find_entry(view: StoreView, name: str, *, hides_unselected: bool) -> Entry:
     `hides_unselected`: an unselected tool is an unknown one, so that a caller cannot learn that it exists.
     """
     entry = view.store.entries.get(name)
-    is_selected = not view.selections or entry is None or view.is_selected(entry)
+    is_selected = entry is None or not (view.selections or entry.audience) or view.is_selected(entry)
     if entry is None or (hides_unselected and not is_selected):
         near = near_misses(str(name), [entry.name for entry in view.visible_entries()])
         raise ToolNotFoundError(f"There is no tool {quote_name(name)}. {near}", tool=name)
     if not is_selected:  # first: the group may have tools for other audiences only
         audiences = [selection.audience for selection in view.selections if selection.audience is not None]
+        if not audiences and view.needs_audience() and view.store.audience is not None:
+            audiences = [view.store.audience]
         place = f"to the audience {audiences[-1]!r}" if audiences else "in this selection"
+        if not audiences and view.with_all_audiences().is_selected(entry):
+            place = "in this session, which names no audience: the host can use session(audience=…)"
         raise ToolNotAvailableError(f"The tool {name!r} is not available {place}.", tool=name)
     if entry.group != BASIC_GROUP and not view.is_active(entry.group):
         reason = f"its group {entry.group!r} is not active"

@@ -61,7 +61,8 @@ class ToolsetView:
     def tools(self) -> list[ToolSpec]:
         """The tools here that are in the toolset, those of inactive groups among them."""
         selected = self._view.select(self._view.store.toolset(self.name).selection)
-        return [ToolkitTool.create(self._view, entry) for entry in selected.usable_entries()]
+        entries = filter(self._view.is_selected, selected.usable_entries())  # a session may not be for its audience
+        return [ToolkitTool.create(self._view, entry) for entry in entries]
 
     def __repr__(self) -> str:
         return f"<toolset {self.name!r} of {_count(self.tools)}>"

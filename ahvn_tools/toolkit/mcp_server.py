@@ -89,10 +89,11 @@ def build_fastmcp_server(toolkit_name: str, view: StoreView, options: ToolkitSer
     Raises ToolkitError for options that do not fit, DefinitionError for a tool with a parameter that must be bound.
     """
     refuse_unknown_options(options, ToolkitServerOptions)
-    check.report_changes(view)
-    check.warn_of_missing_approver(view, view.selected_entries())
+    whole_view = view.with_all_audiences()  # `audience` may name those of a tool that a session leaves out
+    check.report_changes(whole_view)
+    check.warn_of_missing_approver(whole_view, whole_view.selected_entries())
     tasks = options.get("tasks")
-    for entry in view.listed_entries():
+    for entry in whole_view.listed_entries():
         view.compiled_tool(entry).require_bound()
         if entry.task == "required" and tasks in (None, False):
             raise ToolkitError(
@@ -151,10 +152,12 @@ class ToolkitServer:
                 validate_callable(f"`{option}`", "a function of the request", resolver)
         self._options = options
         audience = options.get("audience")
-        if audience is None and any(map(self._has_audience, view.selections)):
+        if audience is None and view.names_audience():
             self._audience: AudienceResolver | Selection | None = None
         else:
+            audience = view.store.audience if audience is None else audience
             self._audience = audience if callable(audience) else _to_audience_selection(audience)
+            self._view = view.with_all_audiences()  # of which each request selects those of its audience
         self._call_options = calls.CallOptions(is_served=True, masks_errors=options.get("mask_errors"))
         self._client_states = ClientStates()
         self._links: dict[tuple[str | None, str], Entry] = {}
@@ -357,14 +360,6 @@ class ToolkitServer:
             expected = kind.__name__.lower()
             raise ToolkitError(f"`{option}` must return a {expected} for each request, not a {type(value).__name__}.")
         return value
-
-    def _has_audience(self, selection: Selection) -> bool:
-        if selection.audience is not None:
-            return True
-        toolset = None if selection.toolset is None else self._view.store.toolset(selection.toolset).selection
-        if toolset is not None and self._has_audience(toolset):
-            return True
-        return selection.any_of is not None and all(map(self._has_audience, selection.any_of))
 
 
 def _list_revision(view: StoreView) -> tuple[Any, ...]:

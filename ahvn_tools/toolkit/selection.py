@@ -72,9 +72,11 @@ class Selection:
     @classmethod
     def _from_conditions(cls, options: Conditions) -> Selection:
         refuse_unknown_options(options, Conditions)
+        name: Any
         for key, name in (("audience", options.get("audience", "")), ("toolset", options.get("toolset", ""))):
             if not isinstance(name, str):
-                raise ToolkitError(f"{key!r} of a selection is one name, not {name!r}.")
+                hint = " Leave it out, or open session(audience=None)." if key == "audience" and name is None else ""
+                raise ToolkitError(f"{key!r} of a selection is one name, not {name!r}.{hint}")
         if (where := options.get("where")) is not None:
             validate_callable("'where' of a selection", "a function of the definition", where)
         listed = {key: _to_optional_names(key, options.get(key)) for key in ("names", "tags", "groups")}

@@ -72,6 +72,8 @@ class ToolStore:
     """What a manifest names that no loaded tool has, where a part of its sources was skipped."""
     manifest: Any = None
     """The manifest that the toolkit was loaded from, a LoadedManifest; None without one."""
+    audience: str | None = None
+    """The audience that the toolkit was loaded for; sessions and servers that name none are for it."""
     separate_audiences: frozenset[str] = frozenset()
     """Audiences for which the manifest describes a toolkit of their own."""
 

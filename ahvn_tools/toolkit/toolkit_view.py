@@ -15,6 +15,7 @@ from ahvn_tools.results import DIRECT
 from ahvn_tools.roots import Roots, to_roots
 from ahvn_tools.schema.dialects.finding import Finding
 from ahvn_tools.spec import ToolSpec
+from ahvn_tools.state import UNSET
 from ahvn_tools.toolkit import check, snapshot
 from ahvn_tools.toolkit.duplicates import Duplicate
 from ahvn_tools.toolkit.entry import Entry
@@ -84,6 +85,11 @@ class ToolkitView(ToolkitCalls):
                 f"The tool {name!r} is in the group {entry.group!r}, which is not active here. "
                 "Activate it, or use the toolkit itself or select(inactive=True)."
             )
+        if entry is not None and self._view.with_all_audiences().contains(entry):
+            raise ToolLookupError(
+                f"The tool {name!r} is not for the audience of this session: open it with session(audience=…), or with "
+                "audience=None for every audience."
+            )
         known = [entry.name for entry in self._view.contained_entries()]
         raise ToolLookupError(f"There is no tool {name!r} here. {near_misses(str(name), known)}")
 
@@ -130,40 +136,53 @@ class ToolkitView(ToolkitCalls):
         *,
         session_id: str | None = None,
         roots: Roots | None = None,
+        audience: str | None = UNSET,  # type: ignore[assignment]  # None is every audience
         **values: Any,
     ) -> Self:
         """Return the toolkit for one session: with its own state, and its own active groups.
 
         A call reads the session's state first, then the toolkit's, then the tool's own. The session uses `state` itself
         and no copy; `values` are put into it. Tools that are added to the toolkit later appear in the session, too.
-        `roots` are the folders that tools may use here, in place of the toolkit's; a value of that name goes into the
-        state: `session({"roots": …})`.
+        `roots` are the folders that tools may use here, in place of the toolkit's. `audience` is who the session is
+        for, as in `select`: it has the tools for this audience and those for everyone, None has those for every
+        audience. Without it, the session is for the audience of the view that it is opened on; if that names none, it
+        has only tools for everyone. A value of one of these names goes into the state: `session({"audience": …})`.
 
         A `session_id` names one session. While it is in use, and for an hour if it is among the last 10,000, it is
         opened again with its state, active groups and background calls: `state` then replaces its own, and `values`
-        are put into it, for everything that uses the session. Without an id each session is new.
+        are put into it, for everything that uses the session. The audience is that of the returned object.
+        Without an id each session is new.
 
         Raises TypeError for a state that is no mapping, ToolkitError for values beside a state that cannot be changed,
-        for a value named `id`, for an id that is no text or empty and for roots that are no paths.
+        for a value named `id`, for an id or an audience that is no text, for an empty id and for roots that are no
+        paths.
         """
         if "id" in values:
             raise ToolkitError(
                 "`session` has no option 'id'. Did you mean session_id=…? Pass a value named 'id' in the state: "
                 "session({'id': …})."
             )
-        own_roots = None if roots is None else to_roots(roots)
+        own_roots, view = None if roots is None else to_roots(roots), self._view_for(audience)
         own_state = SessionState(values if state is None else validate_state(state))
         if state is not None and values:
             own_state.mutable_state().update(values)
         if session_id is None:
-            return self._with_view(self._view.session(own_state, roots=own_roots))
+            return self._with_view(view.session(own_state, roots=own_roots))
         sessions = self._view.session_state.named_sessions
         session_state, background_calls = sessions.open(validate_name("id of a session", session_id))
         if state is not None:
             session_state.state = own_state.state
         elif values:
             session_state.mutable_state().update(values)
-        return self._with_view(self._view.session(session_state, background_calls, own_roots))
+        return self._with_view(view.session(session_state, background_calls, own_roots))
+
+    def _view_for(self, audience: Any) -> StoreView:
+        """Return the view on which to open a session for an audience."""
+        if audience is UNSET:
+            return self._view
+        if audience is None:
+            return self._view.with_all_audiences()
+        return self._view.select(Selection.from_options({"audience": audience}))
 
     if not TYPE_CHECKING:  # a type checker would accept any attribute
 

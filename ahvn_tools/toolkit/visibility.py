@@ -34,6 +34,7 @@ class StoreView:
 
     __slots__ = (
         "_background_calls",
+        "_has_all_audiences",
         "_selects_inactive",
         "roots",
         "selections",
@@ -49,12 +50,14 @@ class StoreView:
         selections: tuple[Selection, ...] = (),
         *,
         selects_inactive: bool = False,
+        has_all_audiences: bool = False,
         background_calls: BackgroundCalls | weakref.ref[BackgroundCalls] | None = None,
         roots: tuple[Path, ...] | None = None,
     ) -> None:
         """`session_states`: the innermost first, the toolkit's last. A visible tool matches all `selections`.
 
         `selects_inactive`: the view contains tools of inactive groups, too, as the toolkit itself does.
+        `has_all_audiences`: a session has the tools for every audience, as the toolkit itself does.
         `background_calls`: those of the session; None for a new session. `roots`: the folders that tools may use;
         None if the host has not said so.
         """
@@ -64,6 +67,7 @@ class StoreView:
         self.selections = selections
         self.roots = roots
         self._selects_inactive = selects_inactive
+        self._has_all_audiences = has_all_audiences
         self._background_calls = BackgroundCalls() if background_calls is None else background_calls
 
     @property
@@ -97,6 +101,7 @@ class StoreView:
             (session_state, *self.session_states),
             self.selections,
             selects_inactive=self._selects_inactive,
+            has_all_audiences=self._has_all_audiences,
             background_calls=background_calls,
             roots=self.roots if roots is None else roots,
         )
@@ -107,6 +112,12 @@ class StoreView:
         view.roots = roots
         return view
 
+    def with_all_audiences(self) -> StoreView:
+        """Return this view, whose sessions have the tools for every audience that its selections do not leave out."""
+        view = copy.copy(self)
+        view._has_all_audiences = True  # noqa: SLF001  # of this class
+        return view
+
     def without_session(self) -> StoreView:
         """Return this view for a background call, which does not keep its session's background calls alive."""
         calls = self._background_calls
@@ -115,6 +126,7 @@ class StoreView:
             self.session_states,
             self.selections,
             selects_inactive=self._selects_inactive,
+            has_all_audiences=self._has_all_audiences,
             background_calls=calls if isinstance(calls, weakref.ref) else weakref.ref(calls),
             roots=self.roots,
         )
@@ -133,6 +145,7 @@ class StoreView:
             self.session_states,
             selections,
             selects_inactive=inactive or self._selects_inactive,
+            has_all_audiences=self._has_all_audiences,
             background_calls=self._background_calls,
             roots=self.roots,
         )
@@ -234,8 +247,8 @@ class StoreView:
         return self.store.group(name, self.hidden_groups())
 
     def hidden_groups(self) -> frozenset[str]:
-        """Return the groups that are not here: they have tools, and none of these matches the selections."""
-        if not self.selections:
+        """Return the groups that are not here: they have tools, and `is_selected` none of these."""
+        if not self.selections and (self._has_all_audiences or not self.is_session):
             return frozenset()
         shown, hidden = {BASIC_GROUP}, set[str]()
         for entry in list(self.store.entries.values()):
@@ -316,11 +329,26 @@ class StoreView:
         return [visible[name] for name in dict.fromkeys([query.strip(), *names]) if name in visible][:k]
 
     def is_selected(self, entry: Entry) -> bool:
-        """Return whether a tool matches the selections, whether or not its group is active."""
-        for selection in self.selections:  # noqa: SIM110  # `all` takes twice as long, over thousands of tools
+        """Return whether a tool matches the selections and is for the session, whether or not its group is active."""
+        for selection in self.selections:  # `all` takes twice as long, over thousands of tools
             if not self._matches(selection, entry):
                 return False
-        return True
+        return not entry.audience or not self.needs_audience() or self.store.audience in entry.audience
+
+    def needs_audience(self) -> bool:
+        """Return whether a tool for an audience is left out here, since this is a session that names none."""
+        return self.is_session and not (self._has_all_audiences or self.names_audience())
+
+    def names_audience(self) -> bool:
+        """Return whether a selection is for an audience."""
+        return any(map(self._names_audience, self.selections))
+
+    def _names_audience(self, selection: Selection) -> bool:
+        if selection.audience is not None or selection.audiences is not None:
+            return True
+        if selection.toolset is not None and self._names_audience(self.store.toolset(selection.toolset).selection):
+            return True
+        return selection.any_of is not None and all(map(self._names_audience, selection.any_of))
 
     def _in_order(self, entries: Iterator[Entry]) -> Iterator[Entry]:
         """Return tools in the order of the last selection that has one, else in that of adding."""

@@ -299,3 +299,15 @@ def test_a_text_of_a_fastmcp_server_is_printed_as_that_of_a_local_tool(desk, cap
     assert main(["call", "hut.py", "say", "text=hello"]) == 0
     assert main(["call", "hut.py", "measure"]) == 0
     assert capsys.readouterr().out == 'hello\n{"size": 3}\n'
+
+
+def test_the_person_at_the_terminal_may_call_tools_for_every_audience_of_inactive_groups_too(desk, capsys):
+    (desk / "shop.py").write_text(
+        "from ahvn_tools import Toolkit\n"
+        "kit = Toolkit('shop').add_group('later')\n"
+        "kit.add(lambda: 'placed', rename='place', audience='staff', group='later')\n"
+    )
+    for options, status in (([], 0), (["--group", "later"], 0), (["--audience", "staff"], 0), (["--audience", "x"], 1)):
+        sys.modules.pop("shop", None)
+        assert (main(["call", "shop.py", "place", *options]) != 0) == status
+        assert ("placed" in capsys.readouterr().out) == (status == 0)

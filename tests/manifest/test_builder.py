@@ -91,7 +91,7 @@ def test_options_of_a_source_apply_to_its_tools(load_text: Load) -> None:
     assert find.definition.input_schema["properties"]["q"]["description"] == "Words"
     assert kit.call("find", {"q": "tea"}) == "tea 9 t1"
     assert delete.binds == {"user": "user.name"}
-    assert kit.session(user={"name": "ann"}).call("delete", {"note": 1}) == "ann deleted 1"
+    assert kit.session(user={"name": "ann"}, audience="main").call("delete", {"note": 1}) == "ann deleted 1"
     assert [spec.timeout for spec in kit] == [7, 7]
     assert names(kit.select(audience="sub")) == []
     assert kit.groups == {"basic": True, "notes": True}

@@ -134,6 +134,8 @@ def test_tools_of_other_audiences_are_left_out(load_text: Load) -> None:
         tools: {delete: {audience: main}}
         """
     assert [spec.name for spec in load_text(text, audience="sub")] == ["find", "restore"]
+    assert [spec.name for spec in load_text(text, audience="sub").session()] == ["find", "restore"]
+    assert [spec.name for spec in load_text(text).session()] == []
     assert [spec.name for spec in load_text(text, audience="main")] == ["find", "delete", "restore"]
     assert [spec.name for spec in load_text(text, audience="other")] == []
     assert len(load_text(text)) == 3

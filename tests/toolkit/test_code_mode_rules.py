@@ -144,7 +144,8 @@ VIEWS: dict[str, Callable[[Toolkit], Any]] = {
         names=["visible", "send", "run_code", "search_tools", "describe_tools"]
     ),
     "audience": lambda kit: kit.activate("extra").select(audience="sub"),
-    "inactive group": lambda kit: kit.session(),
+    "inactive group": lambda kit: kit.session(audience="main"),
+    "session": lambda kit: kit.activate("extra").session(),
     "tags": lambda kit: kit.activate("extra").select(tags=["on"]),
 }
 
@@ -161,7 +162,7 @@ def test_a_tool_that_the_caller_does_not_see_does_not_exist_in_programs(sandbox:
 
 def test_a_tool_that_became_invisible_does_not_exist_in_a_continued_program(sandbox: MontySandbox) -> None:
     kit = make_views(sandbox)
-    session = kit.session().activate("extra")
+    session = kit.session(audience="main").activate("extra")
     waiting = session.run(answer(f"await send()\n{CATCH.format('await hidden()')}"))
     session.deactivate("extra")
     done = session.resume(waiting, approved=True)

@@ -176,10 +176,10 @@ CHANGES = {
 @pytest.mark.parametrize(
     ("derive", "kind"),
     [
-        (lambda kit: kit.session(), "session"),
+        (lambda kit: kit.session(audience=None), "session"),
         (lambda kit: kit.select(), "selection"),
-        (lambda kit: kit.session().session(), "session"),
-        (lambda kit: kit.select().session(), "selection"),
+        (lambda kit: kit.session(audience=None).session(), "session"),
+        (lambda kit: kit.select().session(audience=None), "selection"),
     ],
     ids=["session", "selection", "session of a session", "session of a selection"],
 )

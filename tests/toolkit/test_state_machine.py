@@ -53,7 +53,7 @@ class Toolkits(RuleBasedStateMachine):
         self.is_bound = False
         self.toolsets: dict[str, dict[str, Any]] = {}
         self.views: list[dict[str, Any]] = [
-            {"kit": self.kit, "holders": [{"state": {}, "switched": {}}], "conditions": []}
+            {"kit": self.kit, "holders": [{"state": {}, "switched": {}}], "conditions": [], "has_all_audiences": False}
         ]
 
     # the toolkit
@@ -167,12 +167,22 @@ class Toolkits(RuleBasedStateMachine):
     # views
 
     @precondition(lambda self: len(self.views) < 8)
-    @rule(place=st.integers(0, 7), user=USERS, has_user=st.booleans())
-    def session(self, place: int, user: Any, has_user: bool) -> None:
+    @rule(
+        place=st.integers(0, 7),
+        user=USERS,
+        has_user=st.booleans(),
+        audience=st.sampled_from([NOTHING, None, "main", "sub"]),
+    )
+    def session(self, place: int, user: Any, has_user: bool, audience: Any) -> None:
         base = self.views[place % len(self.views)]
         state = {"user": user} if has_user else {}
-        toolkit = base["kit"].session(dict(state))
-        self.views.append({**base, "kit": toolkit, "holders": [{"state": state, "switched": {}}, *base["holders"]]})
+        view = {**base, "holders": [{"state": state, "switched": {}}, *base["holders"]]}
+        options = {} if audience is NOTHING else {"audience": audience}
+        if audience is None:
+            view["has_all_audiences"] = True
+        elif options:
+            view["conditions"] = [*base["conditions"], options]
+        self.views.append({**view, "kit": base["kit"].session(dict(state), **options)})
 
     @precondition(lambda self: len(self.views) < 8)
     @rule(place=st.integers(0, 7), selection=SELECTION, toolset=st.none() | TOOLSETS)
@@ -244,7 +254,16 @@ class Toolkits(RuleBasedStateMachine):
         return self.is_active(view, self.tools[name]["group"]) and self.is_selected(view, name)
 
     def is_selected(self, view: dict[str, Any], name: str) -> bool:
-        return all(self.admits(condition, name) for condition in view["conditions"])
+        is_open = len(view["holders"]) == 1 or view["has_all_audiences"] or self.tools[name]["audience"] is None
+        is_for_session = is_open or any(map(self.names_audience, view["conditions"]))
+        return is_for_session and all(self.admits(condition, name) for condition in view["conditions"])
+
+    def names_audience(self, condition: dict[str, Any]) -> bool:
+        return (
+            "audience" in condition
+            or ("toolset" in condition and self.names_audience(self.toolsets[condition["toolset"]]))
+            or ("any_of" in condition and all(map(self.names_audience, condition["any_of"])))
+        )
 
     def admits(self, condition: dict[str, Any], name: str) -> bool:
         tool = self.tools[name]

@@ -217,7 +217,7 @@ class SubAgents(ToolRegistry):
         names = {spec.name for spec in tools} | self._finish_names
         selected = self._toolkit.select(audience=self._audience, where=lambda definition: definition.name in names)
         own_roots = () if context.forbids_files else roots or None
-        return selected.session(roots=own_roots).session(dict(context.state), session_id=id)
+        return selected.session().session(dict(context.state), session_id=id, roots=own_roots)  # nobody shares it
 
     def _narrow_roots(self, uris: Sequence[str] | None, roots: tuple[Path, ...]) -> tuple[Path, ...]:
         """Return the folders of a sub-agent. Raises ToolError for one that its parent may not use."""
