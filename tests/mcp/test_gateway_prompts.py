@@ -223,6 +223,42 @@ async def test_a_client_of_the_older_protocol_learns_of_changed_prompts_with_its
     assert seen.count("notifications/prompts/list_changed") == 1
 
 
+@modes
+async def test_a_question_that_a_server_asks_for_a_prompt_reaches_no_client(mode: str) -> None:
+    server, is_waiting, is_asked = make_server(), asyncio.Event(), asyncio.Event()
+
+    @server.tool
+    async def wait() -> str:
+        """Run until the prompt has asked."""
+        is_waiting.set()
+        await is_asked.wait()
+        return "done"
+
+    @server.prompt
+    async def ask(context: Context) -> str:
+        try:
+            answer = await context.elicit("Who?", response_type=str)
+        finally:
+            is_asked.set()
+        return answer.action
+
+    async def answer(*_: Any) -> Any:
+        raise AssertionError("A client was asked.")
+
+    async with (
+        gateway(server, mode="legacy") as kit,
+        Client(kit.to_fastmcp_server(), elicitation_handler=answer, mode=mode) as one,
+        Client(kit.to_fastmcp_server(), elicitation_handler=answer, mode=mode) as two,
+    ):
+        assert (await one.get_prompt("ask")).messages[0].content.text == "decline"
+        is_asked.clear()
+        waiting = asyncio.create_task(two.call_tool("wait"))
+        await is_waiting.wait()
+        with pytest.raises(MCPError):  # the server cannot ask while a call of another client runs
+            await one.get_prompt("ask")
+        assert (await waiting).data == "done"
+
+
 async def test_a_server_that_cannot_list_its_prompts_does_not_stop_the_others() -> None:
     broken = FastMCP("broken")
     broken.tool(lambda: "x", name="broken_work")
