@@ -11,7 +11,7 @@ from time import perf_counter
 from typing import Any, Final, Literal, TypedDict, TypeVar
 
 from fastmcp import FastMCP
-from mcp_types import ReadResourceResult
+from mcp_types import Prompt, ReadResourceResult
 
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import ToolkitError, ToolNotAvailableError, ToolTimeoutError
@@ -19,11 +19,12 @@ from ahvn_tools.execution.runner import run_before_body
 from ahvn_tools.execution.threads import call_host_function
 from ahvn_tools.mcp.client.resource_tool import MAX_URI_CHARS
 from ahvn_tools.mcp.server.app import ServedToolsServer
+from ahvn_tools.mcp.server.passed_prompt import GetPrompt
 from ahvn_tools.mcp.server.request import Request
 from ahvn_tools.redaction import clip
 from ahvn_tools.results import ToolResult
 from ahvn_tools.template import is_count
-from ahvn_tools.toolkit import calls, check
+from ahvn_tools.toolkit import calls, check, served_prompts
 from ahvn_tools.toolkit.code_mode import is_program_tool
 from ahvn_tools.toolkit.elicitation import Elicitation
 from ahvn_tools.toolkit.entry import Entry
@@ -198,6 +199,28 @@ class ToolkitServer:
         """Return a value that differs whenever the tool list of any client may have changed."""
         return _list_revision(self._view)
 
+    def get_prompts_revision(self) -> tuple[Any, ...]:
+        """Return a value that differs whenever the list of prompts of any client may have changed."""
+        return served_prompts.revision(self._view)
+
+    async def list_prompts(self, request: Request) -> list[tuple[Prompt, GetPrompt]]:
+        """Return the prompts of the servers of which this client may see a tool."""
+        view, client, state = await self._open_session_for_reading(request)
+        client.prompts_revision = served_prompts.revision(view)
+        return await served_prompts.list_prompts(view, state)
+
+    async def find_prompt(self, name: str, request: Request) -> tuple[Prompt, GetPrompt] | None:
+        """Return a prompt that this client may see; None if there is none."""
+        if not self._view.store.imported_servers:
+            return None
+        view, _, state = await self._open_session_for_reading(request)
+        return await served_prompts.find_prompt(view, state, name)
+
+    async def _open_session_for_reading(self, request: Request) -> tuple[StoreView, ClientState, Mapping[str, Any]]:
+        """Return a session, the state of its client, and the state from which credentials are taken."""
+        view, client = await self._open_session(request, await self._resolve("state", Mapping, request))
+        return view, client, ChainMap(*(dict(scope.state) for scope in view.session_states))
+
     def task_mode(self, name: str) -> Literal["forbidden", "optional", "required"] | None:
         """Return whether calls of a tool may be tasks; None if no tool of that name is served."""
         entry = self._view.store.entries.get(name)
@@ -228,6 +251,10 @@ class ToolkitServer:
         if now != before and not request.is_of_task:  # a task has no connection to its client
             client.listed_revision = now
             await request.send_tool_list_changed()
+        prompts = served_prompts.revision(view)
+        if client.prompts_revision not in (None, prompts) and not request.is_of_task:
+            client.prompts_revision = prompts
+            await request.send_prompt_list_changed()
         return result
 
     def _remember_links(self, request: Request, entry: Entry, result: ToolResult) -> None:
@@ -245,8 +272,7 @@ class ToolkitServer:
         imported = self._view.store.imported_servers.get(entry.server_name or "")
         if imported is None:
             return None
-        view, _ = await self._open_session(request, await self._resolve("state", Mapping, request))
-        state = ChainMap(*(dict(scope.state) for scope in view.session_states))
+        _, _, state = await self._open_session_for_reading(request)
 
         async def read() -> ReadResourceResult:
             try:

@@ -705,6 +705,7 @@ def mcp_json(**entry: Any) -> dict[str, Any]:
         ("npx notes --all", {"env": {"TOKEN": CANARY}}, {"server": "npx notes --all", "env": {"TOKEN": "${TOKEN}"}}),
         (URL, {"mode": "legacy", "idle_timeout": 5}, {"mode": "legacy", "idle_timeout": 5}),
         (URL, {"resource_tool": "read"}, {"server": URL, "resource_tool": "read"}),
+        (URL, {"prompts": False}, {"server": URL, "prompts": False}),
         (["npx", "${HOME}"], {"idempotent": ["find"]}, {"server": ["npx", "$${HOME}"], "idempotent": ["find"]}),
         (
             mcp_json(command="npx", args=["a"], env={"T": "${env:TOKEN}", "K": CANARY}),

@@ -149,15 +149,14 @@ async def test_clients_that_call_at_once_each_answer_their_own_questions(
             results = await asyncio.gather(*(c.call_tool(ASK[upstream], {"who": user.name}) for _ in range(3)))
             return {result.content[0].text for result in results}.pop()
 
-    async def call_all(target: Any) -> list[str]:
-        async with gateway(target, mode=upstream) as kit, serving.over_http(kit) as url:
-            return await asyncio.gather(*(call(url, user) for user in users))
-
     if is_over_http:
-        with loopback.over_http(server) as url:
-            answers = await call_all(url)
+        with loopback.over_http(server) as target:
+            async with gateway(target, mode=upstream) as kit, serving.over_http(kit) as url:
+                answers = await asyncio.gather(*(call(url, user) for user in users))
     else:
-        answers = await call_all(server)
+        async with gateway(mode=upstream) as kit:
+            served = kit.to_fastmcp_server()
+            answers = await asyncio.gather(*(call(served, user) for user in users))
     assert answers == [f"{user.name}: accept {{'name': '{user.name}'}}" for user in users]
     for user in users:
         assert user.messages == [f"The MCP server 'remote' asks: Who is {user.name}?\\u200b "] * 3

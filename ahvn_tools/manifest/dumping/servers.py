@@ -29,7 +29,7 @@ _NAMES: Final = frozenset({"allowed_callers", "audience", "binds", "exclude", "i
 
 _PLAIN: Final = (
     "arguments", "coerce_numbers_to_str", "describe", "exclusive", "group", "idle_timeout", "mode", "on_duplicate",
-    "prefix", "rename", "requires_approval", "resource_tool", "task", "tasks",
+    "prefix", "prompts", "rename", "requires_approval", "resource_tool", "task", "tasks",
 )  # fmt: skip
 
 _FUNCTIONS: Final = ("elicitation", "on_change", "postprocess", "sampling")

@@ -163,13 +163,19 @@ class CallerRequests:
         """The running calls, and how many questions each has caused; None stands for calls of the host."""
         self._log_counts: dict[RunningCall | None, int] = {}
         """How many log messages each has caused."""
+        self._other_requests = 0
+        """Running requests for resources and prompts, which are no calls: what they cause goes to nobody."""
 
     @contextlib.contextmanager
     def track(self) -> Generator[None]:
         """Let the running call cause questions inside this block."""
         call = running_call.get()
         if call is None:
-            yield
+            self._other_requests += 1
+            try:
+                yield
+            finally:
+                self._other_requests -= 1
             return
         self._counts[call] = 0
         try:
@@ -250,7 +256,7 @@ class CallerRequests:
                 raise ToolError("The call that has caused the question has ended.")
             return call
         calls = [call for call in self._counts if call is not None]
-        if len({call.identity for call in calls}) > 1:
+        if len({call.identity for call in calls}) + bool(self._other_requests) > 1:
             raise ToolError(
                 "The question cannot be assigned to a client, because calls of several clients run. Call the tool "
                 "again later."

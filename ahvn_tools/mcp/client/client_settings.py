@@ -69,6 +69,8 @@ class ClientSettings:
     """Receives the log messages of the server."""
     on_connected: Callable[[str | None], None] = field(default=lambda _: None)
     """Called with the instructions of the server."""
+    on_prompts_changed: Callable[[], None] = field(default=lambda: None)
+    """Called when the server says that its prompts have changed."""
     mode: str = "auto"
     """The protocol: FastMCP's `mode`."""
     tasks: bool = False

@@ -22,7 +22,7 @@ from ahvn_tools.mcp.client.session import Session
 from ahvn_tools.mcp.client.targets import Target
 
 if TYPE_CHECKING:
-    from mcp_types import CallToolResult, ReadResourceResult, Tool
+    from mcp_types import CallToolResult, Tool
 
 log = logging.getLogger(__name__)
 
@@ -98,15 +98,15 @@ class Connection:
         what = f"Tool {name!r} of server {self._target.name!r}"
         return await self._send_request(call_tool, what, timeout, is_repeatable=is_repeatable, tool=name)
 
-    async def read_resource(self, uri: str, tool: str) -> ReadResourceResult:
-        """Return a resource, for a tool that reads it. Raises as `call` does."""
+    async def request(
+        self, send: Callable[[Session], Awaitable[T]], what: str, *, timeout: float | None, tool: str | None
+    ) -> T:
+        """Return what the server answers to another request, which may be repeated. Raises as `call` does.
 
-        async def read(current: Session) -> ReadResourceResult:
-            result: ReadResourceResult = await current.client.read_resource_mcp(uri)
-            return result
-
-        what = f"Reading a resource of server {self._target.name!r}"
-        return await self._send_request(read, what, None, is_repeatable=True, tool=tool)
+        `what` is for errors; `tool` is what reads it, and None for a listing.
+        """
+        what = f"{what} of server {self._target.name!r}"
+        return await self._send_request(send, what, timeout, is_repeatable=True, tool=tool)
 
     async def aclose(self) -> None:
         """Close permanently, and wait until the server's process has ended."""

@@ -49,6 +49,9 @@ class ConnectOptions(TypedDict, total=False):
     it the server is told that sampling is not supported."""
     resource_tool: str | None
     """The name of one more tool, by which a model reads resources of the server by their URI."""
+    prompts: bool
+    """Whether a served toolkit passes on the server's prompts; by default if there is no `pin`, which holds tools
+    only."""
     idle_timeout: float | None
     """Seconds without a progress message after which a call ends, within its `timeout`."""
     mode: str
@@ -76,9 +79,10 @@ def check_options(options: ConnectOptions) -> None:
         if not (value is None or isinstance(value, kind)):
             expected = "mapping" if kind is Mapping else kind.__name__
             raise DefinitionError(f"`{option}` of a server is a {expected}, not a {type(value).__name__}.")
-    if (tasks := options.get("tasks", False)) not in (True, False):
-        raise DefinitionError(f"`tasks` of a server is True or False, not a {type(tasks).__name__}.")
-    if tasks and importlib.util.find_spec("fastmcp_tasks") is None:
+    for option in ("tasks", "prompts"):
+        if not isinstance(flag := options.get(option, False), bool):
+            raise DefinitionError(f"`{option}` of a server is True or False, not a {type(flag).__name__}.")
+    if options.get("tasks") and importlib.util.find_spec("fastmcp_tasks") is None:
         raise DefinitionError('tasks=True needs fastmcp-tasks: pip install "ahvn-tools[tasks]"')
     for option in ("elicitation", "sampling", "on_change"):
         value = options.get(option)

@@ -6,9 +6,9 @@ import asyncio
 import contextlib
 import functools
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ahvn_tools.context import ProgressCallback
 from ahvn_tools.errors import ToolConnectionError
@@ -16,13 +16,16 @@ from ahvn_tools.execution import background_loop
 from ahvn_tools.mcp.client.client_settings import ClientSettings
 from ahvn_tools.mcp.client.connection import Connection, ToolVerifier, run_close
 from ahvn_tools.mcp.client.errors import to_closed_error
+from ahvn_tools.mcp.client.session import Session
 from ahvn_tools.mcp.client.targets import Target
 
 if TYPE_CHECKING:
-    from mcp_types import CallToolResult, ReadResourceResult, Tool
+    from mcp_types import CallToolResult, Tool
 
 MAX_CONNECTIONS = 32  # connections with headers at a time, by default
 IDLE_SECONDS = 300.0  # after which an unused connection with headers is closed, by default
+
+T = TypeVar("T")
 
 HeadersKey = tuple[tuple[str, str], ...]  # sorted, with lowercase names
 
@@ -104,14 +107,22 @@ class ConnectionPool:
 
         return await background_loop.arun(send)
 
-    async def read_resource(self, uri: str, tool: str, *, headers: Mapping[str, str] | None) -> ReadResourceResult:
-        """Return a resource, as `Connection.read_resource` does, over the connection of one set of credentials."""
+    async def request(
+        self,
+        send: Callable[[Session], Awaitable[T]],
+        what: str,
+        *,
+        headers: Mapping[str, str] | None,
+        timeout: float | None = None,
+        tool: str | None = None,
+    ) -> T:
+        """Return an answer, as `Connection.request` does, over the connection of one set of credentials."""
 
-        async def read() -> ReadResourceResult:
+        async def request() -> T:
             async with self._use_connection(headers, tool) as connection:
-                return await connection.read_resource(uri, tool)
+                return await connection.request(send, what, timeout=timeout, tool=tool)
 
-        return await background_loop.arun(read)
+        return await background_loop.arun(request)
 
     async def aclose(self) -> None:
         """Close all connections permanently, and wait until the servers' processes have ended."""

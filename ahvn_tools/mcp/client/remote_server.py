@@ -36,14 +36,16 @@ from ahvn_tools.mcp.client.options import (
     validate_names,
 )
 from ahvn_tools.mcp.client.pool import ConnectionPool
+from ahvn_tools.mcp.client.prompts import get_prompt, list_prompts
 from ahvn_tools.mcp.client.refresh import Refresher
 from ahvn_tools.mcp.client.remote_tool import RemoteTool, ResultParser, tool_changed_error
 from ahvn_tools.mcp.client.resource_tool import make_resource_tool, to_tool_result
+from ahvn_tools.mcp.client.session import Session
 from ahvn_tools.mcp.client.targets import Target, is_valid_header, reveal_secrets
 from ahvn_tools.mcp.trust.changes import Changes, compare
 from ahvn_tools.mcp.trust.limits import Limits
 from ahvn_tools.mcp.trust.pins import Pins
-from ahvn_tools.mcp.trust.screening import screen
+from ahvn_tools.mcp.trust.screening import screen, screen_prompts
 from ahvn_tools.mcp.trust.wire import to_wire
 from ahvn_tools.schema.root_parameters import root_parameter_names
 from ahvn_tools.sources import mcp as mcp_source
@@ -51,7 +53,7 @@ from ahvn_tools.sources.options import validate_options
 from ahvn_tools.template import ToolTemplate
 
 if TYPE_CHECKING:
-    from mcp_types import ReadResourceResult
+    from mcp_types import GetPromptResult, Prompt, ReadResourceResult
     from mcp_types import Tool as WireTool
 
     from ahvn_tools.context import ToolContext
@@ -97,6 +99,13 @@ class RemoteServer:
         """What the server says about itself and its tools, with invisible characters escaped, and shortened."""
         self.get_roots: GetRoots = lambda: None
         """Returns the folders that the server may use."""
+        self.passes_prompts: bool = options.get("prompts", options.get("pin") is None)
+        """Whether a served toolkit passes on the prompts of the server."""
+        self.prompts: Mapping[str, Prompt] | None = None
+        """The prompts of the last listing by name, without those that were refused; None when they may have changed."""
+        self.prompts_revision = 0
+        """How often the server has announced that its prompts have changed."""
+        self._refused_prompts: Mapping[str, str] = MappingProxyType({})
         self.get_host_state: Callable[[], Mapping[str, Any]] = dict
         """Returns the state from which `auth` takes the credentials for listing the tools."""
         auth, pin, on_change = options.get("auth"), options.get("pin"), options.get("on_change")
@@ -119,6 +128,7 @@ class RemoteServer:
         self._listeners: list[ChangeListener] = [] if on_change is None else [on_change]
         self._notifications: set[asyncio.Task[None]] = set()
         self._refresher = Refresher(self.name, self._update, self._notify)
+        self._limits = options.get("limits") or Limits()
         self._pool = ConnectionPool(
             target,
             ClientSettings(
@@ -127,10 +137,11 @@ class RemoteServer:
                 samples_from_client=sampling == CLIENT,
                 get_roots=lambda: self.get_roots(),  # noqa: PLW0108  # it is set later
                 on_connected=self._set_instructions,
+                on_prompts_changed=self._forget_prompts,
                 mode=options.get("mode", "auto"),
                 tasks=options.get("tasks", False),
                 masks_results=True,
-                limits=options.get("limits") or Limits(),
+                limits=self._limits,
             ),
             verify_tool=None if pin is None else self._verify_tool,
             on_list_changed=self._refresher.schedule,
@@ -378,9 +389,7 @@ class RemoteServer:
 
         with run_call(context, clock):
             if name == self._resource_tool:
-                return to_tool_result(
-                    await clock.run(self._pool.read_resource(arguments["uri"], name, headers=headers))
-                )
+                return to_tool_result(await clock.run(self._read_resource(arguments["uri"], name, headers)))
             call = self._pool.call(
                 name,
                 arguments,
@@ -393,7 +402,51 @@ class RemoteServer:
 
     async def read_resource(self, uri: str, state: Mapping[str, Any]) -> ReadResourceResult:
         """Return a resource of the server, with the credentials of a state. Raises ToolCallError."""
-        return await self._pool.read_resource(uri, "read_resource", headers=await self._resolve_headers(state))
+        return await self._read_resource(uri, "read_resource", await self._resolve_headers(state))
+
+    async def _read_resource(self, uri: str, tool: str, headers: Mapping[str, str] | None) -> ReadResourceResult:
+        async def read(current: Session) -> ReadResourceResult:
+            result: ReadResourceResult = await current.client.read_resource_mcp(uri)
+            return result
+
+        return await self._pool.request(read, "Reading a resource", headers=headers, tool=tool)
+
+    async def list_prompts(self) -> Mapping[str, Prompt]:
+        """List the prompts of the server, which are screened as its tools are. Raises as `arefresh` does."""
+        revision = self.prompts_revision
+        listed = await self._pool.request(
+            lambda current: list_prompts(current, self._limits),
+            "Listing the prompts",
+            headers=await self._resolve_headers(self.get_host_state()),
+            timeout=self._limits.listing,
+        )
+        # in a thread: a large listing would block the loop
+        prompts, refused = (await run_in_thread(lambda _: screen_prompts(listed, self._budgets))).get()
+        if refused and refused != self._refused_prompts:
+            name, reason = next(iter(refused.items()))
+            text = "%d prompts of the MCP server %r are not passed on, such as %r: %s"
+            log.warning(text, len(refused), self.name, name, reason)
+        self._refused_prompts = refused
+        by_name = MappingProxyType({prompt.name: prompt for prompt in prompts})
+        if revision == self.prompts_revision:
+            self.prompts = by_name
+        return by_name
+
+    async def get_prompt(
+        self, name: str, arguments: dict[str, str], state: Mapping[str, Any], timeout: float | None
+    ) -> GetPromptResult:
+        """Return the messages of a prompt, with the credentials of a state. Raises ToolCallError."""
+        return await self._pool.request(
+            lambda current: get_prompt(current, name, arguments),
+            f"Prompt {name!r}",
+            headers=await self._resolve_headers(state),
+            timeout=timeout,
+            tool="get_prompt",
+        )
+
+    def _forget_prompts(self) -> None:
+        self.prompts = None
+        self.prompts_revision += 1
 
     def _is_repeatable(self, name: str) -> bool:
         """Return whether the host declared the tool idempotent; the server's own claim does not count."""

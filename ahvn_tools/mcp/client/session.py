@@ -23,6 +23,7 @@ from ahvn_tools.mcp.trust.limits import RateGuard
 
 CLOSE_GRACE_SECONDS = 1.5  # for closing a client, in addition to the seconds that the server has to exit
 TOOLS_LIST_CHANGED = "notifications/tools/list_changed"
+PROMPTS_LIST_CHANGED = "notifications/prompts/list_changed"
 
 T = TypeVar("T")
 
@@ -49,6 +50,7 @@ class Session:
         self.loop = asyncio.get_running_loop()
         self._limits = settings.limits
         self._on_list_changed = on_list_changed
+        self._on_prompts_changed = settings.on_prompts_changed
         self._user_count = 0
         self._is_retired = False
         self._started = asyncio.Event()  # set when the client has connected, or cannot connect
@@ -197,7 +199,8 @@ class Session:
                 self.client = client
                 settings.on_connected(client.instructions)
                 self._started.set()
-            watch_task = asyncio.create_task(watch_list_changes(client, self._on_list_changed, self.retire))
+            watching = watch_list_changes(client, self._on_list_changed, self._on_prompts_changed, self.retire)
+            watch_task = asyncio.create_task(watching)
             await self._stop.wait()
         except Exception as error:  # noqa: BLE001  # whatever it is, there is no connection
             self._cause = error
@@ -229,6 +232,8 @@ class Session:
             self.fail(reason)
         elif getattr(message, "method", None) == TOOLS_LIST_CHANGED:
             self._on_list_changed()
+        elif getattr(message, "method", None) == PROMPTS_LIST_CHANGED:
+            self._on_prompts_changed()
 
 
 async def _skip_validation(_name: str, _result: Any) -> None:

@@ -10,7 +10,8 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from fastmcp import FastMCP
-from fastmcp.exceptions import ResourceError, ToolError
+from fastmcp.exceptions import PromptError, ResourceError, ToolError
+from fastmcp.prompts import Prompt
 from fastmcp.resources import Resource
 from fastmcp.server.context import reset_transport, set_transport
 from fastmcp.server.http import StarletteWithLifespan
@@ -20,9 +21,16 @@ from fastmcp.utilities.logging import temporary_log_level
 from fastmcp.utilities.tasks import TaskMode
 from fastmcp.utilities.versions import VersionSpec
 from mcp.server.stdio import stdio_server
-from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ServerEvent, ToolsListChanged
+from mcp.server.subscriptions import (
+    InMemorySubscriptionBus,
+    ListenHandler,
+    PromptsListChanged,
+    ServerEvent,
+    ToolsListChanged,
+)
 from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, SubscriptionsListenRequestParams
+from mcp_types import Prompt as WirePrompt
 from starlette.middleware import Middleware
 
 from ahvn_tools.definition import ToolDefinition
@@ -35,6 +43,7 @@ from ahvn_tools.formats.json_data import replace_surrogates
 from ahvn_tools.mcp.server import large_results
 from ahvn_tools.mcp.server.http_guards import HeaderGuard, ListeningStreamEnd, UniqueRequestIdGuard
 from ahvn_tools.mcp.server.linked_resource import ReadResource, to_fastmcp_resource
+from ahvn_tools.mcp.server.passed_prompt import GetPrompt, to_fastmcp_prompt
 from ahvn_tools.mcp.server.request import Request
 from ahvn_tools.mcp.server.running_calls import RunningCalls
 from ahvn_tools.mcp.server.standard_streams import claimed_stdin, claimed_stdout
@@ -69,6 +78,9 @@ class ServedTools(Protocol):
     def get_revision(self) -> Any:
         """Return a value that differs whenever the list of tools may have changed."""
 
+    def get_prompts_revision(self) -> Any:
+        """Return a value that differs whenever the list of prompts may have changed."""
+
     def task_mode(self, name: str) -> TaskMode | None:
         """Return whether calls of a tool may be tasks; None if there is no tool of that name."""
 
@@ -77,6 +89,12 @@ class ServedTools(Protocol):
 
     async def find_resource(self, uri: str, request: Request) -> ReadResource | None:
         """Return what reads a resource to which a tool has referred the client; None if none has."""
+
+    async def list_prompts(self, request: Request) -> Sequence[tuple[WirePrompt, GetPrompt]]:
+        """Return the prompts to list to the client of a request, each with what returns its messages."""
+
+    async def find_prompt(self, name: str, request: Request) -> tuple[WirePrompt, GetPrompt] | None:
+        """Return the prompt of that name; None if there is none for the client of the request."""
 
     async def call_tool(self, name: str, arguments: dict[str, Any], request: Request) -> ToolResult:
         """Run a call. Errors of all kinds are results."""
@@ -107,7 +125,7 @@ class ServedToolsServer(FastMCP):
         super().__init__(name, **{"dereference_schemas": False, "mask_error_details": True, **options})
         self._served_tools = served_tools
         self._spec_tools: weakref.WeakKeyDictionary[ToolDefinition, SpecTool] = weakref.WeakKeyDictionary()
-        self._listen_handler = ListenHandler(PollingSubscriptionBus(served_tools.get_revision))
+        self._listen_handler = ListenHandler(PollingSubscriptionBus(served_tools))
         self._message_reader: MessageReader | None = None
         self.running_calls = RunningCalls()
         self._are_streams_closed = asyncio.Event()
@@ -205,6 +223,23 @@ class ServedToolsServer(FastMCP):
             raise ResourceError(_to_client_message(outcome.error, "The resource cannot be read."))
         return None if outcome.value is None else to_fastmcp_resource(uri, outcome.value)
 
+    async def _list_prompts(self) -> Sequence[Prompt]:
+        outcome = await capture_outcome(self._served_tools.list_prompts, Request.current())
+        if outcome.error is not None:
+            raise MCPError(INTERNAL_ERROR, _to_client_message(outcome.error, "The prompts cannot be listed.")) from None
+        own = await super()._list_prompts()
+        names = {prompt.name for prompt in own}
+        return [*own, *(to_fastmcp_prompt(*prompt) for prompt in outcome.value if prompt[0].name not in names)]
+
+    async def _get_prompt(self, name: str, version: VersionSpec | None = None) -> Prompt | None:
+        prompt = await super()._get_prompt(name, version)
+        if prompt is not None:
+            return prompt
+        outcome = await capture_outcome(self._served_tools.find_prompt, name, Request.current())
+        if outcome.error is not None:
+            raise PromptError(_to_client_message(outcome.error, "The prompt cannot be read."))
+        return None if outcome.value is None else to_fastmcp_prompt(*outcome.value)
+
     def _to_spec_tool(self, definition: ToolDefinition) -> SpecTool:
         """Return the FastMCP tool of a definition, created once for equal definitions."""
         tool, mode = self._spec_tools.get(definition), self._task_mode(definition.name)
@@ -278,12 +313,15 @@ def _create_tasks(
 
 
 class PollingSubscriptionBus(InMemorySubscriptionBus):
-    """A subscription bus of mcp that notifies each listener when the revision of the tool list changes."""
+    """A subscription bus of mcp that notifies each listener when the list of tools or of prompts changes."""
 
-    def __init__(self, get_revision: Callable[[], Any]) -> None:
-        """Use `get_revision`, which returns another value whenever the list of tools may have changed."""
+    def __init__(self, served_tools: ServedTools) -> None:
+        """Ask for the revisions of both lists."""
         super().__init__()
-        self._get_revision = get_revision
+        self._sources: tuple[tuple[ServerEvent, Callable[[], Any]], ...] = (
+            (ToolsListChanged(), served_tools.get_revision),
+            (PromptsListChanged(), served_tools.get_prompts_revision),
+        )
 
     def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
         """Notify a listener of changes from now on; return the function that ends the subscription."""
@@ -297,13 +335,13 @@ class PollingSubscriptionBus(InMemorySubscriptionBus):
         return stop
 
     async def _poll(self, listener: Callable[[ServerEvent], None]) -> None:
-        last = self._get_revision()
+        last = [get_revision() for _, get_revision in self._sources]
         while True:
             await asyncio.sleep(POLL_SECONDS)
-            revision = self._get_revision()
-            if revision != last:
-                last = revision
-                listener(ToolsListChanged())
+            for index, (event, get_revision) in enumerate(self._sources):
+                if (revision := get_revision()) != last[index]:
+                    last[index] = revision
+                    listener(event)
 
 
 def _to_client_message(error: BaseException, message: str) -> str:

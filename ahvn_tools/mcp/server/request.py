@@ -20,6 +20,7 @@ from mcp_types import (
     InputRequiredResult,
     LoggingMessageNotification,
     LoggingMessageNotificationParams,
+    PromptListChangedNotification,
     ToolListChangedNotification,
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
@@ -252,6 +253,11 @@ class Request:
         """Notify the client that its list of tools has changed, on the stream of this request."""
         if self._context is not None and self._request_context is not None:
             await self._context.send_notification(ToolListChangedNotification())
+
+    async def send_prompt_list_changed(self) -> None:
+        """Notify the client that its list of prompts has changed, as `send_tool_list_changed` does."""
+        if self._context is not None and self._request_context is not None:
+            await self._context.send_notification(PromptListChangedNotification())
 
     def __repr__(self) -> str:
         return f"<Request over {self.transport or 'memory'}>"
