@@ -37,7 +37,8 @@ _PHRASES: Final[dict[str, tuple[str, ...]]] = {
         r"<\s*/?\s*(?:important|critical)\s*>",
         # a placeholder such as `--secret <secret>` has no end tag, and stands within a sentence
         r"<\s*/\s*(?:system|secret|hidden|admin)\s*>|(?:^|[.!?] ?)<\s*(?:system|secret|hidden|admin)\s*>",
-        r"<\|(?:im_start|im_end|system|user|assistant)\|>|\[/?inst\]|<<\s*/?sys\s*>>",
+        r"<\|(?:im_start|system|user|assistant)\|>|\[/?inst\]|<<\s*/?sys\s*>>",
+        r"<\|im_end\|>(?=.)|(?<=.)<\|im_end\|>",  # alone, it is the example of a stop sequence
         r"<\|endoftext\|>(?!.{0,80}\btokens?\b)(?<!\btoken <\|endoftext\|>)(?<!\btokens <\|endoftext\|>)",
         r"(?:^|[.!?] ?)(?:new|updated) (?:system )?instructions ?:",
         r"\byou are now (?:a|an|the|in)\b|\bfrom now on,? you (?:are|must|will|shall)\b",

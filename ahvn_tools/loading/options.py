@@ -41,6 +41,8 @@ class ReadOptions:
     """Where the bodies of tools with `isolation="executor"` run."""
     allow_missing: bool = False
     """Whether a folder may have no file with tools."""
+    max_values: int | None = None
+    """The limit of the budget of each source; None: the default."""
     budget: Budget = field(default_factory=lambda: Budget("the source"), repr=False)
     """What is left for the source that the host has named, and for all that this one includes."""
 

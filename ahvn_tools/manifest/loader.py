@@ -40,6 +40,7 @@ def load(
     tool_sets: Iterable[str | os.PathLike[str]] = (),
     executor: Executor | None = None,
     allow_missing: bool = False,
+    max_values: int | None = None,
 ) -> Toolkit:
     """Return a toolkit of the tools that these sources contain.
 
@@ -55,8 +56,9 @@ def load(
     manifests only what is in these. `env` replaces the environment variables that manifests refer to. `tool_sets` are
     files with toolsets, and folders of such files. `executor` is where the bodies of tools with `isolation="executor"`
     run, as of a Toolkit. With `allow_missing` a `Path` that does not exist, in `sources` and `tool_sets`, and a folder
-    without tools are no errors. Raises SourceError for what cannot be loaded, also for a server that cannot be reached;
-    no server stays connected then.
+    without tools are no errors. `max_values` is how many values may be read and copied for one source with all that it
+    repeats, 3,000,000 by default: raise it for a larger document that you trust. Raises SourceError for what cannot be
+    loaded, also for a server that cannot be reached; no server stays connected then.
 
     >>> kit = load('''
     ... def greet(name: str) -> str:
@@ -74,6 +76,7 @@ def load(
         roots=None if roots is None else to_roots(roots),
         executor=executor,
         allow_missing=allow_missing,
+        max_values=max_values,
     )
     files = _find_toolset_files(tool_sets, options)
     located = [classify(source, options.folder) for source in _present(sources, options)]
@@ -116,6 +119,7 @@ async def aload(
     tool_sets: Iterable[str | os.PathLike[str]] = (),
     executor: Executor | None = None,
     allow_missing: bool = False,
+    max_values: int | None = None,
 ) -> Toolkit:
     """Return a toolkit from async code, as `load` does: in a worker thread, so that the event loop is not blocked.
 
@@ -138,6 +142,7 @@ async def aload(
             tool_sets=tool_sets,
             executor=executor,
             allow_missing=allow_missing,
+            max_values=max_values,
         )
         with lock:
             loaded.append(kit)
@@ -175,7 +180,7 @@ def _load_manifest(
 def _with_budget(options: ReadOptions, location: Any) -> ReadOptions:
     """Return the options for one source, which has a budget of its own."""
     is_named = isinstance(location, str) and "\n" not in location
-    return replace(options, budget=Budget(mask_credentials(location) if is_named else "the source"))
+    return replace(options, budget=Budget(mask_credentials(location) if is_named else "the source", options.max_values))
 
 
 def _present(sources: Iterable[Any], options: ReadOptions) -> list[Any]:

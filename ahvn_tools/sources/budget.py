@@ -33,20 +33,26 @@ class Budget:
     Whatever copies values spends first, so that a few lines that refer to each other cannot become gigabytes.
     """
 
-    def __init__(self, document: str) -> None:
-        """`document` is how the error names it."""
+    def __init__(self, document: str, max_values: int | None = None) -> None:
+        """`document` is how the error names it. With `max_values`, the limit of characters changes in proportion.
+
+        Raises SourceError unless `max_values` is a positive integer.
+        """
+        if max_values is not None and (type(max_values) is not int or max_values < 1):
+            raise SourceError(f"max_values is a positive integer, not {max_values!r}.")
         self._document = clip(document, MAX_NAME_CHARS)
-        self._values = MAX_VALUES
-        self._chars = MAX_CHARS
+        self._max_values = self._values = MAX_VALUES if max_values is None else max_values
+        self._max_chars = self._chars = self._max_values * MAX_CHARS // MAX_VALUES
 
     def spend(self, values: int = 1, chars: int = 0) -> None:
         """Take values and characters from the budget. Raises BudgetError if it has fewer."""
         self._values -= values
         self._chars -= chars
         if self._values < 0 or self._chars < 0:
-            limit = f"{MAX_VALUES:,} values" if self._values < 0 else f"{MAX_CHARS:,} characters"
+            limit = f"{self._max_values:,} values" if self._values < 0 else f"{self._max_chars:,} characters"
             problem = f"{self._document} is too large: with what it refers to and repeats it has more than {limit}"
-            raise BudgetError(f"{problem}. Split it, or repeat less.", file=self._document)
+            fix = "Split it, repeat less, or pass a larger max_values, if you trust it."
+            raise BudgetError(f"{problem}. {fix}", file=self._document)
 
     def spend_parts(self, count: int = 1) -> None:
         """Take the work of some tools, sources or the like from the budget. Raises BudgetError if it has less."""

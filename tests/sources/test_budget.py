@@ -61,7 +61,8 @@ def write(folder: Path, files):
 
 def exceeds(file, limit):
     return (
-        f"{file} is too large: with what it refers to and repeats it has more than {limit}. Split it, or repeat less."
+        f"{file} is too large: with what it refers to and repeats it has more than {limit}. "
+        "Split it, repeat less, or pass a larger max_values, if you trust it."
     )
 
 
@@ -269,3 +270,40 @@ def test_an_error_does_not_grow_with_a_name_in_the_document(tmp_path, monkeypatc
     with pytest.raises(SourceError) as caught:
         load(file)
     assert len(str(caught.value)) < 5_000
+
+
+def many_operations():
+    return document({f"/p{number}": operation(LEAF, operationId=f"op{number}") for number in range(400)})
+
+
+def test_a_host_raises_the_budget_of_a_document_that_it_trusts(tmp_path):
+    path = write(tmp_path, {"api.json": many_operations()})
+    assert refusal(path) == exceeds(path, VALUES)
+    assert len(load(path, max_values=1_000_000)) == 400
+    with pytest.raises(SourceError, match="pass a larger max_values"):
+        ToolSpec.from_openapi(many_operations())
+    assert len(ToolSpec.from_openapi(many_operations(), max_values=1_000_000)) == 400
+
+
+@pytest.mark.parametrize("limit", [0, -1, True, "9", 1.5])
+def test_a_limit_of_values_that_is_no_positive_integer_is_an_error(limit, tmp_path):
+    path = write(tmp_path, {"api.json": many_operations()})
+    assert refusal(path, max_values=limit) == f"max_values is a positive integer, not {limit!r}."
+    with pytest.raises(SourceError, match="max_values is a positive integer"):
+        ToolSpec.from_openapi(many_operations(), max_values=limit)
+
+
+def test_a_manifest_takes_the_limit_of_its_host_and_has_none_of_its_own(tmp_path):
+    files = {"m.yaml": "sources: [{openapi: api.json}]", "api.json": many_operations()}
+    path = write(tmp_path, files)
+    assert refusal(path) == exceeds(path, VALUES)
+    assert len(load(path, max_values=1_000_000)) == 400
+    own = write(tmp_path, {"own.yaml": "sources: [{openapi: api.json, max_values: 1000000}]"})
+    with pytest.raises(SourceError, match=r"sources\[0\]\.max_values: there is no such key"):
+        load(own)
+
+
+def test_operations_that_are_not_selected_count_only_with_their_own_size(tmp_path):
+    files = {"m.yaml": "sources: [{openapi: api.json, operations: [op7]}]", "api.json": many_operations()}
+    assert [tool.name for tool in load(write(tmp_path, files))] == ["op7"]
+    assert list(ToolSpec.from_openapi(many_operations(), operations=["op7"])) == ["op7"]

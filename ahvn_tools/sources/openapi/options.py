@@ -61,6 +61,9 @@ class OpenAPIOptions(TypedDict, total=False):
     another origin only with `base_url`."""
     environment: Mapping[str, str]
     """The environment that `${NAME}` in `auth` is read from; this process's by default."""
+    max_values: int
+    """How many values may be read and copied of a document that is passed as an object: 3,000,000 by default. For files
+    and URLs, `load` has an option of this name."""
     external_files: bool
     """Whether the document may refer to files in its own folder; only for a document that is read from a file."""
 

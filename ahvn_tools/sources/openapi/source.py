@@ -60,7 +60,7 @@ def read_tools(
     logged. Raises SourceError for a document that has no tools, and for options that do not fit it.
     """
     options = parse_options(options)
-    budget = budget or Budget(label)
+    budget = budget or Budget(label, options.get("max_values"))
     root = Document.read(document, budget, open_file).node
     errors: list[DocumentError] = []
     operations = select(find_operations(root, errors), options)
