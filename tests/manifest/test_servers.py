@@ -98,7 +98,7 @@ def test_options_of_a_server_and_of_single_tools(load_text: Load, loaded: list[T
           - notes.py
         tools:
           b_burn*: {{group: danger, requires_approval: true, tags: hot, description: Burn!, timeout: 3}}
-        groups: {{danger: {{description: Danger, active: true}}}}
+        groups: {{danger: {{description: Danger, active: true}}, books: {{description: Books, active: true}}}}
         binds: {{user: {{key: user.name, secret: true}}}}
         """,
         env={"TOKEN": SECRET, "SHELF": "oak-shelf-7"},
