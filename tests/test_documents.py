@@ -43,6 +43,7 @@ def test_every_file_of_the_project_that_a_page_names_exists(page):
 
 def test_every_page_can_be_reached_from_the_readme():
     linked = set(re.findall(r"\]\(docs/([\w-]+\.md)\)", prose(ROOT / "README.md")))
+    linked |= set(re.findall(r"\]\((migrating-[\w-]+\.md)\)", prose(ROOT / "docs" / "migrating.md")))
     assert linked == {page.name for page in (ROOT / "docs").glob("*.md")}
 
 
