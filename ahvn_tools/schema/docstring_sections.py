@@ -46,6 +46,13 @@ _LISTED_ENTRY: Final = re.compile(
 )
 """One parameter as an item of a list, in Markdown, or with a dash before its text."""
 
+_PLAIN: Final = re.compile(
+    r"(?:(?![:@-])[^\n]*(?<![:\s])\n|\n)*+"
+    r"(?:Args:\n(?:(?: {4}\w+(?: \([^()\n]*\))?:| {5})[^\n]*\n|\n)*+)?+"
+    r"(?:(?:Returns|Yields|Examples?):\n(?:[ \t][^\n]*\n|\n)*+)*+"
+)
+"""A docstring that `docstring-parser` reads as it stands, as most are: text, `Args:` with its entries, and results."""
+
 
 class Section(NamedTuple):
     """Text of a docstring that is a description."""
@@ -60,6 +67,8 @@ def split_sections(text: str) -> tuple[str, list[Section]]:
 
     Text before the first section is not split off.
     """
+    if _PLAIN.fullmatch(f"{text}\n"):
+        return text, []
     lines = text.split("\n")
     blocks = list(_iter_underlined(lines) or _iter_titled(lines))
     kept = [body for title, body in blocks if title in _READ_TITLES or title == "start"]

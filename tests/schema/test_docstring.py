@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -340,3 +342,19 @@ class TestEdgeCases:
         read = parse(text)
         assert isinstance(read.short_description, str)
         assert all(isinstance(description, str) for description in read.parameters.values())
+
+
+PARTS = [
+    "Search: by words", "- an item", "Args:\n    query: Words.\n    limit (int): How many\n        notes.", "Args:",
+    "Args:\n    query:\n        Words.\n\n    limit: How many.", "Args:\n    - query: Words.", "Args:\n  query: Words.",
+    "Args:\n        query: Words.\n    limit: How many.", "Returns:\n    list[str]: Titles.", "Yields:\n    A title.",
+    "Example:\n    >>> search('a')", "Examples:\n    search('b')", "Note:\n    Slow.", "After all.", ":param query: W.",
+]  # fmt: skip
+
+
+@given(st.lists(st.sampled_from(PARTS), max_size=4))
+def test_a_section_of_other_text_changes_no_other_section(parts: list[str]) -> None:
+    text = "\n\n".join(["Search the notes.", *parts])
+    plain, noted = parse(text), parse(f"{text}\n\nNote:\n    Titles only.")
+    assert dataclasses.replace(noted, long_description=plain.long_description) == plain
+    assert noted.long_description.endswith("Note:\n    Titles only.")
