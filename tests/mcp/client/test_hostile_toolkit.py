@@ -249,9 +249,12 @@ def test_hostile_server_does_not_prevent_the_import_of_others(hostile: str, conn
     try:
         assert {"modern_echo", "dies_after_list_echo"} <= set(names(toolkit))
         assert toolkit.exec("modern_echo", {"text": "well"}).value == "well"
-        first = toolkit.exec("dies_after_list_echo", {"text": "well"})  # its server may end while the call is sent
-        assert first.value == "well" or (first.error is not None and first.error.code == "connection")
-        assert toolkit.exec("dies_after_list_echo", {"text": "well"}).value == "well"
+        for _ in range(10):  # its server may end while a call is sent
+            result = toolkit.exec("dies_after_list_echo", {"text": "well"})
+            if not result.is_error:
+                break
+            assert result.error.code == "connection"
+        assert result.value == "well"
     finally:
         for name in list(toolkit.servers):
             toolkit.remove_mcp(name)
