@@ -116,7 +116,8 @@ class EditingTools(WritingTools):
         folders = self.folders_to_write(context)
         with explained_misses(folders, uri):
             _check_deletion(folders, uri)
-            self.approve(context, "delete", f"Delete {shown(uri)}", is_risky=True, details={"path": uri})
+            protected = _protection(folders, uri)
+            self.approve(context, "delete", f"Delete {shown(uri)}{protected}", is_risky=True, details={"path": uri})
             folders.delete(uri, is_cancelled=lambda: context.cancelled)
         return f"Deleted: {shown(uri)}"
 
@@ -135,13 +136,20 @@ class EditingTools(WritingTools):
         if exists(folders, target_uri):
             reason = "Pass another target_uri: the whole new path, with the name."
             raise ToolError(f"{shown(target_uri)!r} exists. {reason}")
-        text, details = f"Move {shown(uri)} to {target.name}", {"path": uri, "target": target.name}
+        protected = _protection(folders, uri)
+        text = f"Move {shown(uri)} to {target.name}{protected}"
+        details = {"path": uri, "target": target.name}
         makes_hooks = is_folder and is_risky(f"{target.place.name}/pre-commit")  # of the files in a folder `hooks`
-        risky = source.is_risky or target.is_risky or makes_hooks
+        risky = source.is_risky or target.is_risky or makes_hooks or bool(protected)  # its path is free then
         self.approve(context, "write", text, is_risky=risky, details=details)
         folders.move(uri, target_uri, is_cancelled=lambda: context.cancelled)
         self.versions.move(context.session_id, source.place, target.place)
         return f"Moved {shown(uri)} to {target.name}"
+
+
+def _protection(folders: ConfinedFolders, uri: str) -> str:
+    """Return what a person must know before a file is moved or deleted that its permissions protect from edits."""
+    return " (the file is read-only)" if folders.is_read_only(uri) else ""
 
 
 def _check_deletion(folders: ConfinedFolders, uri: str) -> None:

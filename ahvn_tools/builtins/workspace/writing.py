@@ -77,6 +77,7 @@ class WritingTools(FolderTools):
         known = context.session_id, target.place
         with explained_misses(folders, uri), self.versions.locked(*known):
             content, _ = folders.read(uri, max_bytes=self.max_bytes)
+            folders.check_update(uri)
             is_stale = self.versions.is_stale(*known, content)
         if must_be_read and not self.versions.is_known(*known):
             reason = "its whole content would be replaced, and you have not seen it."

@@ -6,6 +6,7 @@ import pytest
 
 from ahvn_tools import Toolkit
 from ahvn_tools.builtins import Workspace
+from tests.builtins.workspace.test_stale_edits import EDITS
 
 WRITES = {
     "mkdir": {"uri": "new"},
@@ -194,6 +195,40 @@ def test_a_file_that_changes_during_the_approval_is_not_edited(make_desk):
     result = kit.exec("insert", {"uri": "a.txt", "line": 1, "content": "x"})
     assert result.text == "'a.txt' has changed since its edit was approved. Read it again."
     assert desk.read("a.txt") == b"one\ntwo\n"
+
+
+@pytest.mark.parametrize("tool", [tool for tool in EDITS if tool != "create_file"])
+@pytest.mark.parametrize("approve", ["always", "never"])
+def test_a_read_only_file_is_not_edited_and_nobody_is_asked(make_desk, tool, approve):
+    desk = make_desk(approve=approve)
+    desk.write("a.txt", "one\n").chmod(0o444)
+    desk.call("read_file", uri="a.txt")
+    name = "file_path" if "text_file" in tool else "uri"
+    assert "'a.txt' is read-only" in desk.error(tool, **{name: "a.txt"}, **EDITS[tool])
+    assert desk.asked == []
+    assert desk.read("a.txt") == b"one\n"
+
+
+def test_a_file_that_becomes_read_only_during_the_approval_is_not_edited(make_desk):
+    desk = make_desk(approve="always")
+    path = desk.write("a.txt", "one\n")
+
+    def decide(request):
+        path.chmod(0o444)
+        return True
+
+    kit = Toolkit("kit", approver=decide).add(desk.workspace)
+    assert "read-only" in kit.exec("write_text_file", {"file_path": "a.txt", "content": "two"}).text
+    assert desk.read("a.txt") == b"one\n"
+
+
+def test_the_person_is_asked_before_the_path_of_a_read_only_file_becomes_free(desk):
+    desk.write("a.txt", "one\n").chmod(0o444)
+    desk.call("move", uri="a.txt", target_uri="b.txt")
+    desk.call("delete", uri="b.txt")
+    assert [action for action, _ in desk.asked] == [
+        "Move a.txt to b.txt (the file is read-only)", "Delete b.txt (the file is read-only)",
+    ]  # fmt: skip
 
 
 def test_a_call_that_waits_is_resumed(make_desk):
