@@ -6,7 +6,7 @@ from ahvn_tools.builtins.files.folders import ConfinedFolders
 from ahvn_tools.builtins.files.risky_paths import is_risky
 from ahvn_tools.builtins.workspace.changes import Change
 from ahvn_tools.builtins.workspace.folder_tools import exists, explained_misses, shown
-from ahvn_tools.builtins.workspace.lines import content_lines, replace_lines, split_lines, with_newline
+from ahvn_tools.builtins.workspace.lines import content_lines, replace_lines
 from ahvn_tools.builtins.workspace.search_replace import apply_blocks, parse_blocks
 from ahvn_tools.builtins.workspace.text_file import TextFile
 from ahvn_tools.builtins.workspace.writing import ADDS, CHANGES, WritingTools
@@ -39,14 +39,16 @@ class EditingTools(WritingTools):
         Args:
             uri: The path or file: URI of the new file.
             content: The whole text of the file.
-            overwrite: Whether an existing file is replaced.
+            overwrite: Whether the content of an existing file is replaced. Its line endings stay as they are.
         """
         folders = self.folders_to_write(context)
-        if not overwrite and exists(folders, uri):
+        if not exists(folders, uri):
+            return f"File created successfully: {self.create(folders, uri, content, context).name}"
+        if not overwrite:
             edit = "Change it with edit_file_search_replace, or pass overwrite=true to replace it."
             raise ToolError(f"{shown(uri)!r} exists. {edit}")
-        target = self.create(folders, uri, content, context, overwrite=overwrite)
-        return f"File created successfully: {target.name}"
+        done = self.replace_content(folders, uri, content, context)
+        return _report(done.change, f"Overwrote {done.name}")
 
     @reg_toolspec(annotations=CHANGES, tags={"files", "write"}, output_schema=None)
     def edit_file_full_replace(self, uri: str, new_content: str, context: ToolContext) -> str:
@@ -57,11 +59,7 @@ class EditingTools(WritingTools):
             new_content: The whole new text.
         """
         folders = self.folders_to_write(context)
-
-        def change(file: TextFile) -> list[str]:
-            return split_lines(with_newline(new_content, file.form.newline))
-
-        done = self.edit(folders, uri, change, context, must_be_read=True)
+        done = self.replace_content(folders, uri, new_content, context, must_be_read=True)
         return _report(done.change, f"Replaced the content of {done.name}")
 
     @reg_toolspec(annotations=CHANGES, tags={"files", "write"}, output_schema=None)

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator
 from ahvn_tools.builtins.workspace.changes import MAX_SNIPPET_CHARS, Change
 from ahvn_tools.builtins.workspace.editing import insert_lines
 from ahvn_tools.builtins.workspace.folder_tools import READS, exists, shown
-from ahvn_tools.builtins.workspace.lines import content_lines, replace_lines, split_lines, with_newline
+from ahvn_tools.builtins.workspace.lines import content_lines, replace_lines
 from ahvn_tools.builtins.workspace.missing_files import similar_names
 from ahvn_tools.builtins.workspace.numbered_lines import numbered_block
 from ahvn_tools.builtins.workspace.text_file import TextFile
@@ -68,19 +68,18 @@ class TextFileTools(WritingTools):
         """
         folders = self.folders_to_write(context)
         if not exists(folders, file_path):
-            self.create(folders, file_path, content, context, overwrite=False)
+            self.create(folders, file_path, content, context)
             ignored = "" if ranges is None else f" The ranges {ranges} is ignored because the file does not exist."
             return f"Create and write {shown(file_path)} successfully.{ignored}"
+        if ranges is None:
+            self.replace_content(folders, file_path, content, context)
+            return f"Overwrite {shown(file_path)} successfully."
 
         def change(file: TextFile) -> list[str]:
-            if ranges is None:
-                return split_lines(with_newline(content, file.form.newline))
             start, stop = _range_to_write(ranges, len(file.lines))
             return replace_lines(file.lines, start, stop, content_lines(content), file.form.newline)
 
         done = self.edit(folders, file_path, change, context).change
-        if ranges is None:
-            return f"Overwrite {shown(file_path)} successfully."
         start, _ = _range_to_write(ranges, len(done.before))
         snippet = _around(done, start, start + len(content_lines(content)))
         return f"Write {shown(file_path)} successfully. The new content snippet:\n{snippet}"

@@ -11,7 +11,8 @@ from ahvn_tools.builtins.approval import Action, ActionKind
 from ahvn_tools.builtins.files.folders import ConfinedFolders, FileStatus
 from ahvn_tools.builtins.files.text import TextForm, encode
 from ahvn_tools.builtins.workspace.changes import DIFF_IS_CUT, Change
-from ahvn_tools.builtins.workspace.folder_tools import FolderTools, exists, explained_misses, shown
+from ahvn_tools.builtins.workspace.folder_tools import FolderTools, explained_misses, shown
+from ahvn_tools.builtins.workspace.lines import split_lines, with_newline
 from ahvn_tools.builtins.workspace.target import Target
 from ahvn_tools.builtins.workspace.text_file import TextFile
 from ahvn_tools.context import ToolContext
@@ -85,6 +86,7 @@ class WritingTools(FolderTools):
         if is_stale:
             raise _stale(uri)
         planned = _planned(target, content, change_lines)
+        self._check_size(planned.after)
         self.approval.require(context, planned.action)
         done = [planned]
 
@@ -98,21 +100,29 @@ class WritingTools(FolderTools):
         self._replace(folders, target, change, context)
         return Edit(target.name, done[0].change)
 
-    def create(
-        self, folders: ConfinedFolders, uri: str, content: str, context: ToolContext, *, overwrite: bool
-    ) -> Target:
-        """Write a whole file, after its approval; the session knows its content from then on."""
+    def replace_content(
+        self, folders: ConfinedFolders, uri: str, content: str, context: ToolContext, *, must_be_read: bool = False
+    ) -> Edit:
+        """Replace all lines of a file, as `edit` does. Encoding, byte order mark and line endings stay."""
+
+        def change(file: TextFile) -> list[str]:
+            return split_lines(with_newline(content, file.form.newline))
+
+        return self.edit(folders, uri, change, context, must_be_read=must_be_read)
+
+    def create(self, folders: ConfinedFolders, uri: str, content: str, context: ToolContext) -> Target:
+        """Write a new file, after its approval; the session knows its content from then on."""
         target, data = self.target(folders, uri), encode(content, TextForm())
-        if len(data) > self.max_bytes:
-            raise ToolError(f"The content has {len(data):,} bytes, more than {self.max_bytes:,}. Write a smaller file.")
+        self._check_size(data)
         change = Change([], TextFile.from_content(data).lines)
-        self.approval.require(context, _action("Overwrite" if overwrite else "Create", target, change))
-        if overwrite and self.versions.is_known(context.session_id, target.place) and exists(folders, uri):
-            self._replace(folders, target, lambda _: data, context)
-        else:
-            folders.create(uri, data, overwrite=overwrite, is_cancelled=lambda: context.cancelled)
-            self.versions.remember(context.session_id, target.place, data)
+        self.approval.require(context, _action("Create", target, change))
+        folders.create(uri, data, is_cancelled=lambda: context.cancelled)
+        self.versions.remember(context.session_id, target.place, data)
         return target
+
+    def _check_size(self, content: bytes) -> None:
+        if (size := len(content)) > self.max_bytes:
+            raise ToolError(f"The content has {size:,} bytes, more than {self.max_bytes:,}. Write a smaller file.")
 
     def _replace(
         self, folders: ConfinedFolders, target: Target, change: Callable[[bytes], bytes], context: ToolContext
