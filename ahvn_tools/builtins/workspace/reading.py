@@ -13,6 +13,7 @@ from ahvn_tools.builtins.files.folders import ConfinedFolders
 from ahvn_tools.builtins.workspace.folder_tools import READS, FolderTools, explained_misses, shown, with_note
 from ahvn_tools.builtins.workspace.large_files import iterate_lines, read_form
 from ahvn_tools.builtins.workspace.lines import bare, with_newline
+from ahvn_tools.builtins.workspace.near_lines import describe_near_keyword
 from ahvn_tools.builtins.workspace.numbered_lines import MAX_LINE_CHARS, numbered
 from ahvn_tools.builtins.workspace.text_file import TextFile
 from ahvn_tools.context import ToolContext
@@ -125,7 +126,10 @@ class ReadingTools(FolderTools):
         with self._opened(self.folders.for_call(context), uri, context, encoding) as text:
             windows = Windows(keyword, lines_before, lines_after, self.max_output_chars)
             kept = windows.read(text.lines, start_line)
-        return with_note("\n".join(kept) or f'No matches found for "{shown(keyword)}".', text.note)
+            if not kept:
+                near = "" if text.file is None else describe_near_keyword(keyword, text.file.lines)
+                kept = [f'No matches found for "{shown(keyword)}". {near}'.rstrip()]
+        return with_note("\n".join(kept), text.note)
 
     @reg_toolspec(annotations=READS, tags={"files", "read"}, output_schema=None)
     def get_file_size(self, uri: str, context: ToolContext) -> str:
