@@ -22,9 +22,10 @@ _UNUSUAL_CONTROLS: Final = re.compile("[\x00-\x07\x0e-\x1a\x1c-\x1f\x7f]")
 _BINARY: Final = "The file is binary and no text, so it cannot be read or edited as text."
 _DAMAGED: Final = "The file says that it is {encoding} text, but it is damaged. It cannot be read or edited as text."
 _DECLARATION: Final = re.compile(rb"(?:coding|charset)\s{0,3}[:=]\s{0,3}[\"']?([A-Za-z0-9_-]{2,20})")
+_C1_CONTROLS: Final = re.compile(rb"[\x80-\x9f]")
 _DECLARATION_BYTES: Final = 1_024
 """Where a file says its encoding: Python in its first lines, HTML and XML in their head."""
-_CANDIDATES: Final = ("gb18030", "big5", "cp932", "euc_jp", "cp949", "cp1251", "koi8_r", "cp1253")
+_CANDIDATES: Final = ("gb18030", "big5", "cp932", "euc_jp", "cp949", "cp1251", "koi8-r", "cp1253")
 """The encodings of scripts that have hardly an ASCII letter between their own letters."""
 _SAMPLE_BYTES: Final = 65_536
 _MIN_HIGH_BYTES: Final = 10
@@ -35,10 +36,10 @@ _REFUSED_CODECS: Final = ("idna", "punycode", "raw-unicode-escape", "unicode-esc
 """They write a text as another text."""
 
 GUESSED_ENCODINGS: Final = frozenset({
-    "cp1252", "latin-1", "gbk", *_CANDIDATES,
+    "cp1252", "gbk", *_CANDIDATES,
     # what a file may declare besides
     *(f"iso8859-{part}" for part in range(1, 17) if part != 12), *(f"cp{page}" for page in range(1250, 1259)),  # noqa: PLR2004
-    "gb2312", "big5hkscs", "shift_jis", "euc_kr", "koi8-r", "koi8-u", "cp437", "cp850", "cp866", "mac-roman",
+    "gb2312", "big5hkscs", "shift_jis", "euc_kr", "koi8-u", "cp437", "cp850", "cp866", "mac-roman",
 })  # fmt: skip
 """What a file without a byte order mark may be that is no UTF-8."""
 
@@ -178,7 +179,7 @@ def _find_form(content: bytes, fallback: str | None) -> TextForm:
     for encoding in (_detected(content), "cp1252"):
         if encoding is not None and _decoded(content, encoding) is not None:
             return TextForm(encoding=encoding, is_guess=True)
-    return TextForm(encoding="latin-1", is_guess=True)
+    return TextForm(encoding="iso8859-1", is_guess=True)
 
 
 def _declared(content: bytes) -> str | None:
@@ -188,6 +189,8 @@ def _declared(content: bytes) -> str | None:
         codec = "" if match is None else find_codec(match[1].decode())
     except ToolError:
         return None
+    if codec == "iso8859-1" and _C1_CONTROLS.search(content):
+        return "cp1252"  # as browsers read it
     return codec if codec in GUESSED_ENCODINGS else None
 
 
@@ -207,7 +210,7 @@ def _detected(content: bytes) -> str | None:
     best = from_bytes(sample, cp_isolation=list(_CANDIDATES)).best()
     if best is not None and best.encoding == "gb18030" and _decoded(content, "gbk") is not None:
         return "gbk"  # its older part, which more programs read
-    return None if best is None else best.encoding
+    return None if best is None else codecs.lookup(best.encoding).name
 
 
 def _decoded(content: bytes, encoding: str) -> str | None:

@@ -102,7 +102,7 @@ class WritingTools(FolderTools):
                 file = TextFile.from_content(content, fallback=encoding)
                 return _planned(target, content, file, file.form.converted(encoding), change_lines)
             file = TextFile.from_content(content, encoding or self.versions.encoding(*known))
-            if not is_whole and file.with_lines(file.lines) != content:
+            if not is_whole and not file.form.encoding.startswith("utf") and file.with_lines(file.lines) != content:
                 raise ToolError(_NOT_RESTORED.format(encoding=file.form.encoding))
             return _planned(target, content, file, file.form, change_lines)
 

@@ -13,7 +13,7 @@ CHINESE = "今天天气很好,我们去公园散步。\none\n"
 JAPANESE = "# エラー: ファイルが見つかりません\none\n"
 RUSSIAN = "Сегодня хорошая погода.\none\n"
 GUESSES = {"gbk": CHINESE, "big5": "今天天氣很好,我們去公園散步。\none\n", "cp932": JAPANESE, "euc_jp": JAPANESE,
-           "cp949": "오늘은 날씨가 좋아서 공원에 갔습니다.\none\n", "cp1251": RUSSIAN, "koi8_r": RUSSIAN,
+           "cp949": "오늘은 날씨가 좋아서 공원에 갔습니다.\none\n", "cp1251": RUSSIAN, "koi8-r": RUSSIAN,
            "cp1252": "«Où êtes-vous?» naïve œuvre coûte 5 €\none\n"}  # fmt: skip
 NOTE = (
     "(The file is no UTF-8, and its encoding is a guess: {}. If the text is wrong, name the encoding, as in "
@@ -67,9 +67,17 @@ def test_a_large_file_is_guessed_by_its_beginning(make_desk):
     assert text == f"9999: {CHINESE[:-5]}\n{NOTE.format('gbk')}"
 
 
-def test_an_encoding_that_the_file_declares_is_no_guess(desk):
-    desk.write("a.py", "# coding: cp1250\nname = 'żółw'\n".encode("cp1250"))
-    assert desk.call("read_file", uri="a.py") == "# coding: cp1250\nname = 'żółw'\n"
+@pytest.mark.parametrize(
+    ("text", "encoding"),
+    [
+        ("# -*- coding: cp1250 -*-\nname = 'żółw'\n", "cp1250"),
+        ('<?xml version="1.0" encoding="GB2312"?><a>你好</a>\n', "gbk"),
+        ("<meta charset=iso-8859-1>“5 €”\n", "cp1252"),
+    ],
+)
+def test_an_encoding_that_the_file_declares_is_no_guess(desk, text, encoding):
+    desk.write("a.txt", text.encode(encoding))
+    assert desk.call("read_file", uri="a.txt") == text
 
 
 @pytest.mark.parametrize(("encoding", "message"), [("utf-8", "no utf-8 text"), ("gkb", "unknown"), ("idna", "unknown")])

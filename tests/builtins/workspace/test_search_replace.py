@@ -195,6 +195,12 @@ def test_lines_that_only_look_the_same_are_not_the_first_difference(desk, block)
     assert "The first difference: line 3 is 'c = 2', and SEARCH has 'c = 3'." in message
 
 
+def test_another_indentation_is_the_first_difference(desk, block):
+    desk.write("a.py", "if x:\n    b = 1\nc = 2\n")
+    message = desk.error(EDIT, uri="a.py", search_replace=block("if x:\n  b = 1\nc = 3\n", "z\n"))
+    assert "The first difference: line 2 is '    b = 1', and SEARCH has '  b = 1'." in message
+
+
 def test_a_part_of_a_line_is_found_with_other_blanks(desk, block):
     desk.write("a.py", "x = a\u00a0b + c\n")
     message = desk.error(EDIT, uri="a.py", search_replace=block("a b\n", "z\n"))
