@@ -60,7 +60,8 @@ class TextForm:
     def named(cls, encoding: str, content: bytes | None = None) -> TextForm:
         """Return the form of new text, or of a content, in an encoding that a model has named.
 
-        New UTF-16 and UTF-32 have a byte order mark, as `utf-8-sig` has. Raises ToolError for an unknown encoding.
+        New UTF-16 and UTF-32 have a byte order mark, as `utf-8-sig` has. Raises ToolError for an unknown encoding, and
+        for content with the byte order mark of another one.
         """
         codec = find_codec(encoding)
         family = codec.removesuffix("-sig")
@@ -69,6 +70,8 @@ class TextForm:
             if order in orders and (content is None or content.startswith(mark)):
                 has_mark = content is not None or codec in ("utf-8-sig", "utf-16", "utf-32")
                 return cls(encoding=order, has_byte_order_mark=has_mark)
+        if content is not None and (marked := _marked_form(content)) is not None:
+            raise ToolError(f"The file is {marked.encoding} text, as its byte order mark says. Leave encoding out.")
         return cls(encoding=f"{family}-le" if family in ("utf-16", "utf-32") else family)
 
     def converted(self, encoding: str) -> TextForm:

@@ -98,11 +98,13 @@ class WritingTools(FolderTools):
             raise _stale(uri)
 
         def plan(content: bytes) -> PlannedEdit:
-            if is_whole and encoding is not None:
-                file = TextFile.from_content(content, fallback=encoding)
-                return _planned(target, content, file, file.form.converted(encoding), change_lines)
-            file = TextFile.from_content(content, encoding or self.versions.encoding(*known))
-            if not is_whole and not file.form.encoding.startswith("utf") and file.with_lines(file.lines) != content:
+            read_as = self.versions.encoding(*known)
+            if is_whole:
+                file = TextFile.from_content(content, read_as, fallback=encoding)
+                form = file.form if encoding is None else file.form.converted(encoding)
+                return _planned(target, content, file, form, change_lines)
+            file = TextFile.from_content(content, encoding or read_as)
+            if not file.form.encoding.startswith("utf") and file.with_lines(file.lines) != content:
                 raise ToolError(_NOT_RESTORED.format(encoding=file.form.encoding))
             return _planned(target, content, file, file.form, change_lines)
 

@@ -88,6 +88,13 @@ def test_a_wrong_encoding_is_an_error(desk, tool, encoding, message):
     assert desk.read("a.txt") == b"caf\xe9\n"
 
 
+@pytest.mark.parametrize("tool", ["read_file", "insert"])
+def test_a_byte_order_mark_is_no_other_encoding(desk, tool):
+    desk.write("a.txt", "café\n".encode("utf-8-sig"))
+    assert "is utf-8 text, as its" in desk.error(tool, uri="a.txt", encoding="latin-1", **EDITS.get(tool, {}))
+    desk.call(tool, uri="a.txt", encoding="utf-8", **EDITS.get(tool, {}))
+
+
 @pytest.mark.usefixtures("without_detection")
 @pytest.mark.parametrize("is_read", [True, False], ids=["as it was read", "as the edit says"])
 @pytest.mark.parametrize("tool", EDITS)
@@ -125,6 +132,14 @@ def test_a_file_is_converted_without_another_change(desk):
         "Overwrote a.txt (from cp1252 to utf-8 with a byte order mark). No line has changed."
     )
     assert desk.read("a.txt") == "café\n".encode("utf-8-sig")
+
+
+def test_utf_16_without_a_byte_order_mark_is_converted_once_it_was_read(desk):
+    desk.write("a.txt", "one\n".encode("utf-16-le"))
+    assert "binary" in desk.error("read_file", uri="a.txt")
+    assert desk.call("read_file", uri="a.txt", encoding="utf-16") == "one\n"
+    desk.call("write_text_file", file_path="a.txt", content="new\n", encoding="utf-8")
+    assert desk.read("a.txt") == b"new\n"
 
 
 @pytest.mark.parametrize("encoding", ["gbk", "shift_jis", "utf-16", "utf-8-sig"])
