@@ -55,6 +55,14 @@ def describe_near_keyword(keyword: str, lines: Iterable[str]) -> str:
     return ""
 
 
+def describe_near_name(name: str, names: Iterable[str]) -> str | None:
+    """Return a sentence about the first name that looks the same; None if none does."""
+    for other in names:
+        if other != name and _look_the_same(other, name):
+            return f"{other!r} looks the same, but {_difference(other, name, 'the path', 'its name')}."
+    return None
+
+
 def _place_that_looks_the_same(search: list[str], texts: list[str]) -> int | None:
     places = find_lines([_visible(text) for text in texts], [_visible(line) for line in search], max_places=1)
     return next(iter(places), None)
@@ -106,7 +114,7 @@ def _differs(search: list[str], texts: list[str], place: int) -> str:
     return f"{lines} in {what}. The first difference, in line {place + index + 1}, is {kind}."
 
 
-def _difference(found: str, wanted: str, name: str) -> str:
+def _difference(found: str, wanted: str, name: str, place: str = "the file") -> str:
     """Return the first difference between two texts that look the same, in words."""
     first = next((i for i, pair in enumerate(zip(found, wanted, strict=False)) if pair[0] != pair[1]), None)
     first = min(len(found), len(wanted)) if first is None else first
@@ -114,9 +122,9 @@ def _difference(found: str, wanted: str, name: str) -> str:
     for start, one, other in product((first, max(first - 1, 0)), lengths, lengths):
         here, there = found[start : start + one], wanted[start : start + other]
         if here != there and unicodedata.normalize("NFC", here) == unicodedata.normalize("NFC", there):
-            return f"character {start + 1} is {_codes(here)} in the file, and {_codes(there)} in {name}"
+            return f"character {start + 1} is {_codes(here)} in {place}, and {_codes(there)} in {name}"
     here, there = found[first : first + 1], wanted[first : first + 1]
-    return f"character {first + 1} is {_named(here)} in the file, and {_named(there)} in {name}"
+    return f"character {first + 1} is {_named(here)} in {place}, and {_named(there)} in {name}"
 
 
 def _codes(text: str) -> str:

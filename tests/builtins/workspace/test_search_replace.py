@@ -223,6 +223,15 @@ def test_a_keyword_that_only_looks_like_a_text_is_said_to(desk, line, keyword, d
     )
 
 
+def test_a_path_that_only_looks_like_a_name_is_said_to(desk):
+    desk.write("cafe\u0301.txt", "x")
+    assert desk.error("read_file", uri="caf\u00e9.txt").endswith(
+        f"'cafe\u0301.txt' looks the same, but character 4 is {DECOMPOSED} in its name, and {COMPOSED} in the path."
+    )
+    assert "looks the same" not in desk.error("read_file", uri="cafe.txt")
+    assert desk.call("read_file", uri="cafe\u0301.txt") == "x"
+
+
 def test_a_letter_with_an_accent_is_no_letter_without_it(desk):
     desk.write("a.txt", "caf\u00e9\n")
     answer = desk.call("partially_read_around_keyword", uri="a.txt", keyword="cafe")
