@@ -10,9 +10,10 @@ from itertools import islice
 from typing import Final
 
 from ahvn_tools.builtins.files.folders import ConfinedFolders
-from ahvn_tools.builtins.workspace.folder_tools import READS, FolderTools, explained_misses, shown
-from ahvn_tools.builtins.workspace.large_files import iterate_lines
+from ahvn_tools.builtins.workspace.folder_tools import READS, FolderTools, explained_misses, shown, with_note
+from ahvn_tools.builtins.workspace.large_files import iterate_lines, read_form
 from ahvn_tools.builtins.workspace.lines import bare, with_newline
+from ahvn_tools.builtins.workspace.near_lines import describe_near_keyword
 from ahvn_tools.builtins.workspace.numbered_lines import MAX_LINE_CHARS, numbered
 from ahvn_tools.builtins.workspace.text_file import TextFile
 from ahvn_tools.context import ToolContext
@@ -31,6 +32,8 @@ class OpenedText:
     """None for a large file."""
     large: Iterator[str]
     """The lines of a large file."""
+    note: str
+    """What the reader must know of the encoding."""
 
     @property
     def lines(self) -> Iterator[str]:
@@ -47,45 +50,52 @@ class ReadingTools(FolderTools):
     """Tools that read files."""
 
     @reg_toolspec(annotations=READS, tags={"files", "read"}, output_schema=None)
-    def read_file(self, uri: str, context: ToolContext) -> str:
+    def read_file(self, uri: str, context: ToolContext, encoding: str | None = None) -> str:
         """Read a whole text file.
 
         If the file is long, the result ends with how to read the rest.
 
         Args:
             uri: The path or file: URI of the file.
+            encoding: The encoding of the file, such as gbk, if the text is wrong without it.
         """
-        with self._opened(self.folders.for_call(context), uri, context) as text:
+        with self._opened(self.folders.for_call(context), uri, context, encoding) as text:
             if text.file is not None and len(text.file.text) <= self.max_output_chars:
-                return with_newline(text.file.text, "\n")
-            return _with_rest_hint(text, self.max_output_chars)
+                whole = with_newline(text.file.text, "\n")
+            else:
+                whole = _with_rest_hint(text, self.max_output_chars)
+        return with_note(whole, text.note)
 
     @reg_toolspec(annotations=READS, tags={"files", "read"}, output_schema=None)
-    def partially_read_by_range(self, uri: str, start_line: int, end_line: int, context: ToolContext) -> str:
+    def partially_read_by_range(
+        self, uri: str, start_line: int, end_line: int, context: ToolContext, encoding: str | None = None
+    ) -> str:
         """Read some lines of a text file. Each line of the result begins with its number.
 
         Args:
             uri: The path or file: URI of the file.
             start_line: The number of the first line, from 1.
             end_line: The number of the last line, which is read, too.
+            encoding: The encoding of the file, such as gbk, if the text is wrong without it.
         """
         if start_line < 1 or end_line < start_line:
             raise ToolError("Pass a start_line of at least 1, and an end_line that is not smaller.")
-        with self._opened(self.folders.for_call(context), uri, context) as text:
+        with self._opened(self.folders.for_call(context), uri, context, encoding) as text:
             kept: list[str] = []
             size = 0
             for number, line in enumerate(_between(text.lines, start_line, end_line), start_line):
                 shown_line = numbered(number, line)
                 size += len(shown_line) + 1
                 if kept and size > self.max_output_chars:
-                    return "\n".join([*kept, f"(The result would be too long. Go on with start_line={number}.)"])
+                    kept.append(f"(The result would be too long. Go on with start_line={number}.)")
+                    return with_note("\n".join(kept), text.note)
                 kept.append(shown_line)
         if not kept:
             length = "is shorter" if text.count is None else f"has only {text.count:,} lines"
             raise ToolError(f"There is no line {start_line} in {shown(uri)!r}: the file {length}.")
         if len(kept) <= end_line - start_line:
             kept.append(f"(The file ends with line {start_line + len(kept) - 1}.)")
-        return "\n".join(kept)
+        return with_note("\n".join(kept), text.note)
 
     @reg_toolspec(annotations=READS, tags={"files", "read"}, output_schema=None)
     def partially_read_around_keyword(
@@ -97,6 +107,7 @@ class ReadingTools(FolderTools):
         lines_before: int = 5,
         lines_after: int = 5,
         start_line: int = 1,
+        encoding: str | None = None,
     ) -> str:
         """Read the lines of a text file around each line that contains a keyword. Lines have their numbers.
 
@@ -106,15 +117,19 @@ class ReadingTools(FolderTools):
             lines_before: How many lines before each match are read.
             lines_after: How many lines after each match are read.
             start_line: The first line that is read, to go on after a long result.
+            encoding: The encoding of the file, such as gbk, if the text is wrong without it.
         """
         if not keyword or "\n" in keyword or "\r" in keyword:
             raise ToolError("Pass a keyword of one line that is not empty.")
         if lines_before < 0 or lines_after < 0 or start_line < 1:
             raise ToolError("Pass a lines_before and lines_after of at least 0, and a start_line of at least 1.")
-        with self._opened(self.folders.for_call(context), uri, context) as text:
+        with self._opened(self.folders.for_call(context), uri, context, encoding) as text:
             windows = Windows(keyword, lines_before, lines_after, self.max_output_chars)
             kept = windows.read(text.lines, start_line)
-        return "\n".join(kept) or f'No matches found for "{shown(keyword)}".'
+            if not kept:
+                near = "" if text.file is None else describe_near_keyword(keyword, text.file.lines)
+                kept = [f'No matches found for "{shown(keyword)}". {near}'.rstrip()]
+        return with_note("\n".join(kept), text.note)
 
     @reg_toolspec(annotations=READS, tags={"files", "read"}, output_schema=None)
     def get_file_size(self, uri: str, context: ToolContext) -> str:
@@ -131,18 +146,23 @@ class ReadingTools(FolderTools):
         return f"Size: {status.size / 1024:.2f} KB ({status.size} bytes)"
 
     @contextmanager
-    def _opened(self, folders: ConfinedFolders, uri: str, context: ToolContext) -> Iterator[OpenedText]:
+    def _opened(
+        self, folders: ConfinedFolders, uri: str, context: ToolContext, encoding: str | None
+    ) -> Iterator[OpenedText]:
         """Open a text of any size. A file that is read whole is remembered as read."""
         with explained_misses(folders, uri):
             status = folders.status(uri)
         if status.kind == "folder":
             raise ToolError(f"{shown(uri)!r} is a folder. List it with ls, or pass a file.")
         if status.size <= self.max_bytes:
-            yield OpenedText(self.read_text(folders, uri, context), iter(()))
+            text = self.read_text(folders, uri, context, encoding)
+            yield OpenedText(text, iter(()), text.form.note)
             return
         longest = max(MAX_LINE_CHARS, self.max_output_chars) + 1  # what is longer is cut, and said to be, when shown
-        with folders.open(uri) as (file, _), closing(iterate_lines(file, longest)) as read:
-            yield OpenedText(None, _checked(read, context))
+        with folders.open(uri) as (file, _):
+            form = read_form(file, encoding)
+            with closing(iterate_lines(file, form.encoding, longest)) as read:
+                yield OpenedText(None, _checked(read, context), form.note)
 
 
 class Windows:

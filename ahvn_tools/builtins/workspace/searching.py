@@ -49,6 +49,7 @@ class SearchingTools(FolderTools):
         skip: int = 0,
         include_hidden: bool = False,
         include_ignored: bool = False,
+        encoding: str | None = None,
     ) -> str:
         """Find the lines that contain a text, in the text files of a folder and its folders, or in one file.
 
@@ -63,8 +64,9 @@ class SearchingTools(FolderTools):
             skip: How many lines to leave out, to go on after a long result.
             include_hidden: Whether files and folders are searched whose names begin with a dot.
             include_ignored: Whether files and folders are searched that .gitignore names.
+            encoding: The encoding of the files that are no UTF-8, such as gbk. Without it, it is guessed.
         """
-        page, wanted = Page(skip, max_results), Keyword(keyword, ignore_case=ignore_case)
+        page, wanted = Page(skip, max_results), Keyword(keyword, ignore_case=ignore_case, encoding=encoding)
         is_chosen = _name_filter(glob)
         folders = self.folders.for_call(context)
         with explained_misses(folders, uri):
@@ -154,7 +156,7 @@ class Search:
             content, _ = self.folders.read(str(self.top / path), max_bytes=self.max_bytes)
             if not self.keyword.may_be_in(content):
                 return []
-            text = TextFile.from_content(content)
+            text = TextFile.from_content(content, fallback=self.keyword.encoding)
         except ToolError:  # binary, or not readable: no file of this search
             return []
         shown_path = shown(path if self.display == "." else f"{self.display.rstrip('/')}/{path}")
