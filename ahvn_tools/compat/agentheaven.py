@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, MutableMapping
 from os import PathLike
 from typing import Any, ClassVar, Final, Self
 
@@ -16,6 +16,33 @@ from ahvn_tools.builtins.database import render_records
 from ahvn_tools.errors import DefinitionError, ToolError, near_misses
 
 __all__ = ["ToolRegistry", "ToolSpec", "execute_sql", "reg_toolspec", "toolspec_factory_builtins_execute_sql"]
+
+
+class _Binds(MutableMapping[str, str]):
+    """The keys of the bound parameters of a tool; to set or delete one binds or unbinds the parameter."""
+
+    def __init__(self, spec: ToolSpec) -> None:
+        self._spec = spec
+
+    def __getitem__(self, param: str) -> str:
+        return super(ToolSpec, self._spec).binds[param]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(super(ToolSpec, self._spec).binds)
+
+    def __len__(self) -> int:
+        return len(super(ToolSpec, self._spec).binds)
+
+    def __setitem__(self, param: str, state_key: str) -> None:
+        self._spec.bind(param, state_key)
+
+    def __delitem__(self, param: str) -> None:
+        if param not in self:
+            raise KeyError(param)
+        self._spec.unbind(param)
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
 
 
 class ToolSpec(CoreToolSpec):
@@ -41,6 +68,11 @@ class ToolSpec(CoreToolSpec):
 
     to_func = CoreToolSpec.to_function
     to_sig = CoreToolSpec.signature
+
+    @property
+    def binds(self) -> MutableMapping[str, str]:
+        """The state keys of bound parameters, which can be changed here, too."""
+        return _Binds(self)
 
     @property
     def input_schema(self) -> dict[str, Any]:

@@ -102,7 +102,7 @@ def test_the_facade_overrides_nothing_else():
         name for name in vars(ToolSpec) if name not in ("__doc__", "__module__", "__parameters__", "__firstlineno__")
     }
     assert own - {"__static_attributes__", "__orig_bases__"} == {
-        *("__new__", "to_jsonschema", "available", "input_schema", "from_func", "to_func", "to_sig"),
+        *("__new__", "to_jsonschema", "available", "input_schema", "binds", "from_func", "to_func", "to_sig"),
     }
 
 

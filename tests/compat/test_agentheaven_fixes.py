@@ -721,10 +721,18 @@ def test_a_malformed_key_is_an_error(key):
         ToolSpec.from_function(greet).bind("tone", key)
 
 
-def test_bindings_are_read_only():
+def test_bindings_can_be_changed_as_a_dict():
     tool = ToolSpec.from_function(greet)
-    with pytest.raises(TypeError):
-        tool.binds["tone"] = "tone"  # type: ignore[index]
+    tool.state["style"] = {"tone": "warm"}
+    binds = tool.binds
+    binds["tone"] = "style.tone"
+    assert tool(name="Ann") == "warm: hello, Ann"
+    assert (binds, repr(binds), len(binds)) == ({"tone": "style.tone"}, "{'tone': 'style.tone'}", 1)
+    assert list(tool.params) == ["name"]
+    assert binds.pop("tone") == "style.tone"
+    assert (dict(tool.binds), tool(name="Ann")) == ({}, "plain: hello, Ann")
+    with pytest.raises(KeyError):
+        del binds["tone"]
 
 
 def test_arguments_may_be_passed_by_position():
