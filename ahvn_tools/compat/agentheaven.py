@@ -164,8 +164,12 @@ def _exec_sql(db: Any, query: str, context: ToolContext, *, max_rows: int, max_w
 
 
 def _name_tables(db: Database, unknown: re.Match[str], context: ToolContext) -> str:
-    """Return the tables of a database as a hint."""
-    tables = [table["name"] for table in (db.db_info(context).structured_content or {})["tables"]]
+    """Return the tables of a database as a hint, unless it cannot be asked."""
+    try:
+        described = db.db_info(context).structured_content or {}
+    except ToolError:
+        return ""
+    tables = [table["name"] for table in described["tables"]]
     name = next(filter(None, unknown.groups())).rpartition(".")[2]
     hint = near_misses(name, [table.rpartition(".")[2] for table in tables])
     return f"\n{hint} Tables: {', '.join(map(repr, tables))}." if hint.startswith("Did") else f"\n{hint}"
