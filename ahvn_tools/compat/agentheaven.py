@@ -176,17 +176,18 @@ def _name_tables(db: Database, unknown: re.Match[str], context: ToolContext) -> 
 
 
 def toolspec_factory_builtins_execute_sql(
-    db: Any, max_rows: int = 64, max_width: int = 64, name: str = "exec_sql"
+    db: Any, max_rows: int | None = None, max_width: int | None = None, *, name: str = "exec_sql"
 ) -> CoreToolSpec:
     """Return a tool that runs SQL statements, with `db` bound.
 
     `db` is a Database, which has its own limits, a path or URL, which it only reads, or a database of AgentHeaven,
-    which it also changes. `max_width` is in characters of a value.
+    which it also changes. `max_rows` and `max_width`, in characters of a value, are 64 by default.
     """
     is_own = _is_of_agentheaven(db)
-    database = db if is_own else _to_database(db, max_rows, max_width)
+    rows, width = max_rows or 64, max_width or 64
+    database = db if is_own else _to_database(db, rows, width)
     return ToolSpec.from_function(
-        functools.partial(_exec_sql, max_rows=max_rows, max_width=max_width),
+        functools.partial(_exec_sql, max_rows=rows, max_width=width),
         name=name,
         description="Execute a SQL query on the database and return the results as a formatted table.",
         annotations={"readOnlyHint": not is_own and database.read_only, "openWorldHint": False},

@@ -503,7 +503,7 @@ def test_sql_tool_takes_a_path_a_url_and_a_database(teas, kind):
 
 
 def test_sql_tool_omits_rows_in_the_middle(teas):
-    tool = toolspec_factory_builtins_execute_sql(teas, max_rows=4, name="query")
+    tool = toolspec_factory_builtins_execute_sql(teas, 4, None, name="query")
     text = tool(query="SELECT id FROM teas ORDER BY id")
     assert tool.name == "query"
     assert text.splitlines()[2:8] == ["1", "2", "... (96 rows omitted)", "99", "100", "100 rows in total."]
@@ -691,6 +691,8 @@ def test_a_database_that_does_not_exist_and_an_unknown_option_are_errors(tmp_pat
         toolspec_factory_builtins_execute_sql(tmp_path / "none.db")
     with pytest.raises(TypeError, match="style"):
         toolspec_factory_builtins_execute_sql(tmp_path / "none.db", style="DEFAULT")
+    with pytest.raises(TypeError, match="positional"):  # a style, which is no name
+        toolspec_factory_builtins_execute_sql(tmp_path / "none.db", 64, 64, "DEFAULT")
 
 
 # declared differences
