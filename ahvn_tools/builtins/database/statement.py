@@ -41,9 +41,9 @@ class Limits:
     """Rows of a result that are returned."""
     max_width: int
     """Characters of a value, in a result of several rows."""
-    timeout: float = 30.0
+    timeout: float
     """Seconds, with the time to connect."""
-    max_memory: int = 512_000_000
+    max_memory: int
     """Bytes for a process that runs a statement."""
     max_value: int = 10_000
     """Characters of a value, in a result of one row."""
