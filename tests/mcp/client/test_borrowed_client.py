@@ -277,17 +277,6 @@ async def test_client_that_never_connected_is_a_connection_error():
         await ToolSpec.from_client(Client(in_memory()), "add")
 
 
-def test_closed_loop_is_a_connection_error():
-    async def make_spec() -> ToolSpec:
-        async with Client(in_memory()) as client:
-            return await ToolSpec.from_client(client, "add")
-
-    spec = asyncio.run(make_spec())
-    assert spec.exec(a=1, b=2).error.code == "connection"
-    with pytest.raises(ToolConnectionError, match="not running"):
-        spec(a=1, b=2)
-
-
 def test_client_that_is_entered_again_in_another_loop_works():
     client = Client(in_memory())
 
@@ -318,6 +307,17 @@ async def test_client_that_moves_between_running_loops_is_called_in_the_one_wher
             return await spec.acall(a=1, b=2)
 
     assert await asyncio.to_thread(asyncio.run, call_in_another_loop()) == 3
+
+
+def test_closed_loop_is_a_connection_error():
+    async def make_spec() -> ToolSpec:
+        async with Client(in_memory()) as client:
+            return await ToolSpec.from_client(client, "add")
+
+    spec = asyncio.run(make_spec())
+    assert spec.exec(a=1, b=2).error.code == "connection"
+    with pytest.raises(ToolConnectionError, match="not running"):
+        spec(a=1, b=2)
 
 
 async def test_server_that_dies_is_a_connection_error(tmp_path):
