@@ -1,16 +1,48 @@
-"""AgentHeaven's `ToolSpec`, `ToolRegistry`, `reg_toolspec` and SQL tool, with the surface of its release 0.9.2."""
+"""AgentHeaven's `ToolSpec`, `ToolRegistry`, `reg_toolspec` and SQL tool, as in its releases 0.9.2 and 0.9.4."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+import functools
+import re
+from collections.abc import Callable, Iterator, MutableMapping
+from os import PathLike
+from typing import Any, ClassVar, Final, Self
 
 from ahvn_tools import ToolContext, reg_toolspec, tool
 from ahvn_tools import ToolRegistry as CoreToolRegistry
 from ahvn_tools import ToolSpec as CoreToolSpec
 from ahvn_tools.builtins import Database
-from ahvn_tools.errors import ToolError
+from ahvn_tools.builtins.database import render_records
+from ahvn_tools.errors import DefinitionError, ToolError, near_misses
 
 __all__ = ["ToolRegistry", "ToolSpec", "execute_sql", "reg_toolspec", "toolspec_factory_builtins_execute_sql"]
+
+
+class _Binds(MutableMapping[str, str]):
+    """The keys of the bound parameters of a tool; to set or delete one binds or unbinds the parameter."""
+
+    def __init__(self, spec: ToolSpec) -> None:
+        self._spec = spec
+
+    def __getitem__(self, param: str) -> str:
+        return super(ToolSpec, self._spec).binds[param]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(super(ToolSpec, self._spec).binds)
+
+    def __len__(self) -> int:
+        return len(super(ToolSpec, self._spec).binds)
+
+    def __setitem__(self, param: str, state_key: str) -> None:
+        self._spec.bind(param, state_key)
+
+    def __delitem__(self, param: str) -> None:
+        if param not in self:
+            raise KeyError(param)
+        self._spec.unbind(param)
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
 
 
 class ToolSpec(CoreToolSpec):
@@ -29,10 +61,30 @@ class ToolSpec(CoreToolSpec):
         # Programs that come from there write `@ToolSpec(…)`.
         return super().__new__(cls) if parts else tool(spec_class=cls, **options)
 
+    @classmethod
+    def from_func(cls, func: Callable[..., Any], **options: Any) -> Self:
+        """Make a spec from a function, as `from_function` does: the name since release 0.9.4."""
+        return cls.from_function(func, **options)
+
+    to_func = CoreToolSpec.to_function
+    to_sig = CoreToolSpec.signature
+
+    @property
+    def binds(self) -> MutableMapping[str, str]:
+        """The state keys of bound parameters, which can be changed here, too."""
+        return _Binds(self)
+
+    @property
+    def input_schema(self) -> dict[str, Any]:
+        """A fresh copy of the input schema, which always has `required`."""
+        schema = super().input_schema
+        schema.setdefault("required", [])
+        return schema
+
     def to_jsonschema(self, **fields: Any) -> dict[str, Any]:
         """Return the tool as a nested function-calling object, not strict, with `fields` in its `function`."""
         flat = super().to_jsonschema(strict=False)
-        function = {name: flat[name] for name in ("name", "description", "parameters")}
+        function = {"name": flat["name"], "description": flat["description"], "parameters": self.input_schema}
         return {"type": "function", "function": {**function, **fields}}
 
     def available(self) -> bool:
@@ -59,21 +111,85 @@ class ToolRegistry(CoreToolRegistry):
         return {names.get(name, name): spec for name, spec in super().to_toolspecs().items()}
 
 
-def execute_sql(db: Database, query: str, context: ToolContext) -> str:
-    """Execute a SQL query on the database and return the results as a formatted table."""
+_UNKNOWN_TABLE: Final = re.compile(
+    r"""no such table: (.+)|Table with name (.+?) does not exist|relation "(.+?)" does not exist"""
+    r"""|Table '(.+?)' doesn't exist"""
+)
+"""What SQLite, DuckDB, PostgreSQL and MySQL say."""
+
+
+def _is_of_agentheaven(db: Any) -> bool:
+    return hasattr(db, "execute") and hasattr(db, "orm_execute")
+
+
+def _to_database(db: Any, max_rows: int, max_width: int) -> Database:
+    if isinstance(db, Database):
+        return db
+    if not isinstance(db, str | PathLike) and not callable(db):
+        raise DefinitionError(
+            f"`db` is a Database of ahvn_tools.builtins or of AgentHeaven, a path or a URL, not a {type(db).__name__}."
+        )
+    return Database(db, max_rows=max_rows, max_width=max_width)
+
+
+def execute_sql(db: Any, query: str) -> Any:
+    """Run one SQL statement and return its rows as dicts, or an empty list if it has none.
+
+    `db` is a Database, or a path or URL, which is only read, up to 10,000 rows and characters of a value. A statement
+    that fails raises ToolError, and so does a longer result. `db` may also be a database of AgentHeaven, which runs the
+    statement as it does there, and returns its own object for an error.
+    """
+    if not _is_of_agentheaven(db):
+        return _to_database(db, 10_000, 10_000).fetch(query)
+    answer = db.execute(query, autocommit=True, safe=True)
+    if getattr(answer, "error_type", None):
+        return answer
+    return [] if answer is None else answer.to_list(row_fmt="dict")
+
+
+def _exec_sql(db: Any, query: str, context: ToolContext, *, max_rows: int, max_width: int) -> str:
+    """Return the rows of a statement as a table, or a text that says why there are none."""
+    if _is_of_agentheaven(db):
+        rows = execute_sql(db, query)
+        is_table = isinstance(rows, list)
+        return render_records(rows, max_rows=max_rows, max_width=max_width) if is_table else str(rows)
     try:
-        return db.exec_sql(query, context).text
+        result = db.exec_sql(query, context)
     except ToolError as error:
-        return f"Database query execution failed.\nError Type: {error.code}\nError: {error.message}\nQuery: {query}"
+        found = _UNKNOWN_TABLE.search(error.message)
+        kind, hint = ("TableNotFound", _name_tables(db, found, context)) if found else (error.code, "")
+        return f"Database query execution failed.\nError Type: {kind}\nError: {error.message}{hint}\nQuery: {query}"
+    text: str = result.text
+    return text if result.structured_content["row_count"] != 0 else text.partition("\n")[0]
+
+
+def _name_tables(db: Database, unknown: re.Match[str], context: ToolContext) -> str:
+    """Return the tables of a database as a hint, unless it cannot be asked."""
+    try:
+        described = db.db_info(context).structured_content or {}
+    except ToolError:
+        return ""
+    tables = [table["name"] for table in described["tables"]]
+    name = next(filter(None, unknown.groups())).rpartition(".")[2]
+    hint = near_misses(name, [table.rpartition(".")[2] for table in tables])
+    return f"\n{hint} Tables: {', '.join(map(repr, tables))}." if hint.startswith("Did") else f"\n{hint}"
 
 
 def toolspec_factory_builtins_execute_sql(
-    db: Any, max_rows: int = 64, max_width: int = 64, name: str = "exec_sql"
+    db: Any, max_rows: int | None = None, max_width: int | None = None, *, name: str = "exec_sql"
 ) -> CoreToolSpec:
-    """Return a tool that runs SQL statements, with `db` bound: a Database, or a path or URL, which it only reads.
+    """Return a tool that runs SQL statements, with `db` bound.
 
-    `max_rows` and `max_width`, in characters of a value, apply to a path or URL. A Database has its own limits.
+    `db` is a Database, which has its own limits, a path or URL, which it only reads, or a database of AgentHeaven,
+    which it also changes. `max_rows` and `max_width`, in characters of a value, are 64 by default.
     """
-    database = db if isinstance(db, Database) else Database(db, max_rows=max_rows, max_width=max_width)
-    hints = {"readOnlyHint": database.read_only, "openWorldHint": False}
-    return ToolSpec.from_function(execute_sql, name=name, annotations=hints).bind("db", default=database)
+    is_own = _is_of_agentheaven(db)
+    rows, width = max_rows or 64, max_width or 64
+    database = db if is_own else _to_database(db, rows, width)
+    return ToolSpec.from_function(
+        functools.partial(_exec_sql, max_rows=rows, max_width=width),
+        name=name,
+        description="Execute a SQL query on the database and return the results as a formatted table.",
+        annotations={"readOnlyHint": not is_own and database.read_only, "openWorldHint": False},
+        run_in_thread=not is_own,  # a connection of its own may belong to the thread that opened it
+    ).bind("db", default=database)

@@ -13,7 +13,7 @@ from pydantic.alias_generators import to_camel, to_snake
 
 from ahvn_tools import ApprovalRequest, ToolSpec
 from ahvn_tools import ToolContext as CallContext
-from ahvn_tools.builtins import standard_toolkit
+from ahvn_tools.builtins import Git, Workspace, standard_toolkit
 
 TOOLS: Final = (
     "read_file", "ls", "shell_exec", "edit_file_full_replace", "edit_file_search_replace", "partially_read_by_range",
@@ -105,6 +105,14 @@ def _reject(_request: ApprovalRequest) -> str:
     return "nobody can approve it. The developer of this program can make it so: ToolManager(approver=…)"
 
 
+class _Workspace(Workspace):
+    keeps_line_endings = True
+
+
+class _Git(Git):
+    labels_streams = True
+
+
 class ToolManager(_CamelCase):
     """The tools of main agents and sub-agents, and the way to call them with a context.
 
@@ -126,7 +134,10 @@ class ToolManager(_CamelCase):
         """
         self.folder = Path(folder).resolve()
         settings = {"call_roots": "replace", "python": False, "approver": _reject, "mask_errors": False, **options}
-        self.toolkit = standard_toolkit(self.folder, include=TOOLS, **settings)
+        approve = settings.get("approve", "risky")
+        files = _Workspace(self.folder, approve=approve, call_roots=settings["call_roots"])
+        git = _Git(files, approve=approve, sandbox=settings.get("sandbox", "auto"))
+        self.toolkit = standard_toolkit(files, include=TOOLS, **{"git": git, **settings})
         self._common = {name: _ManagedTool(self, name, name) for name in TOOLS[:-1]}
         self._sub = {"task_finish": _ManagedTool(self, "task_finish", "task_finish")}
         self._main: dict[str, _ManagedTool] = {}

@@ -16,7 +16,7 @@ from fastmcp import Client, FastMCP
 from mcp.types import Tool as MCPTool
 from pydantic import BaseModel
 
-from ahvn_tools import Toolkit
+from ahvn_tools import Toolkit, ToolResult
 from ahvn_tools import ToolRegistry as CoreToolRegistry
 from ahvn_tools import ToolSpec as CoreToolSpec
 from ahvn_tools.builtins import Database, Workspace
@@ -27,11 +27,11 @@ from ahvn_tools.compat.agentheaven import (
     reg_toolspec,
     toolspec_factory_builtins_execute_sql,
 )
-from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import (
     DefinitionError,
     InvalidParametersError,
     ToolConnectionError,
+    ToolError,
     ToolLookupError,
     UnboundStateError,
 )
@@ -76,6 +76,25 @@ def test_a_changed_input_schema_is_a_copy():
     tool.params.clear()
     tool.to_jsonschema()["function"]["parameters"].clear()
     assert list(tool.params) == ["name", "tone"]
+
+
+def test_an_input_schema_always_says_what_is_required():
+    specs = [
+        ToolSpec.from_function(lambda: 1, name="none"),
+        ToolSpec.from_function(greet).bind("name", default="Ann"),
+        ToolSpec.from_mcp(MCPTool(name="search", input_schema={"type": "object", "properties": {"query": {}}})),
+        ToolSpec.from_code("def one(a: int = 1): pass"),
+    ]
+    for spec in specs:
+        assert spec.input_schema["required"] == spec.to_jsonschema()["function"]["parameters"]["required"] == []
+    assert ToolSpec.from_function(greet).input_schema["required"] == ["name"]
+
+
+def test_the_names_of_release_0_9_4_are_those_of_0_9_2():
+    tool = ToolSpec.from_func(func=greet, name="welcome", parse_docstring=True)
+    assert type(tool) is ToolSpec
+    assert tool.to_sig(name="Ann") == tool.signature(name="Ann") == "welcome(name='Ann', tone='plain')"
+    assert tool.to_func()("Ann", tone="warm") == tool.to_function()("Ann", tone="warm") == "warm: hello, Ann"
 
 
 def test_a_bound_parameter_without_a_value_is_an_error_that_names_the_key():
@@ -484,7 +503,7 @@ def test_sql_tool_takes_a_path_a_url_and_a_database(teas, kind):
 
 
 def test_sql_tool_omits_rows_in_the_middle(teas):
-    tool = toolspec_factory_builtins_execute_sql(teas, max_rows=4, name="query")
+    tool = toolspec_factory_builtins_execute_sql(teas, 4, None, name="query")
     text = tool(query="SELECT id FROM teas ORDER BY id")
     assert tool.name == "query"
     assert text.splitlines()[2:8] == ["1", "2", "... (96 rows omitted)", "99", "100", "100 rows in total."]
@@ -502,17 +521,60 @@ def test_sql_tool_shows_64_characters_of_a_value(teas):
 
 
 def test_sql_tool_without_rows(teas):
-    text = toolspec_factory_builtins_execute_sql(teas)(query="SELECT id FROM teas WHERE id < 0")
-    assert text.startswith("Query executed successfully. But no rows returned.")
+    writing = toolspec_factory_builtins_execute_sql(Database(teas, read_only=False, approve="never"))
+    for query in ("SELECT id FROM teas WHERE id < 0", "DELETE FROM teas"):
+        assert writing(query=query) == "Query executed successfully. But no rows returned."
 
 
 async def test_sql_errors_are_texts(teas):
     tool = toolspec_factory_builtins_execute_sql(teas)
-    text = tool(query="SELECT nothing FROM teas")
+    text = tool(query="SELECT origin FROM teas")
     assert text.startswith("Database query execution failed.\nError Type: tool_error\nError: ")
-    assert text.endswith("\nQuery: SELECT nothing FROM teas")
-    assert "nothing" in text.splitlines()[2]
-    assert await tool.acall(query="SELECT nothing FROM teas") == text
+    assert text.endswith("\nQuery: SELECT origin FROM teas")
+    assert "origin" in text.splitlines()[2]
+    assert await tool.acall(query="SELECT origin FROM teas") == text
+
+
+def test_sql_tool_names_the_tables_where_one_is_unknown(teas):
+    with contextlib.closing(sqlite3.connect(teas)) as connection:
+        connection.execute("CREATE TABLE cups (id INTEGER)")
+    tool = toolspec_factory_builtins_execute_sql(teas)
+    assert tool(query="SELECT * FROM main.tea").splitlines()[1:4] == [
+        "Error Type: TableNotFound",
+        "Error: SQLite refuses the statement: no such table: main.tea",
+        "Did you mean 'teas'? Tables: 'cups', 'teas'.",
+    ]
+    assert "\nKnown: 'cups', 'teas'.\n" in tool(query="SELECT * FROM shelves")
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "DuckDB refuses the statement: Catalog Error: Table with name tea does not exist!",
+        'PostgreSQL refuses the statement: relation "shop.tea" does not exist',
+        "The database refuses the statement: Table 'shop.tea' doesn't exist",
+    ],
+)
+def test_sql_tool_knows_what_each_database_says_of_an_unknown_table(teas, message):
+    class Other(Database):
+        def exec_sql(self, query: str, context: Any, parameters: Any = None) -> ToolResult:
+            raise ToolError(message)
+
+        def db_info(self, context: Any, table: str | None = None) -> ToolResult:
+            return ToolResult("", {"tables": [{"name": "shop.teas"}]})
+
+    text = toolspec_factory_builtins_execute_sql(Other(teas))(query="SELECT 1")
+    assert "\nError Type: TableNotFound\n" in text
+    assert "\nDid you mean 'teas'? Tables: 'shop.teas'.\n" in text
+
+
+def test_sql_tool_names_no_tables_of_a_database_that_cannot_be_asked_again(teas):
+    class Gone(Database):
+        def db_info(self, context: Any, table: str | None = None) -> ToolResult:
+            raise ToolError("The database cannot be reached.")
+
+    text = toolspec_factory_builtins_execute_sql(Gone(teas))(query="SELECT * FROM tea")
+    assert text.endswith("\nError: SQLite refuses the statement: no such table: tea\nQuery: SELECT * FROM tea")
 
 
 def test_sql_tool_reads_only_unless_the_database_may_write(teas):
@@ -522,7 +584,7 @@ def test_sql_tool_reads_only_unless_the_database_may_write(teas):
     assert (hints.read_only_hint, hints.open_world_hint) == (True, False)
     writing = toolspec_factory_builtins_execute_sql(Database(teas, read_only=False, approve="never"))
     assert not writing.to_mcp().annotations.read_only_hint
-    assert writing(query="DELETE FROM teas WHERE id > 1").endswith("99 rows changed.")
+    writing(query="DELETE FROM teas WHERE id > 1")
     assert tool(query="SELECT count(*) AS n FROM teas") == "n\n-\n1\n1 row in total."
 
 
@@ -535,7 +597,7 @@ def test_a_write_that_needs_approval_asks_the_approver(teas):
         return len(asked) == 1
 
     kit = Toolkit("kit", approver=approve).add(tool)
-    assert kit.call("exec_sql", {"query": "DELETE FROM teas WHERE id = 1"}).endswith("1 row changed.")
+    assert kit.call("exec_sql", {"query": "DELETE FROM teas WHERE id = 1"}).endswith("no rows returned.")
     assert kit.exec("exec_sql", {"query": "DELETE FROM teas"}).error.code == "rejected"
     assert len(asked) == 2
 
@@ -550,8 +612,78 @@ def test_the_database_of_a_sql_tool_is_in_its_state(teas, tmp_path):
     assert "100 rows in total." in tool(query="SELECT * FROM teas")
 
 
-def test_the_function_of_the_sql_tool_can_be_called(teas):
-    assert execute_sql(Database(teas), "SELECT 1 AS one", ToolContext()) == "one\n---\n1\n1 row in total."
+def test_the_function_of_the_sql_tool_returns_all_rows_as_dicts(teas):
+    rows = execute_sql(teas, "SELECT * FROM teas ORDER BY id")
+    assert (len(rows), rows[0], rows[99]) == (100, {"id": 1, "name": "tea 1"}, {"id": 100, "name": "tea 100"})
+    database = Database(teas, read_only=False, approve="never")
+    assert execute_sql(database, "UPDATE teas SET name = 'x' WHERE id < 3") == []
+    assert execute_sql(database, "SELECT count(*) AS n FROM teas WHERE name = 'x'") == [{"n": 2}]
+
+
+def test_the_function_of_the_sql_tool_returns_no_part_of_a_result(teas):
+    with pytest.raises(ToolError, match=r"more than 64 rows.* `max_rows`"):
+        execute_sql(Database(teas), "SELECT * FROM teas")
+    with pytest.raises(ToolError, match="no such table"):
+        execute_sql(teas, "SELECT * FROM tea")
+
+
+class HeavenError:
+    """What AgentHeaven's database returns for an error."""
+
+    error_type = "TableNotFound"
+
+    def __str__(self) -> str:
+        return "Database query execution failed.\nError Type: TableNotFound"
+
+
+class HeavenRows(list):
+    """What AgentHeaven's database returns for rows."""
+
+    error_type = ""
+
+    def to_list(self, row_fmt: str) -> list[dict[str, Any]]:
+        assert row_fmt == "dict"
+        return [*self]
+
+
+class HeavenDatabase:
+    """The part of AgentHeaven's database that a tool uses; it works in its own thread alone."""
+
+    def __init__(self) -> None:
+        self._connection = sqlite3.connect(":memory:", isolation_level=None)
+        self._connection.row_factory = sqlite3.Row
+
+    def orm_execute(self, query: Any) -> Any:
+        raise NotImplementedError
+
+    def execute(self, query: str, *, autocommit: bool, safe: bool) -> Any:
+        assert autocommit
+        assert safe
+        try:
+            cursor = self._connection.execute(query)
+        except sqlite3.OperationalError:
+            return HeavenError()
+        return HeavenRows(map(dict, cursor)) if cursor.description else None
+
+
+async def test_a_database_of_agentheaven_runs_the_statements_of_the_sql_tool_itself():
+    database = HeavenDatabase()
+    assert execute_sql(database, "CREATE TABLE teas AS SELECT 'sencha' AS name UNION SELECT 'oolong'") == []
+    assert execute_sql(database, "SELECT name FROM teas") == [{"name": "oolong"}, {"name": "sencha"}]
+    assert execute_sql(database, "SELECT * FROM tea").error_type == "TableNotFound"
+    tool = toolspec_factory_builtins_execute_sql(database, max_width=3)
+    text = tool(query="SELECT name FROM teas")
+    assert text.splitlines()[2:5] == ["ool… (6 characters)", "sen… (6 characters)", "2 rows in total."]
+    assert await tool.acall(query="SELECT name FROM teas") == text
+    assert tool(query="SELECT * FROM tea") == "Database query execution failed.\nError Type: TableNotFound"
+    assert tool(query="DELETE FROM teas") == "Query executed successfully. But no rows returned."
+    assert tool.to_mcp().annotations.read_only_hint is False
+
+
+def test_what_is_no_database_is_an_error_that_says_what_is():
+    for make in (toolspec_factory_builtins_execute_sql, functools.partial(execute_sql, query="SELECT 1")):
+        with pytest.raises(DefinitionError, match=r"`db` is a Database .* a path or a URL, not a int"):
+            make(3)
 
 
 def test_a_database_that_does_not_exist_and_an_unknown_option_are_errors(tmp_path):
@@ -559,6 +691,8 @@ def test_a_database_that_does_not_exist_and_an_unknown_option_are_errors(tmp_pat
         toolspec_factory_builtins_execute_sql(tmp_path / "none.db")
     with pytest.raises(TypeError, match="style"):
         toolspec_factory_builtins_execute_sql(tmp_path / "none.db", style="DEFAULT")
+    with pytest.raises(TypeError, match="positional"):  # a style, which is no name
+        toolspec_factory_builtins_execute_sql(tmp_path / "none.db", 64, 64, "DEFAULT")
 
 
 # declared differences
@@ -608,10 +742,18 @@ def test_a_malformed_key_is_an_error(key):
         ToolSpec.from_function(greet).bind("tone", key)
 
 
-def test_bindings_are_read_only():
+def test_bindings_can_be_changed_as_a_dict():
     tool = ToolSpec.from_function(greet)
-    with pytest.raises(TypeError):
-        tool.binds["tone"] = "tone"  # type: ignore[index]
+    tool.state["style"] = {"tone": "warm"}
+    binds = tool.binds
+    binds["tone"] = "style.tone"
+    assert tool(name="Ann") == "warm: hello, Ann"
+    assert (binds, repr(binds), len(binds)) == ({"tone": "style.tone"}, "{'tone': 'style.tone'}", 1)
+    assert list(tool.params) == ["name"]
+    assert binds.pop("tone") == "style.tone"
+    assert (dict(tool.binds), tool(name="Ann")) == ({}, "plain: hello, Ann")
+    with pytest.raises(KeyError):
+        del binds["tone"]
 
 
 def test_arguments_may_be_passed_by_position():

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field, SecretStr
 
 from ahvn_tools import ErrorDetail, Secret, ToolContext, Toolkit, ToolResult
-from ahvn_tools.compat.agently import DataFormatter, FunctionShifter, ToolManager
+from ahvn_tools.compat.agently import AgentlyToolManager, DataFormatter, FunctionShifter, ToolManager
 from ahvn_tools.errors import DefinitionError, ToolConnectionError, ToolkitError
 
 SERVER = Path(__file__).with_name("agently_server.py")
@@ -198,6 +198,39 @@ class TestSanitize:
     def test_a_model_becomes_its_fields(self):
         assert DataFormatter.sanitize(Point) == {"x": ("int",), "label": ("str", "its name")}
         assert DataFormatter.sanitize(Point, remain_type=True) == {"x": (int,), "label": (str, "its name")}
+
+    def test_containers_stay_what_they_are(self):
+        fields = {"x": ("int",), "label": ("str", "its name")}
+        output = {"steps": ([(str,)], "how"), 1: {int}, "at": (Point, date(2024, 2, 29))}
+        assert DataFormatter.sanitize(output) == {
+            "steps": ([("str",)], "how"),
+            "1": {"int"},
+            "at": (fields, "2024-02-29"),
+        }
+        assert DataFormatter.sanitize(output, remain_type=True) == {
+            "steps": ([(str,)], "how"),
+            "1": {int},
+            "at": ({"x": (int,), "label": (str, "its name")}, "2024-02-29"),
+        }
+
+
+class PluginManager:
+    """The part of Agently's plugin manager that reads a plugin class."""
+
+    def __init__(self) -> None:
+        self.plugins: dict[str, Any] = {}
+        self.settings: dict[str, Any] = {}
+
+    def register(self, plugin_type: str, plugin_class: Any) -> None:
+        self.plugins[plugin_type, plugin_class.name] = plugin_class
+        self.settings[f"plugins.{plugin_type}.{plugin_class.name}"] = plugin_class.DEFAULT_SETTINGS.copy()
+
+
+def test_the_manager_is_a_plugin_of_agently():
+    plugins = PluginManager()
+    plugins.register("ToolManager", AgentlyToolManager)
+    assert plugins.settings == {"plugins.ToolManager.AgentlyToolManager": {}}
+    assert plugins.plugins["ToolManager", "AgentlyToolManager"](plugins.settings).settings is plugins.settings
 
 
 # register

@@ -96,6 +96,15 @@ class TestEachTool:
     async def test_read_file(self, call):
         assert await call("read_file", uri="open/tea.txt") == "red\ngreen\nblack\n"
 
+    async def test_read_file_keeps_the_line_endings_of_the_file(self, call, folder):
+        content = b"red\r\ngreen\nblack\r" + b"tea\r\n" * 20_000
+        for content_of_file in (content[:20], content):  # whole, and cut
+            (folder / "open" / "tea.txt").write_bytes(content_of_file)
+            assert (await call("read_file", uri="open/tea.txt")).startswith("red\r\ngreen\nblack\r")
+        search_replace = "<<<<<<< SEARCH\nred\r\ngreen\n=======\nblue\r\n>>>>>>> REPLACE"
+        await call("edit_file_search_replace", uri="open/tea.txt", search_replace=search_replace)
+        assert (folder / "open" / "tea.txt").read_bytes().startswith(b"blue\r\nblack\r")
+
     async def test_ls(self, call):
         assert await call("ls", uri="open") == "[LINK] link\n[FILE] tea.py\n[FILE] tea.txt"
 
@@ -167,8 +176,13 @@ class TestEachTool:
 
     @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
     async def test_git_cmd(self, call):
-        assert "Initialized empty Git repository" in await call("git_cmd", uri="open", args="init -b main")
-        assert "?? tea.txt" in await call("git_cmd", uri="open", args="git status --short")
+        assert (await call("git_cmd", uri="open", args="init -b main")).startswith("STDOUT:\nInitialized empty Git")
+        assert (await call("git_cmd", uri="open", args="git status --short tea.txt")) == "STDOUT:\n?? tea.txt"
+        failed = await call("git_cmd", uri="open", args="log")
+        assert failed.startswith("STDERR:\nfatal: ")
+        assert failed.endswith("\nERROR CODE: 128\nMESSAGE: The command has failed.")
+        silent = await call("git_cmd", uri="open", args="add tea.txt")
+        assert silent == "Git command executed successfully with no output."
 
     async def test_get_available_models(self, folder, context):
         manager = ToolManager(folder, models={"small": "cheap", "large": ""})

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from ahvn_tools.builtins.database.statement import Rows
+from ahvn_tools.builtins.database.statement import Limits, Rows, RowWindow
 
 NO_ROWS: Final = "Query executed successfully. But no rows returned."
 MAX_CHARS: Final = 40_000
@@ -52,6 +52,15 @@ def render_rows(rows: Rows) -> str:
             "Values are cut at …: select a single row, or substr(column, start, length), to read more of them."
         )
     return "\n".join(lines)
+
+
+def render_records(records: Sequence[Mapping[str, Any]], *, max_rows: int, max_width: int) -> str:
+    """Return rows that a program has read from its own database as `exec_sql` shows them."""
+    limits = Limits(max_rows=max_rows, max_width=max_width, timeout=0, max_memory=0)  # a window uses the first two
+    window = RowWindow([*records[0]] if records else [], limits)
+    for record in records:
+        window.add([*record.values()])
+    return render_rows(fit_rows(window.finish()))
 
 
 def omitted(rows: Rows) -> int:

@@ -141,6 +141,22 @@ class Database(ToolRegistry):
             specs["exec_sql"] = specs["exec_sql"].transform(annotations=_WRITES, tags={"database", "write"})
         return specs
 
+    def fetch(self, query: str, parameters: dict[str, Value] | list[Value] | None = None) -> list[dict[str, Any]]:
+        """Run one SQL statement for a program, and return its rows by the names of their columns.
+
+        Raises ToolError, also for a result with more than `max_rows` rows or a value of more than `max_width`
+        characters (10,000 in a single row): a part of a result is never returned.
+        """
+        request = Request(limits=self.limits, query=_checked_query(query), parameters=_checked_parameters(parameters))
+        rows = rows_of(self._perform(request, ToolContext()))
+        if omitted(rows) or rows.has_more or rows.has_cut_values:
+            raise ToolError(
+                f"The result has more than {self.limits.max_rows:,} rows, or a value of more than "
+                f"{self.limits.max_width:,} characters. Select less, or make the Database with a larger `max_rows` and "
+                "`max_width`."
+            )
+        return [dict(zip(rows.columns, row, strict=True)) for row in (*rows.first, *rows.last)]
+
     def close(self) -> None:
         """Delete the database of `sqlite://`."""
         self._connection.close()

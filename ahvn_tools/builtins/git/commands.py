@@ -40,6 +40,7 @@ class GitCommands:
     approval: Approval
     allow: AbstractSet[Access]
     max_bytes: int
+    labels_streams: bool = False
 
     def run(self, uri: str, line: CommandLine, context: ToolContext) -> str:
         """Run a command in a folder, and return its output or its error as a text."""
@@ -162,8 +163,11 @@ class GitCommands:
         return line.name == "checkout" and any((folder / name).exists() for name in line.arguments)
 
     def _text(self, result: ProcessResult, line: CommandLine) -> str:
-        parts = [part.text.strip("\n") for part in (result.stdout, result.stderr)]
-        output = "\n".join(part for part in parts if part)
+        streams = (("STDOUT:\n", result.stdout.text), ("STDERR:\n", result.stderr.text))
+        parts = [
+            (label if self.labels_streams else "") + text.strip("\n") for label, text in streams if text.strip("\n")
+        ]
+        output = "\n".join(parts)
         if result.stdout.omitted or result.stderr.omitted:
             output += _REST
         if line.access == "remote" or line.name.startswith("remote"):
@@ -171,6 +175,8 @@ class GitCommands:
         if result.exit_code != 0:
             if "tell me who you are" in output:
                 output = _NO_AUTHOR
+            elif self.labels_streams:
+                return f"{output}\nERROR CODE: {_plain_code(result.exit_code)}\nMESSAGE: The command has failed."
             return f"ERROR CODE: {_plain_code(result.exit_code)}\nMESSAGE: {output or 'Git gave no reason.'}"
         return output or _SUCCESS
 

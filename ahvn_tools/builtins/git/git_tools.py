@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
 from ahvn_tools.builtins.approval import Approval, Approve
 from ahvn_tools.builtins.files.folders import ConfinedFolders
@@ -48,6 +48,9 @@ class Git(ToolRegistry):
     >>> kit.call("git_status", {})["branch"]
     'main'
     """
+
+    labels_streams: ClassVar[bool] = False
+    """Whether `git_cmd` returns what git has written as the parts `STDOUT:` and `STDERR:`."""
 
     @suggests_options
     def __init__(
@@ -95,7 +98,10 @@ class Git(ToolRegistry):
             uri: The folder to run it in.
             args: The arguments of git, as in: commit -m "Fix the parser"
         """
-        commands = GitCommands(self._program, self.folders.for_call(context), self.approval, self.allow, self.max_bytes)
+        commands = GitCommands(
+            self._program, self.folders.for_call(context), self.approval, self.allow, self.max_bytes,
+            labels_streams=self.labels_streams,
+        )  # fmt: skip
         return commands.run(uri, parse(args), context)
 
     @reg_toolspec(name="git_status", annotations=_READS, tags=_TAGS)

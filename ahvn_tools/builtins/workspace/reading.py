@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import islice
-from typing import Final
+from typing import ClassVar, Final
 
 from ahvn_tools.builtins.files.folders import ConfinedFolders
 from ahvn_tools.builtins.workspace.folder_tools import READS, FolderTools, explained_misses, shown, with_note
@@ -49,6 +49,9 @@ class OpenedText:
 class ReadingTools(FolderTools):
     """Tools that read files."""
 
+    keeps_line_endings: ClassVar[bool] = False
+    """Whether `read_file` returns the line endings of the file, instead of line feeds."""
+
     @reg_toolspec(annotations=READS, tags={"files", "read"}, output_schema=None)
     def read_file(self, uri: str, context: ToolContext, encoding: str | None = None) -> str:
         """Read a whole text file.
@@ -61,10 +64,10 @@ class ReadingTools(FolderTools):
         """
         with self._opened(self.folders.for_call(context), uri, context, encoding) as text:
             if text.file is not None and len(text.file.text) <= self.max_output_chars:
-                whole = with_newline(text.file.text, "\n")
+                whole = text.file.text
             else:
                 whole = _with_rest_hint(text, self.max_output_chars)
-        return with_note(whole, text.note)
+        return with_note(whole if self.keeps_line_endings else with_newline(whole, "\n"), text.note)
 
     @reg_toolspec(annotations=READS, tags={"files", "read"}, output_schema=None)
     def partially_read_by_range(
@@ -202,7 +205,7 @@ def _between(lines: Iterator[str], first: int, last: int) -> Iterator[str]:
 
 
 def _with_rest_hint(text: OpenedText, max_chars: int) -> str:
-    """Return the text with its lines ended by a line feed; a long one up to the end of a line, with how to go on."""
+    """Return a long text up to the end of a line, with how to go on."""
     kept: list[str] = []
     size = 0
     for number, line in enumerate(text.lines, 1):
@@ -215,7 +218,7 @@ def _with_rest_hint(text: OpenedText, max_chars: int) -> str:
                 f"{''.join(kept)}(These are the lines 1 to {number - 1}{count}. Go on with partially_read_by_range, "
                 f"start_line={number}.)"
             )
-        kept.append(line.replace("\r\n", "\n").replace("\r", "\n"))
+        kept.append(line)
     return "".join(kept)
 
 

@@ -27,11 +27,18 @@ class DataFormatter:
     def sanitize(value: Any, remain_type: bool = False) -> Any:
         """Return a type as data: the fields of a model, or a text, as in an annotation. A value becomes its JSON form.
 
-        With `remain_type` other types than models stay types.
+        With `remain_type` other types than models stay types. Dicts, lists, tuples and sets stay what they are, also
+        inside of each other, and what they contain is changed.
         """
         if isinstance(value, type) and issubclass(value, BaseModel):
             return {name: _describe_field(field, remain_type) for name, field in value.model_fields.items()}
-        return value if remain_type else to_jsonable_python(value, fallback=inspect.formatannotation)
+        if isinstance(value, Mapping):
+            return {str(name): DataFormatter.sanitize(item, remain_type) for name, item in value.items()}
+        for kind in (list, tuple, set):
+            if isinstance(value, kind):
+                return kind(DataFormatter.sanitize(item, remain_type) for item in value)
+        is_type = isinstance(value, type) or get_origin(value) is not None
+        return value if remain_type and is_type else to_jsonable_python(value, fallback=inspect.formatannotation)
 
     @staticmethod
     def from_schema_to_kwargs_format(schema: Mapping[str, Any] | None) -> Kwargs | None:

@@ -8,7 +8,7 @@ import json
 import logging
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
-from typing import Any, Literal, get_type_hints
+from typing import Any, ClassVar, Literal, get_type_hints
 
 from ahvn_tools import Toolkit, ToolResult, ToolSpec
 from ahvn_tools.compat.agently.kwargs_format import OTHERS, DataFormatter, Function, Kwargs, describe_parameters
@@ -31,7 +31,13 @@ class RegisteredTool(ToolSpec):
 
 
 class ToolManager:
-    """Tools by name. `toolkit` holds them, and does what has no name here: structured results, exports, bindings."""
+    """Tools by name. `toolkit` holds them, and does what has no name here: structured results, exports, bindings.
+
+    `name` and `DEFAULT_SETTINGS` let Agently take the class: `plugin_manager.register("ToolManager", ToolManager)`.
+    """
+
+    name: ClassVar = "AgentlyToolManager"
+    DEFAULT_SETTINGS: ClassVar[dict[str, Any]] = {}
 
     def __init__(self, settings: Any = None, *, toolkit: Toolkit | None = None) -> None:
         """`settings` are stored and not read. `toolkit` is a Toolkit with options, such as `middleware`.

@@ -48,8 +48,9 @@ async def find_tool(client: Any, name: str) -> Any:
 class ClientToolBody:
     """The body that calls one tool through a client on the client's own event loop, the only one where it works.
 
-    That is the loop which runs when the body is made, else the loop of the first call. The body cannot be pickled,
-    because a connection belongs to a loop and a process.
+    That is the loop in which FastMCP's client is connected now. Of another client it is the loop which runs when the
+    body is made, else the loop of the first call. The body cannot be pickled, because a connection belongs to a loop
+    and a process.
     """
 
     is_remote = True
@@ -88,7 +89,7 @@ class ClientToolBody:
 
     async def _call_on_owner_loop(self, arguments: dict[str, Any]) -> Any:
         loop = asyncio.get_running_loop()
-        owner = self._owner_loop = self._owner_loop or loop
+        owner = self._owner_loop = _loop_of(self._client) or self._owner_loop or loop
         if owner is loop:
             return await self._call_and_map_errors(arguments)
         if owner in blocked_loops.get():
@@ -116,8 +117,16 @@ class ClientToolBody:
             raise self._connection_error(f"The connection behind {self._name!r} is closed or was lost") from error
 
     def _connection_error(self, reason: str) -> ToolConnectionError:
-        explanation = f"{reason}; connect again and create a new spec."
+        explanation = f"{reason}; connect it again with `async with client:`, or make a new spec from a new client."
         return ToolConnectionError(f"{reason}.", tool=self._name, explanation=explanation)
+
+
+def _loop_of(client: Any) -> asyncio.AbstractEventLoop | None:
+    """Return the loop in which FastMCP's client is connected; None without a connection, and for another client."""
+    session_task = getattr(
+        getattr(client, "_session_state", None), "session_task", None
+    )  # FastMCP 4 has no public name
+    return session_task.get_loop() if isinstance(session_task, asyncio.Task) and not session_task.done() else None
 
 
 def _find_secrets(client: Any) -> SecretTexts:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ahvn_tools.builtins import Database
-from ahvn_tools.errors import InvalidParametersError
+from ahvn_tools.errors import InvalidParametersError, ToolError
 
 
 def numbers(count: int) -> str:
@@ -28,6 +28,15 @@ def test_table(sqlite_file: Path, run_query) -> None:
         "row_count": 2,
         "truncated": False,
     }
+
+
+def test_fetch_returns_all_rows_or_none(sqlite_file: Path) -> None:
+    database = Database(sqlite_file, max_rows=2, max_width=5)
+    assert database.fetch("SELECT id, price FROM teas WHERE id > :low", {"low": 1}) == [{"id": 2, "price": 3}]
+    assert database.fetch("SELECT id FROM teas WHERE id > ?", [2]) == []
+    for query in (numbers(3), "SELECT 'a' UNION ALL SELECT 'abcdef'"):
+        with pytest.raises(ToolError, match=r"more than 2 rows, or a value of more than 5 characters"):
+            database.fetch(query)
 
 
 def test_middle_rows_are_omitted(sqlite_file: Path, run_query) -> None:

@@ -98,6 +98,7 @@ def test_a_checker_that_is_not_installed_is_named_if_it_was_asked_for(
 
 def test_checkers_in_the_roots_are_never_run(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     canary = tmp_path / "canary"
+    (root / "a.c").write_text("int x;\n")
     install(root / "bin", monkeypatch, dict.fromkeys(NAMES, f"touch {canary}"))
     (tmp_path / "linked").mkdir()
     (tmp_path / "linked/bash").symlink_to(root / "bin/bash")
@@ -107,3 +108,12 @@ def test_checkers_in_the_roots_are_never_run(root: Path, tmp_path: Path, monkeyp
         assert f"{name} is not used, because it is in the folders that this tool may use." in result
     assert "(Python syntax)" in result
     assert not canary.exists()
+
+
+def test_a_checker_of_a_language_that_the_files_are_not_in_is_not_named(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(root / "bin", monkeypatch, dict.fromkeys(NAMES, "exit 1"))
+    named = {name for name in NAMES if f"{name} is not used" in check(root, uri="b.py")}
+    assert named == {"ruff", "pyright", "mypy"}
+    assert "node is not used" in check(root, uri="b.py", checkers=["node"])

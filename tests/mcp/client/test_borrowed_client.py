@@ -268,13 +268,45 @@ async def test_closed_client_is_a_connection_error():
         spec = await ToolSpec.from_client(client, "add")
     result = await spec.aexec(a=1, b=2)
     assert result.error.code == "connection"
-    with pytest.raises(ToolConnectionError, match="connect again"):
+    with pytest.raises(ToolConnectionError, match="connect it again"):
         await spec.acall(a=1, b=2)
 
 
 async def test_client_that_never_connected_is_a_connection_error():
     with pytest.raises(ToolConnectionError, match="connect it first"):
         await ToolSpec.from_client(Client(in_memory()), "add")
+
+
+def test_client_that_is_entered_again_in_another_loop_works():
+    client = Client(in_memory())
+
+    async def make_spec() -> ToolSpec:
+        async with client:
+            spec = await ToolSpec.from_client(client, "add")
+            assert await spec.acall(a=1, b=2) == 3
+            return spec
+
+    async def call_again(spec: ToolSpec) -> None:
+        async with client:
+            assert await asyncio.to_thread(spec, a=1, b=2) == 3  # through the loop of the client, not its own
+            assert await spec.acall(a=1, b=2) == 3
+
+    spec = asyncio.run(make_spec())
+    assert spec.exec(a=1, b=2).error.code == "connection"
+    asyncio.run(call_again(spec))
+    with pytest.raises(ToolConnectionError, match="connect it again"):
+        spec(a=1, b=2)
+
+
+async def test_client_that_moves_between_running_loops_is_called_in_the_one_where_it_is_connected(memory):
+    spec = await ToolSpec.from_client(memory, "add")
+    await memory.close()
+
+    async def call_in_another_loop() -> int:
+        async with memory:
+            return await spec.acall(a=1, b=2)
+
+    assert await asyncio.to_thread(asyncio.run, call_in_another_loop()) == 3
 
 
 def test_closed_loop_is_a_connection_error():

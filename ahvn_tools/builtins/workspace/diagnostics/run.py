@@ -48,7 +48,7 @@ class CheckRun:
 
     def check(self, paths: Sequence[str]) -> None:
         """Check the files: syntax first, types of the files without syntax errors afterwards."""
-        programs = self._programs()
+        programs = self._programs(paths)
         for checker, program in programs.items():
             if not checker.is_type_checker:
                 self._run_checker(checker, program, paths)
@@ -64,11 +64,12 @@ class CheckRun:
         checked: set[str] = set().union(*self.checked.values())
         return [path for path in paths if path not in checked]
 
-    def _programs(self) -> dict[Checker, str]:
-        """Return the checkers to run, with their programs."""
+    def _programs(self, paths: Sequence[str]) -> dict[Checker, str]:
+        """Return the checkers to run on these files, with their programs."""
         found: dict[Checker, str] = {}
         for checker in CHECKERS:
-            if self._chosen is not None and checker.name not in self._chosen:
+            is_wanted = checker.name in self._chosen if self._chosen is not None else _is_for_any(checker, paths)
+            if not is_wanted:
                 continue
             program = find_program(checker.programs, self._roots)
             if program is None:
@@ -143,6 +144,10 @@ class CheckRun:
 
 def _is_for(checkers: Sequence[Checker], path: str) -> bool:
     return any(path.lower().endswith(checker.extensions) for checker in checkers)
+
+
+def _is_for_any(checker: Checker, paths: Sequence[str]) -> bool:
+    return any(_is_for([checker], path) for path in paths)
 
 
 def _place(problem: Problem) -> tuple[str, int, int, str]:
