@@ -71,6 +71,15 @@ def to_local_path(path: str | os.PathLike[str]) -> str:
     return text
 
 
+def without_dots(path: str | os.PathLike[str]) -> Path:
+    """Return an absolute path without `..`. Links stay, except those before a `..`, whose meaning they decide."""
+    parts = Path(path).absolute().parts
+    if ".." not in parts:
+        return Path(*parts)
+    end = len(parts) - parts[::-1].index("..")
+    return Path(*parts[:end]).resolve().joinpath(*parts[end:])
+
+
 def _to_root(folder: str | os.PathLike[str]) -> Path:
     try:
         return _resolve(Path(_to_local(folder)))

@@ -16,6 +16,7 @@ from ahvn_tools.builtins.processes.bubblewrap_probe import TEMPORARY_SIZE, find_
 from ahvn_tools.builtins.processes.confinement import Confinement
 from ahvn_tools.builtins.processes.private_folder import private_folder
 from ahvn_tools.errors import ToolError
+from ahvn_tools.roots import without_dots
 
 Mounts = dict[Path, list[str]]
 """The arguments that make a path of the sandbox, by the path."""
@@ -150,7 +151,7 @@ def _readable_paths(confinement: Confinement) -> list[Path]:
 
     Of links in a writable folder nothing is followed: a program may have made them.
     """
-    named = [path.absolute() for path in confinement.readable]
+    named = [without_dots(path) for path in confinement.readable]
     outside = [path for path in named if not any(path.is_relative_to(folder) for folder in confinement.writable)]
     return [path for name in outside for path in (name.resolve(), name)]  # an environment may need both
 

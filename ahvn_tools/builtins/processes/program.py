@@ -21,6 +21,7 @@ from ahvn_tools.builtins.processes.output import RecordedStream
 from ahvn_tools.builtins.processes.result import EndReason, ProcessResult
 from ahvn_tools.builtins.processes.supervision import Supervision
 from ahvn_tools.errors import DefinitionError, ToolError
+from ahvn_tools.roots import without_dots
 
 StreamName = Literal["stdout", "stderr"]
 
@@ -58,8 +59,10 @@ class Program:
             )
             for name in ("stdout", "stderr")
         }
-        self._command = command[0]
         self._is_sandboxed = confinement.sandbox == "bubblewrap"
+        if self._is_sandboxed and command[0].startswith("/"):
+            command = [str(without_dots(command[0])), *command[1:]]  # the folders before a `..` are not visible
+        self._command = command[0]
         variables = clean_environment() if environment is None else environment
         self._started = time.monotonic()
         with self._prepare(command, folder, confinement, variables) as prepared:
@@ -173,7 +176,10 @@ class Program:
             if separator and not prefix:
                 raise self._start_error(reason.strip())
             if result.stderr.text.startswith("bwrap: "):
-                raise ToolError("The sandbox could not be started.", explanation=result.stderr.text.strip())
+                raise ToolError(
+                    "The sandbox could not be started, so nothing was run. Tell the user.",
+                    explanation=f"{result.stderr.text.strip()}. With sandbox='none' programs run without a sandbox.",
+                )
 
     def _start_error(self, reason: str, explanation: str | None = None) -> ToolError:
         message = f"The program {self._command!r} could not be started: {reason}."

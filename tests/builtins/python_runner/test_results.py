@@ -190,6 +190,14 @@ def test_an_environment_may_refer_to_its_python_through_a_link(tmp_path):
     assert result.structured_content["result"] == repr(str(environment)), result
 
 
+def test_a_python_may_be_named_by_a_path_with_dots(own_python, tmp_path, monkeypatch):
+    (tmp_path / "packages" / "app").mkdir(parents=True)
+    shutil.copytree(Path(own_python).parents[1], tmp_path / "environment", symlinks=True)
+    monkeypatch.chdir(tmp_path / "packages" / "app")
+    result = run("import sys; sys.executable", python="../../environment/bin/python")
+    assert result.structured_content["result"] == repr(f"{tmp_path}/environment/bin/python"), result
+
+
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("version", ["3.9", "3.10", "3.12", "3.13", "3.14"])
 @pytest.mark.parametrize("keep_session", [False, True])
