@@ -58,7 +58,7 @@ class Execution:
         """Run code in an interpreter of its own, to its end or until the call is cancelled."""
         with CodeFolder() as folder:
             done = run_process(
-                self.interpreter.command(),
+                self.command(folders, folder),
                 folder=self.working_folder(folders, folder),
                 confinement=self.confinement(folders, folder),
                 limits=self.limits(timeout, cpu_seconds=self.cpu_seconds),
@@ -69,6 +69,11 @@ class Execution:
             )
             context.check_cancelled()
             return CodeRun.of_process(done, self.read_answer(folder), self.notes)
+
+    def command(self, folders: Folders, folder: CodeFolder, mode: Literal["once", "session"] = "once") -> list[str]:
+        """Return the command of an interpreter, whose code can import modules of the workspace, else of its folder."""
+        paths = folders.paths if self.engine == "process" else ()
+        return self.interpreter.command(mode, *map(str, paths or [folder.work]))
 
     def working_folder(self, folders: Folders, folder: CodeFolder) -> Path:
         """Return where code runs: in the first folder of the workspace, else in its own."""

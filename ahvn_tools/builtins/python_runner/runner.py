@@ -14,6 +14,7 @@ from ahvn_tools.builtins.python_runner.execution import MAX_CODE_CHARS, Executio
 from ahvn_tools.builtins.python_runner.interpreter import Engine, Interpreter
 from ahvn_tools.builtins.python_runner.sessions import PythonSessions
 from ahvn_tools.builtins.workspace.folder_tools import FolderTools
+from ahvn_tools.code_mode.call_form import without_fence
 from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import DefinitionError, ToolError, suggests_options
 from ahvn_tools.registry import ToolRegistry, reg_toolspec
@@ -109,7 +110,7 @@ class PythonRunner(ToolRegistry):
         """
         if len(code) > MAX_CODE_CHARS:
             raise ToolError(f"The code has {len(code):,} characters, more than {MAX_CODE_CHARS:,}. Pass shorter code.")
-        seconds = self._seconds(timeout)
+        code, seconds = without_fence(code), self._seconds(timeout)
         self.approval.require(context, self._action(code, seconds))
         runs = self.execution if self.sessions is None else self.sessions
         run = runs.run(code, self._folders(context), seconds, context)

@@ -38,7 +38,7 @@ class PythonSession:
         self._owner = os.getpid()
         try:
             self._process = RunningProcess(
-                execution.interpreter.command("session"),
+                execution.command(folders, self._folder, "session"),
                 folder=execution.working_folder(folders, self._folder),
                 confinement=execution.confinement(folders, self._folder),
                 limits=execution.limits(_LONGEST_SESSION, cpu_seconds=None),
