@@ -10,6 +10,7 @@ from typing import Literal
 
 from ahvn_tools.builtins.processes.bubblewrap_probe import find_bubblewrap
 from ahvn_tools.errors import DefinitionError
+from ahvn_tools.roots import shown_path
 
 Sandbox = Literal["auto", "bubblewrap", "none"]
 """`auto`: bubblewrap where it works, else none. `bubblewrap`: DefinitionError where it does not work."""
@@ -20,13 +21,20 @@ class Confinement:
     """What a process may read, write and reach. Without bubblewrap nothing of it is enforced."""
 
     writable: tuple[Path, ...] = ()
-    """Folders that it may write, by paths without links; everything else is read-only, and /tmp its own and empty."""
+    """Folders that it may write, by paths without links; everything else is read-only, and /tmp its own and empty.
+
+    Roots that the host named by a link, here and in `readable`, are also visible under that name.
+    """
     readable: tuple[Path, ...] = ()
     """Folders and files that it may read, in addition to the system's, Python's own and the one in which it runs."""
     network: bool = False
     writes_git_settings: bool = False
     """Whether it may write .git/config and .git/hooks of the writable folders, which name programs that Git runs."""
     sandbox: Literal["bubblewrap", "none"] = "none"
+
+    def shown(self, path: Path) -> Path:
+        """Return an absolute path without links as the host named it."""
+        return shown_path(path, (*self.writable, *self.readable))
 
     @property
     def statement(self) -> str | None:

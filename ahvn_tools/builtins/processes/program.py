@@ -64,6 +64,8 @@ class Program:
             command = [str(without_dots(command[0])), *command[1:]]  # the folders before a `..` are not visible
         self._command = command[0]
         variables = clean_environment() if environment is None else environment
+        if (shown := confinement.shown(folder)) != folder:
+            variables = {**variables, "PWD": str(shown)}  # shells take it for the name of their folder if it is one
         self._started = time.monotonic()
         with self._prepare(command, folder, confinement, variables) as prepared:
             try:

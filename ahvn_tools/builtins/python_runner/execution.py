@@ -16,6 +16,7 @@ from ahvn_tools.builtins.python_runner.code_folder import CodeFolder
 from ahvn_tools.builtins.python_runner.code_run import CodeRun
 from ahvn_tools.builtins.python_runner.interpreter import Engine, Interpreter
 from ahvn_tools.context import ToolContext
+from ahvn_tools.roots import shown_path
 
 MAX_CODE_CHARS: Final = 1_000_000
 _MONTY_MEMORY: Final = 100_000_000
@@ -73,7 +74,7 @@ class Execution:
     def command(self, folders: Folders, folder: CodeFolder, mode: Literal["once", "session"] = "once") -> list[str]:
         """Return the command of an interpreter, whose code can import modules of the workspace, else of its folder."""
         paths = folders.paths if self.engine == "process" else ()
-        return self.interpreter.command(mode, *map(str, paths or [folder.work]))
+        return self.interpreter.command(mode, *(str(shown_path(path, paths)) for path in paths or [folder.work]))
 
     def working_folder(self, folders: Folders, folder: CodeFolder) -> Path:
         """Return where code runs: in the first folder of the workspace, else in its own."""
