@@ -62,7 +62,7 @@ class Program:
         self._is_sandboxed = confinement.sandbox == "bubblewrap"
         if self._is_sandboxed and command[0].startswith("/"):
             command = [str(without_dots(command[0])), *command[1:]]  # the folders before a `..` are not visible
-        self._command = command[0]
+        self._command, self._statement = command[0], confinement.statement
         variables = clean_environment() if environment is None else environment
         if (shown := confinement.shown(folder)) != folder:
             variables = {**variables, "PWD": str(shown)}  # shells take it for the name of their folder if it is one
@@ -178,8 +178,9 @@ class Program:
             if separator and not prefix:
                 raise self._start_error(reason.strip())
             if result.stderr.text.startswith("bwrap: "):
+                reason = self._statement or "Tell the user."
                 raise ToolError(
-                    "The sandbox could not be started, so nothing was run. Tell the user.",
+                    f"The sandbox could not be started, so nothing was run. {reason}",
                     explanation=f"{result.stderr.text.strip()}. With sandbox='none' programs run without a sandbox.",
                 )
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 from os import PathLike
-from typing import Final
+from typing import Any, Final
 
 from ahvn_tools.builtins.approval import Action, Approval, Approve
 from ahvn_tools.builtins.files.folders import ConfinedFolders
-from ahvn_tools.builtins.processes.confinement import Sandbox, choose_sandbox
+from ahvn_tools.builtins.processes.confinement import Confinement, Sandbox, choose_sandbox
 from ahvn_tools.builtins.python_runner.answer import AnswerLimits
 from ahvn_tools.builtins.python_runner.execution import MAX_CODE_CHARS, Execution, Folders
 from ahvn_tools.builtins.python_runner.interpreter import Engine, Interpreter
@@ -94,6 +94,9 @@ class PythonRunner(ToolRegistry):
             ),
         )  # fmt: skip
         self.sessions = PythonSessions(self.execution, max_sessions, idle_seconds) if keep_session else None
+        if engine == "process":
+            shared: dict[str, Any] = {"readable" if self.is_read_only else "writable": untrusted}
+            Confinement(sandbox=self.execution.sandbox, **shared).warn_of_owners()
 
     @reg_toolspec(
         annotations={"readOnlyHint": False, "destructiveHint": True, "openWorldHint": True}, tags={"python", "execute"}

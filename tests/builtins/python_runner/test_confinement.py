@@ -188,6 +188,17 @@ def test_with_a_sandbox_the_result_has_no_note(sandbox):
     assert result.structured_content["sandbox"] == "bubblewrap"
 
 
+@confined
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files to other users")
+@pytest.mark.parametrize("keep_session", [False, True])
+def test_the_result_says_that_the_sandbox_of_root_cannot_use_a_folder_of_another_user(sandbox, keep_session, tmp_path):
+    os.chown(tmp_path, 4711, 4711)
+    tmp_path.chmod(0o755)
+    result = run_once("open('new', 'w')", workspace=tmp_path, sandbox=sandbox, keep_session=keep_session)
+    assert "PermissionError" in result.structured_content["stderr"]
+    assert f"cannot write to '{tmp_path}': it belongs to another user" in result.structured_content["notes"][0]
+
+
 def _asking(sandbox, approve="risky"):
     asked = []
     kit = Toolkit("code", approver=lambda request: asked.append(request) or False)

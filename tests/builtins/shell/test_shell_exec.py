@@ -19,6 +19,7 @@ from fastmcp import Client
 from ahvn_tools import Toolkit
 from ahvn_tools.builtins.processes.confinement import choose_sandbox
 from ahvn_tools.builtins.processes.limits import ProcessLimits
+from ahvn_tools.builtins.python_runner import PythonRunner
 from ahvn_tools.builtins.shell import CommandResult, Shell
 from ahvn_tools.builtins.workspace import Workspace
 from ahvn_tools.context import ToolContext
@@ -26,6 +27,7 @@ from ahvn_tools.errors import CallRejectedError, DefinitionError, ToolError, Too
 
 NO_SANDBOX = "NOTE:\nNo sandbox: the command could use every file of this user and the network."
 needs_bubblewrap = pytest.mark.skipif(choose_sandbox("auto") == "none", reason="bubblewrap does not work here")
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files to other users")
 BOTH = ["none", pytest.param("bubblewrap", marks=needs_bubblewrap)]
 
 
@@ -147,6 +149,36 @@ def test_the_roots_of_a_call_have_the_names_that_the_host_used(linked: Path, cal
     part = {"cmd": "pwd", "uri": str(linked.resolve() / "sub")}
     narrow = kit_of(Shell(linked, sandbox="bubblewrap", approve="never")).session(roots=[linked.resolve() / "sub"])
     assert narrow.call("shell_exec", part).stdout == f"{linked}/sub\n"
+
+
+@needs_bubblewrap
+@as_root
+@pytest.mark.parametrize(("mode", "verb"), [(0o755, "write to"), (0o700, "write to"), (0o777, None)])
+def test_the_sandbox_of_root_says_which_folder_of_another_user_it_cannot_use(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, mode: int, verb: str | None
+) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    os.chown(root, 4711, 4711)
+    root.chmod(mode)
+    problem = (
+        f"Programs in this sandbox cannot {verb} '{root}': it belongs to another user, and they have no privileges"
+    )
+    shell, _ = Shell(root, approve="never"), PythonRunner(root)
+    fix = "Run this Python as its owner, user 4711, or pass sandbox='none'."
+    assert caplog.messages == ([] if verb is None else [f"{problem} of root. {fix}"])
+    result = kit_of(shell).exec("shell_exec", {"cmd": "touch new"})
+    assert (f"{problem} of root. Tell the user." in result.text) == (verb is not None)
+    assert (root / "new").exists() == (verb is None)
+    assert run(Shell(root, approve="never", sandbox="none"), "touch other").exit_code == 0
+
+
+@needs_bubblewrap
+@as_root
+def test_a_folder_of_another_user_that_everybody_may_read_needs_no_note_where_it_is_read_only(tmp_path: Path) -> None:
+    os.chown(tmp_path, 4711, 4711)
+    tmp_path.chmod(0o755)
+    assert str(run(Shell(Workspace(tmp_path, read_only=True), approve="never"), "pwd")) == f"STDOUT:\n{tmp_path}"
 
 
 @needs_bubblewrap
