@@ -16,7 +16,7 @@ from ahvn_tools.builtins.processes.bubblewrap_probe import TEMPORARY_SIZE, find_
 from ahvn_tools.builtins.processes.confinement import Confinement
 from ahvn_tools.builtins.processes.private_folder import private_folder
 from ahvn_tools.errors import ToolError
-from ahvn_tools.roots import without_dots
+from ahvn_tools.roots import LinkedRoot, without_dots
 
 Mounts = dict[Path, list[str]]
 """The arguments that make a path of the sandbox, by the path."""
@@ -160,9 +160,8 @@ def _mounts(program: Path, folder: Path, confinement: Confinement) -> Mounts:
 
 def _link_mounts(confinement: Confinement) -> Mounts:
     """Show the roots that the host named by links under these names, too. Nothing else can be seen through them."""
-    roots = (*confinement.writable, *confinement.readable)
-    names = {confinement.shown(root): root for root in roots}
-    return {name: ["--symlink", str(root), str(name)] for name, root in names.items() if name != root}
+    linked = [root for root in (*confinement.writable, *confinement.readable) if isinstance(root, LinkedRoot)]
+    return {root.link: ["--symlink", str(root), str(root.link)] for root in linked if root.link is not None}
 
 
 def _without_visible(links: Mounts, mounts: Mounts) -> Mounts:

@@ -126,6 +126,14 @@ def test_a_root_that_is_a_link_shows_nothing_but_the_root(linked: Path) -> None:
 
 
 @needs_bubblewrap
+def test_roots_in_each_other_may_all_be_links(linked: Path, tmp_path: Path) -> None:
+    (tmp_path / "inner").symlink_to(linked / "sub")
+    shell = Shell([linked, tmp_path / "inner", linked.parent / "first"], sandbox="bubblewrap", approve="never")
+    run(shell, f"touch {linked}/a {linked}/sub/b {tmp_path}/inner/c {linked.parent}/first/sub/d")
+    assert sorted(path.name for path in linked.rglob("?")) == ["a", "b", "c", "d"]
+
+
+@needs_bubblewrap
 def test_a_link_that_a_command_has_changed_leads_nowhere(tmp_path: Path) -> None:
     (tmp_path / "root").mkdir()
     (tmp_path / "other").mkdir()
