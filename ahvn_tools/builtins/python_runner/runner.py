@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from os import PathLike
-from typing import Any, Final
+from typing import Final
 
 from ahvn_tools.builtins.approval import Action, Approval, Approve
 from ahvn_tools.builtins.files.folders import ConfinedFolders
@@ -95,8 +95,11 @@ class PythonRunner(ToolRegistry):
         )  # fmt: skip
         self.sessions = PythonSessions(self.execution, max_sessions, idle_seconds) if keep_session else None
         if engine == "process":
-            shared: dict[str, Any] = {"readable" if self.is_read_only else "writable": untrusted}
-            Confinement(sandbox=self.execution.sandbox, **shared).warn_of_owners()
+            Confinement(
+                writable=() if self.is_read_only else untrusted,
+                readable=(*self.execution.interpreter.folders, *untrusted),
+                sandbox=self.execution.sandbox,
+            ).warn_of_owners()
 
     @reg_toolspec(
         annotations={"readOnlyHint": False, "destructiveHint": True, "openWorldHint": True}, tags={"python", "execute"}
