@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
-from pathlib import Path
-from typing import Final
+from pathlib import Path, PosixPath
+from typing import Any, Final
 from urllib.parse import unquote
 
 from ahvn_tools.errors import ToolError, ToolkitError
@@ -27,12 +27,32 @@ _URI_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _DRIVE_OR_SHARE: Final = re.compile(r"[A-Za-z]:([\\/]|$)|\\\\")
 
 
+class LinkedRoot(PosixPath):
+    """A root that the host named by a path with symbolic links. It is the path without them."""
+
+    link: Path | None = None
+    """The path that the host used, absolute and without `..`. None for what pathlib derives from a root."""
+
+    @classmethod
+    def create(cls, path: Path, link: Path | None) -> LinkedRoot:
+        """Return the root at a path that `link` leads to."""
+        root = cls(path)
+        root.link = link
+        return root
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return LinkedRoot.create, (Path(self), self.link)
+
+
 class _UnusablePathError(ValueError):
     """A text is no path that can be used; the message is for a model."""
 
 
 def to_roots(roots: Roots) -> tuple[Path, ...]:
-    """Return folders as absolute paths without symbolic links. Raises ToolkitError for what is no path."""
+    """Return folders as absolute paths without symbolic links. Raises ToolkitError for what is no path.
+
+    A folder that was named by a path with links is a LinkedRoot.
+    """
     folders = [roots] if isinstance(roots, str | os.PathLike) else roots
     if not isinstance(folders, Iterable):
         raise ToolkitError(f"`roots` is a folder or a list of folders, not a {type(roots).__name__}.")
@@ -49,7 +69,7 @@ def resolve_path(path: str | os.PathLike[str], roots: tuple[Path, ...], *, outsi
         fix = "Pass roots=… to the Toolkit, to the session or to the call."
         raise ToolError(_NO_ROOTS, explanation=f"`ToolContext.check_path` was called without roots. {fix}")
     try:
-        resolved = _resolve(roots[0] / _to_local(path))
+        resolved = _resolve(Path(roots[0]) / _to_local(path))
     except _UnusablePathError as error:
         raise ToolError(str(error)) from None
     except (OSError, ValueError, RuntimeError):  # a loop of symbolic links, a text that is no file name
@@ -71,12 +91,33 @@ def to_local_path(path: str | os.PathLike[str]) -> str:
     return text
 
 
+def without_dots(path: str | os.PathLike[str]) -> Path:
+    """Return an absolute path without `..`. Links stay, except those before a `..`, whose meaning they decide."""
+    parts = Path(path).absolute().parts
+    if ".." not in parts:
+        return Path(*parts)
+    end = len(parts) - parts[::-1].index("..")
+    return Path(*parts[:end]).resolve().joinpath(*parts[end:])
+
+
 def _to_root(folder: str | os.PathLike[str]) -> Path:
     try:
-        return _resolve(Path(_to_local(folder)))
+        if isinstance(folder, LinkedRoot) and folder.link is not None:
+            return folder
+        named = Path(_to_local(folder))
+        root, link = _resolve(named), without_dots(named)
     except (TypeError, OSError, ValueError, RuntimeError) as error:
         reason = f": {error}" if isinstance(error, _UnusablePathError | TypeError) else "."
         raise ToolkitError(f"A root is the path of a folder or a file: URI, not {folder!r}{reason}") from None
+    is_same = root == link or link.is_relative_to("/proc") or link.is_relative_to("/dev")  # each process has its own
+    return root if is_same or os.name != "posix" else LinkedRoot.create(root, link)
+
+
+def shown_path(path: Path, roots: Iterable[Path]) -> Path:
+    """Return an absolute path without links as the host named it: beneath the link of its root."""
+    linked = (root for root in roots if isinstance(root, LinkedRoot) and path.is_relative_to(root))
+    found = next((root.link / path.relative_to(root) for root in linked if root.link is not None), path)
+    return Path(found)
 
 
 def _resolve(path: Path) -> Path:

@@ -1,4 +1,4 @@
-"""Whether a program awaits its calls, and which names it mentions."""
+"""The text of a program: the fence around it, whether it awaits its calls, and which names it mentions."""
 
 from __future__ import annotations
 
@@ -16,6 +16,14 @@ _BRACES: Final = re.compile(r"\{([^{}]*+(?:\{[^{}]*+\}[^{}]*+)*+)\}")
 _INNER_TEXT: Final = re.compile(r"\"[^\"]*+\"|'[^']*+'")
 _AWAITS: Final = re.compile(r"\b(?:await|async)\b|\basyncio\s*\.\s*(?:run|gather)\b")
 _NAME: Final = re.compile(r"\w+")
+_FENCED: Final = re.compile(r"\s*```\w*[ \t]*\r?\n(.*)```\s*", re.DOTALL)
+"""A program in a Markdown fence, as models write one."""
+
+
+def without_fence(code: str) -> str:
+    """Return a program without the Markdown fence around it. Its lines keep their numbers."""
+    fenced = _FENCED.fullmatch(code)
+    return code if fenced is None else "\n" * code.count("\n", 0, fenced.start(1)) + fenced[1]
 
 
 def awaits_calls(code: str) -> bool:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ahvn_tools.errors import SourceError
+from ahvn_tools.roots import to_roots
 from ahvn_tools.sources.budget import Budget
 from ahvn_tools.trust import Trust
 
@@ -86,11 +87,11 @@ class ReadOptions:
 
         Raises SourceError if that is nothing, and without the host's roots for folders that are not trusted.
         """
-        wanted = [self.resolve(root).resolve() for root in roots]
+        wanted = to_roots(self.resolve(root) for root in roots)
         if self.roots is None:
             for root in wanted:
                 self.trust.require_file(root)
-            return tuple(wanted)
+            return wanted
         narrowed = [
             own if own.is_relative_to(root) else root
             for own, root in product(wanted, self.roots)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Self
 
 from pydantic import Field
 
+from ahvn_tools.code_mode.call_form import without_fence
 from ahvn_tools.code_mode.identifiers import assign_identifiers
 from ahvn_tools.code_mode.limits import CodeLimits
 from ahvn_tools.code_mode.sandbox import Sandbox
@@ -40,8 +41,6 @@ _MAX_INLINE: Final = 40_000
 _MAX_NAMES: Final = 200
 """How many functions are described at a time."""
 
-_FENCED: Final = re.compile(r"\s*```\w*[ \t]*\r?\n(.*)```\s*", re.DOTALL)
-"""A program in a Markdown fence, as models write one."""
 
 _FIND: Final = " Find them with"
 """How the sentence about the other two tools begins."""
@@ -163,7 +162,7 @@ class CodeMode:
         with refuse_nested_programs(self._sandbox):
             if (resumed := context._resumed_program) is not None:  # noqa: SLF001  # of this package
                 return await run.resume(resumed)
-            program = await run.check(_without_fence(code))
+            program = await run.check(without_fence(code))
             return "The types of the program fit. It was not run." if dry_run else await run.run(program)
 
 
@@ -188,12 +187,6 @@ def is_code_tool(spec: ToolSpec) -> bool:
 def is_program_tool(spec: ToolSpec) -> bool:
     """Return whether this is the one of them that runs programs."""
     return getattr(spec.function, "__func__", None) is CodeMode.run_code
-
-
-def _without_fence(code: str) -> str:
-    """Return a program without the Markdown fence around it. Its lines keep their numbers."""
-    fenced = _FENCED.fullmatch(code)
-    return code if fenced is None else "\n" * code.count("\n", 0, fenced.start(1)) + fenced[1]
 
 
 def _with_description(definition: ToolDefinition, text: str) -> ToolDefinition:

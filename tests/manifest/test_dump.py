@@ -296,6 +296,12 @@ def test_roots_are_written_and_loaded(tmp_path, roots):
     assert loaded.call("look") == f"{roots or []} {roots == []}"
 
 
+def test_a_root_that_is_a_link_is_written_as_the_host_named_it(tmp_path):
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "link").symlink_to("disk")
+    assert "roots: [link]" in round_trip(Toolkit("kit", roots=tmp_path / "link"), tmp_path)
+
+
 def test_no_limit_is_written_and_loaded(tmp_path):
     kit = Toolkit("k", approval_expiry=None)
     kit.add(shelf.Shelf()).add(shelf.find, max_items=None, max_bytes=None).add(shelf.large_box, max_items=None)

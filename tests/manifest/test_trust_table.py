@@ -390,6 +390,12 @@ class TestRoots:
         with pytest.raises(SourceError, match="all outside of roots="):
             load("kit.yaml", roots="work")
 
+    def test_a_root_that_is_a_link_keeps_the_name_that_the_host_used(self) -> None:
+        Path("link").symlink_to("work")
+        Path("kit.yaml").write_text("sources: [{builtins: [shell]}]\nroots: [link]")
+        for kit in (load("kit.yaml"), load("builtins", roots="link")):
+            assert kit.call("shell_exec", {"cmd": "pwd"}).stdout == f"{Path('link').absolute()}\n"
+
     def test_a_source_without_roots_refuses_the_option(self) -> None:
         with pytest.raises(SourceError, match="is for the source 'builtins' and for manifests"):
             load("canary_tools.py", roots="work")

@@ -19,7 +19,7 @@ from ahvn_tools.builtins.files.paths import ConfinedPaths
 from ahvn_tools.builtins.files.root_folder import RootFolder
 from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import DefinitionError, ToolError
-from ahvn_tools.roots import Roots, to_roots
+from ahvn_tools.roots import Roots, shown_path, to_roots
 
 __all__ = ["CallRoots", "ConfinedFolders", "Entry", "FileKind", "FileStatus", "HardLinks"]
 
@@ -72,7 +72,7 @@ class ConfinedFolders:
 
     @property
     def roots(self) -> tuple[Path, ...]:
-        """The folders as absolute paths without links."""
+        """The folders as absolute paths without links; a LinkedRoot also has the path that the host used."""
         return self._paths.roots
 
     @property
@@ -101,9 +101,13 @@ class ConfinedFolders:
 
     def display(self, path: str | Path) -> str:
         """Return a path as models read and pass it: relative to the base, absolute elsewhere; with /."""
-        absolute = self.locate(str(path))
+        return self.shown(self.locate(str(path)))
+
+    def shown(self, absolute: Path) -> str:
+        """Return an absolute path without links as `display` does."""
         base = self.base
-        return absolute.relative_to(base).as_posix() if absolute.is_relative_to(base) else absolute.as_posix()
+        inside = absolute.is_relative_to(base)
+        return (absolute.relative_to(base) if inside else shown_path(absolute, self.roots)).as_posix()
 
     def status(self, path: str) -> FileStatus:
         """Return the status of a file or folder; of what a link leads to."""

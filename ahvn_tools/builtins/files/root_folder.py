@@ -13,6 +13,7 @@ from pathlib import Path
 from ahvn_tools.builtins.files.beneath import FOLDER_PART, Technique, open_without_links
 from ahvn_tools.builtins.files.file_errors import REPLACED_ROOT
 from ahvn_tools.errors import DefinitionError, ToolError
+from ahvn_tools.roots import LinkedRoot, shown_path
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -23,7 +24,7 @@ class RootFolder:
     """
 
     path: Path
-    """Absolute, without links."""
+    """Absolute, without links. A LinkedRoot knows by which link the host named it."""
     identity: tuple[int, int] | None
     """Device and inode of the folder when the host named it. None for a part of another root."""
     container: RootFolder | None = None
@@ -44,7 +45,10 @@ class RootFolder:
 
     def part(self, path: Path) -> RootFolder:
         """Return a folder beneath this one as a root."""
-        return self if path == self.path else RootFolder(path=path, identity=None, container=self)
+        if path == self.path:
+            return self
+        link = shown_path(path, [path, self.path])
+        return RootFolder(path=path if link == path else LinkedRoot.create(path, link), identity=None, container=self)
 
     @contextmanager
     def opened(self, technique: Technique) -> Iterator[int]:

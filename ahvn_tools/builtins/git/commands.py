@@ -21,6 +21,7 @@ from ahvn_tools.builtins.processes.result import ProcessResult
 from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import ToolError
 from ahvn_tools.redaction import mask_credentials
+from ahvn_tools.roots import shown_path
 
 _WORDS: Final = {"read": "reads repositories", "write": "changes repositories", "remote": "talks to other machines"}
 _SUCCESS: Final = "Git command executed successfully with no output."
@@ -126,8 +127,9 @@ class GitCommands:
 
     def _inside(self, folder: Path, path: str) -> Path:
         """Return a path of an argument. Git follows links in some of them, and compares any two files with `diff`."""
-        plain = os.path.normpath(folder / path)
-        if not any(Path(plain).is_relative_to(root) for root in self.folders.roots):
+        plain = Path(os.path.normpath(folder / path))
+        roots = self.folders.roots
+        if not any(plain.is_relative_to(named) for root in roots for named in (root, shown_path(root, roots))):
             raise ToolError(f"{path[:200]!r} leads out of the folders that this tool may use. Pass another path.")
         return self.folders.locate(str(folder / path))
 

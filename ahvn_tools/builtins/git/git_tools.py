@@ -18,7 +18,7 @@ from ahvn_tools.builtins.git.program import GitProgram
 from ahvn_tools.builtins.git.revisions import refuse_odd_characters, resolve_commit, resolve_range
 from ahvn_tools.builtins.git.status import GitStatus, parse_status
 from ahvn_tools.builtins.git.sub_commands import Access
-from ahvn_tools.builtins.processes.confinement import Sandbox, choose_sandbox
+from ahvn_tools.builtins.processes.confinement import Confinement, Sandbox, choose_sandbox
 from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import DefinitionError, ToolError, suggests_options
 from ahvn_tools.registry import ToolRegistry, reg_toolspec
@@ -87,6 +87,8 @@ class Git(ToolRegistry):
             untrusted=self.folders.roots,
             environment=dict(environment or {}),
         )
+        written = self.folders.roots if "write" in self.allow else ()
+        Confinement(writable=written, readable=self.folders.roots, sandbox=self._program.sandbox).warn_of_owners()
 
     @reg_toolspec(annotations={"destructiveHint": True, "openWorldHint": True}, tags={"git", "write"})
     def git_cmd(self, uri: str, args: str, context: ToolContext) -> str:

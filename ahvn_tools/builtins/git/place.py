@@ -52,7 +52,5 @@ class Place:
 
     def show_path(self, path: str) -> str:
         """Return a path of the repository as other tools take it: relative where those begin, else absolute."""
-        absolute = Path(self.repository.top, path)
-        base = self.folders.base
-        shown = absolute.relative_to(base).as_posix() if absolute.is_relative_to(base) else absolute.as_posix()
+        shown = self.folders.shown(Path(self.repository.top, path))
         return f"{shown}/" if path.endswith("/") else shown

@@ -16,6 +16,7 @@ from ahvn_tools.builtins.processes.bubblewrap_probe import TEMPORARY_SIZE, find_
 from ahvn_tools.builtins.processes.confinement import Confinement
 from ahvn_tools.builtins.processes.private_folder import private_folder
 from ahvn_tools.errors import ToolError
+from ahvn_tools.roots import LinkedRoot, without_dots
 
 Mounts = dict[Path, list[str]]
 """The arguments that make a path of the sandbox, by the path."""
@@ -30,6 +31,8 @@ _PYTHON_FOLDERS = {
 """Resolved when this module is imported: a program could replace a part of the path by a link."""
 _SEARCHED_FOR_SECRETS = (("/etc", 20), ("/opt", 3))
 """Folders, and how many levels of them: /opt may have a million files."""
+_SECOND_TEMPORARY = Path("/var/tmp")  # noqa: S108
+"""A link to /tmp, unless something in it is shown."""
 _SYSTEM, _READ_ONLY, _WRITABLE = "--ro-bind", "--ro-bind-fd", "--bind-fd"
 """The first is for the system. The others are opened before: a program may replace them by links meanwhile."""
 
@@ -64,7 +67,7 @@ def bubblewrap_command(
             *(["--share-net"] if confinement.network else []),
             *mount_arguments,
             *_home(environment),
-            *("--chdir", str(absolute_folder), "--", *command),
+            *("--chdir", str(_shown_folder(absolute_folder, confinement)), "--", *command),
         ]
         yield SandboxedCommand(arguments, (*descriptors, *more_descriptors))
 
@@ -112,6 +115,12 @@ def _real_path(path: Path, confinement: Confinement) -> Path:
     return absolute if any(absolute.is_relative_to(folder) for folder in shared) else absolute.resolve()
 
 
+def _shown_folder(folder: Path, confinement: Confinement) -> Path:
+    """Return the name of a folder by which the host named its root, as long as it leads there."""
+    shown = confinement.shown(folder)
+    return shown if os.path.realpath(shown) == str(folder) else folder
+
+
 def _home(environment: Mapping[str, str]) -> list[str]:
     """Use /tmp as the home folder, because the private one is not visible."""
     return ["--setenv", "HOME", "/tmp"] if environment.get("HOME") == str(private_folder.home) else []  # noqa: S108
@@ -125,8 +134,13 @@ def _in_order(mounts: Mounts) -> list[str]:
 
 
 def _mounts(program: Path, folder: Path, confinement: Confinement) -> Mounts:
-    mounts = _system_mounts()
-    for path in [*_python_folders(), *_readable_paths(confinement)]:
+    links = _link_mounts(confinement)
+    readable = [*_python_folders(), *_readable_paths(confinement)]
+    mounts = links | _system_mounts()
+    if any(_SECOND_TEMPORARY in path.parents for path in (program, folder, *readable, *confinement.writable, *links)):
+        mounts[_SECOND_TEMPORARY] = [*TEMPORARY_SIZE, "--tmpfs", str(_SECOND_TEMPORARY)]
+    for named in readable:
+        path = _without_links(named, mounts)
         if not _is_visible(path, mounts) or path.is_relative_to(private_folder.path):
             mounts[path] = [_READ_ONLY, str(path.resolve()), str(path)]
     for path in confinement.writable:
@@ -138,11 +152,32 @@ def _mounts(program: Path, folder: Path, confinement: Confinement) -> Mounts:
     if not _is_visible(folder, mounts):
         is_writable = any(folder.is_relative_to(root) for root in confinement.writable)
         mounts[folder] = [_WRITABLE if is_writable else _READ_ONLY, str(folder), str(folder)]
+    program = _without_links(program, mounts)
     if program.is_absolute() and os.access(program, os.X_OK) and program.is_file() and not _is_visible(program, mounts):
         mounts[program] = [_READ_ONLY, str(program.resolve()), str(program)]
-    if Path("/") in mounts:  # it shows the links of the system itself
-        mounts = {path: arguments for path, arguments in mounts.items() if arguments[0] != "--symlink"}
-    return mounts | (_name_server_mounts() if confinement.network else {})
+    return _without_visible(links, mounts) | (_name_server_mounts() if confinement.network else {})
+
+
+def _link_mounts(confinement: Confinement) -> Mounts:
+    """Show the roots that the host named by links under these names, too. Nothing else can be seen through them."""
+    linked = [root for root in (*confinement.writable, *confinement.readable) if isinstance(root, LinkedRoot)]
+    return {root.link: ["--symlink", str(root), str(root.link)] for root in linked if root.link is not None}
+
+
+def _without_visible(links: Mounts, mounts: Mounts) -> Mounts:
+    """Return the mounts without the links that others show already, as / shows those of the system."""
+    if Path("/") in mounts:
+        return {path: arguments for path, arguments in mounts.items() if arguments[0] != "--symlink"}
+    for link in links:
+        others = {path: arguments for path, arguments in mounts.items() if path != link}
+        mounts = others if _is_visible(link, others) else mounts
+    return mounts
+
+
+def _without_links(path: Path, mounts: Mounts) -> Path:
+    """Return where a path is in the sandbox: nothing can be mounted at a path that leads through a link there."""
+    link = next((place for place in path.parents if place in mounts and mounts[place][0] == "--symlink"), None)
+    return path if link is None else _without_links(link.parent / mounts[link][1] / path.relative_to(link), mounts)
 
 
 def _readable_paths(confinement: Confinement) -> list[Path]:
@@ -150,7 +185,7 @@ def _readable_paths(confinement: Confinement) -> list[Path]:
 
     Of links in a writable folder nothing is followed: a program may have made them.
     """
-    named = [path.absolute() for path in confinement.readable]
+    named = [without_dots(path) for path in confinement.readable]
     outside = [path for path in named if not any(path.is_relative_to(folder) for folder in confinement.writable)]
     return [path for name in outside for path in (name.resolve(), name)]  # an environment may need both
 
@@ -168,7 +203,7 @@ def _is_visible(path: Path, mounts: Mounts) -> bool:
 def _system_mounts() -> Mounts:
     mounts = {
         "/tmp": [*TEMPORARY_SIZE, "--tmpfs", "/tmp"],  # noqa: S108
-        "/var/tmp": ["--symlink", "/tmp", "/var/tmp"],  # noqa: S108
+        str(_SECOND_TEMPORARY): ["--symlink", "/tmp", str(_SECOND_TEMPORARY)],  # noqa: S108
         "/run": ["--dir", "/run"],
         "/proc": ["--proc", "/proc"],
         "/dev": ["--dev", "/dev", *TEMPORARY_SIZE, "--tmpfs", "/dev/shm", "--remount-ro", "/dev"],  # noqa: S108

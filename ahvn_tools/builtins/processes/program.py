@@ -21,6 +21,7 @@ from ahvn_tools.builtins.processes.output import RecordedStream
 from ahvn_tools.builtins.processes.result import EndReason, ProcessResult
 from ahvn_tools.builtins.processes.supervision import Supervision
 from ahvn_tools.errors import DefinitionError, ToolError
+from ahvn_tools.roots import without_dots
 
 StreamName = Literal["stdout", "stderr"]
 
@@ -58,9 +59,13 @@ class Program:
             )
             for name in ("stdout", "stderr")
         }
-        self._command = command[0]
         self._is_sandboxed = confinement.sandbox == "bubblewrap"
+        if self._is_sandboxed and command[0].startswith("/"):
+            command = [str(without_dots(command[0])), *command[1:]]  # the folders before a `..` are not visible
+        self._command, self._statement = command[0], confinement.statement
         variables = clean_environment() if environment is None else environment
+        if (shown := confinement.shown(folder)) != folder:
+            variables = {**variables, "PWD": str(shown)}  # shells take it for the name of their folder if it is one
         self._started = time.monotonic()
         with self._prepare(command, folder, confinement, variables) as prepared:
             try:
@@ -173,7 +178,11 @@ class Program:
             if separator and not prefix:
                 raise self._start_error(reason.strip())
             if result.stderr.text.startswith("bwrap: "):
-                raise ToolError("The sandbox could not be started.", explanation=result.stderr.text.strip())
+                reason = self._statement or "Tell the user."
+                raise ToolError(
+                    f"The sandbox could not be started, so nothing was run. {reason}",
+                    explanation=f"{result.stderr.text.strip()}. With sandbox='none' programs run without a sandbox.",
+                )
 
     def _start_error(self, reason: str, explanation: str | None = None) -> ToolError:
         message = f"The program {self._command!r} could not be started: {reason}."

@@ -26,7 +26,11 @@ def find_trusted_program(name: str, untrusted: Iterable[Path]) -> str | None:
 
 def is_in_untrusted(program: str, untrusted: tuple[Path, ...]) -> bool:
     """Return whether a program, or what it is a link to, lies in an untrusted folder, and is not that of the system."""
-    places = (Path(program), Path(os.path.realpath(program)))
-    return any(
-        place.is_relative_to(folder) for place in places if place.parent not in _SYSTEM_FOLDERS for folder in untrusted
-    )
+    places = [place for place in places_of(program) if place.parent not in _SYSTEM_FOLDERS]
+    return any(place.is_relative_to(folder) for place in places for folder in untrusted)
+
+
+def places_of(program: str) -> tuple[Path, ...]:
+    """Return where a program is: as it was named, without links to its folder and `..`, and without any links."""
+    folder, name = os.path.split(program)
+    return Path(program), Path(os.path.realpath(folder), name), Path(os.path.realpath(program))

@@ -16,6 +16,7 @@ from ahvn_tools.builtins.python_runner.code_folder import CodeFolder
 from ahvn_tools.builtins.python_runner.code_run import CodeRun
 from ahvn_tools.builtins.python_runner.interpreter import Engine, Interpreter
 from ahvn_tools.context import ToolContext
+from ahvn_tools.roots import shown_path
 
 MAX_CODE_CHARS: Final = 1_000_000
 _MONTY_MEMORY: Final = 100_000_000
@@ -49,18 +50,19 @@ class Execution:
         """One sentence for a result when nothing confines the code; None otherwise."""
         return None if self.engine == "monty" else Confinement(sandbox=self.sandbox).statement
 
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """The sentences for every result."""
-        return () if self.statement is None else (self.statement,)
+    def notes(self, confinement: Confinement) -> tuple[str, ...]:
+        """Return the sentences for every result of an interpreter."""
+        statement = None if self.engine == "monty" else confinement.statement
+        return () if statement is None else (statement,)
 
     def run(self, code: str, folders: Folders, timeout: float, context: ToolContext) -> CodeRun:
         """Run code in an interpreter of its own, to its end or until the call is cancelled."""
         with CodeFolder() as folder:
+            confinement = self.confinement(folders, folder)
             done = run_process(
-                self.interpreter.command(),
+                self.command(folders, folder),
                 folder=self.working_folder(folders, folder),
-                confinement=self.confinement(folders, folder),
+                confinement=confinement,
                 limits=self.limits(timeout, cpu_seconds=self.cpu_seconds),
                 environment=self.environment(folder),
                 stdin=self.request(code, folder, timeout=timeout),
@@ -68,7 +70,12 @@ class Execution:
                 is_cancelled=lambda: context.cancelled,
             )
             context.check_cancelled()
-            return CodeRun.of_process(done, self.read_answer(folder), self.notes)
+            return CodeRun.of_process(done, self.read_answer(folder), self.notes(confinement))
+
+    def command(self, folders: Folders, folder: CodeFolder, mode: Literal["once", "session"] = "once") -> list[str]:
+        """Return the command of an interpreter, whose code can import modules of the workspace, else of its folder."""
+        paths = folders.paths if self.engine == "process" else ()
+        return self.interpreter.command(mode, *(str(shown_path(path, paths)) for path in paths or [folder.work]))
 
     def working_folder(self, folders: Folders, folder: CodeFolder) -> Path:
         """Return where code runs: in the first folder of the workspace, else in its own."""

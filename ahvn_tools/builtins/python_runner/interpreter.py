@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any, Final, Literal, Self
 
 from ahvn_tools.errors import DefinitionError
+from ahvn_tools.roots import without_dots
 
 Engine = Literal["process", "monty"]
 """`process`: a real Python. `monty`: calculations without files, network and packages; needs the extra `code`."""
 
-_PROGRAM: Final = Path(__file__).with_name("program.py")
+_PROGRAM: Final = without_dots(__file__).with_name("program.py")
 _QUESTION: Final = """
 import importlib.util, json, sys
 has_monty = importlib.util.find_spec("pydantic_monty") is not None

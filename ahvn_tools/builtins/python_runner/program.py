@@ -1,5 +1,7 @@
 """The program that runs code in an interpreter of its own. It reads requests from stdin and writes answers to files.
 
+Its arguments are `once` or `session`, and the folders of which code can import modules.
+
 PythonRunner starts it with any Python from 3.9 on, so it imports nothing but the standard library.
 
 A request is a line of JSON. Its answer is a file, so that nothing that the code prints can be taken for it. The code
@@ -22,10 +24,16 @@ from contextlib import contextmanager, suppress
 from json import dumps, loads
 from typing import Any
 
+_CO_COROUTINE = 0x80  # as `inspect.CO_COROUTINE`, whose import is slow
+_ASYNCIO = os.path.join(os.path.dirname(ast.__file__), "asyncio")  # noqa: PTH118, PTH120  # as above
+_loops: list[Any] = []
+"""The event loop of a session, once code has needed it."""
+
 
 def main() -> None:
     """Answer the request on stdin and exit as the code would; in a session, answer all of them."""
-    is_session, process_id = sys.argv[1:] == ["session"], os.getpid()
+    is_session, process_id = sys.argv[1] == "session", os.getpid()
+    sys.path += sys.argv[2:]  # at the end, so that no file there takes the place of an installed module
     with os.fdopen(os.dup(0), "rb") as requests:
         _end_stdin()
         module = types.ModuleType("__main__")
@@ -58,7 +66,7 @@ def _run_python(request: dict[str, Any], namespace: dict[str, Any]) -> tuple[int
     code, name = request["code"], request["file_name"]
     linecache.cache[name] = (len(code), None, code.splitlines(keepends=True), name)
     try:
-        return 0, _beginning(_evaluate(code, name, namespace), request["max_value_chars"])
+        return 0, _beginning(_evaluate(request, namespace), request["max_value_chars"])
     except SystemExit as error:
         if error.code is None or isinstance(error.code, int):
             return error.code or 0, None
@@ -70,16 +78,42 @@ def _run_python(request: dict[str, Any], namespace: dict[str, Any]) -> tuple[int
     return 1, None
 
 
-def _evaluate(code: str, name: str, namespace: dict[str, Any]) -> object:
+def _evaluate(request: dict[str, Any], namespace: dict[str, Any]) -> object:
     """Run the code, and return the value of the last statement if that is an expression."""
-    tree = ast.parse(code, name)
-    last = tree.body[-1] if tree.body else None
-    if not isinstance(last, ast.Expr):
-        exec(compile(tree, name, "exec", dont_inherit=True), namespace)  # noqa: S102  # what this program is for
-        return None
-    del tree.body[-1]
-    exec(compile(tree, name, "exec", dont_inherit=True), namespace)  # noqa: S102
-    return eval(compile(ast.Expression(last.value), name, "eval", dont_inherit=True), namespace)  # noqa: S307
+    name = request["file_name"]
+    tree: Any = ast.parse(request["code"], name)
+    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+    trees = [(tree, "exec")] if last is None else [(tree, "exec"), (ast.Expression(last.value), "eval")]
+    flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    parts = [compile(part, name, mode, flags, dont_inherit=True) for part, mode in trees]
+    if any(_is_awaited(part) for part in parts):
+        return _complete(_evaluate_parts(parts, namespace), in_session=bool(request["end_mark"]))
+    return [eval(part, namespace) for part in parts][-1]  # noqa: S307  # what this program is for
+
+
+async def _evaluate_parts(parts: list[types.CodeType], namespace: dict[str, Any]) -> object:
+    value = None
+    for part in parts:
+        value = eval(part, namespace)  # noqa: S307
+        if _is_awaited(part):
+            value = await value
+    return value
+
+
+def _is_awaited(part: types.CodeType) -> bool:
+    """Return whether the code has `await` outside of functions, so that it is a coroutine."""
+    return bool(part.co_flags & _CO_COROUTINE)
+
+
+def _complete(coroutine: Any, *, in_session: bool) -> object:
+    """Run a coroutine to its end; in a session in the loop of all calls, where tasks of earlier code go on."""
+    import asyncio  # slow, and few programs need it
+
+    if not in_session:
+        return asyncio.run(coroutine)
+    if not _loops or _loops[0].is_closed():
+        _loops[:] = [asyncio.new_event_loop()]
+    return _loops[0].run_until_complete(coroutine)
 
 
 def _beginning(value: object, max_chars: int) -> tuple[str, int] | None:
@@ -90,9 +124,9 @@ def _beginning(value: object, max_chars: int) -> tuple[str, int] | None:
 
 
 def _frames_of_code(error: BaseException) -> types.TracebackType | None:
-    """Return the traceback without the frames of this program, and of the parser that it calls."""
+    """Return the traceback without the frames of this program, and of the parser and the event loop that it calls."""
     frame = error.__traceback__
-    while frame is not None and frame.tb_frame.f_code.co_filename in (__file__, ast.__file__):
+    while frame is not None and frame.tb_frame.f_code.co_filename.startswith((__file__, ast.__file__, _ASYNCIO)):
         frame = frame.tb_next
     return frame
 

@@ -8,12 +8,13 @@ from typing import Final
 
 from ahvn_tools.builtins.approval import Action, Approval, Approve
 from ahvn_tools.builtins.files.folders import ConfinedFolders
-from ahvn_tools.builtins.processes.confinement import Sandbox, choose_sandbox
+from ahvn_tools.builtins.processes.confinement import Confinement, Sandbox, choose_sandbox
 from ahvn_tools.builtins.python_runner.answer import AnswerLimits
 from ahvn_tools.builtins.python_runner.execution import MAX_CODE_CHARS, Execution, Folders
 from ahvn_tools.builtins.python_runner.interpreter import Engine, Interpreter
 from ahvn_tools.builtins.python_runner.sessions import PythonSessions
 from ahvn_tools.builtins.workspace.folder_tools import FolderTools
+from ahvn_tools.code_mode.call_form import without_fence
 from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import DefinitionError, ToolError, suggests_options
 from ahvn_tools.registry import ToolRegistry, reg_toolspec
@@ -93,6 +94,12 @@ class PythonRunner(ToolRegistry):
             ),
         )  # fmt: skip
         self.sessions = PythonSessions(self.execution, max_sessions, idle_seconds) if keep_session else None
+        if engine == "process":
+            Confinement(
+                writable=() if self.is_read_only else untrusted,
+                readable=(*self.execution.interpreter.folders, *untrusted),
+                sandbox=self.execution.sandbox,
+            ).warn_of_owners()
 
     @reg_toolspec(
         annotations={"readOnlyHint": False, "destructiveHint": True, "openWorldHint": True}, tags={"python", "execute"}
@@ -109,7 +116,7 @@ class PythonRunner(ToolRegistry):
         """
         if len(code) > MAX_CODE_CHARS:
             raise ToolError(f"The code has {len(code):,} characters, more than {MAX_CODE_CHARS:,}. Pass shorter code.")
-        seconds = self._seconds(timeout)
+        code, seconds = without_fence(code), self._seconds(timeout)
         self.approval.require(context, self._action(code, seconds))
         runs = self.execution if self.sessions is None else self.sessions
         run = runs.run(code, self._folders(context), seconds, context)

@@ -37,10 +37,12 @@ class PythonSession:
         self._calls = 0
         self._owner = os.getpid()
         try:
+            confinement = execution.confinement(folders, self._folder)
+            self._notes = execution.notes(confinement)
             self._process = RunningProcess(
-                execution.interpreter.command("session"),
+                execution.command(folders, self._folder, "session"),
                 folder=execution.working_folder(folders, self._folder),
-                confinement=execution.confinement(folders, self._folder),
+                confinement=confinement,
                 limits=execution.limits(_LONGEST_SESSION, cpu_seconds=None),
                 environment=execution.environment(self._folder),
             )
@@ -118,7 +120,7 @@ class PythonSession:
         return CodeRun(
             exit_code=answer.exit_code, ended_by=ended_by, stdout=stdout, stderr=stderr, answer=answer,
             is_output_cut=any(len(text.encode()) > limit for text in output),
-            notes=self._execution.notes if self.is_running else (*self._execution.notes, LOST),
+            notes=self._notes if self.is_running else (*self._notes, LOST),
             duration=time.monotonic() - started,
         )  # fmt: skip
 

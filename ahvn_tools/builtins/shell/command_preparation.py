@@ -71,6 +71,7 @@ class CommandPreparation:
                 "install bubblewrap, or pass another `approve` than 'never'."
             )
         self._approval = Approval(approve)
+        self._confine(self.folders.roots).warn_of_owners()
         self._environment = shell_environment(environment or {})
         self.shells = ShellPrograms(shells)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
+from ahvn_tools.builtins.processes.trusted_program import places_of
 from ahvn_tools.builtins.shell.command_line import NotUnderstoodError, SimpleCommand, split_command_line
 from ahvn_tools.builtins.shell.program_runners import (
     explain_open_rule,
@@ -138,8 +139,7 @@ class ProgramFolders:
         return not is_own or shutil.which(program, path=others) is not None
 
     def _is_writable(self, path: str) -> bool:
-        places = (Path(os.path.abspath(path)), Path(os.path.realpath(path)))  # noqa: PTH100  # abspath follows no link
-        return any(place.is_relative_to(folder) for place in places for folder in self.writable)
+        return any(place.is_relative_to(folder) for place in places_of(path) for folder in self.writable)
 
 
 def _texts(name: str, rules: Iterable[str]) -> tuple[str, ...]:

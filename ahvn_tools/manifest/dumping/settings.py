@@ -11,6 +11,7 @@ from ahvn_tools.manifest.dumping.import_paths import object_path
 from ahvn_tools.manifest.dumping.middleware import to_items
 from ahvn_tools.manifest.dumping.problems import Problems, UndumpableError
 from ahvn_tools.manifest.model import Manifest
+from ahvn_tools.roots import shown_path
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.toolkit.approval_options import DEFAULT_EXPIRY
 from ahvn_tools.toolkit.approval_store import MemoryApprovalStore
@@ -33,7 +34,7 @@ def to_settings(view: StoreView, folder: Path, problems: Problems) -> JsonObject
         "strict": store.finding_log.is_strict,
         "mask_errors": store.masks_errors,
         "output": store.output,
-        "roots": None if view.roots is None else [to_path(root, folder) for root in view.roots],
+        "roots": None if view.roots is None else [to_path(shown_path(root, [root]), folder) for root in view.roots],
         "approval": _to_approval(store, folder, problems),
         "middleware": [],
     }

@@ -315,6 +315,14 @@ class TestRoots:
         folders.move("a.txt", "../root/moved.txt")
         assert (base / "root" / "moved.txt").read_text() == "second"
 
+    def test_paths_of_a_root_that_is_a_link_have_the_name_that_the_host_used(self, base, root, technique):
+        (base / "name").symlink_to(root)
+        folders = ConfinedFolders([base / "outside", base / "name"], technique=technique)
+        for known in (folders, pickle.loads(pickle.dumps(folders)), ConfinedFolders(folders.roots)):
+            assert known.display(f"{base}/name/sub/b.txt") == f"{base}/name/sub/b.txt"
+            assert known.display(str(root)) == f"{base}/name"
+            assert known.read(f"{base}/name/sub/b.txt", max_bytes=100) == known.read(f"{root}/sub/b.txt", max_bytes=100)
+
     def test_links_from_one_root_to_another_are_followed(self, base, technique):
         folders = ConfinedFolders([base / "root", base / "outside"], technique=technique)
         assert folders.read("out_dir/SECRET.txt", max_bytes=100)[0] == b"SECRET"

@@ -18,6 +18,20 @@ MANY = "".join(f"../{number}\n" for number in range(50))
 SANDBOXES = ["none", pytest.param("bubblewrap", marks=pytest.mark.exhaustive)]
 
 
+def test_paths_may_have_the_name_of_a_root_that_is_a_link(tmp_path):
+    make_repository(tmp_path / "disk")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "link").symlink_to("disk")
+    kit = Toolkit("git").add(Git([tmp_path / "other", tmp_path / "link"], approve="never"))
+    (tmp_path / "disk" / "new").touch()
+    shown = kit.call("git_cmd", {"uri": f"{tmp_path}/link/docs", "args": f"status --short {tmp_path}/link/new"})
+    assert shown == "?? ../new"
+    files = kit.call("git_status", {"uri": f"{tmp_path}/link"})["files"]
+    assert f"{tmp_path}/link/new" in [file["path"] for file in files]
+    outside = kit.exec("git_cmd", {"uri": f"{tmp_path}/link", "args": f"status {tmp_path}/link/../secret"})
+    assert "leads out of the folders" in outside.text
+
+
 @pytest.mark.parametrize("sandbox", SANDBOXES)
 def test_a_day_of_work(sandbox, tmp_path):
     if sandbox == "bubblewrap" and choose_sandbox("auto") == "none":

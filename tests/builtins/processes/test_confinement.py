@@ -351,6 +351,16 @@ class TestPrograms:
 
         assert result.stdout.text == "program\n"
 
+    def test_a_program_may_be_named_by_a_path_with_dots_also_after_a_link(self, run, home_folder):
+        (home_folder / "inner" / "sub").mkdir(parents=True)
+        (home_folder / "link").symlink_to("inner/sub")
+        (home_folder / "inner" / "program").write_text("#!/bin/sh\necho $0\n")
+        (home_folder / "inner" / "program").chmod(0o755)
+
+        result = run(f"{home_folder}/inner/sub/../../link/../program", confinement=Confinement(sandbox="bubblewrap"))
+
+        assert result.stdout.text == f"{home_folder}/inner/program\n", result.stderr.text
+
     def test_a_file_that_is_no_program_is_not_visible(self, run, home_folder):
         (home_folder / "secret").write_text("secret")
 

@@ -48,6 +48,18 @@ def test_a_link_into_an_untrusted_folder_is_not_trusted(place: Path, monkeypatch
     assert find_trusted_program("evil", [place / "one"]) is None
 
 
+def test_a_link_in_an_untrusted_folder_is_not_trusted_whatever_path_the_folder_has(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (place / "one" / "linked").symlink_to(place / "two" / "evil")
+    (place / "two" / "evil").symlink_to("/bin/sh")
+    (place / "name").symlink_to(place / "one")
+    for folder in (place / "name", place / "two" / ".." / "one"):
+        monkeypatch.setenv("PATH", str(folder))
+        assert find_trusted_program("linked", [place / "one"]) is None
+        assert find_trusted_program("linked", []) == str(folder / "linked")
+
+
 @pytest.mark.parametrize("path", ["", ".", "one", "relative/../one"])
 def test_a_relative_folder_of_path_is_not_searched(place: Path, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
     monkeypatch.chdir(place / "one")

@@ -126,6 +126,17 @@ def test_code_works_in_the_first_folder_of_the_workspace(sandbox, tmp_path):
     assert (tmp_path / "out.txt").read_text() == "4 3"
 
 
+@pytest.mark.parametrize("sandbox", SANDBOXES)
+def test_code_uses_a_root_that_is_a_link_by_the_name_that_the_host_used(sandbox, tmp_path):
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "disk" / "helper.py").write_text("X = 1")
+    (tmp_path / "link").symlink_to("disk")
+    code = f"import helper; print(helper.__file__); open({str(tmp_path / 'link' / 'helper.py')!r}).read()"
+    result = run_once(code, workspace=tmp_path / "link", sandbox=sandbox)
+    assert result.structured_content["stdout"] == f"{tmp_path}/link/helper.py\n"
+    assert result.structured_content["result"] == "'X = 1'"
+
+
 def test_folders_can_be_named_without_a_workspace(tmp_path):
     for number, roots in enumerate([tmp_path, str(tmp_path), [tmp_path]]):
         run_once(f"open('file{number}', 'w').close()", workspace=roots, sandbox="auto")
@@ -175,6 +186,17 @@ def test_with_a_sandbox_the_result_has_no_note(sandbox):
     result = run_once("1", sandbox=sandbox)
     assert "<note>" not in result.value
     assert result.structured_content["sandbox"] == "bubblewrap"
+
+
+@confined
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files to other users")
+@pytest.mark.parametrize("keep_session", [False, True])
+def test_the_result_says_that_the_sandbox_of_root_cannot_use_a_folder_of_another_user(sandbox, keep_session, tmp_path):
+    os.chown(tmp_path, 4711, 4711)
+    tmp_path.chmod(0o755)
+    result = run_once("open('new', 'w')", workspace=tmp_path, sandbox=sandbox, keep_session=keep_session)
+    assert "PermissionError" in result.structured_content["stderr"]
+    assert f"cannot write to '{tmp_path}': it belongs to another user" in result.structured_content["notes"][0]
 
 
 def _asking(sandbox, approve="risky"):

@@ -56,6 +56,50 @@ def test_the_value_is_the_repr_of_the_last_statement(code, value):
     assert run(code).structured_content["result"] == value
 
 
+def test_a_markdown_fence_around_code_is_removed_and_lines_keep_their_numbers():
+    result = run("```python\n6 * 7\nnothing\n```\n")
+    assert 'File "code.py", line 3' in result.structured_content["stderr"], result
+
+
+_AWAITING = """
+import asyncio
+async def add(one, other):
+    await asyncio.sleep(0)
+    return one + other
+task = asyncio.create_task(add(1, 2))
+print(await add(3, 4))
+pending = asyncio.create_task(asyncio.sleep(60))
+"""
+
+
+@pytest.mark.parametrize("keep_session", [False, True])
+def test_await_works_outside_of_functions(keep_session):
+    result = run(_AWAITING + "await task", keep_session=keep_session).structured_content
+    assert (result["stdout"], result["stderr"], result["result"]) == ("7\n", "", "3")
+
+
+def test_the_error_of_awaited_code_shows_the_frames_of_the_code_only():
+    result = run("import asyncio\nasync def fail():\n    1 / 0\nawait asyncio.gather(fail())").structured_content
+    assert "line 4, in <module>" in result["stderr"]
+    assert "line 3, in fail" in result["stderr"]
+    assert "base_events" not in result["stderr"]
+    assert "program.py" not in result["stderr"]
+
+
+def test_code_without_await_may_run_a_loop_of_its_own():
+    code = "import asyncio\nasync def one():\n    return 1\nasyncio.run(one())"
+    assert run(code).structured_content["result"] == "1"
+
+
+def test_code_imports_modules_of_all_folders_but_none_instead_of_an_installed_one(tmp_path):
+    for name, text in {"a/helper.py": "X = 1", "b/other.py": "Y = 2", "a/json.py": "0 / 0", "a/idna.py": ""}.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    code = "import helper, other, json, idna; helper.X, other.Y, json.dumps(1), hasattr(idna, 'encode')"
+    result = run(code, workspace=[tmp_path / "a", tmp_path / "b"])
+    assert result.structured_content["result"] == "(1, 2, '1', True)", result
+
+
 def test_a_timeout_has_the_return_code_minus_one_and_keeps_the_output():
     result = run("import sys, time; print('a'); print('b', file=sys.stderr); time.sleep(60)", timeout=1.0)
     message = "TimeoutError: The code execution exceeded the timeout of 1 seconds."
@@ -188,6 +232,14 @@ def test_an_environment_may_refer_to_its_python_through_a_link(tmp_path):
     subprocess.run(command, check=True)
     result = run("import sys; sys.prefix", python=str(environment / "bin" / "python"))
     assert result.structured_content["result"] == repr(str(environment)), result
+
+
+def test_a_python_may_be_named_by_a_path_with_dots(own_python, tmp_path, monkeypatch):
+    (tmp_path / "packages" / "app").mkdir(parents=True)
+    shutil.copytree(Path(own_python).parents[1], tmp_path / "environment", symlinks=True)
+    monkeypatch.chdir(tmp_path / "packages" / "app")
+    result = run("import sys; sys.executable", python="../../environment/bin/python")
+    assert result.structured_content["result"] == repr(f"{tmp_path}/environment/bin/python"), result
 
 
 @pytest.mark.exhaustive

@@ -57,6 +57,12 @@ def test_variables_functions_and_imports_stay(start, sandbox):
     assert value(kit, "x += 1; round(area(), 2)") == "12.57"
 
 
+def test_a_task_that_earlier_code_has_started_can_be_awaited(start):
+    kit = start().session()
+    run(kit, "import asyncio\ntask = asyncio.create_task(asyncio.sleep(0.01, 'done'))\nawait asyncio.sleep(0)")
+    assert value(kit, "await task") == "'done'"
+
+
 def test_sessions_share_nothing(start):
     kit = start()
     one, two = kit.session(session_id="one"), kit.session(session_id="two")

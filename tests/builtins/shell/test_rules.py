@@ -301,12 +301,13 @@ def test_a_program_that_a_model_put_before_the_real_one_is_not_allowed(tmp_path:
     for path in (system / "tool", system / "other", work / "bin" / "tool", work / "bin" / "mine", work / "bin" / "nl"):
         program(path)
     (tmp_path / "linked").symlink_to(work / "bin")
-    rules = CommandRules(["tool *", "other *", "mine *", "nl *"], [])
+    (work / "bin" / "cat").symlink_to("/bin/sh")
+    rules = CommandRules(["tool *", "other *", "mine *", "nl *", "cat *"], [])
 
     def judge(line: str, folder: Path) -> str:
         programs = ProgramFolders(f"{folder}:{system}", (work,))
         return rules.judge(line, programs=programs).decision
 
     for folder in (work / "bin", tmp_path / "linked"):
-        decisions = [judge(line, folder) for line in ("tool", "other", "mine", "nl", "other; tool")]
-        assert decisions == ["unknown", "allowed", "allowed", "unknown", "unknown"]
+        decisions = [judge(line, folder) for line in ("tool", "other", "mine", "nl", "other; tool", "cat")]
+        assert decisions == ["unknown", "allowed", "allowed", "unknown", "unknown", "unknown"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from fastmcp import Client
 from ahvn_tools import Toolkit
 from ahvn_tools.builtins.processes.confinement import choose_sandbox
 from ahvn_tools.builtins.processes.limits import ProcessLimits
+from ahvn_tools.builtins.python_runner import PythonRunner
 from ahvn_tools.builtins.shell import CommandResult, Shell
 from ahvn_tools.builtins.workspace import Workspace
 from ahvn_tools.context import ToolContext
@@ -25,6 +27,7 @@ from ahvn_tools.errors import CallRejectedError, DefinitionError, ToolError, Too
 
 NO_SANDBOX = "NOTE:\nNo sandbox: the command could use every file of this user and the network."
 needs_bubblewrap = pytest.mark.skipif(choose_sandbox("auto") == "none", reason="bubblewrap does not work here")
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files to other users")
 BOTH = ["none", pytest.param("bubblewrap", marks=needs_bubblewrap)]
 
 
@@ -86,6 +89,113 @@ def test_a_sandbox_shows_no_other_file_and_no_network(tmp_path: Path) -> None:
     assert run(shell, f"touch {tmp_path}/new /etc/new ~/../new").exit_code == 1
     assert run(shell, "cat /proc/net/dev | grep -v lo: | grep -c :").stdout.strip() == "0"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["root", "secret"]
+
+
+@pytest.fixture
+def linked(tmp_path: Path) -> Path:
+    """Return a root that is a link to a link, with a folder `sub`; next to what it leads to is a secret."""
+    (tmp_path / "disk" / "project" / "sub").mkdir(parents=True)
+    (tmp_path / "disk" / "secret").write_text("secret")
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "first").symlink_to(tmp_path / "disk" / "project")
+    (tmp_path / "home" / "root").symlink_to("first")
+    return tmp_path / "home" / "root"
+
+
+@pytest.mark.parametrize("sandbox", BOTH)
+def test_a_root_that_is_a_link_has_the_name_that_the_host_used(
+    linked: Path, monkeypatch: pytest.MonkeyPatch, sandbox: Any
+) -> None:
+    monkeypatch.chdir(linked.parent)
+    for root in (linked, "root", "../home/root"):
+        shell = Shell(root, sandbox=sandbox, approve="never")
+        assert run(shell, f"pwd; cd sub && pwd && touch {linked}/new").stdout == f"{linked}\n{linked}/sub\n"
+        assert run(shell, "pwd", uri=f"{linked}/sub").stdout == f"{linked}/sub\n"
+        (linked / "new").unlink()
+
+
+@needs_bubblewrap
+def test_a_root_that_is_a_link_shows_nothing_but_the_root(linked: Path) -> None:
+    (linked / ".git" / "hooks").mkdir(parents=True)
+    (linked / ".git" / "config").touch()
+    shell = Shell(linked, sandbox="bubblewrap", approve="never")
+    listed = run(shell, f"cat {linked.resolve()}/../secret; ls {linked.resolve()}/.. {linked.parent}")
+    assert listed.stdout.split() == [f"{linked.resolve()}/..:", "project", f"{linked.parent}:", "root"]
+    assert run(shell, f"echo x > {linked}/.git/config; touch {linked}/.git/hooks/x").exit_code == 1
+    assert (linked / ".git" / "config").read_text() == ""
+
+
+@needs_bubblewrap
+def test_roots_in_each_other_may_all_be_links(linked: Path, tmp_path: Path) -> None:
+    (tmp_path / "inner").symlink_to(linked / "sub")
+    shell = Shell([linked, tmp_path / "inner", linked.parent / "first"], sandbox="bubblewrap", approve="never")
+    run(shell, f"touch {linked}/a {linked}/sub/b {tmp_path}/inner/c {linked.parent}/first/sub/d")
+    assert sorted(path.name for path in linked.rglob("?")) == ["a", "b", "c", "d"]
+
+
+@needs_bubblewrap
+def test_a_link_that_a_command_has_changed_leads_nowhere(tmp_path: Path) -> None:
+    (tmp_path / "root").mkdir()
+    (tmp_path / "other").mkdir()
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "secret").write_text("secret")
+    link = tmp_path / "root" / "link"
+    link.symlink_to(tmp_path / "other")
+    shell = Shell([tmp_path / "root", link], sandbox="bubblewrap", approve="never")
+    assert run(shell, "pwd; touch new", uri=str(tmp_path / "other")).stdout == f"{link}\n"
+    assert run(shell, f"ln -sfn {tmp_path}/outside {link}; cat {link}/secret").exit_code == 1
+    assert run(shell, "pwd; ls", uri=str(tmp_path / "other")).stdout == f"{tmp_path}/other\nnew\n"
+
+
+@needs_bubblewrap
+@pytest.mark.parametrize("call_roots", ["narrow", "replace"])
+def test_the_roots_of_a_call_have_the_names_that_the_host_used(linked: Path, call_roots: Any) -> None:
+    workspace = Workspace(linked.resolve().parent, call_roots=call_roots)
+    kit = kit_of(Shell(workspace, sandbox="bubblewrap", approve="never"))
+    arguments = {"cmd": f"pwd; ls {linked}", "uri": str(linked.resolve())}
+    assert kit.session(roots=[linked]).call("shell_exec", arguments).stdout == f"{linked}\nsub\n"
+    part = {"cmd": "pwd", "uri": str(linked.resolve() / "sub")}
+    narrow = kit_of(Shell(linked, sandbox="bubblewrap", approve="never")).session(roots=[linked.resolve() / "sub"])
+    assert narrow.call("shell_exec", part).stdout == f"{linked}/sub\n"
+
+
+@needs_bubblewrap
+@as_root
+@pytest.mark.parametrize(("mode", "verb"), [(0o755, "write to"), (0o700, "write to"), (0o777, None)])
+def test_the_sandbox_of_root_says_which_folder_of_another_user_it_cannot_use(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, mode: int, verb: str | None
+) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    os.chown(root, 4711, 4711)
+    root.chmod(mode)
+    problem = (
+        f"Programs in this sandbox cannot {verb} '{root}': it belongs to another user, and they have no privileges"
+    )
+    shell, _ = Shell(root, approve="never"), PythonRunner(root)
+    fix = "Run this Python as its owner, user 4711, or pass sandbox='none'."
+    assert caplog.messages == ([] if verb is None else [f"{problem} of root. {fix}"])
+    result = kit_of(shell).exec("shell_exec", {"cmd": "touch new"})
+    assert (f"{problem} of root. Tell the user." in result.text) == (verb is not None)
+    assert (root / "new").exists() == (verb is None)
+    assert run(Shell(root, approve="never", sandbox="none"), "touch other").exit_code == 0
+
+
+@needs_bubblewrap
+@as_root
+def test_a_folder_of_another_user_that_everybody_may_read_needs_no_note_where_it_is_read_only(tmp_path: Path) -> None:
+    os.chown(tmp_path, 4711, 4711)
+    tmp_path.chmod(0o755)
+    assert str(run(Shell(Workspace(tmp_path, read_only=True), approve="never"), "pwd")) == f"STDOUT:\n{tmp_path}"
+
+
+@needs_bubblewrap
+def test_a_root_may_be_in_the_second_temporary_folder() -> None:
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        shell = Shell(folder, sandbox="bubblewrap", approve="never")
+        assert run(shell, "touch new /var/tmp/other; pwd").stdout == f"{folder}\n"
+        assert [path.name for path in Path(folder).iterdir()] == ["new"]
+        assert not Path("/var/tmp/other").exists()
 
 
 @needs_bubblewrap

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from ahvn_tools.roots import without_dots
+
 
 def program_folders(roots: Sequence[Path]) -> list[str]:
     """Return the folder of Python's programs and those of PATH that are absolute and outside of the roots."""
@@ -28,7 +30,7 @@ def is_in_roots(names: Sequence[str], roots: Sequence[Path]) -> bool:
 
 
 def _all_folders() -> list[str]:
-    folders = [str(Path(sys.executable).parent), *os.environ.get("PATH", os.defpath).split(os.pathsep)]
+    folders = [str(without_dots(sys.executable).parent), *os.environ.get("PATH", os.defpath).split(os.pathsep)]
     return [folder for folder in dict.fromkeys(folders) if Path(folder).is_absolute()]
 
 

@@ -21,6 +21,7 @@ from ahvn_tools.builtins.workspace.source_parser.languages import BY_NAME
 from ahvn_tools.builtins.workspace.source_parser.problems import SyntaxProblem
 from ahvn_tools.builtins.workspace.source_parser.protocol import READY
 from ahvn_tools.errors import ToolError
+from ahvn_tools.roots import without_dots
 
 SECONDS_PER_FILE: Final = 5.0
 SECONDS_IN_ALL: Final = 30.0
@@ -102,8 +103,8 @@ def _run(
     is_cancelled: Callable[[], bool],
 ) -> ProcessResult:
     modules = {module for source in sources for module in _modules(source.language)}
-    folders = sorted({str(folder) for module in modules if (folder := _module_folder(module))})
-    package = Path(__file__).parent
+    folders = sorted({str(without_dots(folder)) for module in modules if (folder := _module_folder(module))})
+    package = without_dots(__file__).parent
     # The interpreter itself and not a link in a virtual environment, which may lie in the folder of the model.
     python = os.path.realpath(sys.executable)
     return run_process(
