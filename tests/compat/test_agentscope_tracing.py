@@ -25,7 +25,7 @@ def exporter(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
     """The spans of the global tracer provider."""
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    monkeypatch.setattr(otel, "get_tracer", provider.get_tracer)
+    monkeypatch.setattr(otel, "_TRACER_PROVIDER", provider)
     yield exporter
     assert otel.get_current_span() is otel.INVALID_SPAN, "a span was left current"
     provider.shutdown()
