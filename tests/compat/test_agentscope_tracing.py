@@ -180,6 +180,13 @@ async def test_without_a_tracer_provider_calls_work(toolkit):
     assert answer.content == [{"type": "text", "text": "3"}]
 
 
+async def test_a_tracer_provider_may_be_set_after_the_first_call(toolkit, request):
+    await call(toolkit, "add", a=2)
+    exporter = request.getfixturevalue("exporter")
+    await call(toolkit, "add", a=2)
+    assert only_span(exporter).name == "execute_tool add"
+
+
 async def test_a_traced_method_of_a_subclass_makes_no_second_span(exporter):
     kit = OwnToolkit()
     kit.register_tool_function(add)

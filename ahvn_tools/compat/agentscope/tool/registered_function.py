@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import aclosing
+from contextlib import aclosing, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -109,38 +109,38 @@ class RegisteredToolFunction:
         A call that is interrupted yields a response that says so. While the task is being cancelled, the next step
         raises CancelledError. The span of a call that `is_traced` has the id of the call.
         """
+        name, arguments = tool_call["name"], tool_call.get("input")
         latest: ToolResponse | None = None
         result = ToolResult(is_last=False)
         in_task = self.is_single and not is_traced
-        async with aclosing(self._run_in_task(tool_call) if in_task else self._stream(tool_call)) as results:
+        results = None if in_task else self.kit.astream(name, arguments, call_id=tool_call.get("id"))
+        async with nullcontext() if results is None else aclosing(results):
             while not result.is_last:
                 try:
-                    result = await anext(results)
+                    result = await (self.kit.aexec(name, arguments) if results is None else anext(results))
                 except asyncio.CancelledError:
                     yield _interrupt(latest)
                     if (task := asyncio.current_task()) is None or task.cancelling():
                         raise
                     return
-                returned = [result.value] if result.is_raw and not result.is_last else []
+                returned = [result.value] if not result.is_last and result.is_raw else []
                 if in_task and result.error is None and isinstance(result.value, list):
                     returned = result.value  # of a generator, although the call before was none
                 for response in returned:
                     latest = await self._postprocess(tool_call, _require_response(response))
                     yield latest
-        if result.error is None:
-            self.is_single = latest is None and is_response(result.value) and not self.tool.compiled.plan.takes_context
+        if latest is not None:
+            self.is_single = False
+        elif not self.is_single and is_response(result.value):
+            self.is_single = not self.tool.compiled.plan.takes_context
         last = self._to_last_response(result, latest)
         if last is not None:
             yield await self._postprocess(tool_call, last) if latest is None else last
 
-    async def _run_in_task(self, tool_call: ToolUseBlock) -> AsyncGenerator[ToolResult, None]:
-        yield await self.kit.aexec(tool_call["name"], tool_call.get("input"))
-
-    def _stream(self, tool_call: ToolUseBlock) -> AsyncGenerator[ToolResult, None]:
-        return self.kit.astream(tool_call["name"], tool_call.get("input"), call_id=tool_call.get("id"))
-
     async def _postprocess(self, tool_call: ToolUseBlock, response: ToolResponse) -> ToolResponse:
-        changed = self.postprocess_func(tool_call, response) if self.postprocess_func else None
+        if self.postprocess_func is None:
+            return response
+        changed = self.postprocess_func(tool_call, response)
         return (await changed if inspect.isawaitable(changed) else changed) or response
 
     def _to_last_response(self, result: ToolResult, latest: ToolResponse | None) -> Any:
@@ -149,9 +149,9 @@ class RegisteredToolFunction:
             return _interrupt(latest)
         if result.error is not None and result.error.exception is not None:
             return self._to_error_response(result.error.exception, result.error.reason, latest)
-        if not result.is_raw and not is_response(result.value):
+        if not is_response(result.value) and not result.is_raw:
             return result.to_mcp()  # the tool returned a result of MCP
-        if latest is None and result.value == [] and result.blocks == ():
+        if latest is None and isinstance(result.value, list) and result.value == [] and result.blocks == ():
             return None  # of a generator without items
         response = latest or _require_response(result.value)
         answer = result.meta.get("structured")

@@ -26,7 +26,6 @@ from ahvn_tools.compat.agentscope.tool.registered_function import (
 )
 from ahvn_tools.compat.agentscope.tool.response import ResponseStream, ToolResponse, text_response
 from ahvn_tools.compat.agentscope.tracing import trace_toolkit
-from ahvn_tools.errors import ToolLookupError
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -331,13 +330,12 @@ class Toolkit(ToolGroups):
 
     def _call(self, tool_call: ToolUseBlock) -> ResponseStream:
         name = tool_call["name"]
-        try:
-            tool: Any = self._kit[name]
-        except ToolLookupError:
+        entry: Any = self._kit._view.store.entries.get(name)  # noqa: SLF001  # of this package; faster than kit[name]
+        if entry is None:
             return ResponseStream(_answer(f"FunctionNotFoundError: Cannot find the function named {name}"))
-        if tool.group == BASIC_GROUP or self._kit.groups.get(tool.group):
-            return ResponseStream(tool.registered.respond(tool_call, is_traced=self._is_traced))
-        problem = f"FunctionInactiveError: The function {name!r} is in the inactive group {tool.group!r}."
+        if entry.group == BASIC_GROUP or self._kit.groups.get(entry.group):
+            return ResponseStream(entry.spec.registered.respond(tool_call, is_traced=self._is_traced))
+        problem = f"FunctionInactiveError: The function {name!r} is in the inactive group {entry.group!r}."
         advice = "Activate the tool group by calling 'reset_equipped_tools' first to use this tool."
         return ResponseStream(_answer(f"{problem} {advice}"))
 
