@@ -102,6 +102,21 @@ class TestCalls:
         ]:
             assert [texts_of(each)[0] for each in await responses_of(toolkit, "count", until=until)] == expected
 
+    async def test_a_function_that_may_return_anything_streams_at_once(self, toolkit):
+        made = []
+
+        async def count() -> Any:
+            async def items():
+                for number in range(3):
+                    made.append(number)
+                    yield text(number)
+
+            return items()
+
+        toolkit.register_tool_function(count)
+        async for response in toolkit.call_tool_function(block("count")):
+            assert texts_of(response) == [str(made[-1])]
+
     async def test_each_response_of_a_generator_comes_at_once_also_after_a_call_that_failed(self, toolkit):
         async def count(until: int) -> AsyncGenerator[ToolResponse, None]:
             if until < 0:

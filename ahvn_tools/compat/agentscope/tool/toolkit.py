@@ -147,11 +147,12 @@ class Toolkit(ToolGroups):
             binds = bind_hidden(function, presets)
             options |= {"convert": False, "description_separator": "\n", "binds": binds}
             spec = RegisteredTool.from_function(function, **options)
-        plan, is_annotated = spec.compiled.plan, "return" in getattr(function, "__annotations__", {})
+        plan, returned = spec.compiled.plan, getattr(function, "__annotations__", {}).get("return", Any)
+        says_what = returned is not Any and returned != "Any"
         spec.registered = RegisteredToolFunction(
             tool=spec, kit=self._kit, original_func=function, preset_kwargs=dict(preset_kwargs),
             postprocess_func=postprocess, given_schema=copy.deepcopy(schema),
-            is_single=is_annotated and not (plan.output.is_stream or plan.takes_context),
+            is_single=says_what and not (plan.output.is_stream or plan.takes_context),
         )  # fmt: skip
         return spec, {"preset": presets, "middleware": middleware}
 
