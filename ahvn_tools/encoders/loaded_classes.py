@@ -9,7 +9,7 @@ from typing import Any
 def loaded_classes(module: str, *names: str) -> tuple[Any, ...]:
     """Return the classes of a module, or none if it is not imported."""
     loaded = sys.modules.get(module)
-    return tuple(getattr(loaded, name) for name in names if hasattr(loaded, name))
+    return () if loaded is None else tuple([getattr(loaded, name) for name in names if hasattr(loaded, name)])
 
 
 def block_classes() -> tuple[Any, ...]:

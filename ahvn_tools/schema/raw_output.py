@@ -26,7 +26,10 @@ from ahvn_tools.schema.output import Output
 from ahvn_tools.schema.result_type import convert_content, is_value_alone
 
 Render = Callable[[Any], Any]
-"""Returns what models read of a value: a text, a content block or a list of these; sync or async."""
+"""Returns what models read of a value: a text, a content block or a list of these; sync or async.
+
+One that is marked with `middleware.inline` is so fast that it runs in the event loop, and not in a worker thread.
+"""
 
 _RENDER_RETURNS: Final = "return a text, a content block or a list of these"
 
@@ -43,6 +46,7 @@ class RawOutput(Output):
         self._converts = True
         self._has_items = is_stream or self._item.annotation is not Signature.empty
         self.is_async = _is_async(render)
+        self._is_inline = getattr(render, "is_inline", False) is True  # as `middleware.inline` marks it
 
     @property
     def is_unreadable(self) -> bool:  # type: ignore[override]  # computed here
@@ -71,7 +75,7 @@ class RawOutput(Output):
     def may_block(self, returned: Any) -> bool:
         """Whether `to_result` runs `render` or other code of a foreign class, or takes long."""
         if self._render is not None:
-            return bool(self.parts_to_render(returned))
+            return not self._is_inline and bool(self.parts_to_render(returned))
         return (self._converts or _is_made(returned)) and super().may_block(returned)
 
     def for_value(self) -> Output:
@@ -88,7 +92,7 @@ class RawOutput(Output):
     def item_may_block(self, item: Any) -> bool:
         """Whether `to_chunk` does so."""
         if self._render is not None:
-            return bool(self.parts_to_render(item, is_item=True))
+            return not self._is_inline and bool(self.parts_to_render(item, is_item=True))
         return super().item_may_block(item)
 
     def parts_to_render(self, returned: Any, *, is_item: bool = False) -> list[Any]:
@@ -96,8 +100,9 @@ class RawOutput(Output):
         value = returned.value if isinstance(returned, ToolResult) else returned
         if self._render is None or (value is not returned and not is_value_alone(returned)):
             return []
-        if _is_made(value):
-            return []
+        return [] if _is_made(value) else self._parts(value, is_item=is_item)
+
+    def _parts(self, value: Any, *, is_item: bool) -> list[Any]:
         return value if self._has_items and not is_item and type(value) is list else [value]
 
     async def arender(self, value: Any) -> Any:
@@ -126,7 +131,7 @@ class RawOutput(Output):
             return convert_content(value)
         if self._render is None:
             return self._to_json_result(value, is_item=is_item)
-        contents = [_render(self._render, part) for part in self.parts_to_render(value, is_item=is_item)]
+        contents = [_render(self._render, part) for part in self._parts(value, is_item=is_item)]
         if len(contents) == 1 and isinstance(contents[0], str):
             return ToolResult(value, rendering=Rendering(value, contents[0]))
         made = convert_content([block for part in contents for block in (part if isinstance(part, list) else [part])])

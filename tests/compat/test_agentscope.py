@@ -471,7 +471,21 @@ def test_the_parameters_of_set_extended_model():
     assert list(inspect.signature(Toolkit.set_extended_model).parameters)[1:] == [
         "finish_function_name",
         "structured_model",
+        "func_name",
+        "model",
     ]
+
+
+@pytest.mark.parametrize("names", [("finish_function_name", "structured_model"), ("func_name", "model")])
+def test_the_parameters_of_set_extended_model_have_two_names(toolkit, names):
+    toolkit.register_tool_function(add)
+    toolkit.set_extended_model(**dict(zip(names, ("add", Verdict), strict=True)))
+    assert toolkit.tools["add"].extended_model is Verdict
+    assert "is_good" in toolkit.tools["add"].extended_json_schema["function"]["parameters"]["properties"]
+    toolkit.set_extended_model(**dict(zip(names, ("add", None), strict=True)))
+    assert toolkit.tools["add"].extended_model is None
+    with pytest.raises(ValueError, match="Tool function None not found"):
+        toolkit.set_extended_model(**{names[1]: Verdict})
 
 
 async def test_arguments_are_validated_by_the_model(toolkit):
@@ -569,7 +583,7 @@ def test_schemas_have_no_titles(toolkit):
 
 def test_the_parameters_of_register_mcp_client():
     parameters = list(inspect.signature(Toolkit.register_mcp_client).parameters.values())[1:]
-    assert parameters[0].kind is inspect.Parameter.POSITIONAL_ONLY
+    assert (parameters[0].name, parameters[0].kind) == ("mcp_client", inspect.Parameter.POSITIONAL_OR_KEYWORD)
     defaults = {parameter.name: parameter.default for parameter in parameters}
     assert (
         defaults.items()

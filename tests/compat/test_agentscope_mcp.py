@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import signal
 import socket
@@ -298,10 +299,9 @@ class TestContent:
         }
         assert note == {
             "type": "text",
-            "text": '{\n  "type": "resource",\n  "resource": {\n    "uri": "note://1",\n    "text": "a note"\n  }\n}',
+            "text": '{\n  "uri": "note://1",\n  "text": "a note"\n}',
         }
-        assert '"uri": "file://1"' in file["text"]
-        assert "application/pdf" in file["text"]
+        assert json.loads(file["text"]) == {"uri": "file://1", "mimeType": "application/pdf"}
         assert '"uri": "https://shop.example/manual"' in link["text"]
 
     async def test_the_data_of_a_file_is_not_sent_to_a_model(self, shop):

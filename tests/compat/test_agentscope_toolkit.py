@@ -1,12 +1,14 @@
 """Groups, registration, schemas and state of the toolkit, with their exact texts."""
 
 import functools
+import sys
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import BaseModel
 
 from ahvn_tools.compat.agentscope import StateModule, ToolGroup, Toolkit, ToolResponse
 from ahvn_tools.compat.agentscope.mcp import StatefulClientBase
@@ -18,6 +20,10 @@ from tests.compat.agentscope_calls import (
     text,
     texts_of,
 )
+
+
+class Answer(BaseModel):
+    total: int
 
 
 @pytest.fixture
@@ -256,6 +262,45 @@ class TestSchemas:
         toolkit.get_json_schemas()[0]["function"]["parameters"]["properties"].clear()
         assert list(parameters_of(toolkit, "add")["properties"]) == ["a", "b"]
 
+    def test_schemas_that_did_not_change_are_not_made_again(self, toolkit):
+        for number in range(20):
+            toolkit.register_tool_function(add, func_name=f"add_{number}")
+        first, called = toolkit.get_json_schemas(), []
+        sys.setprofile(lambda frame, event, _: called.append(frame.f_code.co_name) if event == "call" else None)
+        try:
+            again = toolkit.get_json_schemas()
+        finally:
+            sys.setprofile(None)
+        assert again == first
+        assert len(called) < 20 * 12, called
+
+    async def test_each_change_is_in_the_schemas(self, toolkit):
+        def names() -> list[str]:
+            functions = [schema["function"] for schema in toolkit.get_json_schemas()]
+            return [f"{each['name']}({', '.join(each['parameters']['properties'])})" for each in functions]
+
+        def subtract(a: int) -> ToolResponse:
+            return text(-a)
+
+        toolkit.register_tool_function(add)
+        toolkit.create_tool_group("web", "The web.")
+        toolkit.register_tool_function(add, "web", func_name="fetch", preset_kwargs={"b": 1})
+        assert names() == ["add(a, b)"]
+        toolkit.update_tool_groups("web", True)
+        assert names() == ["add(a, b)", "fetch(a)"]
+        assert [each["function"]["name"] for each in toolkit.get_json_schemas(["web"])] == ["fetch"]
+        toolkit.set_extended_model("add", Answer)
+        assert names() == ["add(a, b, total)", "fetch(a)"]
+        toolkit.set_extended_model("add", None)
+        toolkit.register_tool_function(subtract, func_name="add", namesake_strategy="override")
+        assert names() == ["add(a)", "fetch(a)"]
+        toolkit.register_tool_function(toolkit.reset_equipped_tools)
+        assert names()[2] == "reset_equipped_tools(web)"
+        await toolkit.reset_equipped_tools()
+        assert names() == ["add(a)", "reset_equipped_tools(web)"]
+        toolkit.clear()
+        assert names() == []
+
 
 class TestResetEquippedTools:
     @pytest.fixture
@@ -280,6 +325,17 @@ class TestResetEquippedTools:
             "<notes>## About Tool Group 'web'\nCite.</notes>"
         )
         assert {name: group.active for name, group in toolkit.groups.items()} == {"web": True, "disk": False}
+
+    async def test_its_text_says_that_a_call_sets_all_groups_and_which_are_active(self, toolkit):
+        def description() -> str:
+            return toolkit.get_json_schemas()[0]["function"]["description"]
+
+        assert "Each call sets the state of all groups" in description()
+        assert description().endswith("Active groups: disk.")
+        await toolkit.reset_equipped_tools(web=True)
+        assert description().endswith("Active groups: web.")
+        await toolkit.reset_equipped_tools()
+        assert description().endswith("If none is named, none is active.")
 
     async def test_groups_without_notes(self, toolkit):
         assert await answer_of(toolkit, "reset_equipped_tools", disk=True) == "Now tool groups 'disk' are activated."

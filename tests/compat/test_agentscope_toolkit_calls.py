@@ -1,7 +1,9 @@
 """Calls of the toolkit: responses, postprocessing, extended models, middleware and MCP, with their exact texts."""
 
 import asyncio
+import contextvars
 import copy
+import sys
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
 
@@ -54,6 +56,80 @@ class TestCalls:
         call = {"type": "tool_use", "id": "1", "name": name, "input": wrong}
         (response,) = [each async for each in toolkit.call_tool_function(call)]
         assert "Invalid arguments: they are not an object" in texts_of(response)[0]
+
+    async def test_a_warm_call_is_a_thin_layer(self, toolkit):
+        async def add_later(a: int, b: int = 2) -> ToolResponse:
+            return text(a + b)
+
+        toolkit.register_tool_function(add_later)
+        called: list[str] = []
+        for _ in range(2):
+            called.clear()
+            sys.setprofile(lambda frame, event, _: called.append(frame.f_code.co_name) if event == "call" else None)
+            try:
+                answer = await answer_of(toolkit, "add_later", a=1)
+            finally:
+                sys.setprofile(None)
+            assert answer == "3"
+        assert len(called) < 140, called
+
+    async def test_a_function_that_returns_one_response_runs_in_the_task_of_its_caller(self, toolkit):
+        user = contextvars.ContextVar("user", default="")
+
+        async def log_in() -> ToolResponse:
+            user.set("Ann")
+            return text(id(asyncio.current_task()))
+
+        toolkit.register_tool_function(log_in)
+        assert await answer_of(toolkit, "log_in") == str(id(asyncio.current_task()))
+        assert user.get() == "Ann"
+
+    async def test_a_function_may_return_a_response_or_a_generator(self, toolkit):
+        async def count(until: int):
+            async def items():
+                for number in range(1, until + 1):
+                    yield text(number)
+
+            return items() if until else text("nothing")
+
+        toolkit.register_tool_function(count)
+        for until, expected in [
+            (0, ["nothing"]),
+            (2, ["1", "2"]),
+            (0, ["nothing"]),
+            (0, ["nothing"]),
+            (3, ["1", "2", "3"]),
+        ]:
+            assert [texts_of(each)[0] for each in await responses_of(toolkit, "count", until=until)] == expected
+
+    async def test_a_function_that_may_return_anything_streams_at_once(self, toolkit):
+        made = []
+
+        async def count() -> Any:
+            async def items():
+                for number in range(3):
+                    made.append(number)
+                    yield text(number)
+
+            return items()
+
+        toolkit.register_tool_function(count)
+        async for response in toolkit.call_tool_function(block("count")):
+            assert texts_of(response) == [str(made[-1])]
+
+    async def test_each_response_of_a_generator_comes_at_once_also_after_a_call_that_failed(self, toolkit):
+        async def count(until: int) -> AsyncGenerator[ToolResponse, None]:
+            if until < 0:
+                raise ValueError("no")
+            for number in range(until):
+                made.append(number)
+                yield text(number)
+
+        toolkit.register_tool_function(count)
+        for until in (-1, 0, 3, 3):
+            made: list[int] = []
+            async for response in toolkit.call_tool_function(block("count", until=until)):
+                assert texts_of(response)[0] in {"Error: no", str(made[-1] if made else None)}
 
     async def test_a_call_without_an_id(self, toolkit):
         toolkit.register_tool_function(add)

@@ -25,7 +25,7 @@ def exporter(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
     """The spans of the global tracer provider."""
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    monkeypatch.setattr(otel, "get_tracer", provider.get_tracer)
+    monkeypatch.setattr(otel, "_TRACER_PROVIDER", provider)
     yield exporter
     assert otel.get_current_span() is otel.INVALID_SPAN, "a span was left current"
     provider.shutdown()
@@ -178,6 +178,13 @@ async def test_toolkits_are_traced_separately(exporter):
 async def test_without_a_tracer_provider_calls_work(toolkit):
     (answer,) = await call(toolkit, "add", a=2)
     assert answer.content == [{"type": "text", "text": "3"}]
+
+
+async def test_a_tracer_provider_may_be_set_after_the_first_call(toolkit, request):
+    await call(toolkit, "add", a=2)
+    exporter = request.getfixturevalue("exporter")
+    await call(toolkit, "add", a=2)
+    assert only_span(exporter).name == "execute_tool add"
 
 
 async def test_a_traced_method_of_a_subclass_makes_no_second_span(exporter):

@@ -24,6 +24,7 @@ from ahvn_tools.encoders import registry
 from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import INVALID_RESULT, InvalidResultError
 from ahvn_tools.execution.call import Call, Next
+from ahvn_tools.middleware import inline
 from ahvn_tools.middleware.cache import cache
 from ahvn_tools.middleware.log import log
 from ahvn_tools.middleware.record import record, replay
@@ -304,6 +305,25 @@ def test_a_sync_render_does_not_run_in_the_event_loop(body: Any, way: dict[str, 
     assert run(raw(body(DB), render=render, **way).aexec).text == "text"
     assert threads != [threading.current_thread()]
     assert len(threads) == 1
+
+
+def test_a_render_that_is_marked_inline_runs_in_the_event_loop() -> None:
+    threads = []
+
+    @inline
+    def render(_: Any) -> str:
+        threads.append(threading.current_thread())
+        return "text"
+
+    async def find() -> Any:
+        return DB
+
+    async def items() -> Any:
+        yield DB
+
+    assert run(raw(find, render=render).aexec).text == "text"
+    assert run(raw(items, render=render).aexec).text == "text"
+    assert threads == [threading.current_thread()] * 2
 
 
 @combinations(body=BODIES, way=WAYS)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from ahvn_tools import Limits, ToolResult, ToolSpec
-from ahvn_tools.compat.agentscope.message import ContentBlock
+from ahvn_tools.compat.agentscope.message import OutputBlock
 from ahvn_tools.compat.agentscope.tool.response import ToolResponse
 from ahvn_tools.errors import ToolError, ToolLookupError
 from ahvn_tools.mcp import aconnect
@@ -225,12 +225,12 @@ class HttpStatelessClient(_HttpClient):
     """A client of a server with a URL, with one connection for each request."""
 
 
-def _to_block(block: Any) -> ContentBlock:
+def _to_block(block: Any) -> OutputBlock:
     """Return an MCP block as a block of a response; a resource or a link as its JSON, without the data of a file."""
     if block.type == "text":
         return {"type": "text", "text": block.text}
     if block.type in {"image", "audio"}:
         source = {"type": "base64", "media_type": block.mime_type, "data": block.data}
-        return cast("ContentBlock", {"type": block.type, "source": source})
-    text = block.model_dump_json(indent=2, by_alias=True, exclude_none=True, exclude={"resource": {"blob"}})
-    return {"type": "text", "text": text}
+        return cast("OutputBlock", {"type": block.type, "source": source})
+    shown = block.resource if block.type == "resource" else block
+    return {"type": "text", "text": shown.model_dump_json(indent=2, by_alias=True, exclude_none=True, exclude={"blob"})}

@@ -6,6 +6,8 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
+from opentelemetry import trace as otel
+
 from ahvn_tools.middleware import trace
 
 __all__ = ["trace_toolkit"]
@@ -22,7 +24,7 @@ def trace_toolkit(func: Method) -> Method:
 
     @functools.wraps(func)
     def traced(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if not getattr(self, "_is_traced", False):
+        if not self._is_traced and not isinstance(otel.get_tracer_provider(), otel.ProxyTracerProvider):
             self._is_traced = True
             self._kit.use(trace(content=True))
         return func(self, *args, **kwargs)

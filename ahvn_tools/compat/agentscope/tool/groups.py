@@ -15,6 +15,12 @@ logger = logging.getLogger(__name__)
 
 BASIC_GROUP: Final = "basic"
 
+RESET_DESCRIPTION: Final = """\
+Choose the groups of tools that you need now. Each call sets the state of all groups: a group that you do not set to \
+true is switched off, even if it is active now. The answer has the notes about the active groups, which you must follow.
+
+The active groups are named at the end of this text. If none is named, none is active."""
+
 
 @dataclass(frozen=True)
 class ToolGroup:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import aclosing
+from contextlib import aclosing, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from ahvn_tools import Toolkit, ToolResult, ToolSpec
+from ahvn_tools import ToolDefinition, Toolkit, ToolResult, ToolSpec
 from ahvn_tools.compat.agentscope.message import ToolUseBlock
-from ahvn_tools.compat.agentscope.tool.response import ToolResponse, create_id, text_response
+from ahvn_tools.compat.agentscope.tool.response import ToolResponse, create_id, is_response, text_response
 from ahvn_tools.errors import CallCancelledError, InvalidParametersError
+from ahvn_tools.middleware import inline
+from ahvn_tools.schema.keywords import iter_schemas
 
 PostprocessFunction: TypeAlias = Callable[
     [ToolUseBlock, ToolResponse], ToolResponse | Awaitable[ToolResponse | None] | None
@@ -40,6 +42,12 @@ class RegisteredToolFunction:
     """The pydantic model whose fields the tool also takes."""
     kit: Toolkit = field(repr=False)
     """The toolkit that runs the tool."""
+    is_single: bool
+    """Whether a call returns one response: it runs in the task of its caller then, which is faster.
+
+    A generator streams its responses out of a task of its own, as does a function that may return one. The last call
+    says what a function without annotation returns.
+    """
 
     @property
     def name(self) -> str:
@@ -68,11 +76,16 @@ class RegisteredToolFunction:
     @property
     def json_schema(self) -> dict[str, Any]:
         """The function schema for a model, without presets and titles, and with the fields of the extended model."""
-        from fastmcp.utilities.json_schema import compress_schema  # few programs need it
+        return self.describe(self.tool.definition)
 
-        definition = self.tool.definition
-        parameters = compress_schema(definition.input_schema, prune_titles=True)
-        function = {"name": self.name, "parameters": parameters, "description": definition.description}
+    extended_json_schema = json_schema
+
+    def describe(self, definition: ToolDefinition) -> dict[str, Any]:
+        """Return the function schema of this definition of the tool."""
+        parameters: dict[str, Any] = definition.input_schema
+        for schema in iter_schemas(parameters):
+            schema.pop("title", None)
+        function = {"name": definition.name, "parameters": parameters, "description": definition.description}
         if self.given_schema is None:
             parameters.pop("additionalProperties", None)
         else:
@@ -86,37 +99,48 @@ class RegisteredToolFunction:
         tool_call = ToolUseBlock(type="tool_use", id=create_id(), name=self.name, input=arguments)
         async with aclosing(self.respond(tool_call)) as responses:
             async for response in responses:
-                if stream_print and isinstance(response, ToolResponse):
+                if stream_print and is_response(response):
                     print(to_text(response), flush=True)  # noqa: T201  # as requested
                 yield response
 
-    async def respond(self, tool_call: ToolUseBlock) -> AsyncGenerator[ToolResponse, None]:
+    async def respond(self, tool_call: ToolUseBlock, *, is_traced: bool = False) -> AsyncGenerator[ToolResponse, None]:
         """Run a call and yield its responses, each as `postprocess_func` makes it.
 
         A call that is interrupted yields a response that says so. While the task is being cancelled, the next step
-        raises CancelledError.
+        raises CancelledError. The span of a call that `is_traced` has the id of the call.
         """
+        name, arguments = tool_call["name"], tool_call.get("input")
         latest: ToolResponse | None = None
         result = ToolResult(is_last=False)
-        calling = self.kit.astream(self.name, tool_call.get("input"), call_id=tool_call.get("id"))
-        async with aclosing(calling) as results:
+        in_task = self.is_single and not is_traced
+        results = None if in_task else self.kit.astream(name, arguments, call_id=tool_call.get("id"))
+        async with nullcontext() if results is None else aclosing(results):
             while not result.is_last:
                 try:
-                    result = await anext(results)
+                    result = await (self.kit.aexec(name, arguments) if results is None else anext(results))
                 except asyncio.CancelledError:
                     yield _interrupt(latest)
                     if (task := asyncio.current_task()) is None or task.cancelling():
                         raise
                     return
-                if result.is_raw and not result.is_last:
-                    latest = await self._postprocess(tool_call, _require_response(result.value))
+                returned = [result.value] if not result.is_last and result.is_raw else []
+                if in_task and result.error is None and isinstance(result.value, list):
+                    returned = result.value  # of a generator, although the call before was none
+                for response in returned:
+                    latest = await self._postprocess(tool_call, _require_response(response))
                     yield latest
+        if latest is not None:
+            self.is_single = False
+        elif not self.is_single and is_response(result.value):
+            self.is_single = not self.tool.compiled.plan.takes_context
         last = self._to_last_response(result, latest)
         if last is not None:
             yield await self._postprocess(tool_call, last) if latest is None else last
 
     async def _postprocess(self, tool_call: ToolUseBlock, response: ToolResponse) -> ToolResponse:
-        changed = self.postprocess_func(tool_call, response) if self.postprocess_func else None
+        if self.postprocess_func is None:
+            return response
+        changed = self.postprocess_func(tool_call, response)
         return (await changed if inspect.isawaitable(changed) else changed) or response
 
     def _to_last_response(self, result: ToolResult, latest: ToolResponse | None) -> Any:
@@ -125,9 +149,9 @@ class RegisteredToolFunction:
             return _interrupt(latest)
         if result.error is not None and result.error.exception is not None:
             return self._to_error_response(result.error.exception, result.error.reason, latest)
-        if not result.is_raw and not isinstance(result.value, ToolResponse):
+        if not is_response(result.value) and not result.is_raw:
             return result.to_mcp()  # the tool returned a result of MCP
-        if latest is None and result.value == [] and result.blocks == ():
+        if latest is None and isinstance(result.value, list) and result.value == [] and result.blocks == ():
             return None  # of a generator without items
         response = latest or _require_response(result.value)
         answer = result.meta.get("structured")
@@ -161,10 +185,11 @@ def registered_function(tool: Any) -> RegisteredToolFunction:
     return replace(registered, tool=tool)
 
 
+@inline
 def to_text(value: Any) -> str:
     """Return the texts of a response, or of all responses of a generator; no text for anything else."""
     responses = value if isinstance(value, list) else [value]
-    blocks = [block for response in responses if isinstance(response, ToolResponse) for block in response.content]
+    blocks = [block for response in responses if is_response(response) for block in response.content]
     return "\n".join(str(block.get("text", f"[{block['type']}]")) for block in blocks)
 
 
@@ -174,9 +199,9 @@ def _interrupt(response: ToolResponse | None) -> ToolResponse:
     return notice if response is None else replace(notice, content=[*response.content, *notice.content])
 
 
-def _require_response(returned: object) -> ToolResponse:
+def _require_response(returned: Any) -> Any:
     """Return what a tool returned. Raises TypeError for anything but a response."""
-    if not isinstance(returned, ToolResponse):
+    if not is_response(returned):
         raise TypeError(
             "The tool function must return a ToolResponse object, or an AsyncGenerator/Generator of ToolResponse "
             f"objects, but got {type(returned)}."

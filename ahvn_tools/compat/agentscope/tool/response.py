@@ -5,16 +5,14 @@ from __future__ import annotations
 import secrets
 from collections.abc import AsyncGenerator, Generator
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any, Self
 
-from ahvn_tools.compat.agentscope.message import ContentBlock
+from ahvn_tools.compat.agentscope.message import OutputBlock, local_time
 
 
 def create_id() -> str:
     """Return the local time to the millisecond and six random hexadecimal digits."""
-    now = datetime.now().astimezone().replace(tzinfo=None).isoformat(sep=" ", timespec="milliseconds")
-    return f"{now}_{secrets.token_hex(3)}"
+    return f"{local_time()}_{secrets.token_hex(3)}"
 
 
 @dataclass
@@ -26,7 +24,7 @@ class ToolResponse:
     [{'type': 'text', 'text': '3'}]
     """
 
-    content: list[ContentBlock]
+    content: list[OutputBlock]
 
     metadata: dict[str, Any] | None = None
     """Data for the host; models do not read it."""
@@ -41,6 +39,17 @@ class ToolResponse:
 
     id: str = field(default_factory=create_id)
     """When the response was made, and random digits."""
+
+
+def is_response(value: Any) -> bool:
+    """Return whether a value is a response: a ToolResponse of this package, or one of AgentScope itself."""
+    kind = type(value)
+    return issubclass(kind, ToolResponse) or (
+        hasattr(kind, "__dataclass_fields__") and kind.__dataclass_fields__.keys() >= _FIELDS
+    )
+
+
+_FIELDS = ToolResponse.__dataclass_fields__.keys()
 
 
 def text_response(text: str, **fields: Any) -> ToolResponse:
@@ -58,14 +67,18 @@ class ResponseStream(AsyncGenerator[ToolResponse, None]):
         yield from ()
         return self
 
-    async def asend(self, value: None) -> ToolResponse:
+    def __anext__(self) -> Any:
         """Return the next response."""
-        return await self._responses.asend(value)
+        return self._responses.__anext__()
 
-    async def athrow(self, *error: Any) -> ToolResponse:
+    def asend(self, value: None) -> Any:
+        """Return the next response."""
+        return self._responses.asend(value)
+
+    def athrow(self, *error: Any) -> Any:
         """Raise an error at the place where the generator waits."""
-        return await self._responses.athrow(*error)
+        return self._responses.athrow(*error)
 
-    async def aclose(self) -> None:
+    def aclose(self) -> Any:
         """End the call."""
-        await self._responses.aclose()
+        return self._responses.aclose()

@@ -5,14 +5,18 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
+import operator
+import pickle
+import re
 from collections.abc import AsyncGenerator, Callable
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypedDict, get_args
 
 import ahvn_tools
-from ahvn_tools import Call, Next, ToolResult, ToolSpec
+from ahvn_tools import Call, Next, ToolDefinition, ToolResult, ToolSpec
 from ahvn_tools.compat.agentscope.message import ToolUseBlock
 from ahvn_tools.compat.agentscope.tool.function_spec import bind_hidden, from_schema
-from ahvn_tools.compat.agentscope.tool.groups import BASIC_GROUP, ToolGroups, to_names
+from ahvn_tools.compat.agentscope.tool.groups import BASIC_GROUP, RESET_DESCRIPTION, ToolGroups, to_names
 from ahvn_tools.compat.agentscope.tool.registered_function import (
     PostprocessFunction,
     RegisteredTool,
@@ -22,7 +26,6 @@ from ahvn_tools.compat.agentscope.tool.registered_function import (
 )
 from ahvn_tools.compat.agentscope.tool.response import ResponseStream, ToolResponse, text_response
 from ahvn_tools.compat.agentscope.tracing import trace_toolkit
-from ahvn_tools.errors import ToolLookupError
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -31,8 +34,25 @@ if TYPE_CHECKING:
 
 NamesakeStrategy = Literal["raise", "override", "skip", "rename"]
 
+SKILL_INSTRUCTION: Final = (
+    "# Agent Skills\n"
+    "A skill is a folder with instructions, scripts and other files for one kind of task. "
+    "Before you use a skill, read its `SKILL.md` file."
+)
+SKILL_TEMPLATE: Final = '## {name}\n{description}\nThe instructions are in "{dir}/SKILL.md".'
+
+_FRONT_MATTER: Final = re.compile(r"\ufeff?---[ \t]*\n(.*?)\n---[ \t]*(?:\n|\Z)", re.DOTALL)
+
 Handler: TypeAlias = Callable[..., ResponseStream]
 Middleware: TypeAlias = Callable[[dict[str, Any], Handler], AsyncGenerator[ToolResponse, None]]
+
+
+class AgentSkill(TypedDict):
+    """A folder of instructions for an agent."""
+
+    name: str
+    description: str
+    dir: str
 
 
 class Toolkit(ToolGroups):
@@ -55,9 +75,17 @@ class Toolkit(ToolGroups):
     [{'type': 'text', 'text': '3'}]
     """
 
-    def __init__(self) -> None:
+    def __init__(self, agent_skill_instruction: str | None = None, agent_skill_template: str | None = None) -> None:
+        """The two texts are for `get_agent_skill_prompt`; the template has `{name}`, `{description}` and `{dir}`."""
         super().__init__()
+        self.skills: dict[str, AgentSkill] = {}
+        """The agent skills by name."""
+        self._skill_instruction = agent_skill_instruction or SKILL_INSTRUCTION
+        self._skill_template = agent_skill_template or SKILL_TEMPLATE
         self._middlewares: list[Middleware] = []
+        self._is_traced = False
+        self._schemas: tuple[list[ToolDefinition], bytes] = [], pickle.dumps([])
+        """The definitions of the last `get_json_schemas`, and its answer."""
 
     @property
     def tools(self) -> dict[str, RegisteredToolFunction]:
@@ -111,16 +139,20 @@ class Toolkit(ToolGroups):
             if owner is not self or presets:
                 raise ValueError("Register reset_equipped_tools in its own toolkit, and without preset_kwargs.")
             middleware = [self._reset_by_call]
-            spec, schema = self._kit.groups_tool(**{"name": "reset_equipped_tools", **options}), None
+            texts = {"name": "reset_equipped_tools", "description": RESET_DESCRIPTION}
+            spec, schema = self._kit.groups_tool(**{**texts, **options}), None
         elif schema is not None:
             spec = from_schema(function, schema, presets, options)
         else:
             binds = bind_hidden(function, presets)
             options |= {"convert": False, "description_separator": "\n", "binds": binds}
             spec = RegisteredTool.from_function(function, **options)
+        plan, returned = spec.compiled.plan, getattr(function, "__annotations__", {}).get("return", Any)
+        says_what = returned is not Any and returned != "Any"
         spec.registered = RegisteredToolFunction(
             tool=spec, kit=self._kit, original_func=function, preset_kwargs=dict(preset_kwargs),
             postprocess_func=postprocess, given_schema=copy.deepcopy(schema),
+            is_single=says_what and not (plan.output.is_stream or plan.takes_context),
         )  # fmt: skip
         return spec, {"preset": presets, "middleware": middleware}
 
@@ -160,13 +192,26 @@ class Toolkit(ToolGroups):
         Raises ValueError for an unknown group.
         """
         with self._lock:
-            names = list(self._kit.groups) if group_names is None else group_names
-            for name in names:
+            for name in group_names or []:
                 self._require_group(name)
-            return [registered_function(tool).json_schema for tool in self._kit.select(groups=names)]
+            view = (self._kit if group_names is None else self._kit.select(groups=group_names))._view  # noqa: SLF001  # of this package
+            entries = [*view.listed_entries()]
+            definitions = [view.definition(entry) for entry in entries]
+            known, answer = self._schemas
+            if len(known) != len(definitions) or not all(map(operator.is_, known, definitions)):
+                pairs: Any = zip(entries, definitions, strict=True)
+                schemas = [entry.spec.registered.describe(definition) for entry, definition in pairs]
+                self._schemas = definitions, (answer := pickle.dumps(schemas))
+            copies: list[dict[str, Any]] = pickle.loads(answer)  # noqa: S301  # made here; faster than a deepcopy
+            return copies
 
-    def set_extended_model(self, finish_function_name: str, structured_model: type[BaseModel] | None) -> None:
+    def set_extended_model(
+        self, finish_function_name: str | None = None, structured_model: type[BaseModel] | None = None, *,
+        func_name: str | None = None, model: type[BaseModel] | None = None,
+    ) -> None:  # fmt: skip
         """Let a tool also take the fields of a pydantic model, as the structured answer of an agent; None undoes it.
+
+        `func_name` and `model` are other names of the two parameters.
 
         The fields are validated first. The last response of a call has the instance as `metadata["response_msg"]`,
         unless the function sets it, and its dict as `metadata["structured_output"]`. Raises TypeError for something
@@ -174,17 +219,19 @@ class Toolkit(ToolGroups):
         """
         from pydantic import BaseModel  # slow, and few toolkits need it
 
-        is_model = isinstance(structured_model, type) and issubclass(structured_model, BaseModel)
-        if structured_model is not None and not is_model:
-            raise TypeError(f"The structured_model must be a pydantic model, but got {structured_model!r}.")
-        if finish_function_name not in self._kit:
-            raise ValueError(f"Tool function {finish_function_name!r} not found in the toolkit.")
-        tool: Any = self._kit[finish_function_name]
-        self._kit.finish_with(finish_function_name, structured_model)
-        tool.registered.extended_model = structured_model
+        name = finish_function_name or func_name
+        model = structured_model or model
+        is_model = isinstance(model, type) and issubclass(model, BaseModel)
+        if model is not None and not is_model:
+            raise TypeError(f"The structured_model must be a pydantic model, but got {model!r}.")
+        if name is None or name not in self._kit:
+            raise ValueError(f"Tool function {name!r} not found in the toolkit.")
+        tool: Any = self._kit[name]
+        self._kit.finish_with(name, model)
+        tool.registered.extended_model = model
 
     async def register_mcp_client(  # noqa: PLR0917  # as callers pass them
-        self, client: MCPClientBase, /, group_name: str = BASIC_GROUP, enable_funcs: list[str] | None = None,
+        self, mcp_client: MCPClientBase, group_name: str = BASIC_GROUP, enable_funcs: list[str] | None = None,
         disable_funcs: list[str] | None = None, preset_kwargs_mapping: dict[str, dict[str, Any]] | None = None,
         postprocess_func: PostprocessFunction | None = None, *, wrap_tool_result: bool = True,
         namesake_strategy: NamesakeStrategy = "raise", execution_timeout: float | None = None,
@@ -195,7 +242,7 @@ class Toolkit(ToolGroups):
         Raises ValueError for tools in `enable_funcs` that the server does not have, and for a tool that is also in
         `disable_funcs`. If one tool cannot be registered, none is.
         """
-        names = [tool.name for tool in await client.list_tools()]
+        names = [tool.name for tool in await mcp_client.list_tools()]
         enabled = names if enable_funcs is None else to_names("enable_funcs", enable_funcs)
         disabled = to_names("disable_funcs", disable_funcs or [])
         mapping = preset_kwargs_mapping or {}
@@ -203,11 +250,12 @@ class Toolkit(ToolGroups):
         if timeout is not None and not (isinstance(timeout, int | float) and timeout > 0):
             raise ValueError(f"execution_timeout is a number of seconds above 0, not {timeout!r}.")
         if unknown := {*enabled, *mapping} - set(names):
-            raise ValueError(f"The MCP client {client.name!r} has no tools {sorted(unknown)}. Known: {names}.")
+            raise ValueError(f"The MCP client {mcp_client.name!r} has no tools {sorted(unknown)}. Known: {names}.")
         if enable_funcs is not None and (both := set(enabled) & set(disabled)):
             raise ValueError(f"Tools are both in enable_funcs and in disable_funcs: {sorted(both)}.")
         chosen = [name for name in names if name in enabled and name not in disabled]
-        functions = [await client.get_callable_function(name, wrap_tool_result, execution_timeout) for name in chosen]
+        callable_function = mcp_client.get_callable_function
+        functions = [await callable_function(name, wrap_tool_result, execution_timeout) for name in chosen]
         staged = ahvn_tools.Toolkit("mcp", on_duplicate="rename")
         for function in functions:
             spec, added = self._make(
@@ -223,6 +271,40 @@ class Toolkit(ToolGroups):
             self._kit.remove(*[name for name, function in self.tools.items() if function.mcp_name in names])
 
     remove_mcp_servers = remove_mcp_clients
+
+    def register_agent_skill(self, skill_dir: str) -> None:
+        """Add a folder with a `SKILL.md` file, whose YAML front matter has `name` and `description`.
+
+        Raises ValueError for another folder, and for a name that is taken.
+        """
+        import yaml  # few programs need it
+
+        path = Path(skill_dir, "SKILL.md")
+        if not path.is_file():
+            raise ValueError(f"The skill directory {skill_dir!r} has no SKILL.md file.")
+        found = _FRONT_MATTER.match(path.read_text("utf-8"))
+        data = yaml.safe_load(found[1]) if found else None
+        texts = data if isinstance(data, dict) else {}
+        if not (texts.get("name") and texts.get("description")):
+            raise ValueError(
+                f"The SKILL.md file in {skill_dir!r} must have a YAML front matter with `name` and `description`."
+            )
+        name, description = str(texts["name"]), str(texts["description"])
+        if name in self.skills:
+            raise ValueError(f"An agent skill with name {name!r} is already registered in the toolkit.")
+        self.skills[name] = AgentSkill(name=name, description=description, dir=str(skill_dir))
+
+    def remove_agent_skill(self, name: str) -> None:
+        """Remove an agent skill. An unknown name is ignored."""
+        self.skills.pop(name, None)
+
+    def get_agent_skill_prompt(self) -> str | None:
+        """Return the text about all agent skills for a system prompt, or None if there is none.
+
+        A skill is no tool: the agent reads its files, for example with `view_text_file`.
+        """
+        texts = [self._skill_template.format(**skill) for skill in self.skills.values()]
+        return "\n".join([self._skill_instruction, *texts]) if texts else None
 
     def register_middleware(self, middleware: Middleware) -> None:
         """Wrap all calls, inside of the middleware that is there.
@@ -249,13 +331,12 @@ class Toolkit(ToolGroups):
 
     def _call(self, tool_call: ToolUseBlock) -> ResponseStream:
         name = tool_call["name"]
-        try:
-            function = registered_function(self._kit[name])
-        except ToolLookupError:
+        entry: Any = self._kit._view.store.entries.get(name)  # noqa: SLF001  # of this package; faster than kit[name]
+        if entry is None:
             return ResponseStream(_answer(f"FunctionNotFoundError: Cannot find the function named {name}"))
-        if self._kit.groups.get(function.group):
-            return ResponseStream(function.respond(tool_call))
-        problem = f"FunctionInactiveError: The function {name!r} is in the inactive group {function.group!r}."
+        if entry.group == BASIC_GROUP or self._kit.groups.get(entry.group):
+            return ResponseStream(entry.spec.registered.respond(tool_call, is_traced=self._is_traced))
+        problem = f"FunctionInactiveError: The function {name!r} is in the inactive group {entry.group!r}."
         advice = "Activate the tool group by calling 'reset_equipped_tools' first to use this tool."
         return ResponseStream(_answer(f"{problem} {advice}"))
 
