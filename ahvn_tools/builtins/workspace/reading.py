@@ -10,7 +10,13 @@ from itertools import islice
 from typing import Final
 
 from ahvn_tools.builtins.files.folders import ConfinedFolders
-from ahvn_tools.builtins.workspace.folder_tools import READS, FolderTools, explained_misses, shown
+from ahvn_tools.builtins.workspace.folder_tools import (
+    READS,
+    FolderTools,
+    explained_documents,
+    explained_misses,
+    shown,
+)
 from ahvn_tools.builtins.workspace.large_files import iterate_lines
 from ahvn_tools.builtins.workspace.lines import bare, ending, with_newline
 from ahvn_tools.builtins.workspace.numbered_lines import MAX_LINE_CHARS, numbered, rest_of_line
@@ -166,6 +172,7 @@ class ReadingTools(FolderTools):
             return
         longest = max(MAX_LINE_CHARS, self.max_output_chars, max_line_chars) + 1  # one more tells that a line was cut
         with (
+            explained_documents(folders, uri),
             folders.open(uri) as (opened, _),
             closing(iterate_lines(opened, longest, first=first, dropped=dropped)) as read,
         ):
