@@ -9,13 +9,13 @@ from typing import Final
 from ahvn_tools.builtins.workspace.keyword import MAX_CHARS, FoundLine
 from ahvn_tools.errors import ToolError
 
-_MAX_MEMORY: Final = 1 << 19
+_MAX_MEMORY: Final = 1 << 20
 """Bytes of a compiled pattern, with its cache; RE2 refuses a larger one."""
 _STEPS: Final = 60_000_000
 """Size of the compiled pattern times bytes of one call of RE2, which cannot be interrupted: about 2 seconds at most."""
-_MIN_WINDOW, _MAX_WINDOW = 8_192, 65_536
-"""Bytes that one call of RE2 reads, which may be 8 seconds for the largest pattern. Half of a window is read again with
-the next one if it is within one line."""
+_MIN_WINDOW, _MAX_WINDOW = 4_096, 65_536
+"""Bytes that one call of RE2 reads, which may take 10 seconds with the largest pattern. Half of a window is read again
+with the next one if it is within one line."""
 _SEVERAL_LINES: Final = re.compile(r"(?<!\\)(?:\\\\)*\\n")
 _EXCLUDED_CHARACTERS: Final = re.compile(r"\[\^(?:\\.|[^\]\\])*\]")
 

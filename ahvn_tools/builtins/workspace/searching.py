@@ -205,7 +205,7 @@ class Search:
         return results
 
     def _is_over(self) -> bool:
-        self.is_late = self.is_late or time.monotonic() > self._deadline
+        self.is_late = self.is_late or time.monotonic() >= self._deadline
         return self.is_late or self.context.cancelled
 
     def _searchable(self, files: Iterable[WalkedFile]) -> Iterator[str]:
