@@ -21,6 +21,8 @@ _ORIENTATION: Final = 0x0112
 _LYING: Final = (5, 6, 7, 8)
 """Orientations in which the width of the file is the height of the picture."""
 _WRONG_PASSWORD: Final = 4
+_HEADING_CHARS: Final = 10
+"""The shortest heading of a page, so that a file that says it has billions of pages ends, too."""
 
 
 def main() -> None:
@@ -34,6 +36,8 @@ def main() -> None:
             read_pages(sys.stdin.buffer, **request["options"])
     except MemoryError:
         write({"error": "needs too much memory to read"})
+    except Exception:  # noqa: BLE001 - decoders raise anything for a damaged file
+        write({"error": "is damaged, or not complete"})
 
 
 def write(reply: dict[str, Any]) -> None:
@@ -50,19 +54,15 @@ def read_image(file: BinaryIO, max_pixels: int, max_edge: int, max_bytes: int) -
     Image.MAX_IMAGE_PIXELS = None  # checked below
     try:
         image = Image.open(file, formats=_FORMATS)
-        width, height = image.size
-        if width * height > max_pixels:
-            return {"error": f"has {width:,} x {height:,} pixels. Pictures of up to {max_pixels:,} pixels can be read"}
-        format_name, is_animated = image.format, bool(getattr(image, "is_animated", False))
-        image.draft(None, (max_edge, max_edge))  # a large JPEG file is decoded smaller
-        image.load()
-        orientation = image.getexif().get(_ORIENTATION, 1)
     except UnidentifiedImageError:
         return {"error": "is damaged, or no picture in the format PNG, JPEG, GIF, WebP, BMP or TIFF"}
-    except MemoryError:
-        raise
-    except Exception:  # noqa: BLE001 - decoders raise anything for a damaged file
-        return {"error": "is damaged, or not complete"}
+    width, height = image.size
+    if width * height > max_pixels:
+        return {"error": f"has {width:,} x {height:,} pixels. Pictures of up to {max_pixels:,} pixels can be read"}
+    format_name, is_animated = image.format, bool(getattr(image, "is_animated", False))
+    image.draft(None, (max_edge, max_edge))  # a large JPEG file is decoded smaller
+    image.load()
+    orientation = image.getexif().get(_ORIENTATION, 1)
     file.seek(0)
     data, mime_type = file.read(max_bytes + 1), f"image/{str(format_name).lower()}"
     is_kept = format_name in _KEPT_FORMATS and image.mode in _KEPT_MODES and not is_animated and orientation == 1
@@ -125,13 +125,12 @@ def read_pages(file: BinaryIO, start_page: int, end_page: int | None, start_char
     size, dropped = 0, start_character - 1
     for index in range(start_page - 1, min(end_page or count, count)):
         try:
-            text = page_text(document[index])
+            text = page_text(document[index])[dropped : dropped + max_chars + 1]
         except pypdfium2.PdfiumError:
-            write({"page": index + 1, "text": None})
-            continue
-        write({"page": index + 1, "text": text[dropped : dropped + max_chars + 1]})
-        size += len(text) - dropped
+            text = None
+        write({"page": index + 1, "text": text})
         dropped = 0
+        size += len(text or "") + _HEADING_CHARS
         if size > max_chars:
             return
 
