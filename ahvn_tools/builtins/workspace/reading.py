@@ -67,7 +67,7 @@ class ReadingTools(FolderTools):
 
     @reg_toolspec(annotations=READS, tags={"files", "read"}, output_schema=None)
     def partially_read_by_range(
-        self, uri: str, start_line: int, end_line: int, context: ToolContext, start_character: int = 1
+        self, uri: str, start_line: int, end_line: int, context: ToolContext, *, start_character: int = 1
     ) -> str:
         """Read some lines of a text file. Each line of the result begins with its number.
 
