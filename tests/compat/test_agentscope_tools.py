@@ -423,6 +423,12 @@ class TestWriteTextFile:
             f"Create and write {path} successfully. The ranges [1, 2] is ignored because the file does not exist."
         )
 
+    async def test_a_read_only_file_is_not_replaced(self, numbers):
+        numbers.chmod(0o444)
+        before = numbers.read_bytes()
+        assert "is read-only" in text_of(await write_text_file(str(numbers), "tea\n"))
+        assert numbers.read_bytes() == before
+
     async def test_a_file_is_overwritten(self, numbers):
         assert text_of(await write_text_file(str(numbers), "tea\n")) == f"Overwrite {numbers} successfully."
         assert numbers.read_text() == "tea\n"

@@ -12,8 +12,13 @@ from typing import Final
 from ahvn_tools.atomic_file import keep_owner_and_mode
 from ahvn_tools.builtins.files.file_status import FileStatus
 from ahvn_tools.builtins.files.kernel import rename_exclusive
+from ahvn_tools.errors import ToolError
 
 _TEMPORARY_NAME: Final = re.compile(r"\.ahvn-[0-9a-f]{16}\.tmp")
+_OTHER_OWNER: Final = (
+    "The file belongs to another user, and would belong to the user of this tool after the change. It was not changed. "
+    "Ask the user to change the file, or its owner."
+)
 _SWEEP_SECONDS: Final = 60.0
 _SWEPT_FOLDERS_MAX: Final = 1000
 
@@ -32,8 +37,8 @@ def write_file(
     """Write a file in a folder through a temporary file.
 
     `old` is the status of the file to replace, whose owner and permissions stay; None for a new file, which has the
-    permissions `new_mode`, and then FileExistsError is raised if there is one. Raises OSError. The folder is locked by
-    the caller.
+    permissions `new_mode`, and then FileExistsError is raised if there is one. Raises OSError, and ToolError if the
+    owner cannot stay. The folder is locked by the caller.
     """
     temporary = f".ahvn-{secrets.token_hex(8)}.tmp"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -78,4 +83,7 @@ def _fill(descriptor: int, content: bytes, old: os.stat_result | None) -> os.sta
         if old is not None:
             keep_owner_and_mode(descriptor, old)
         os.fsync(descriptor)
-        return os.fstat(descriptor)
+        status = os.fstat(descriptor)
+    if old is not None and status.st_uid != old.st_uid:
+        raise ToolError(_OTHER_OWNER)
+    return status

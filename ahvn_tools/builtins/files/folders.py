@@ -128,6 +128,17 @@ class ConfinedFolders:
         finally:
             os.close(descriptor)
 
+    def check_update(self, path: str) -> None:
+        """Raise ToolError for a file that `update` would refuse: read-only, or with other names."""
+        with self._paths.opened_parent(path, is_link_followed=True) as (folder, name), tool_errors(path):
+            self._check_replaced(path, folder, name, os.stat(name, dir_fd=folder, follow_symlinks=False))
+
+    def is_read_only(self, path: str) -> bool:
+        """Return whether a path is a file that its permissions protect from changes; False for a link and a folder."""
+        with self._paths.opened_parent(path, is_link_followed=False) as (folder, name), tool_errors(path):
+            status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            return stat.S_ISREG(status.st_mode) and _is_read_only(folder, name, status)
+
     def scan(self, path: str) -> list[Entry]:
         """Return the members of a folder in any order."""
         descriptor = self.open_folder(path)
@@ -154,7 +165,7 @@ class ConfinedFolders:
             if old is not None:
                 if not overwrite:
                     raise ToolError(f"{path!r} exists already. Nothing was written.")
-                self._check_file(path, old, is_written=True)
+                self._check_replaced(path, folder, name, old)
             return write_file(folder, name, content, old=old)
 
     def update(
@@ -164,6 +175,7 @@ class ConfinedFolders:
         """Replace the content by what `change` returns for it, atomically, and return the new status.
 
         Updates of one file, also by other processes that use this method, run one after the other. Mode and links stay.
+        A read-only file, and one whose owner could not stay, is a ToolError.
         What `change` raises leaves the file as it is. So does a change by another program meanwhile: it is a ToolError.
         """
         with self._paths.locked_parent(path, is_cancelled, is_link_followed=True) as (folder, name):
@@ -218,10 +230,17 @@ class ConfinedFolders:
     def _read_to_change(self, path: str, folder: int, name: str, max_bytes: int) -> tuple[bytes, os.stat_result]:
         descriptor = beneath.open_part(folder, name, beneath.REGULAR_FILE)
         try:
-            status = self._check_file(path, os.fstat(descriptor), is_written=True)
+            status = self._check_replaced(path, folder, name, os.fstat(descriptor))
             return _read_all(path, descriptor, status.st_size, max_bytes), status
         finally:
             os.close(descriptor)
+
+    def _check_replaced(self, path: str, folder: int, name: str, status: os.stat_result) -> os.stat_result:
+        """Return the status of a file that may be replaced. Raises ToolError."""
+        self._check_file(path, status, is_written=True)
+        if _is_read_only(folder, name, status):
+            raise ToolError(f"{path!r} is read-only, so it was not changed. Ask the user to make it writable.")
+        return status
 
     def _check_file(self, path: str, status: os.stat_result, *, is_written: bool = False) -> os.stat_result:
         """Return the status of a regular file whose number of names is accepted. Raises ToolError."""
@@ -233,6 +252,11 @@ class ConfinedFolders:
             use = "changed" if is_written else "read"
             raise ToolError(f"{path!r} has other names that may be outside (hard links), so it cannot be {use}.")
         return status
+
+
+def _is_read_only(folder: int, name: str, status: os.stat_result) -> bool:
+    """Return whether this process may not write a regular file; root may not, either, if nobody may."""
+    return not status.st_mode & 0o222 or not os.access(name, os.W_OK, dir_fd=folder)
 
 
 def _rename(target: str, folder: int, name: str, target_folder: int, target_name: str) -> None:

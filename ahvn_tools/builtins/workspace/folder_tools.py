@@ -81,13 +81,15 @@ class FolderTools(ToolRegistry):
         except ToolError:
             return path
 
-    def read_text(self, folders: ConfinedFolders, uri: str, context: ToolContext) -> TextFile:
+    def read_text(
+        self, folders: ConfinedFolders, uri: str, context: ToolContext, encoding: str | None = None
+    ) -> TextFile:
         """Return a text file, and remember that the session has read it."""
         known = context.session_id, folders.locate(uri)
         with explained_misses(folders, uri), explained_documents(folders, uri), self.versions.locked(*known):
             content, _ = folders.read(uri, max_bytes=self.max_bytes)
-            file = TextFile.from_content(content)
-            self.versions.remember(*known, content)
+            file = TextFile.from_content(content, encoding)
+            self.versions.remember(*known, content, file.form.encoding)
         return file
 
 
@@ -136,6 +138,11 @@ def exists(folders: ConfinedFolders, uri: str) -> bool:
 def shown(path: str) -> str:
     """Return a path as a text for models: on one line, with its invisible characters escaped."""
     return path if path.isascii() and path.isprintable() else invisible.escape_line(path)
+
+
+def with_note(text: str, note: str) -> str:
+    """Return the text of a file with a note on a line of its own, if there is one."""
+    return f"{text.removesuffix(chr(10))}\n{note}" if note else text
 
 
 def _only_reads(spec: ToolSpec) -> bool:

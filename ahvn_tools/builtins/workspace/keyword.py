@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from ahvn_tools.builtins.files.text import GUESSED_ENCODINGS, find_codec
 from ahvn_tools.errors import ToolError
 
 _OTHER_CASES: Final = {"i": "iI\u0131\u0130", "k": "kK\u212a", "s": "sS\u017f"}
@@ -15,8 +16,6 @@ _WIDE_MARKS: Final = (b"\xff\xfe", b"\xfe\xff")
 """Byte order marks of encodings whose characters have more than one byte."""
 UNSEARCHED_ENCODINGS: Final = ("utf-32-le", "utf-32-be")
 """ripgrep does not know them, so that a search leaves them out with and without it."""
-_ENCODINGS: Final = ("utf-8", "cp1252", "latin-1")
-"""The other encodings that a file may have."""
 MAX_CHARS: Final = 1_000
 """A longer keyword would take seconds to prepare."""
 _LINES_PER_CHECK: Final = 10_000
@@ -35,15 +34,16 @@ class FoundLine:
 class Keyword:
     """A literal text; it is no pattern, so that no search hangs."""
 
-    def __init__(self, text: str, *, ignore_case: bool = False) -> None:
-        """Raise ToolError for a text that no line contains."""
+    def __init__(self, text: str, *, ignore_case: bool = False, encoding: str | None = None) -> None:
+        """Raise ToolError for a text that no line contains. `encoding` is that of the files that are no UTF-8."""
         if not text or "\n" in text or "\r" in text:
             raise ToolError("Pass a keyword of one line that is not empty.")
         if len(text) > MAX_CHARS:
             raise ToolError(f"The keyword has {len(text):,} characters. Pass a part of it, of at most {MAX_CHARS:,}.")
         self.text = text
+        self.encoding = None if encoding is None else find_codec(encoding)
         self._in_line = re.compile(re.escape(text), re.IGNORECASE if ignore_case else 0)
-        self.byte_pattern = _byte_pattern(text, ignore_case=ignore_case)
+        self.byte_pattern = None if encoding else _byte_pattern(text, ignore_case=ignore_case)
         """A regular expression, of Python and of ripgrep, that every file matches that contains the keyword; None if
         there is none."""
         self._in_bytes = None if self.byte_pattern is None else re.compile(self.byte_pattern.encode())
@@ -66,8 +66,7 @@ def _byte_pattern(text: str, *, ignore_case: bool) -> str | None:
         return "".join(_any_of(_cases(character) if ignore_case else character) for character in text)
     if ignore_case:
         return None
-    encoded = {form for encoding in _ENCODINGS if (form := _encoded(text, encoding)) is not None}
-    return "|".join("".join(f"\\x{byte:02x}" for byte in form) for form in sorted(encoded))
+    return _in_any_encoding(text)
 
 
 def _cases(character: str) -> str:
@@ -75,13 +74,18 @@ def _cases(character: str) -> str:
 
 
 def _any_of(characters: str) -> str:
-    """Return a pattern for the UTF-8 bytes of one of the characters."""
-    forms = ("".join(f"\\x{byte:02x}" for byte in character.encode()) for character in dict.fromkeys(characters))
-    return f"(?:{'|'.join(forms)})"
+    """Return a pattern for the bytes of one of the characters."""
+    return f"(?:{'|'.join(map(_in_any_encoding, dict.fromkeys(characters)))})"
 
 
-def _encoded(text: str, encoding: str) -> bytes | None:
+def _in_any_encoding(text: str) -> str:
+    """Return a pattern for the bytes of a text in each encoding that a file may have without the caller's word."""
+    forms = {text.encode()} if text.isascii() else {_encoded(text, each) for each in ("utf-8", *GUESSED_ENCODINGS)}
+    return "|".join("".join(f"\\x{byte:02x}" for byte in form) for form in sorted(forms - {b""}))
+
+
+def _encoded(text: str, encoding: str) -> bytes:
     try:
         return text.encode(encoding)
     except UnicodeEncodeError:
-        return None
+        return b""

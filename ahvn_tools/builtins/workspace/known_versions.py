@@ -15,11 +15,11 @@ _LOCKS: Final = 64
 
 
 class KnownVersions:
-    """The content of each file as each session last read or wrote it: digests, of the most recent files only."""
+    """The content and encoding of each file as each session last read or wrote it: of the most recent files only."""
 
     def __init__(self, max_files: int = 10_000) -> None:
         """`max_files` counts all sessions together; what was read and written least recently is forgotten first."""
-        self._digests: OrderedDict[Key, bytes] = OrderedDict()
+        self._known: OrderedDict[Key, tuple[bytes, str]] = OrderedDict()
         self._max_files = max_files
         self._lock = threading.Lock()
         self._file_locks = tuple(threading.Lock() for _ in range(_LOCKS))
@@ -32,31 +32,37 @@ class KnownVersions:
         """
         return self._file_locks[hash((session, file)) % _LOCKS]
 
-    def remember(self, session: str | None, file: Path, content: bytes) -> None:
-        """Store that the session has read or written this content."""
-        digest = _digest(content)
+    def remember(self, session: str | None, file: Path, content: bytes, encoding: str) -> None:
+        """Store that the session has read or written this content in this encoding."""
+        known = _digest(content), encoding
         with self._lock:
-            self._digests[session, file] = digest
-            self._digests.move_to_end((session, file))
-            while len(self._digests) > self._max_files:
-                self._digests.popitem(last=False)
+            self._known[session, file] = known
+            self._known.move_to_end((session, file))
+            while len(self._known) > self._max_files:
+                self._known.popitem(last=False)
+
+    def encoding(self, session: str | None, file: Path) -> str | None:
+        """Return the encoding in which the session has read or written the file last; None if it has not."""
+        with self._lock:
+            known = self._known.get((session, file))
+        return None if known is None else known[1]
 
     def is_known(self, session: str | None, file: Path) -> bool:
         """Return whether the session has read or written the file."""
         with self._lock:
-            return (session, file) in self._digests
+            return (session, file) in self._known
 
     def is_stale(self, session: str | None, file: Path, content: bytes) -> bool:
         """Return whether the session has read or written the file, and it has another content now."""
         with self._lock:
-            known = self._digests.get((session, file))
-        return known is not None and known != _digest(content)
+            known = self._known.get((session, file))
+        return known is not None and known[0] != _digest(content)
 
     def move(self, session: str | None, file: Path, target: Path) -> None:
         """Know a file under its new path."""
         with self._lock:
-            if (digest := self._digests.pop((session, file), None)) is not None:
-                self._digests[session, target] = digest
+            if (known := self._known.pop((session, file), None)) is not None:
+                self._known[session, target] = known
 
 
 def _digest(content: bytes) -> bytes:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import codecs
 import io
 import itertools
 from collections.abc import Generator, Iterator
 from typing import BinaryIO, Final
 
-from ahvn_tools.builtins.files.text import decode
+from ahvn_tools.builtins.files.text import TextForm, find_encoding
 from ahvn_tools.builtins.workspace.lines import bare, ending
 
 _HEAD_BYTES: Final = 65_536
@@ -17,14 +16,20 @@ _PIECE_CHARS: Final = 65_536
 """How much of a long line is read at once."""
 
 
-def iterate_lines(file: BinaryIO, max_chars: int, *, first: int, dropped: int) -> Generator[str, None, None]:
-    """Yield the lines with their endings; of a long line at most so many characters.
+def read_form(file: BinaryIO, encoding: str | None) -> TextForm:
+    """Return the form that the beginning of a file shows. Raises ToolError for binary content."""
+    form = find_encoding(file.read(_HEAD_BYTES), encoding)
+    file.seek(0)
+    return form
+
+
+def iterate_lines(
+    file: BinaryIO, encoding: str, max_chars: int, *, first: int, dropped: int
+) -> Generator[str, None, None]:
+    """Yield the lines with their endings; of a long line at most so many characters. What does not fit is replaced.
 
     The line number `first` comes without its first `dropped` characters.
-    The encoding is that of the beginning; what does not fit it later is replaced. Raises ToolError for binary content.
     """
-    encoding = _encoding(file.read(_HEAD_BYTES))
-    file.seek(0)
     text = io.TextIOWrapper(file, encoding, "replace", newline="")
     try:
         yield from _joined_pieces(text, max_chars, first, dropped)
@@ -49,14 +54,3 @@ def _joined_pieces(text: io.TextIOWrapper, max_chars: int, first: int, dropped: 
             next_piece = text.readline(_PIECE_CHARS)
         yield line + ending(piece)
         piece = next_piece
-
-
-def _encoding(head: bytes) -> str:
-    """Return the encoding that the beginning of a file shows, without a character that is cut at its end."""
-    try:
-        decoder = codecs.getincrementaldecoder("utf-8")()
-        decoder.decode(head)
-        head = head[: len(head) - len(decoder.getstate()[0])]
-    except UnicodeDecodeError:
-        pass  # another encoding, whose characters have two bytes or one
-    return decode(head)[1].encoding

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ahvn_tools import invisible
 from ahvn_tools.builtins.files.folders import ConfinedFolders
+from ahvn_tools.builtins.workspace.near_lines import describe_near_name
 from ahvn_tools.errors import ToolError, near_misses
 
 
@@ -27,7 +28,8 @@ def similar_names(folders: ConfinedFolders, uri: str) -> str | None:
                 return None
     if missing.name in names:
         return None
-    near = near_misses(invisible.escape_line(missing.name), map(invisible.escape_line, names))
+    near = describe_near_name(missing.name, names)
+    near = near or near_misses(invisible.escape_line(missing.name), map(invisible.escape_line, names))
     if missing == folders.locate(uri):
         return near if names else "Its folder is empty."
     return f"{_subject(folders, folder)} has no {invisible.escape_line(missing.name)!r}. {near}"

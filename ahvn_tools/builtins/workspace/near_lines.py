@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import re
+import unicodedata
 from collections import Counter
+from collections.abc import Iterable
+from itertools import product
 from typing import Final
 
 from ahvn_tools.builtins.workspace.lines import find_lines
@@ -14,48 +18,129 @@ _MAX_CHARS: Final = 1_500
 _MAX_COMPARED_LINES: Final = 3_000
 _MAX_COMPARED_CHARS: Final = 300
 _MIN_SIMILARITY: Final = 0.6
+_MAX_PARTS: Final = 4
+"""A character has at most about as many parts in the other Unicode form."""
+_HIDDEN: Final = re.compile("[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]")
+_BLANKS: Final = {" ": "space", "\t": "tab"}
 _READ_AGAIN: Final = "Read the file again, and copy whole lines from it."
 
 
 def describe_near_lines(search: list[str], texts: list[str]) -> str:
     """Return sentences with the lines of the file that are most similar, their numbers, and the first difference."""
-    place = _place_but_for_spaces(search, texts)
+    place = _place_that_looks_the_same(search, texts)
     if place is not None:
-        return f"{_spaces_differ(search, texts, place)}\n{_shown(texts, place, len(search))}"
+        return f"{_differs(search, texts, place)}\n{_shown(texts, place, len(search))}"
     place = _place_inside_lines(search, texts)
     if place is not None:
         return f"SEARCH must have whole lines, and line {place + 1} has more text:\n{_shown(texts, place, 1)}"
     place = _most_similar_place(search, texts)
     if place is None:
         return f"No lines of the file are similar. {_READ_AGAIN}"
-    first = next((i for i, line in enumerate(search) if line != _line(texts, place + i)), 0)
+    first = next((i for i, line in enumerate(search) if not _look_the_same(line, _line(texts, place + i))), 0)
     found = _line(texts, place + first)
     difference = f"line {place + first + 1} is {found!r}" if found is not None else "the file ends before"
     nearest = f"The most similar lines are these. The first difference: {difference}, and SEARCH has {search[first]!r}."
     return f"{_cut(nearest)}\n{_shown(texts, place, len(search))}"
 
 
-def _place_but_for_spaces(search: list[str], texts: list[str]) -> int | None:
-    wanted = [_without_spaces(line) for line in search]
-    stripped = [_without_spaces(text) for text in texts]
-    return next(iter(find_lines(stripped, wanted, max_places=1)), None)
+def describe_near_keyword(keyword: str, lines: Iterable[str]) -> str:
+    """Return a sentence about the first line that has a text which looks like the keyword; none if no line has."""
+    visible = _visible(keyword)
+    for number, line in enumerate(lines, 1):
+        if visible and visible in _visible(line) and (found := _find_visible(visible, line)) not in (None, keyword):
+            difference = _difference(found, keyword, "the keyword")
+            return (
+                f"Line {number} has it with other blanks, invisible characters or another Unicode form: {difference}."
+            )
+    return ""
 
 
-def _without_spaces(line: str) -> str:
+def describe_near_name(name: str, names: Iterable[str]) -> str | None:
+    """Return a sentence about the first name that looks the same; None if none does."""
+    for other in names:
+        if other != name and _look_the_same(other, name):
+            return f"{other!r} looks the same, but {_difference(other, name, 'the path', 'its name')}."
+    return None
+
+
+def _place_that_looks_the_same(search: list[str], texts: list[str]) -> int | None:
+    places = find_lines([_visible(text) for text in texts], [_visible(line) for line in search], max_places=1)
+    return next(iter(places), None)
+
+
+def _look_the_same(line: str, other: str | None) -> bool:
+    """Return whether a person sees no difference; one in ASCII blanks is seen in the message."""
+    if other is None or (line + other).isascii():
+        return line == other
+    return _visible(line) == _visible(other)
+
+
+def _visible(line: str) -> str:
+    """Return a line in one Unicode form, with one space for blanks, and without invisible characters."""
+    if not line.isascii():
+        line = _HIDDEN.sub("", unicodedata.normalize("NFC", line))
     return " ".join(line.split())
 
 
-def _spaces_differ(search: list[str], texts: list[str], place: int) -> str:
+def _find_visible(visible: str, line: str) -> str | None:
+    """Return the part of a line that looks so."""
+    characters: list[str] = []
+    places: list[int] = []
+    for index, character in enumerate(line):
+        for part in unicodedata.normalize("NFD", character):
+            shown = " " if part.isspace() else part
+            if not _HIDDEN.match(part) and not (shown == " " and characters[-1:] == [" "]):
+                characters.append(shown)
+                places.append(index)
+    wanted = unicodedata.normalize("NFD", visible)
+    start = "".join(characters).find(wanted)
+    found = "" if start < 0 else line[places[start] : places[start + len(wanted) - 1] + 1]
+    return found if _visible(found) == visible else None
+
+
+def _differs(search: list[str], texts: list[str], place: int) -> str:
     index = next(i for i, line in enumerate(search) if line != texts[place + i])
     wanted, found = search[index], texts[place + index]
+    what = "spaces only"
     if wanted.strip() != found.strip():
         kind = "the spaces inside of the line"
+        if not (wanted + found).isascii():
+            what, kind = "blanks, invisible characters or the Unicode form only", _difference(found, wanted, "SEARCH")
     elif wanted.rstrip() == found.rstrip():
         kind = f"the end of the line: it ends with {_end(found)}, and SEARCH with {_end(wanted)}"
     else:
         kind = f"the indentation: it begins with {_indentation(found)}, and SEARCH with {_indentation(wanted)}"
     lines = f"Lines {place + 1} to {place + len(search)} differ" if len(search) > 1 else f"Line {place + 1} differs"
-    return f"{lines} in spaces only. The first difference, in line {place + index + 1}, is {kind}."
+    return f"{lines} in {what}. The first difference, in line {place + index + 1}, is {kind}."
+
+
+def _difference(found: str, wanted: str, name: str, place: str = "the file") -> str:
+    """Return the first difference between two texts that look the same, in words."""
+    first = next((i for i, pair in enumerate(zip(found, wanted, strict=False)) if pair[0] != pair[1]), None)
+    first = min(len(found), len(wanted)) if first is None else first
+    lengths = range(1, _MAX_PARTS + 1)
+    for start, one, other in product((first, max(first - 1, 0)), lengths, lengths):
+        here, there = found[start : start + one], wanted[start : start + other]
+        if here != there and unicodedata.normalize("NFC", here) == unicodedata.normalize("NFC", there):
+            return f"character {start + 1} is {_codes(here)} in {place}, and {_codes(there)} in {name}"
+    here, there = found[first : first + 1], wanted[first : first + 1]
+    return f"character {first + 1} is {_named(here)} in {place}, and {_named(there)} in {name}"
+
+
+def _codes(text: str) -> str:
+    form = "NFC" if unicodedata.is_normalized("NFC", text) else "NFD"
+    return f"{' '.join(f'U+{ord(character):04X}' for character in text)} (form {form})"
+
+
+def _named(character: str) -> str:
+    """Return a character, or none, in words."""
+    if not character:
+        return "missing"
+    if character in _BLANKS:
+        return f"a {_BLANKS[character]}"
+    if character.isascii() and character.isprintable():
+        return repr(character)
+    return f"U+{ord(character):04X} ({unicodedata.name(character, 'a control character')})"
 
 
 def _indentation(line: str) -> str:
@@ -68,14 +153,17 @@ def _end(line: str) -> str:
 
 def _described(blank: str) -> str:
     """Return blank characters in words: `2 tabs and 1 space`."""
-    counts = Counter("space" if c == " " else "tab" if c == "\t" else "other blank" for c in blank)
-    return " and ".join(f"{n} {name}{'s' if n > 1 else ''}" for name, n in counts.items()) or "no space"
+    counts = Counter(blank)
+    named = (
+        f"{n} {_BLANKS[c]}{'s' if n > 1 else ''}" if c in _BLANKS else f"{n} {_named(c)}" for c, n in counts.items()
+    )
+    return " and ".join(named) or "no space"
 
 
 def _place_inside_lines(search: list[str], texts: list[str]) -> int | None:
-    if len(search) > 1 or not search[0].strip():
+    if len(search) > 1 or not (wanted := _visible(search[0])):
         return None
-    return next((i for i, text in enumerate(texts) if search[0].strip() in text), None)
+    return next((i for i, text in enumerate(texts) if wanted in _visible(text)), None)
 
 
 def _most_similar_place(search: list[str], texts: list[str]) -> int | None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from ahvn_tools.builtins.files.text import find_codec
 from ahvn_tools.builtins.workspace.keyword import MAX_CHARS, FoundLine
 from ahvn_tools.errors import ToolError
 
@@ -26,7 +27,7 @@ class Pattern:
     byte_pattern = None
     """No expression for ripgrep: one engine decides, so that a pattern has one meaning."""
 
-    def __init__(self, text: str, *, ignore_case: bool) -> None:
+    def __init__(self, text: str, *, ignore_case: bool, encoding: str | None = None) -> None:
         """Raise ToolError for what RE2 does not accept, and where it is not installed."""
         try:
             import re2
@@ -39,6 +40,7 @@ class Pattern:
             raise ToolError(
                 "A match is within one line. Pass a regular expression without line ends, for one of the lines."
             )
+        self.encoding = None if encoding is None else find_codec(encoding)
         options = re2.Options()
         options.log_errors, options.never_nl, options.never_capture = False, True, True
         options.max_mem, options.case_sensitive = _MAX_MEMORY, not ignore_case

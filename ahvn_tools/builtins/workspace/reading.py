@@ -16,9 +16,11 @@ from ahvn_tools.builtins.workspace.folder_tools import (
     explained_documents,
     explained_misses,
     shown,
+    with_note,
 )
-from ahvn_tools.builtins.workspace.large_files import iterate_lines
+from ahvn_tools.builtins.workspace.large_files import iterate_lines, read_form
 from ahvn_tools.builtins.workspace.lines import bare, ending, with_newline
+from ahvn_tools.builtins.workspace.near_lines import describe_near_keyword
 from ahvn_tools.builtins.workspace.numbered_lines import MAX_LINE_CHARS, numbered, rest_of_line
 from ahvn_tools.builtins.workspace.text_file import TextFile
 from ahvn_tools.context import ToolContext
@@ -41,6 +43,8 @@ class OpenedText:
     """None for a large file."""
     lines: Iterator[str]
     """The lines with their endings, to be read once; the first wanted one without what is dropped of it."""
+    note: str
+    """What the reader must know of the encoding."""
 
     @property
     def count(self) -> int | None:
@@ -52,22 +56,32 @@ class ReadingTools(FolderTools):
     """Tools that read files."""
 
     @reg_toolspec(annotations=READS, tags={"files", "read"}, output_schema=None)
-    def read_file(self, uri: str, context: ToolContext) -> str:
+    def read_file(self, uri: str, context: ToolContext, encoding: str | None = None) -> str:
         """Read a whole text file.
 
         If the file is long, the result ends with how to read the rest.
 
         Args:
             uri: The path or file: URI of the file.
+            encoding: The encoding of the file, such as gbk, if the text is wrong without it.
         """
-        with self._opened(self.folders.for_call(context), uri, context) as text:
+        with self._opened(self.folders.for_call(context), uri, context, encoding) as text:
             if text.file is not None and len(text.file.text) <= self.max_output_chars:
-                return with_newline(text.file.text, "\n")
-            return _with_rest_hint(text, self.max_output_chars)
+                whole = with_newline(text.file.text, "\n")
+            else:
+                whole = _with_rest_hint(text, self.max_output_chars)
+        return with_note(whole, text.note)
 
     @reg_toolspec(annotations=READS, tags={"files", "read"}, output_schema=None)
     def partially_read_by_range(
-        self, uri: str, start_line: int, end_line: int, context: ToolContext, *, start_character: int = 1
+        self,
+        uri: str,
+        start_line: int,
+        end_line: int,
+        context: ToolContext,
+        *,
+        start_character: int = 1,
+        encoding: str | None = None,
     ) -> str:
         """Read some lines of a text file. Each line of the result begins with its number.
 
@@ -78,12 +92,13 @@ class ReadingTools(FolderTools):
             start_line: The number of the first line, from 1.
             end_line: The number of the last line, which is read, too.
             start_character: The first character that is read of the first line, from 1, to go on in a long line.
+            encoding: The encoding of the file, such as gbk, if the text is wrong without it.
         """
         if start_line < 1 or end_line < start_line or start_character < 1:
             raise ToolError("Pass a start_line and start_character of at least 1, and an end_line that is not smaller.")
         longest = self.max_output_chars if end_line == start_line else MAX_LINE_CHARS
-        dropped = start_character - 1
-        with self._opened(self.folders.for_call(context), uri, context, first=start_line, dropped=dropped) as text:
+        dropped, folders = start_character - 1, self.folders.for_call(context)
+        with self._opened(folders, uri, context, encoding, first=start_line, dropped=dropped) as text:
             kept: list[str] = []
             size = 0
             for number, line in enumerate(_between(text.lines, start_line, end_line), start_line):
@@ -92,14 +107,15 @@ class ReadingTools(FolderTools):
                 shown_line = numbered(number, line, dropped=dropped if number == start_line else 0, max_chars=longest)
                 size += len(shown_line) + 1
                 if kept and size > self.max_output_chars:
-                    return "\n".join([*kept, f"(The result would be too long. Go on with start_line={number}.)"])
+                    kept.append(f"(The result would be too long. Go on with start_line={number}.)")
+                    return with_note("\n".join(kept), text.note)
                 kept.append(shown_line)
         if not kept:
             length = "is shorter" if text.count is None else f"has only {text.count:,} lines"
             raise ToolError(f"There is no line {start_line} in {shown(uri)!r}: the file {length}.")
         if len(kept) <= end_line - start_line:
             kept.append(f"(The file ends with line {start_line + len(kept) - 1}.)")
-        return "\n".join(kept)
+        return with_note("\n".join(kept), text.note)
 
     @reg_toolspec(annotations=READS, tags={"files", "read"}, output_schema=None)
     def partially_read_around_keyword(
@@ -112,6 +128,7 @@ class ReadingTools(FolderTools):
         lines_after: int = 5,
         start_line: int = 1,
         start_character: int = 1,
+        encoding: str | None = None,
     ) -> str:
         """Read the lines of a text file around each line that contains a keyword. Lines have their numbers.
 
@@ -124,6 +141,7 @@ class ReadingTools(FolderTools):
             lines_after: How many lines after each match are read.
             start_line: The first line that is read, to go on after a long result.
             start_character: The first character that is read of this line.
+            encoding: The encoding of the file, such as gbk, if the text is wrong without it.
         """
         if not keyword or "\n" in keyword or "\r" in keyword:
             raise ToolError("Pass a keyword of one line that is not empty.")
@@ -133,10 +151,13 @@ class ReadingTools(FolderTools):
             )
         dropped = start_character - 1
         folders = self.folders.for_call(context)
-        with self._opened(folders, uri, context, _SEARCHED_CHARS, first=start_line, dropped=dropped) as text:
+        with self._opened(folders, uri, context, encoding, _SEARCHED_CHARS, first=start_line, dropped=dropped) as text:
             windows = Windows(keyword, lines_before, lines_after, self.max_output_chars)
             kept = windows.read(text.lines, start_line, dropped)
-        return "\n".join(kept) or f'No matches found for "{shown(keyword)}".'
+            if not kept:
+                near = "" if text.file is None else describe_near_keyword(keyword, text.file.lines)
+                kept = [f'No matches found for "{shown(keyword)}". {near}'.rstrip()]
+        return with_note("\n".join(kept), text.note)
 
     @reg_toolspec(annotations=READS, tags={"files", "read"}, output_schema=None)
     def get_file_size(self, uri: str, context: ToolContext) -> str:
@@ -154,8 +175,8 @@ class ReadingTools(FolderTools):
 
     @contextmanager
     def _opened(
-        self, folders: ConfinedFolders, uri: str, context: ToolContext, max_line_chars: int = 0, *,
-        first: int = 1, dropped: int = 0,
+        self, folders: ConfinedFolders, uri: str, context: ToolContext, encoding: str | None,
+        max_line_chars: int = 0, *, first: int = 1, dropped: int = 0,
     ) -> Iterator[OpenedText]:  # fmt: skip
         """Open a text of any size. A file that is read whole is remembered as read.
 
@@ -167,16 +188,14 @@ class ReadingTools(FolderTools):
         if status.kind == "folder":
             raise ToolError(f"{shown(uri)!r} is a folder. List it with ls, or pass a file.")
         if status.size <= self.max_bytes:
-            file = self.read_text(folders, uri, context)
-            yield OpenedText(file, _with_dropped(file.lines, first, dropped))
+            file = self.read_text(folders, uri, context, encoding)
+            yield OpenedText(file, _with_dropped(file.lines, first, dropped), file.form.note)
             return
         longest = max(MAX_LINE_CHARS, self.max_output_chars, max_line_chars) + 1  # one more tells that a line was cut
-        with (
-            explained_documents(folders, uri),
-            folders.open(uri) as (opened, _),
-            closing(iterate_lines(opened, longest, first=first, dropped=dropped)) as read,
-        ):
-            yield OpenedText(None, _checked(read, context))
+        with explained_documents(folders, uri), folders.open(uri) as (opened, _):
+            form = read_form(opened, encoding)
+            with closing(iterate_lines(opened, form.encoding, longest, first=first, dropped=dropped)) as read:
+                yield OpenedText(None, _checked(read, context), form.note)
 
 
 class Windows:

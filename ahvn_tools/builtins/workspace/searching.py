@@ -81,6 +81,7 @@ class SearchingTools(FolderTools):
         skip: int = 0,
         include_hidden: bool = False,
         include_ignored: bool = False,
+        encoding: str | None = None,
     ) -> str:
         r"""Find the lines that contain a text, in the text files of a folder and its folders, or in one file.
 
@@ -102,11 +103,13 @@ class SearchingTools(FolderTools):
             skip: How many results to leave out, to go on after a long result.
             include_hidden: Whether files and folders are searched whose names begin with a dot.
             include_ignored: Whether files and folders are searched that .gitignore names.
+            encoding: The encoding of the files that are no UTF-8, such as gbk. Without it, it is guessed.
         """
         if not (0 <= lines_before <= _MAX_CONTEXT and 0 <= lines_after <= _MAX_CONTEXT):
             raise ToolError(f"Pass a lines_before and lines_after from 0 to {_MAX_CONTEXT}.")
         page, kind = Page(skip, max_results), Pattern if regex else Keyword
-        wanted, is_chosen = kind(keyword, ignore_case=ignore_case), _name_filter(glob, file_type)
+        wanted = kind(keyword, ignore_case=ignore_case, encoding=encoding)
+        is_chosen = _name_filter(glob, file_type)
         folders = self.folders.for_call(context)
         with explained_misses(folders, uri):
             place = folders.locate(uri)
@@ -240,7 +243,7 @@ class Search:
             content, _ = self.folders.read(str(self.top / path), max_bytes=self.max_bytes)
             if not self.wanted.may_be_in(content):
                 return []
-            text = TextFile.from_content(content)
+            text = TextFile.from_content(content, fallback=self.wanted.encoding)
         except ToolError:  # binary, or not readable: no file of this search
             return []
         return [] if text.form.encoding in UNSEARCHED_ENCODINGS else bare_lines(text.lines)

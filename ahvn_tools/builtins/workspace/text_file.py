@@ -23,9 +23,9 @@ class TextFile:
         return split_lines(self.text)
 
     @classmethod
-    def from_content(cls, content: bytes) -> TextFile:
-        """Return the text of a file. Raises ToolError for binary content."""
-        text, form = decode(content)
+    def from_content(cls, content: bytes, encoding: str | None = None, *, fallback: str | None = None) -> TextFile:
+        """Return the text of a file, as `decode` does. Raises ToolError for binary content."""
+        text, form = decode(content, encoding, fallback=fallback)
         return cls(text=text, form=form)
 
     def with_lines(self, lines: list[str]) -> bytes:

@@ -8,8 +8,8 @@ from pydantic import BeforeValidator
 
 from ahvn_tools.builtins.workspace.changes import MAX_SNIPPET_CHARS, Change
 from ahvn_tools.builtins.workspace.editing import insert_lines
-from ahvn_tools.builtins.workspace.folder_tools import READS, exists, shown
-from ahvn_tools.builtins.workspace.lines import content_lines, replace_lines, split_lines, with_newline
+from ahvn_tools.builtins.workspace.folder_tools import READS, exists, shown, with_note
+from ahvn_tools.builtins.workspace.lines import content_lines, replace_lines
 from ahvn_tools.builtins.workspace.missing_files import similar_names
 from ahvn_tools.builtins.workspace.numbered_lines import numbered_block
 from ahvn_tools.builtins.workspace.text_file import TextFile
@@ -38,25 +38,37 @@ class TextFileTools(WritingTools):
     """Tools that view and write text files by ranges of lines, which may count from the end."""
 
     @reg_toolspec(annotations=READS, tags={"files", "read"}, output_schema=None)
-    def view_text_file(self, file_path: str, context: ToolContext, ranges: list[LineNumber] | None = None) -> str:
+    def view_text_file(
+        self,
+        file_path: str,
+        context: ToolContext,
+        ranges: list[LineNumber] | None = None,
+        encoding: str | None = None,
+    ) -> str:
         """View a text file, with the number of each line.
 
         Args:
             file_path: The path or file: URI of the file.
             ranges: The first and the last line to view, as in [1, 100]; negative ones count from the end, so that
                 [-100, -1] are the last 100 lines. Without it, the whole file.
+            encoding: The encoding of the file, such as gbk, if the text is wrong without it.
         """
-        file = self.read_text(self.folders.for_call(context), file_path, context)
+        file = self.read_text(self.folders.for_call(context), file_path, context, encoding)
         start, stop = 0, len(file.lines)
         heading = f"The content of {shown(file_path)}:"
         if ranges is not None:
             start, stop = _range_to_view(ranges, len(file.lines), file_path)
             heading = f"The content of {shown(file_path)} in {ranges} lines:"
-        return f"{heading}\n{_fenced(file.lines, start, stop, self.max_output_chars)}"
+        return with_note(f"{heading}\n{_fenced(file.lines, start, stop, self.max_output_chars)}", file.form.note)
 
     @reg_toolspec(annotations=CHANGES, tags={"files", "write"}, output_schema=None)
     def write_text_file(
-        self, file_path: str, content: str, context: ToolContext, ranges: list[LineNumber] | None = None
+        self,
+        file_path: str,
+        content: str,
+        context: ToolContext,
+        ranges: list[LineNumber] | None = None,
+        encoding: str | None = None,
     ) -> str:
         """Create a text file, replace its whole content, or replace some of its lines.
 
@@ -65,28 +77,36 @@ class TextFileTools(WritingTools):
             content: The new text.
             ranges: The first and the last line that the content replaces, as in [1, 100]; negative ones count from the
                 end. Without it, the whole file is replaced.
+            encoding: The encoding of the file, such as gbk, if the tools guess it wrong. Without ranges, the encoding
+                that the file gets.
         """
         folders = self.folders_to_write(context)
         if not exists(folders, file_path):
-            self.create(folders, file_path, content, context, overwrite=False)
+            self.create(folders, file_path, content, context, encoding=encoding)
             ignored = "" if ranges is None else f" The ranges {ranges} is ignored because the file does not exist."
             return f"Create and write {shown(file_path)} successfully.{ignored}"
+        if ranges is None:
+            self.replace_content(folders, file_path, content, context, encoding=encoding)
+            return f"Overwrite {shown(file_path)} successfully."
 
         def change(file: TextFile) -> list[str]:
-            if ranges is None:
-                return split_lines(with_newline(content, file.form.newline))
             start, stop = _range_to_write(ranges, len(file.lines))
             return replace_lines(file.lines, start, stop, content_lines(content), file.form.newline)
 
-        done = self.edit(folders, file_path, change, context).change
-        if ranges is None:
-            return f"Overwrite {shown(file_path)} successfully."
+        done = self.edit(folders, file_path, change, context, encoding=encoding).change
         start, _ = _range_to_write(ranges, len(done.before))
         snippet = _around(done, start, start + len(content_lines(content)))
         return f"Write {shown(file_path)} successfully. The new content snippet:\n{snippet}"
 
     @reg_toolspec(annotations=CHANGES, tags={"files", "write"}, output_schema=None)
-    def insert_text_file(self, file_path: str, content: str, line_number: LineNumber, context: ToolContext) -> str:
+    def insert_text_file(
+        self,
+        file_path: str,
+        content: str,
+        line_number: LineNumber,
+        context: ToolContext,
+        encoding: str | None = None,
+    ) -> str:
         """Insert lines into a text file.
 
         Args:
@@ -94,6 +114,7 @@ class TextFileTools(WritingTools):
             content: The new lines.
             line_number: The number of the line before which the content is inserted, from 1; the number of lines plus 1
                 inserts it at the end.
+            encoding: The encoding of the file, such as gbk, if the tools guess it wrong.
         """
         folders = self.folders_to_write(context)
         if line_number < 1:
@@ -113,7 +134,7 @@ class TextFileTools(WritingTools):
                 )
             return insert_lines(file, line_number, content)
 
-        done = self.edit(folders, file_path, change, context).change
+        done = self.edit(folders, file_path, change, context, encoding=encoding).change
         start, stop = line_number - 1, line_number + len(content_lines(content))  # with the line that moved down
         first, last = _bounds(done, start, stop)
         return (

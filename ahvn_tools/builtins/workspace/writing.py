@@ -11,7 +11,8 @@ from ahvn_tools.builtins.approval import Action, ActionKind
 from ahvn_tools.builtins.files.folders import ConfinedFolders, FileStatus
 from ahvn_tools.builtins.files.text import TextForm, encode
 from ahvn_tools.builtins.workspace.changes import DIFF_IS_CUT, Change
-from ahvn_tools.builtins.workspace.folder_tools import FolderTools, exists, explained_misses, shown
+from ahvn_tools.builtins.workspace.folder_tools import FolderTools, explained_misses, shown
+from ahvn_tools.builtins.workspace.lines import split_lines, with_newline
 from ahvn_tools.builtins.workspace.target import Target
 from ahvn_tools.builtins.workspace.text_file import TextFile
 from ahvn_tools.context import ToolContext
@@ -22,18 +23,13 @@ ADDS: Final = {"readOnlyHint": False, "destructiveHint": False, "idempotentHint"
 CHANGES: Final = {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": False, "openWorldHint": False}
 """The MCP annotations of tools that change or delete files."""
 
+_NOT_RESTORED: Final = (
+    "The file has characters that {encoding} writes in several ways, so an edit would change other lines, too. Replace "
+    "its whole content, or name another encoding."
+)
+
 ChangeLines = Callable[[TextFile], list[str]]
 """Returns the new lines of a file, with their endings. Raises ToolError if the file does not fit the edit."""
-
-
-@dataclass(frozen=True)
-class PlannedEdit:
-    """What an edit makes of the content that a file has now."""
-
-    before: bytes
-    after: bytes
-    change: Change
-    action: Action
 
 
 @dataclass(frozen=True)
@@ -43,6 +39,20 @@ class Edit:
     name: str
     """The path of the file as models read it."""
     change: Change
+    note: str
+    """The old and the new encoding in words, if they differ."""
+
+
+@dataclass(frozen=True)
+class PlannedEdit:
+    """What an edit makes of the content that a file has now."""
+
+    before: bytes
+    after: bytes
+    encoding: str
+    """That of the content after the edit."""
+    edit: Edit
+    action: Action
 
 
 class WritingTools(FolderTools):
@@ -66,59 +76,89 @@ class WritingTools(FolderTools):
 
     def edit(
         self, folders: ConfinedFolders, uri: str, change_lines: ChangeLines, context: ToolContext, *,
-        must_be_read: bool = False,
+        encoding: str | None = None, is_whole: bool = False, must_be_read: bool = False,
     ) -> Edit:  # fmt: skip
         """Change the lines of a file, all at once, after the approval of the difference.
 
-        Raises ToolError if the session knows another content than the file has, and with `must_be_read` if it knows
-        none. Edits of one file run one after the other; each works on the content that the last has left.
+        The file has the `encoding`, else that in which the session has read it, else the one that `decode` finds. An
+        edit of the whole file converts it to the `encoding`. Raises ToolError if the session knows another content than
+        the file has, and with `must_be_read` if it knows none. Edits of one file run one after the other; each works on
+        the content that the last has left.
         """
         target = self.target(folders, uri)
         known = context.session_id, target.place
         with explained_misses(folders, uri), self.versions.locked(*known):
             content, _ = folders.read(uri, max_bytes=self.max_bytes)
+            folders.check_update(uri)
             is_stale = self.versions.is_stale(*known, content)
         if must_be_read and not self.versions.is_known(*known):
             reason = "its whole content would be replaced, and you have not seen it."
             raise ToolError(f"Read {shown(uri)!r} first: {reason}")
         if is_stale:
             raise _stale(uri)
-        planned = _planned(target, content, change_lines)
+
+        def plan(content: bytes) -> PlannedEdit:
+            read_as = self.versions.encoding(*known)
+            if is_whole:
+                file = TextFile.from_content(content, read_as, fallback=encoding)
+                form = file.form if encoding is None else file.form.converted(encoding)
+                return _planned(target, content, file, form, change_lines)
+            file = TextFile.from_content(content, encoding or read_as)
+            if not file.form.encoding.startswith("utf") and file.with_lines(file.lines) != content:
+                raise ToolError(_NOT_RESTORED.format(encoding=file.form.encoding))
+            return _planned(target, content, file, file.form, change_lines)
+
+        planned = plan(content)
+        self._check_size(planned.after)
         self.approval.require(context, planned.action)
         done = [planned]
 
-        def change(content: bytes) -> bytes:
+        def change(content: bytes) -> PlannedEdit:
             if content != planned.before:
-                done[0] = _planned(target, content, change_lines)
+                done[0] = plan(content)
                 if self.approval.is_needed(planned.action) or self.approval.is_needed(done[0].action):
                     raise ToolError(f"{shown(uri)!r} has changed since its edit was approved. Read it again.")
-            return done[0].after
+            return done[0]
 
         self._replace(folders, target, change, context)
-        return Edit(target.name, done[0].change)
+        return done[0].edit
+
+    def replace_content(
+        self, folders: ConfinedFolders, uri: str, content: str, context: ToolContext, *, encoding: str | None,
+        must_be_read: bool = False,
+    ) -> Edit:  # fmt: skip
+        """Replace all lines of a file, as `edit` does. Without an `encoding`, the form of the file stays."""
+
+        def change(file: TextFile) -> list[str]:
+            return split_lines(with_newline(content, file.form.newline))
+
+        return self.edit(
+            folders, uri, change, context, encoding=encoding, is_whole=True, must_be_read=must_be_read
+        )  # fmt: skip
 
     def create(
-        self, folders: ConfinedFolders, uri: str, content: str, context: ToolContext, *, overwrite: bool
+        self, folders: ConfinedFolders, uri: str, content: str, context: ToolContext, *, encoding: str | None
     ) -> Target:
-        """Write a whole file, after its approval; the session knows its content from then on."""
-        target, data = self.target(folders, uri), encode(content, TextForm())
-        if len(data) > self.max_bytes:
-            raise ToolError(f"The content has {len(data):,} bytes, more than {self.max_bytes:,}. Write a smaller file.")
-        change = Change([], TextFile.from_content(data).lines)
-        self.approval.require(context, _action("Overwrite" if overwrite else "Create", target, change))
-        if overwrite and self.versions.is_known(context.session_id, target.place) and exists(folders, uri):
-            self._replace(folders, target, lambda _: data, context)
-        else:
-            folders.create(uri, data, overwrite=overwrite, is_cancelled=lambda: context.cancelled)
-            self.versions.remember(context.session_id, target.place, data)
+        """Write a new file, after its approval; the session knows its content from then on."""
+        form = TextForm() if encoding is None else TextForm.named(encoding)
+        target, data = self.target(folders, uri), encode(content, form)
+        self._check_size(data)
+        note = "" if form == TextForm() else f" ({form.label})"
+        self.approval.require(context, _action("Create", target, Change([], split_lines(content)), note))
+        folders.create(uri, data, is_cancelled=lambda: context.cancelled)
+        self.versions.remember(context.session_id, target.place, data, form.encoding)
         return target
 
+    def _check_size(self, content: bytes) -> None:
+        if (size := len(content)) > self.max_bytes:
+            raise ToolError(f"The content has {size:,} bytes, more than {self.max_bytes:,}. Write a smaller file.")
+
     def _replace(
-        self, folders: ConfinedFolders, target: Target, change: Callable[[bytes], bytes], context: ToolContext
+        self, folders: ConfinedFolders, target: Target, change: Callable[[bytes], PlannedEdit], context: ToolContext
     ) -> None:
         """Replace the content of a file while no other edit of it runs."""
         known = context.session_id, target.place
-        written: list[bytes] = []
+        written: list[PlannedEdit] = []
         with ExitStack() as writing:
 
             def replace(content: bytes, _: FileStatus) -> bytes:
@@ -126,23 +166,26 @@ class WritingTools(FolderTools):
                 if self.versions.is_stale(*known, content):
                     raise _stale(target.uri)
                 written.append(change(content))
-                return written[0]
+                return written[0].after
 
             folders.update(target.uri, replace, max_bytes=self.max_bytes, is_cancelled=lambda: context.cancelled)
-            self.versions.remember(*known, written[0])
+            self.versions.remember(*known, written[0].after, written[0].encoding)
 
 
-def _planned(target: Target, content: bytes, change_lines: ChangeLines) -> PlannedEdit:
-    file = TextFile.from_content(content)
+def _planned(target: Target, content: bytes, file: TextFile, form: TextForm, change_lines: ChangeLines) -> PlannedEdit:
     change = Change(file.lines, change_lines(file))
-    return PlannedEdit(content, file.with_lines(change.after), change, _action("Edit", target, change))
+    after = encode("".join(change.after), form)
+    note = "" if form.label == file.form.label else f" (from {file.form.label} to {form.label})"
+    edit = Edit(target.name, change, note)
+    return PlannedEdit(content, after, form.encoding, edit, _action("Edit", target, change, note))
 
 
-def _action(verb: str, target: Target, change: Change) -> Action:
+def _action(verb: str, target: Target, change: Change, note: str) -> Action:
     diff = change.diff(target.name)
-    note = " (the diff shows only the beginning)" if diff.endswith(f"\n{DIFF_IS_CUT}") else ""
+    cut = " (the diff shows only the beginning)" if diff.endswith(f"\n{DIFF_IS_CUT}") else ""
     details = {"path": target.name, "diff": diff}
-    return Action(kind="write", text=f"{verb} {target.name}{note}", is_risky=target.is_risky, details=details)
+    text = f"{verb} {target.name}{note}{cut}"
+    return Action(kind="write", text=text, is_risky=target.is_risky, details=details)
 
 
 def _stale(uri: str) -> ToolError:

@@ -110,13 +110,21 @@ class TestWriting:
             folders.create("new/x.txt", b"new", make_parents=False)
         assert not (root / "new").exists()
 
-    @pytest.mark.parametrize("mode", [0o600, 0o755, 0o664, 0o444])
+    @pytest.mark.parametrize("mode", [0o600, 0o755, 0o664])
     def test_permissions_stay(self, folders, root, mode):
         (root / "a.txt").chmod(mode)
         folders.update("a.txt", lambda content, _: content + b"!", max_bytes=100)
         assert stat.S_IMODE((root / "a.txt").stat().st_mode) == mode
         folders.create("a.txt", b"new", overwrite=True)
         assert stat.S_IMODE((root / "a.txt").stat().st_mode) == mode
+
+    def test_a_read_only_file_is_not_replaced(self, folders, root):
+        (root / "a.txt").chmod(0o444)
+        with pytest.raises(ToolError, match=r"'a\.txt' is read-only, so it was not changed"):
+            folders.update("a.txt", lambda content, _: content + b"!", max_bytes=100)
+        with pytest.raises(ToolError, match="read-only"):
+            folders.create("a.txt", b"new", overwrite=True)
+        assert (root / "a.txt").read_text() == "content of a.txt"
 
     def test_setuid_and_setgid_do_not_stay(self, folders, root):
         (root / "a.txt").chmod(0o6755)

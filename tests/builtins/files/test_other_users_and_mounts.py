@@ -12,6 +12,10 @@ from pathlib import Path
 import pytest
 
 NOBODY = 65534
+OTHER_OWNER = (
+    "The file belongs to another user, and would belong to the user of this tool after the change. It was not changed. "
+    "Ask the user to change the file, or its owner."
+)
 SCRIPT = """
 import os, sys
 from pathlib import Path
@@ -32,7 +36,8 @@ print(attempt(lambda: folders.status("unreadable.txt").size))
 print(attempt(lambda: folders.create("locked/x.txt", b"x")))
 print(attempt(lambda: folders.delete("locked/a.txt")))
 print(attempt(lambda: folders.scan("closed")))
-print(attempt(lambda: folders.update("shared.txt", lambda content, status: content + b"!", max_bytes=100).mode))
+for name in ("own.txt", "readable.txt", "shared.txt"):
+    print(attempt(lambda: folders.update(name, lambda content, status: content + b"!", max_bytes=100).mode))
 print([file.path for file in walk(folders, ".")])
 """
 
@@ -46,9 +51,15 @@ def test_a_user_without_permissions_gets_clear_errors(technique):
             (root / name).mkdir()
             (root / name / "a.txt").write_text("a")
         (root / "closed").chmod(0)
-        for name, mode in {"unreadable.txt": 0o600, "shared.txt": 0o664}.items():
+        for name, mode in {
+            "unreadable.txt": 0o600,
+            "own.txt": 0o664,
+            "readable.txt": 0o664,
+            "shared.txt": 0o666,
+        }.items():
             (root / name).write_text(name)
             (root / name).chmod(mode)
+        os.chown(root / "own.txt", NOBODY, -1)
         program = [sys.executable, "-c", SCRIPT, folder, technique, str(NOBODY)]
         done = subprocess.run(program, capture_output=True, text=True, check=False)
         denied = "cannot be used: the system denies the permission."
@@ -59,10 +70,13 @@ def test_a_user_without_permissions_gets_clear_errors(technique):
             f"'locked/a.txt' {denied}",
             f"'closed' {denied}",
             str(0o644),  # the group could not be kept
-            "['locked/a.txt', 'shared.txt', 'unreadable.txt']",
+            "'readable.txt' is read-only, so it was not changed. Ask the user to make it writable.",
+            OTHER_OWNER,
+            "['locked/a.txt', 'own.txt', 'readable.txt', 'shared.txt', 'unreadable.txt']",
         ], done.stderr
-        assert (root / "shared.txt").read_text() == "shared.txt!"
-        assert (root / "shared.txt").stat().st_uid == NOBODY
+        assert (root / "own.txt").read_text() == "own.txt!"
+        assert [(root / name).stat().st_uid for name in ("own.txt", "readable.txt", "shared.txt")] == [NOBODY, 0, 0]
+        assert (root / "shared.txt").read_text() == "shared.txt"
 
 
 @pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")

@@ -6,6 +6,7 @@ import pytest
 
 from ahvn_tools import Toolkit
 from ahvn_tools.builtins import Workspace
+from tests.builtins.workspace.test_stale_edits import EDITS
 
 WRITES = {
     "mkdir": {"uri": "new"},
@@ -130,6 +131,22 @@ def test_the_person_sees_the_difference(prepared):
     )
 
 
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("create_file", {"uri": "a.txt", "content": "one\ntwo\n", "overwrite": True}),
+        ("write_text_file", {"file_path": "a.txt", "content": "one\ntwo\n"}),
+        ("edit_file_full_replace", {"uri": "a.txt", "new_content": "one\ntwo\n"}),
+    ],
+)
+def test_the_person_sees_the_old_content_of_a_file_that_is_replaced(prepared, tool, arguments):
+    desk = prepared(approve="always")
+    desk.call(tool, **arguments)
+    assert desk.asked == [
+        ("Edit a.txt", {"path": "a.txt", "diff": "--- a.txt\n+++ a.txt\n@@ -1,1 +1,2 @@\n one\n+two"})
+    ]
+
+
 def test_the_difference_is_cut(prepared):
     desk = prepared(approve="always")
     desk.call("create_file", uri="b.txt", content="a long line\n" * 100_000)
@@ -182,7 +199,8 @@ def test_a_call_that_would_fail_asks_nobody(prepared):
     assert desk.asked == []
 
 
-def test_a_file_that_changes_during_the_approval_is_not_edited(make_desk):
+@pytest.mark.parametrize("tool", EDITS)
+def test_a_file_that_changes_during_the_approval_is_not_edited(make_desk, tool):
     desk = make_desk(approve="always")
     desk.write("a.txt", "one\n")
 
@@ -191,9 +209,47 @@ def test_a_file_that_changes_during_the_approval_is_not_edited(make_desk):
         return True
 
     kit = Toolkit("kit", approver=decide).add(desk.workspace)
-    result = kit.exec("insert", {"uri": "a.txt", "line": 1, "content": "x"})
-    assert result.text == "'a.txt' has changed since its edit was approved. Read it again."
+    name = "file_path" if "text_file" in tool else "uri"
+    if tool == "edit_file_full_replace":
+        kit.call("read_file", {"uri": "a.txt"})
+    result = kit.exec(tool, {name: "a.txt", **EDITS[tool]})
+    since = "you read it" if tool == "edit_file_full_replace" else "its edit was approved"
+    assert f"'a.txt' has changed since {since}. Read it again" in result.text
     assert desk.read("a.txt") == b"one\ntwo\n"
+
+
+@pytest.mark.parametrize("tool", EDITS)
+@pytest.mark.parametrize("approve", ["always", "never"])
+def test_a_read_only_file_is_not_edited_and_nobody_is_asked(make_desk, tool, approve):
+    desk = make_desk(approve=approve)
+    desk.write("a.txt", "one\n").chmod(0o444)
+    desk.call("read_file", uri="a.txt")
+    name = "file_path" if "text_file" in tool else "uri"
+    assert "'a.txt' is read-only" in desk.error(tool, **{name: "a.txt"}, **EDITS[tool])
+    assert desk.asked == []
+    assert desk.read("a.txt") == b"one\n"
+
+
+def test_a_file_that_becomes_read_only_during_the_approval_is_not_edited(make_desk):
+    desk = make_desk(approve="always")
+    path = desk.write("a.txt", "one\n")
+
+    def decide(request):
+        path.chmod(0o444)
+        return True
+
+    kit = Toolkit("kit", approver=decide).add(desk.workspace)
+    assert "read-only" in kit.exec("write_text_file", {"file_path": "a.txt", "content": "two"}).text
+    assert desk.read("a.txt") == b"one\n"
+
+
+def test_the_person_is_asked_before_the_path_of_a_read_only_file_becomes_free(desk):
+    desk.write("a.txt", "one\n").chmod(0o444)
+    desk.call("move", uri="a.txt", target_uri="b.txt")
+    desk.call("delete", uri="b.txt")
+    assert [action for action, _ in desk.asked] == [
+        "Move a.txt to b.txt (the file is read-only)", "Delete b.txt (the file is read-only)",
+    ]  # fmt: skip
 
 
 def test_a_call_that_waits_is_resumed(make_desk):

@@ -28,8 +28,24 @@ def test_an_existing_file_is_overwritten_only_on_request(desk):
         "'a.txt' exists. Change it with edit_file_search_replace, or pass overwrite=true to replace it."
     )
     assert desk.read("a.txt") == b"old"
-    desk.call("create_file", uri="a.txt", content="new", overwrite=True)
+    overwritten = desk.call("create_file", uri="a.txt", content="new", overwrite=True)
+    assert overwritten == "Overwrote a.txt. The lines are now:\n1: new"
     assert desk.read("a.txt") == b"new"
+    assert desk.call("create_file", uri="b.txt", content="new", overwrite=True) == "File created successfully: b.txt"
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("create_file", {"uri": "a.txt", "content": "x\ny\n", "overwrite": True}),
+        ("write_text_file", {"file_path": "a.txt", "content": "x\ny\n"}),
+    ],
+)
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_a_file_that_is_overwritten_keeps_its_form(desk, tool, arguments, encoding):
+    desk.write("a.txt", "one\r\n".encode(encoding))
+    desk.call(tool, **arguments)
+    assert desk.read("a.txt") == "x\r\ny\r\n".encode(encoding)
 
 
 def test_content_that_cannot_be_written_is_an_error(make_desk):
@@ -37,6 +53,10 @@ def test_content_that_cannot_be_written_is_an_error(make_desk):
     assert "surrogates" in desk.error("create_file", uri="a.txt", content="\ud800")
     assert "more than 10" in desk.error("create_file", uri="a.txt", content="x" * 11)
     assert not (desk.folder / "a.txt").exists()
+    desk.call("create_file", uri="a.txt", content="x")
+    assert "more than 10" in desk.error("create_file", uri="a.txt", content="x" * 11, overwrite=True)
+    assert "more than 10" in desk.error("insert", uri="a.txt", line=1, content="x" * 11)
+    assert desk.read("a.txt") == b"x"
 
 
 def test_the_whole_content_is_replaced_in_the_form_of_the_file(desk):

@@ -166,6 +166,78 @@ def test_lines_that_are_not_there_are_an_error_with_the_nearest(desk, block, sea
     )
 
 
+NO_BREAK = "U+00A0 (NO-BREAK SPACE)"
+COMPOSED, DECOMPOSED = "U+00E9 (form NFC)", "U+0065 U+0301 (form NFD)"
+
+
+@pytest.mark.parametrize(
+    ("line", "search", "difference"),
+    [
+        ("a\u00a0b", "a b", f"character 2 is {NO_BREAK} in the file, and a space in SEARCH"),
+        ("a b", "a\u3000b", "character 2 is a space in the file, and U+3000 (IDEOGRAPHIC SPACE) in SEARCH"),
+        ("a\tb\u2009c", "a\tb c", "character 4 is U+2009 (THIN SPACE) in the file, and a space in SEARCH"),
+        ("ab\u200bc", "abc", "character 3 is U+200B (ZERO WIDTH SPACE) in the file, and 'c' in SEARCH"),
+        ("abc", "abc\ufeff", "character 4 is missing in the file, and U+FEFF (ZERO WIDTH NO-BREAK SPACE) in SEARCH"),
+        ("caf\u00e9", "cafe\u0301", f"character 4 is {COMPOSED} in the file, and {DECOMPOSED} in SEARCH"),
+        ("\u1112\u1161", "\ud558", "character 1 is U+1112 U+1161 (form NFD) in the file, and U+D558"),
+        ("\u00a0 a", "  a", f"the indentation: it begins with 1 {NO_BREAK} and 1 space, and SEARCH with 2 spaces"),
+    ],
+)  # fmt: skip
+def test_characters_that_look_the_same_are_named(desk, block, line, search, difference):
+    desk.write("a.py", f"x = 1\n{line}\n")
+    message = desk.error(EDIT, uri="a.py", search_replace=block(f"{search}\n", "z\n"))
+    assert f"in line 2, is {difference}" in message
+
+
+def test_lines_that_only_look_the_same_are_not_the_first_difference(desk, block):
+    desk.write("a.py", "caf\u00e9\nb = 1\nc = 2\n")
+    message = desk.error(EDIT, uri="a.py", search_replace=block("cafe\u0301\nb = 1\nc = 3\n", "z\n"))
+    assert "The first difference: line 3 is 'c = 2', and SEARCH has 'c = 3'." in message
+
+
+def test_another_indentation_is_the_first_difference(desk, block):
+    desk.write("a.py", "if x:\n    b = 1\nc = 2\n")
+    message = desk.error(EDIT, uri="a.py", search_replace=block("if x:\n  b = 1\nc = 3\n", "z\n"))
+    assert "The first difference: line 2 is '    b = 1', and SEARCH has '  b = 1'." in message
+
+
+def test_a_part_of_a_line_is_found_with_other_blanks(desk, block):
+    desk.write("a.py", "x = a\u00a0b + c\n")
+    message = desk.error(EDIT, uri="a.py", search_replace=block("a b\n", "z\n"))
+    assert "SEARCH must have whole lines, and line 1 has more text" in message
+
+
+@pytest.mark.parametrize(
+    ("line", "keyword", "difference"),
+    [
+        ("x\u00a0 ra\u00a0b\u200b", "a b", f"character 2 is {NO_BREAK} in the file, and a space in the keyword"),
+        ("le cafe\u0301.", "caf\u00e9", f"character 4 is {DECOMPOSED} in the file, and {COMPOSED} in the keyword"),
+        ("ke\u00ady", "key", "character 3 is U+00AD (SOFT HYPHEN) in the file, and 'y' in the keyword"),
+    ],
+)  # fmt: skip
+def test_a_keyword_that_only_looks_like_a_text_is_said_to(desk, line, keyword, difference):
+    desk.write("a.txt", f"one\n{line}\n")
+    assert desk.call("partially_read_around_keyword", uri="a.txt", keyword=keyword) == (
+        f'No matches found for "{keyword}". Line 2 has it with other blanks, invisible characters or another Unicode '
+        f"form: {difference}."
+    )
+
+
+def test_a_path_that_only_looks_like_a_name_is_said_to(desk):
+    desk.write("cafe\u0301.txt", "x")
+    assert desk.error("read_file", uri="caf\u00e9.txt").endswith(
+        f"'cafe\u0301.txt' looks the same, but character 4 is {DECOMPOSED} in its name, and {COMPOSED} in the path."
+    )
+    assert "looks the same" not in desk.error("read_file", uri="cafe.txt")
+    assert desk.call("read_file", uri="cafe\u0301.txt") == "x"
+
+
+def test_a_letter_with_an_accent_is_no_letter_without_it(desk):
+    desk.write("a.txt", "caf\u00e9\n")
+    answer = desk.call("partially_read_around_keyword", uri="a.txt", keyword="cafe")
+    assert answer == 'No matches found for "cafe".'
+
+
 def test_an_edit_that_is_done_already_is_said_to_be(desk, block):
     desk.write("a.py", "a\n")
     desk.call(EDIT, uri="a.py", search_replace=block("a\n", "b\n"))

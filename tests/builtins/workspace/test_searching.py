@@ -178,7 +178,7 @@ def _write_tree(folder, seed: int) -> None:
         place.mkdir(parents=True, exist_ok=True)
         newline = chance.choice(["\n", "\r\n", "\r", "\n\n"])
         text = newline.join(" ".join(chance.choices(words, k=4)) for _ in range(chance.randrange(6)))
-        encoding = chance.choice(["utf-8", "utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-32", "cp1252", "latin-1"])
+        encoding = chance.choice(["utf-8", "utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-32", "cp1252", "gbk"])
         content = text.encode(encoding, "replace") + chance.choice([b"", b"", newline.encode(), b"\0", b"\xff"])
         name = chance.choice(["a", "-e", "x y", "über", "-", "#", "f:1"])
         (place / f"{name}{number}{chance.choice(['.txt', '.log', ''])}").write_bytes(content)

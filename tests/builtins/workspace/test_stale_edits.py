@@ -116,7 +116,7 @@ def test_what_is_known_is_bounded(desk):
 
     versions = KnownVersions(max_files=3)
     for number in range(10):
-        versions.remember("one", desk.folder / str(number), b"x")
+        versions.remember("one", desk.folder / str(number), b"x", "utf-8")
     assert [versions.is_known("one", desk.folder / str(n)) for n in range(10)] == [False] * 7 + [True] * 3
 
 
