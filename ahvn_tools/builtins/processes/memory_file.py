@@ -11,8 +11,11 @@ from typing import IO
 
 
 @contextmanager
-def as_file(data: bytes) -> Iterator[int | IO[bytes]]:
-    """Give data as a file, so that the caller need not wait until the program reads it."""
+def as_file(data: bytes | IO[bytes]) -> Iterator[int | IO[bytes]]:
+    """Give data as a file, so that the caller need not wait until the program reads it. A file stays as it is."""
+    if not isinstance(data, bytes):
+        yield data
+        return
     if not data:
         yield subprocess.DEVNULL
         return

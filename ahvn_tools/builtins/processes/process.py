@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import IO
 
 from ahvn_tools.builtins.processes.confinement import Confinement
 from ahvn_tools.builtins.processes.limits import ProcessLimits
@@ -35,7 +36,7 @@ def run_process(
     confinement: Confinement,
     limits: ProcessLimits,
     environment: Mapping[str, str] | None = None,
-    stdin: bytes = b"",
+    stdin: bytes | IO[bytes] = b"",
     on_output: OnOutput | None = None,
     is_cancelled: Callable[[], bool] = lambda: False,
 ) -> ProcessResult:

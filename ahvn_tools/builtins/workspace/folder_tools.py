@@ -13,6 +13,7 @@ from ahvn_tools.builtins.workspace.known_versions import KnownVersions
 from ahvn_tools.builtins.workspace.missing_files import similar_names
 from ahvn_tools.builtins.workspace.text_file import TextFile
 from ahvn_tools.context import ToolContext
+from ahvn_tools.encoders.binary import guess_mime_type
 from ahvn_tools.errors import DefinitionError, ToolError, ToolLookupError, suggests_options
 from ahvn_tools.registry import ToolRegistry
 from ahvn_tools.roots import Roots
@@ -20,6 +21,9 @@ from ahvn_tools.spec import ToolSpec
 
 READS: Final = {"readOnlyHint": True, "openWorldHint": False}
 """The MCP annotations of tools that only read."""
+_IMAGE_TYPES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp", "image/bmp", "image/tiff")
+"""What `read_image` reads."""
+_SIGNATURE_BYTES: Final = 16
 
 
 class FolderTools(ToolRegistry):
@@ -82,7 +86,7 @@ class FolderTools(ToolRegistry):
     ) -> TextFile:
         """Return a text file, and remember that the session has read it."""
         known = context.session_id, folders.locate(uri)
-        with explained_misses(folders, uri), self.versions.locked(*known):
+        with explained_misses(folders, uri), explained_documents(folders, uri), self.versions.locked(*known):
             content, _ = folders.read(uri, max_bytes=self.max_bytes)
             file = TextFile.from_content(content, encoding)
             self.versions.remember(*known, content, file.form.encoding)
@@ -99,6 +103,27 @@ def explained_misses(folders: ConfinedFolders, uri: str) -> Iterator[None]:
         if hint is None:
             raise
         raise ToolError(f"There is no file or folder {shown(uri)!r}. {hint}") from None
+
+
+@contextmanager
+def explained_documents(folders: ConfinedFolders, uri: str) -> Iterator[None]:
+    """Add the tool that reads a picture or a PDF file to the error about a file that is no text."""
+    try:
+        yield
+    except ToolError as error:
+        tool = _document_tool(folders, uri)
+        if tool is None:
+            raise
+        raise ToolError(f"{error} Read it with {tool}.") from None
+
+
+def _document_tool(folders: ConfinedFolders, uri: str) -> str | None:
+    try:
+        with folders.open(uri) as (file, _):
+            mime_type = guess_mime_type(file.read(_SIGNATURE_BYTES))
+    except ToolError:
+        return None
+    return "read_image" if mime_type in _IMAGE_TYPES else "read_pdf" if mime_type == "application/pdf" else None
 
 
 def exists(folders: ConfinedFolders, uri: str) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Final
 
 from ahvn_tools.builtins.files.text import GUESSED_ENCODINGS, find_codec
@@ -14,8 +16,19 @@ _WIDE_MARKS: Final = (b"\xff\xfe", b"\xfe\xff")
 """Byte order marks of encodings whose characters have more than one byte."""
 UNSEARCHED_ENCODINGS: Final = ("utf-32-le", "utf-32-be")
 """ripgrep does not know them, so that a search leaves them out with and without it."""
-_MAX_CHARS: Final = 1_000
+MAX_CHARS: Final = 1_000
 """A longer keyword would take seconds to prepare."""
+_LINES_PER_CHECK: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class FoundLine:
+    """A line with a match."""
+
+    index: int
+    start: int
+    """Where the first match begins in the line, and where it ends: indexes of characters."""
+    end: int
 
 
 class Keyword:
@@ -25,8 +38,8 @@ class Keyword:
         """Raise ToolError for a text that no line contains. `encoding` is that of the files that are no UTF-8."""
         if not text or "\n" in text or "\r" in text:
             raise ToolError("Pass a keyword of one line that is not empty.")
-        if len(text) > _MAX_CHARS:
-            raise ToolError(f"The keyword has {len(text):,} characters. Pass a part of it, of at most {_MAX_CHARS:,}.")
+        if len(text) > MAX_CHARS:
+            raise ToolError(f"The keyword has {len(text):,} characters. Pass a part of it, of at most {MAX_CHARS:,}.")
         self.text = text
         self.encoding = None if encoding is None else find_codec(encoding)
         self._in_line = re.compile(re.escape(text), re.IGNORECASE if ignore_case else 0)
@@ -35,10 +48,13 @@ class Keyword:
         there is none."""
         self._in_bytes = None if self.byte_pattern is None else re.compile(self.byte_pattern.encode())
 
-    def find(self, line: str) -> int | None:
-        """Return the index of the first match in a line."""
-        match = self._in_line.search(line)
-        return None if match is None else match.start()
+    def find_lines(self, lines: list[str], is_over: Callable[[], bool]) -> Iterator[FoundLine]:
+        """Yield the first match of each line that has one, until it is over."""
+        for index, line in enumerate(lines):
+            if index % _LINES_PER_CHECK == 0 and is_over():
+                return
+            if (match := self._in_line.search(line)) is not None:
+                yield FoundLine(index, *match.span())
 
     def may_be_in(self, content: bytes) -> bool:
         """Return False only if no line of the file contains the keyword: quickly, without decoding."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 from collections.abc import Generator, Iterator
 from typing import BinaryIO, Final
 
@@ -22,24 +23,34 @@ def read_form(file: BinaryIO, encoding: str | None) -> TextForm:
     return form
 
 
-def iterate_lines(file: BinaryIO, encoding: str, max_chars: int) -> Generator[str, None, None]:
-    """Yield the lines with their endings; of a long line at most so many characters. What does not fit is replaced."""
+def iterate_lines(
+    file: BinaryIO, encoding: str, max_chars: int, *, first: int, dropped: int
+) -> Generator[str, None, None]:
+    """Yield the lines with their endings; of a long line at most so many characters. What does not fit is replaced.
+
+    The line number `first` comes without its first `dropped` characters.
+    """
     text = io.TextIOWrapper(file, encoding, "replace", newline="")
     try:
-        yield from _joined_pieces(text, max_chars)
+        yield from _joined_pieces(text, max_chars, first, dropped)
     finally:
         text.detach()
 
 
-def _joined_pieces(text: io.TextIOWrapper, max_chars: int) -> Iterator[str]:
-    first = text.readline(_PIECE_CHARS).removeprefix("\ufeff")
-    while first:
-        piece = first
-        line = bare(piece)[:max_chars]
+def _joined_pieces(text: io.TextIOWrapper, max_chars: int, first: int, dropped: int) -> Iterator[str]:
+    piece = text.readline(_PIECE_CHARS).removeprefix("\ufeff")
+    for number in itertools.count(1):
+        if not piece:
+            return
+        left = dropped if number == first else 0
+        line = bare(piece)[left : left + max_chars]
+        left = max(left - len(bare(piece)), 0)
         while not ending(piece) and (following := text.readline(_PIECE_CHARS)):
             piece = following
-            line += bare(piece)[: max(max_chars - len(line), 0)]
-        first = text.readline(_PIECE_CHARS)
-        if first == "\n" and ending(piece) == "\r":  # one line ending, at the end of a piece
-            first = text.readline(_PIECE_CHARS)
+            line += bare(piece)[left : left + max_chars - len(line)]
+            left = max(left - len(bare(piece)), 0)
+        next_piece = text.readline(_PIECE_CHARS)
+        if next_piece == "\n" and ending(piece) == "\r":  # one line ending, at the end of a piece
+            next_piece = text.readline(_PIECE_CHARS)
         yield line + ending(piece)
+        piece = next_piece

@@ -11,12 +11,19 @@ MAX_LINE_CHARS: Final = 2_000
 """A longer line is cut where lines are shown with their numbers."""
 
 
-def numbered(number: int, line: str) -> str:
-    """Return one line as `12: text`."""
+def numbered(number: int, line: str, *, dropped: int = 0, max_chars: int = MAX_LINE_CHARS) -> str:
+    """Return one line as `12: text`, without the characters that were dropped; a long one says how to go on."""
     text = bare(line)
-    if len(text) > MAX_LINE_CHARS:
-        text = f"{text[:MAX_LINE_CHARS]}... (The line is longer than {MAX_LINE_CHARS:,} characters.)"
-    return f"{number}: {text}"
+    place = f"{number} (from character {dropped + 1})" if dropped else f"{number}"
+    if len(text) <= max_chars:
+        return f"{place}: {text}"
+    return f"{place}: {text[:max_chars]}... {rest_of_line(number, dropped + max_chars)}"
+
+
+def rest_of_line(number: int, shown_chars: int) -> str:
+    """Return how to read a line after so many characters."""
+    place = f"start_line={number}, end_line={number}, start_character={shown_chars + 1}"
+    return f"(The line is longer. Go on with partially_read_by_range, {place}.)"
 
 
 def fitting(shown: Iterable[str], max_chars: int) -> tuple[list[str], bool]:

@@ -10,11 +10,18 @@ from itertools import islice
 from typing import ClassVar, Final
 
 from ahvn_tools.builtins.files.folders import ConfinedFolders
-from ahvn_tools.builtins.workspace.folder_tools import READS, FolderTools, explained_misses, shown, with_note
+from ahvn_tools.builtins.workspace.folder_tools import (
+    READS,
+    FolderTools,
+    explained_documents,
+    explained_misses,
+    shown,
+    with_note,
+)
 from ahvn_tools.builtins.workspace.large_files import iterate_lines, read_form
-from ahvn_tools.builtins.workspace.lines import bare, with_newline
+from ahvn_tools.builtins.workspace.lines import bare, ending, with_newline
 from ahvn_tools.builtins.workspace.near_lines import describe_near_keyword
-from ahvn_tools.builtins.workspace.numbered_lines import MAX_LINE_CHARS, numbered
+from ahvn_tools.builtins.workspace.numbered_lines import MAX_LINE_CHARS, numbered, rest_of_line
 from ahvn_tools.builtins.workspace.text_file import TextFile
 from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import ToolError
@@ -22,6 +29,10 @@ from ahvn_tools.registry import reg_toolspec
 
 _LINES_PER_CHECK: Final = 10_000
 """How many lines of a large file are read before the cancellation is checked again."""
+_SEARCHED_CHARS: Final = 10_000_000
+"""How much of a line of a large file is searched for a keyword at once."""
+_CHARS_AROUND: Final = 500
+"""How much of a long line is shown before and after a match."""
 
 
 @dataclass(frozen=True)
@@ -30,15 +41,10 @@ class OpenedText:
 
     file: TextFile | None
     """None for a large file."""
-    large: Iterator[str]
-    """The lines of a large file."""
+    lines: Iterator[str]
+    """The lines with their endings, to be read once; the first wanted one without what is dropped of it."""
     note: str
     """What the reader must know of the encoding."""
-
-    @property
-    def lines(self) -> Iterator[str]:
-        """The lines with their endings, to be read once."""
-        return self.large if self.file is None else iter(self.file.lines)
 
     @property
     def count(self) -> int | None:
@@ -71,23 +77,37 @@ class ReadingTools(FolderTools):
 
     @reg_toolspec(annotations=READS, tags={"files", "read"}, output_schema=None)
     def partially_read_by_range(
-        self, uri: str, start_line: int, end_line: int, context: ToolContext, encoding: str | None = None
+        self,
+        uri: str,
+        start_line: int,
+        end_line: int,
+        context: ToolContext,
+        *,
+        start_character: int = 1,
+        encoding: str | None = None,
     ) -> str:
         """Read some lines of a text file. Each line of the result begins with its number.
+
+        Of several lines, long ones are cut. One line alone is read as far as the result may be long.
 
         Args:
             uri: The path or file: URI of the file.
             start_line: The number of the first line, from 1.
             end_line: The number of the last line, which is read, too.
+            start_character: The first character that is read of the first line, from 1, to go on in a long line.
             encoding: The encoding of the file, such as gbk, if the text is wrong without it.
         """
-        if start_line < 1 or end_line < start_line:
-            raise ToolError("Pass a start_line of at least 1, and an end_line that is not smaller.")
-        with self._opened(self.folders.for_call(context), uri, context, encoding) as text:
+        if start_line < 1 or end_line < start_line or start_character < 1:
+            raise ToolError("Pass a start_line and start_character of at least 1, and an end_line that is not smaller.")
+        longest = self.max_output_chars if end_line == start_line else MAX_LINE_CHARS
+        dropped, folders = start_character - 1, self.folders.for_call(context)
+        with self._opened(folders, uri, context, encoding, first=start_line, dropped=dropped) as text:
             kept: list[str] = []
             size = 0
             for number, line in enumerate(_between(text.lines, start_line, end_line), start_line):
-                shown_line = numbered(number, line)
+                if dropped and number == start_line and not bare(line):
+                    raise _no_character(uri, start_line, start_character)
+                shown_line = numbered(number, line, dropped=dropped if number == start_line else 0, max_chars=longest)
                 size += len(shown_line) + 1
                 if kept and size > self.max_output_chars:
                     kept.append(f"(The result would be too long. Go on with start_line={number}.)")
@@ -110,9 +130,12 @@ class ReadingTools(FolderTools):
         lines_before: int = 5,
         lines_after: int = 5,
         start_line: int = 1,
+        start_character: int = 1,
         encoding: str | None = None,
     ) -> str:
         """Read the lines of a text file around each line that contains a keyword. Lines have their numbers.
+
+        Of a long line, the parts around each match are read.
 
         Args:
             uri: The path or file: URI of the file.
@@ -120,15 +143,20 @@ class ReadingTools(FolderTools):
             lines_before: How many lines before each match are read.
             lines_after: How many lines after each match are read.
             start_line: The first line that is read, to go on after a long result.
+            start_character: The first character that is read of this line.
             encoding: The encoding of the file, such as gbk, if the text is wrong without it.
         """
         if not keyword or "\n" in keyword or "\r" in keyword:
             raise ToolError("Pass a keyword of one line that is not empty.")
-        if lines_before < 0 or lines_after < 0 or start_line < 1:
-            raise ToolError("Pass a lines_before and lines_after of at least 0, and a start_line of at least 1.")
-        with self._opened(self.folders.for_call(context), uri, context, encoding) as text:
+        if lines_before < 0 or lines_after < 0 or start_line < 1 or start_character < 1:
+            raise ToolError(
+                "Pass a lines_before and lines_after of at least 0, and a start_line and start_character of at least 1."
+            )
+        dropped = start_character - 1
+        folders = self.folders.for_call(context)
+        with self._opened(folders, uri, context, encoding, _SEARCHED_CHARS, first=start_line, dropped=dropped) as text:
             windows = Windows(keyword, lines_before, lines_after, self.max_output_chars)
-            kept = windows.read(text.lines, start_line)
+            kept = windows.read(text.lines, start_line, dropped)
             if not kept:
                 near = "" if text.file is None else describe_near_keyword(keyword, text.file.lines)
                 kept = [f'No matches found for "{shown(keyword)}". {near}'.rstrip()]
@@ -150,21 +178,26 @@ class ReadingTools(FolderTools):
 
     @contextmanager
     def _opened(
-        self, folders: ConfinedFolders, uri: str, context: ToolContext, encoding: str | None
-    ) -> Iterator[OpenedText]:
-        """Open a text of any size. A file that is read whole is remembered as read."""
+        self, folders: ConfinedFolders, uri: str, context: ToolContext, encoding: str | None,
+        max_line_chars: int = 0, *, first: int = 1, dropped: int = 0,
+    ) -> Iterator[OpenedText]:  # fmt: skip
+        """Open a text of any size. A file that is read whole is remembered as read.
+
+        The first wanted line comes without its first `dropped` characters. Lines of a large file are cut after
+        `max_line_chars`, or more if more can be shown.
+        """
         with explained_misses(folders, uri):
             status = folders.status(uri)
         if status.kind == "folder":
             raise ToolError(f"{shown(uri)!r} is a folder. List it with ls, or pass a file.")
         if status.size <= self.max_bytes:
-            text = self.read_text(folders, uri, context, encoding)
-            yield OpenedText(text, iter(()), text.form.note)
+            file = self.read_text(folders, uri, context, encoding)
+            yield OpenedText(file, _with_dropped(file.lines, first, dropped), file.form.note)
             return
-        longest = max(MAX_LINE_CHARS, self.max_output_chars) + 1  # what is longer is cut, and said to be, when shown
-        with folders.open(uri) as (file, _):
-            form = read_form(file, encoding)
-            with closing(iterate_lines(file, form.encoding, longest)) as read:
+        longest = max(MAX_LINE_CHARS, self.max_output_chars, max_line_chars) + 1  # one more tells that a line was cut
+        with explained_documents(folders, uri), folders.open(uri) as (opened, _):
+            form = read_form(opened, encoding)
+            with closing(iterate_lines(opened, form.encoding, longest, first=first, dropped=dropped)) as read:
                 yield OpenedText(None, _checked(read, context), form.note)
 
 
@@ -174,29 +207,61 @@ class Windows:
     def __init__(self, keyword: str, before: int, after: int, max_chars: int) -> None:
         self._keyword, self._before, self._after, self._max_chars = keyword, before, after, max_chars
 
-    def read(self, lines: Iterator[str], start_line: int) -> list[str]:
-        """Return the numbered lines of all windows, with `...` in each gap, up to the maximum length."""
+    def read(self, lines: Iterator[str], start_line: int, dropped: int) -> list[str]:
+        """Return the numbered lines of all windows, with `...` in each gap, up to the maximum length.
+
+        `dropped` is how many characters of the first line are missing.
+        """
         kept: list[str] = []
         waiting: list[tuple[int, str]] = []
         last_shown, wanted_until, size = 0, 0, 0
         for number, line in enumerate(_between(lines, start_line, sys.maxsize), start_line):
             waiting.append((number, line))
-            if self._keyword in bare(line):
+            if self._keyword in bare(line) or len(line) > _SEARCHED_CHARS:
                 wanted_until = number + self._after
             if number > wanted_until:
                 if len(waiting) > self._before:
                     del waiting[0]
                 continue
-            if size > self._max_chars:
-                return [*kept, f"(The result would be too long. Go on with start_line={waiting[0][0]}.)"]
             if kept and waiting[0][0] > last_shown + 1:
                 kept.append("...")
-            added = [numbered(*each) for each in waiting]
-            kept += added
-            size += sum(map(len, added))
+            for shown_number, each in waiting:
+                missing = dropped if shown_number == start_line else 0
+                for character, text in self._parts(shown_number, each, missing):
+                    if size > self._max_chars:
+                        place = f"start_line={shown_number}" + (
+                            f", start_character={character}" if character > 1 else ""
+                        )
+                        return [*kept, f"(The result would be too long. Go on with {place}.)"]
+                    kept.append(text)
+                    size += len(text)
             last_shown = number
             waiting.clear()
         return kept
+
+    def _parts(self, number: int, line: str, dropped: int) -> Iterator[tuple[int, str]]:
+        """Yield a line, or the parts of a long one that are around its matches, each with its first character."""
+        text = bare(line)
+        if not self._is_searched_in_parts(text):
+            yield dropped + 1, numbered(number, line, dropped=dropped)
+            return
+        searched, length, stop = text[:_SEARCHED_CHARS], len(self._keyword), 0
+        found = searched.find(self._keyword)
+        while found >= 0:
+            start, stop = max(found - _CHARS_AROUND, stop), found + length + _CHARS_AROUND
+            found = searched.find(self._keyword, found + length)
+            while 0 <= found <= stop + _CHARS_AROUND and stop - start < MAX_LINE_CHARS:
+                stop = found + length + _CHARS_AROUND
+                found = searched.find(self._keyword, found + length)
+            first, last = dropped + start + 1, dropped + min(stop, len(text))
+            yield first, f"{number} (characters {first} to {last}): {text[start:stop]}"
+        if len(text) > _SEARCHED_CHARS:
+            rest = dropped + _SEARCHED_CHARS - length + 2
+            place = f"start_line={number}, start_character={rest}"
+            yield rest, f"(The rest of line {number} was not searched. Go on with {place}.)"
+
+    def _is_searched_in_parts(self, text: str) -> bool:
+        return len(text) > MAX_LINE_CHARS and (self._keyword in text or len(text) > _SEARCHED_CHARS)
 
 
 def _between(lines: Iterator[str], first: int, last: int) -> Iterator[str]:
@@ -212,7 +277,7 @@ def _with_rest_hint(text: OpenedText, max_chars: int) -> str:
         size += len(line)
         if size > max_chars:
             if not kept:
-                return f"{bare(line)[:max_chars]}\n(The rest of this line is too long to be read.)"
+                return f"{bare(line)[:max_chars]}\n{rest_of_line(1, max_chars)}"
             count = "" if text.count is None else f" of {text.count:,}"
             return (
                 f"{''.join(kept)}(These are the lines 1 to {number - 1}{count}. Go on with partially_read_by_range, "
@@ -228,3 +293,15 @@ def _checked(lines: Iterator[str], context: ToolContext) -> Iterator[str]:
         if number % _LINES_PER_CHECK == 0:
             context.check_cancelled()
         yield line
+
+
+def _with_dropped(lines: list[str], first: int, dropped: int) -> Iterator[str]:
+    """Return the lines, the one of this number without its first characters."""
+    if not dropped or first > len(lines):
+        return iter(lines)
+    line = lines[first - 1]
+    return iter([*lines[: first - 1], bare(line)[dropped:] + ending(line), *lines[first:]])
+
+
+def _no_character(uri: str, line: int, character: int) -> ToolError:
+    return ToolError(f"There is no character {character:,} in line {line} of {shown(uri)!r}: the line is shorter.")

@@ -1,9 +1,10 @@
-"""The tool that finds the lines of files that contain a keyword."""
+"""The tool that finds the lines of files that contain a text or match a regular expression."""
 
 from __future__ import annotations
 
 import fnmatch
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -12,10 +13,11 @@ from typing import Final
 from ahvn_tools.builtins.files.folders import ConfinedFolders
 from ahvn_tools.builtins.files.walk import WalkedFile, walk
 from ahvn_tools.builtins.workspace.folder_tools import READS, FolderTools, explained_misses, shown
-from ahvn_tools.builtins.workspace.keyword import UNSEARCHED_ENCODINGS, Keyword
-from ahvn_tools.builtins.workspace.lines import bare
+from ahvn_tools.builtins.workspace.keyword import UNSEARCHED_ENCODINGS, FoundLine, Keyword
+from ahvn_tools.builtins.workspace.lines import bare_lines
 from ahvn_tools.builtins.workspace.numbered_lines import fitting
 from ahvn_tools.builtins.workspace.pages import Page
+from ahvn_tools.builtins.workspace.pattern import Pattern
 from ahvn_tools.builtins.workspace.ripgrep import files_with_matches, find_ripgrep
 from ahvn_tools.builtins.workspace.text_file import TextFile
 from ahvn_tools.context import ToolContext
@@ -24,7 +26,32 @@ from ahvn_tools.registry import reg_toolspec
 
 MAX_TEXT_CHARS: Final = 300
 """A longer line is cut in a result."""
+SECONDS: Final = 60.0
+"""After this time a search ends with what it has found."""
+_MAX_CONTEXT: Final = 50
 _MAX_GLOB_CHARS: Final = 200
+_MAX_GLOBS: Final = 50
+_FILE_TYPES: Final = {
+    "c": "c h",
+    "c++": "cpp cc cxx hpp hh hxx h",
+    "csharp": "cs",
+    "css": "css scss sass less",
+    "html": "html htm xhtml",
+    "javascript": "js jsx mjs cjs",
+    "json": "json jsonl jsonc json5",
+    "kotlin": "kt kts",
+    "markdown": "md markdown mdx",
+    "perl": "pl pm",
+    "python": "py pyi pyw",
+    "ruby": "rb rake gemspec",
+    "rust": "rs",
+    "shell": "sh bash zsh",
+    "text": "txt",
+    "typescript": "ts tsx mts cts",
+    "xml": "xml xsd xsl xslt",
+    "yaml": "yaml yml",
+}
+"""Extensions by language; any other name is an extension."""
 _BATCH_FILES: Final = 5_000
 """How many files ripgrep searches in one call."""
 _BATCH_CHARS: Final = 500_000
@@ -34,7 +61,7 @@ RIPGREP_MIN_FILES = 1_500
 
 
 class SearchingTools(FolderTools):
-    """The tool that finds the lines of files that contain a keyword."""
+    """The tool that finds the lines of files that contain a text or match a regular expression."""
 
     @reg_toolspec(annotations=READS, tags={"files", "read", "search"}, output_schema=None)
     def search_file_contains_keyword(
@@ -43,92 +70,153 @@ class SearchingTools(FolderTools):
         keyword: str,
         context: ToolContext,
         *,
+        regex: bool = False,
         ignore_case: bool = False,
         glob: str | None = None,
+        file_type: str | None = None,
+        lines_before: int = 0,
+        lines_after: int = 0,
+        counts: bool = False,
         max_results: int = 200,
         skip: int = 0,
         include_hidden: bool = False,
         include_ignored: bool = False,
         encoding: str | None = None,
     ) -> str:
-        """Find the lines that contain a text, in the text files of a folder and its folders, or in one file.
+        r"""Find the lines that contain a text, in the text files of a folder and its folders, or in one file.
 
-        Each result is `path:line:text`. Binary files and UTF-32 texts are left out.
+        A result is `path:line:text`; a line around it is `path-line-text`. Binary files and UTF-32 texts are left out.
 
         Args:
             uri: The path or file: URI of the folder or file.
-            keyword: The text. It is no regular expression.
+            keyword: The text; with regex, a regular expression that matches within one line.
+            regex: Whether the keyword is a regular expression of RE2: without lookaround and backreferences; letters
+                that are not ASCII are \pL and not \w.
             ignore_case: Whether upper and lower case are the same.
-            glob: Search only the files with such names, as in *.py; with a / in it, with such paths from the folder.
-            max_results: The most lines in one result, up to 1000.
-            skip: How many lines to leave out, to go on after a long result.
+            glob: Search only the files with such names, as in *.{py,pyi}; with a / in it, with such paths from the
+                folder.
+            file_type: Search only the files of a language, as in python, js or markdown, or with this extension.
+            lines_before: How many lines before each match are shown, up to 50.
+            lines_after: How many lines after each match are shown, up to 50.
+            counts: Whether each result is `path:count`, the number of lines with a match in a file.
+            max_results: The most results at once, up to 1000.
+            skip: How many results to leave out, to go on after a long result.
             include_hidden: Whether files and folders are searched whose names begin with a dot.
             include_ignored: Whether files and folders are searched that .gitignore names.
             encoding: The encoding of the files that are no UTF-8, such as gbk. Without it, it is guessed.
         """
-        page, wanted = Page(skip, max_results), Keyword(keyword, ignore_case=ignore_case, encoding=encoding)
-        is_chosen = _name_filter(glob)
+        if not (0 <= lines_before <= _MAX_CONTEXT and 0 <= lines_after <= _MAX_CONTEXT):
+            raise ToolError(f"Pass a lines_before and lines_after from 0 to {_MAX_CONTEXT}.")
+        page, kind = Page(skip, max_results), Pattern if regex else Keyword
+        wanted = kind(keyword, ignore_case=ignore_case, encoding=encoding)
+        is_chosen = _name_filter(glob, file_type)
         folders = self.folders.for_call(context)
         with explained_misses(folders, uri):
+            place = folders.locate(uri)
             if folders.status(uri).kind == "file":
                 with folders.open(uri):  # raises ToolError for a file that must not be read
                     place = folders.locate(uri)
-                search = self._search(folders, place.parent, wanted, context)
                 files: Iterable[WalkedFile] = [WalkedFile(place.name, folders.status(uri).size)]
+                place, is_chosen = place.parent, bool
             else:
-                search = self._search(folders, folders.locate(uri), wanted, context)
-                walked = walk(
+                files = walk(
                     folders, uri, respect_gitignore=not include_ignored, hidden=include_hidden,
                     is_cancelled=lambda: context.cancelled,
                 )  # fmt: skip
-                files = (file for file in walked if is_chosen(file.path))
-            found = search.run(files, page.stop + 1)
+            search = Search(
+                folders, place, wanted, is_chosen, (lines_before, lines_after), self.max_bytes, context,
+                untrusted=(*self.folders.roots, *folders.roots),
+            )  # fmt: skip
+            found = search.count(files) if counts else search.run(files, page)
         context.check_cancelled()
-        kept, _ = fitting(found[page.start : page.stop], self.max_output_chars)
-        is_counted = len(found) <= page.stop
-        text = page.text(kept, total=len(found), nothing=_nothing(search), is_counted=is_counted)
-        return f"{text}\n{search.omissions}" if is_counted and search.too_large else text
-
-    def _search(self, folders: ConfinedFolders, top: Path, keyword: Keyword, context: ToolContext) -> Search:
-        return Search(
-            folders, top, folders.display(top), keyword, self.max_bytes, context,
-            untrusted=(*self.folders.roots, *folders.roots),
-        )  # fmt: skip
+        total = len(found) if counts else search.matches
+        is_counted = counts or total <= page.stop
+        kept, _ = fitting(found[page.start : page.stop] if counts else found, self.max_output_chars)
+        text = page.text(kept, total=total, nothing=search.nothing, is_counted=is_counted)
+        notes = [f"({search.matches:,} lines in {total:,} files.)"] if counts and found else []
+        return "\n".join([text, *notes, *search.omissions(is_complete=is_counted)])
 
 
 @dataclass
 class Search:
-    """One search for a keyword, with or without ripgrep."""
+    """One search for a keyword, with or without ripgrep, or for a regular expression."""
 
     folders: ConfinedFolders
     top: Path
-    display: str
-    """The folder as models read it."""
-    keyword: Keyword
+    wanted: Keyword | Pattern
+    is_chosen: Callable[[str], bool]
+    """Whether a file of this path is searched."""
+    around: tuple[int, int]
+    """How many lines are shown before and after a match."""
     max_bytes: int
     context: ToolContext
     untrusted: tuple[Path, ...]
     """The folders that models may write, here or in other sessions."""
     files: int = field(default=0, init=False)
     """How many files were to be searched."""
+    matches: int = field(default=0, init=False)
+    """How many lines were found; of a page with results after it, one more."""
     too_large: int = field(default=0, init=False)
+    is_late: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        self._display = self.folders.display(self.top).rstrip("/")
+        self._deadline = time.monotonic() + SECONDS
 
     @property
-    def omissions(self) -> str:
-        """A sentence about the files that were not searched."""
-        return f"(Not searched: {self.too_large} files of more than {self.max_bytes:,} bytes.)"
+    def nothing(self) -> str:
+        """What a result without a match says."""
+        if self.files or self.is_late:
+            return "No matches found."
+        return (
+            "No files found in directory." if self.is_chosen is bool else "No files found of this glob and file_type."
+        )
 
-    def run(self, files: Iterable[WalkedFile], max_lines: int) -> list[str]:
-        """Return the first lines with the keyword, in the order of the files, as `path:line:text`."""
-        found: list[str] = []
+    def omissions(self, *, is_complete: bool) -> Iterator[str]:
+        """Yield sentences about the files that were not searched."""
+        if self.is_late:
+            narrower = "Pass a smaller folder, a glob or a file_type."
+            yield f"(The search was ended after {SECONDS:g} seconds, before it had read all files. {narrower})"
+        elif is_complete and self.too_large:
+            yield f"(Not searched: {self.too_large} files of more than {self.max_bytes:,} bytes.)"
+
+    def run(self, files: Iterable[WalkedFile], page: Page) -> list[str]:
+        """Return the results of a page in the order of the files, each with the lines around it."""
+        results: list[str] = []
         for path in self._candidates(self._searchable(files)):
-            if self.context.cancelled or len(found) >= max_lines:
+            if self.matches > page.stop or self._is_over():
                 break
-            found += self._lines(path, max_lines - len(found))
-        return found
+            lines, found = self._lines(path), []
+            for line in self.wanted.find_lines(lines, self._is_over):
+                self.matches += 1
+                if self.matches > page.start:
+                    found.append(line)
+                if self.matches > page.stop:
+                    break
+            results += self._results(path, lines, found, page.stop - page.start - len(results), bool(results))
+        return results
+
+    def count(self, files: Iterable[WalkedFile]) -> list[str]:
+        """Return how many lines of each file have a match."""
+        results: list[str] = []
+        for path in self._candidates(self._searchable(files)):
+            if self._is_over():
+                break
+            if count := sum(1 for _ in self.wanted.find_lines(self._lines(path), self._is_over)):
+                results.append(f"{self._shown(path)}:{count}")
+                self.matches += count
+        return results
+
+    def _is_over(self) -> bool:
+        self.is_late = self.is_late or time.monotonic() >= self._deadline
+        return self.is_late or self.context.cancelled
 
     def _searchable(self, files: Iterable[WalkedFile]) -> Iterator[str]:
         for file in files:
+            if self._is_over():
+                return
+            if not self.is_chosen(file.path):
+                continue
             self.files += 1
             if file.size > self.max_bytes:
                 self.too_large += 1
@@ -137,8 +225,8 @@ class Search:
 
     def _candidates(self, paths: Iterator[str]) -> Iterator[str]:
         """Yield the files that may contain the keyword. All that ripgrep does is to leave out files without it."""
-        program = find_ripgrep(self.untrusted)
-        pattern = self.keyword.byte_pattern
+        pattern = self.wanted.byte_pattern
+        program = None if pattern is None else find_ripgrep(self.untrusted)
         if program is None or pattern is None:
             yield from paths
             return
@@ -146,39 +234,46 @@ class Search:
             if len(batch) < RIPGREP_MIN_FILES:
                 yield from batch
                 continue
-            matching = files_with_matches(
-                program, pattern, self.top, batch, is_cancelled=lambda: self.context.cancelled
-            )
+            matching = files_with_matches(program, pattern, self.top, batch, is_cancelled=self._is_over)
             yield from (path for path in batch if path in matching)
 
-    def _lines(self, path: str, max_lines: int) -> list[str]:
+    def _lines(self, path: str) -> list[str]:
+        """Return the lines of a file without their endings; none if it cannot have a match."""
         try:
             content, _ = self.folders.read(str(self.top / path), max_bytes=self.max_bytes)
-            if not self.keyword.may_be_in(content):
+            if not self.wanted.may_be_in(content):
                 return []
-            text = TextFile.from_content(content, fallback=self.keyword.encoding)
+            text = TextFile.from_content(content, fallback=self.wanted.encoding)
         except ToolError:  # binary, or not readable: no file of this search
             return []
-        shown_path = shown(path if self.display == "." else f"{self.display.rstrip('/')}/{path}")
-        lines = [] if text.form.encoding in UNSEARCHED_ENCODINGS else text.lines
-        found: list[str] = []
-        for number, line in enumerate(lines, 1):
-            if (index := self.keyword.find(bare(line))) is not None:
-                found.append(f"{shown_path}:{number}:{_cut(bare(line), index + len(self.keyword.text))}")
-                if len(found) >= max_lines:
-                    break
-        return found
+        return [] if text.form.encoding in UNSEARCHED_ENCODINGS else bare_lines(text.lines)
+
+    def _results(
+        self, path: str, lines: list[str], found: list[FoundLine], count: int, has_others: bool
+    ) -> Iterator[str]:  # fmt: skip
+        """Yield the first results of a file, each up to the lines that the next one shows."""
+        before, after = self.around
+        name, shown_until = self._shown(path), -1
+        for line, following in zip(found[:count], [*found[1:], None], strict=False):
+            start = max(line.index - before, shown_until, 0)
+            stop = min(line.index + after + 1, len(lines) if following is None else following.index)
+            texts = [f"{name}-{index + 1}-{_cut(lines[index])}" for index in range(start, stop)]
+            texts[line.index - start] = f"{name}:{line.index + 1}:{_cut(lines[line.index], line)}"
+            if (before or after) and start != shown_until and (has_others or shown_until >= 0):
+                texts.insert(0, "--")
+            shown_until = stop
+            yield "\n".join(texts)
+
+    def _shown(self, path: str) -> str:
+        return shown(path if self._display == "." else f"{self._display}/{path}")
 
 
-def _nothing(search: Search) -> str:
-    return "No matches found." if search.files else "No files found in directory."
-
-
-def _cut(text: str, end_of_match: int) -> str:
-    """Return a line without the spaces around it, and the part with the match of a long one."""
-    start = 0 if end_of_match <= MAX_TEXT_CHARS else max(end_of_match - MAX_TEXT_CHARS // 2, 0)
-    cut = text[start : start + MAX_TEXT_CHARS].strip()
-    return f"{'...' if start else ''}{cut}{'...' if len(text) > start + MAX_TEXT_CHARS else ''}"
+def _cut(text: str, found: FoundLine | None = None) -> str:
+    """Return a line, or the part with the match of a long one, and where it begins."""
+    start = 0 if found is None or found.end <= MAX_TEXT_CHARS else max(found.start - MAX_TEXT_CHARS // 3, 0)
+    cut = f"{'...' if start else ''}{text[start : start + MAX_TEXT_CHARS]}"
+    is_cut = len(text) > start + MAX_TEXT_CHARS
+    return f"{cut}{'...' if is_cut else ''}{f' (from character {start + 1})' if start else ''}"
 
 
 def _batches(paths: Iterator[str]) -> Iterator[list[str]]:
@@ -194,13 +289,40 @@ def _batches(paths: Iterator[str]) -> Iterator[list[str]]:
         yield batch
 
 
-def _name_filter(glob: str | None) -> Callable[[str], bool]:
-    """Return what tells whether a path has the name, or is the path, that a glob describes."""
-    if not glob:
+def _name_filter(glob: str | None, file_type: str | None) -> Callable[[str], bool]:
+    """Return what tells whether a path has the name, or is the path, that a glob describes, and is of a type."""
+    if not glob and not file_type:
         return bool
-    if len(glob) > _MAX_GLOB_CHARS:
+    if glob and len(glob) > _MAX_GLOB_CHARS:
         raise ToolError(f"Pass a glob of at most {_MAX_GLOB_CHARS} characters.")
-    pattern = re.compile(fnmatch.translate(glob.removeprefix("./").removeprefix("**/")))
-    if "/" in glob.removeprefix("**/"):
-        return lambda path: pattern.match(path) is not None
-    return lambda path: pattern.match(PurePosixPath(path).name) is not None
+    chosen = "" if not glob else glob.removeprefix("./").removeprefix("**/")
+    patterns = [re.compile(fnmatch.translate(each)) for each in _without_braces(chosen)] if chosen else []
+    suffixes = tuple(f".{suffix}" for suffix in _suffixes(file_type)) if file_type else ()
+
+    def is_chosen(path: str) -> bool:
+        name = path if "/" in chosen else PurePosixPath(path).name
+        has_suffix = not suffixes or path.lower().endswith(suffixes)
+        return has_suffix and (not patterns or any(pattern.match(name) for pattern in patterns))
+
+    return is_chosen
+
+
+def _without_braces(glob: str) -> list[str]:
+    """Return the globs for the alternatives in braces."""
+    before, _, rest = glob.partition("{")
+    inner, closing, after = rest.partition("}")
+    if not closing:
+        return [glob]
+    globs = [f"{before}{each}{end}" for end in _without_braces(after) for each in inner.split(",")]
+    if len(globs) > _MAX_GLOBS:
+        raise ToolError(f"Pass a glob with at most {_MAX_GLOBS} alternatives in its braces.")
+    return globs
+
+
+def _suffixes(file_type: str) -> list[str]:
+    """Return the extensions of a language, which may be named by its first one, or the extension itself."""
+    name = file_type.lower().lstrip("*.")
+    for language, suffixes in _FILE_TYPES.items():
+        if name in (language, suffixes.split()[0]):
+            return suffixes.split()
+    return [name]

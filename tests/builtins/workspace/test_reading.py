@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 
@@ -56,12 +58,80 @@ def test_a_long_file_ends_with_how_to_read_the_rest(make_desk):
     )
 
 
-def test_a_long_line_is_cut_and_said_to_be(make_desk):
-    desk = make_desk(max_output_chars=5_000)
-    desk.write("a.txt", "x" * 9_000)
-    assert desk.call("read_file", uri="a.txt") == "x" * 5_000 + "\n(The rest of this line is too long to be read.)"
-    line = desk.call("partially_read_by_range", uri="a.txt", start_line=1, end_line=1)
-    assert line == f"1: {'x' * 2_000}... (The line is longer than 2,000 characters.)"
+def read_on(desk, text, tool="partially_read_by_range"):
+    """Return the text of the next result, called as the note at the end of this one says."""
+    places = dict(re.findall(r"(start_line|end_line|start_character)=(\d+)", text.rsplit("Go on with", 1)[1]))
+    return desk.call(tool, uri="a.txt", **{name: int(number) for name, number in places.items()})
+
+
+@pytest.mark.parametrize("max_bytes", [10_000_000, 1_000], ids=["whole", "by parts"])
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_all_of_a_long_line_can_be_read_as_the_notes_say(make_desk, max_bytes, encoding):
+    desk = make_desk(max_bytes=max_bytes, max_output_chars=60_000)
+    line = "".join(f"ü{number:09}" for number in range(15_000))
+    desk.write("a.txt", f"{line}\r\nend\n".encode(encoding))
+    first = desk.call("read_file", uri="a.txt")
+    second = read_on(desk, first)
+    third = read_on(desk, second)
+    assert first == (
+        f"{line[:60_000]}\n(The line is longer. Go on with partially_read_by_range, start_line=1, end_line=1, "
+        "start_character=60001.)"
+    )
+    assert second.startswith(f"1 (from character 60001): {line[60_000:120_000]}... (The line is longer.")
+    assert third == f"1 (from character 120001): {line[120_000:]}"
+    rest = desk.call("partially_read_by_range", uri="a.txt", start_line=1, end_line=3, start_character=149_991)
+    assert rest == f"1 (from character 149991): {line[149_990:]}\n2: end\n(The file ends with line 2.)"
+    assert desk.error("partially_read_by_range", uri="a.txt", start_line=1, end_line=1, start_character=150_001) == (
+        "There is no character 150,001 in line 1 of 'a.txt': the line is shorter."
+    )
+
+
+@pytest.mark.parametrize("tool", ["partially_read_by_range", "view_text_file"])
+def test_a_long_line_among_others_is_cut_and_says_how_to_read_on(desk, tool):
+    desk.write("a.txt", f"one\n{'x' * 2_000}{'y' * 9}\nthree\n")
+    path = {"file_path": "a.txt"} if tool == "view_text_file" else {"uri": "a.txt", "start_line": 1, "end_line": 3}
+    read = desk.call(tool, **path)
+    assert f"2: {'x' * 2_000}... (The line is longer. Go on with partially_read_by_range, start_line=2" in read
+    assert read_on(desk, read) == f"2 (from character 2001): {'y' * 9}"
+
+
+@pytest.mark.parametrize("max_bytes", [10_000_000, 1_000], ids=["whole", "by parts"])
+def test_of_a_long_line_the_parts_around_each_match_are_read(make_desk, max_bytes):
+    desk = make_desk(max_bytes=max_bytes)
+    line = f"{'a' * 70_000}key{'b' * 900}key{'c' * 70_000}key"
+    desk.write("a.txt", f"one\n{line}\nthree\n")
+    assert desk.call("partially_read_around_keyword", uri="a.txt", keyword="key", lines_before=1, lines_after=1) == (
+        f"1: one\n2 (characters 69501 to 71406): {'a' * 500}key{'b' * 900}key{'c' * 500}\n"
+        f"2 (characters 140407 to 140909): {'c' * 500}key\n3: three"
+    )
+    rest = desk.call(
+        "partially_read_around_keyword", uri="a.txt", keyword="key", start_line=2, start_character=70_904, lines_after=0
+    )
+    assert rest == f"2 (characters 70904 to 71406): key{'c' * 500}\n2 (characters 140407 to 140909): {'c' * 500}key"
+
+
+def test_many_matches_in_a_long_line_end_with_how_to_go_on(make_desk):
+    desk = make_desk(max_output_chars=3_000)
+    desk.write("a.txt", "".join(f"key{number:05}{'-' * 1_992}" for number in range(10)))
+    read, found = desk.call("partially_read_around_keyword", uri="a.txt", keyword="key"), set()
+    for _ in range(10):
+        found |= set(re.findall(r"key\d{5}", read))
+        if "Go on with" not in read:
+            break
+        places = dict(re.findall(r"(start_line|start_character)=(\d+)", read))
+        read = desk.call("partially_read_around_keyword", uri="a.txt", keyword="key", **places)
+    assert len(found) == 10
+
+
+def test_a_line_that_is_too_long_to_be_searched_at_once_says_how_to_go_on(make_desk, monkeypatch):
+    monkeypatch.setattr("ahvn_tools.builtins.workspace.reading._SEARCHED_CHARS", 5_000)
+    desk = make_desk(max_bytes=1_000, max_output_chars=1_000)
+    desk.write("a.txt", f"{'x' * 4_998}key{'y' * 100}\n")
+    note = "(The rest of line 1 was not searched. Go on with start_line=1, start_character=4999.)"
+    assert desk.call("partially_read_around_keyword", uri="a.txt", keyword="key") == note
+    assert desk.call("partially_read_around_keyword", uri="a.txt", keyword="key", start_character=4_999) == (
+        f"1 (from character 4999): key{'y' * 100}"
+    )
 
 
 def test_a_large_file_is_read_by_parts(make_desk):

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import os
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final, Literal
 
-from ahvn_tools.builtins.processes.confinement import Confinement
-from ahvn_tools.builtins.processes.environment import clean_environment
-from ahvn_tools.builtins.processes.limits import ProcessLimits
-from ahvn_tools.builtins.processes.process import ProcessResult, run_process
+from ahvn_tools.builtins.processes.isolated_python import module_folder, run_isolated_python
+from ahvn_tools.builtins.processes.process import ProcessResult
 from ahvn_tools.builtins.workspace.source_parser.definitions import Definition
 from ahvn_tools.builtins.workspace.source_parser.languages import BY_NAME
 from ahvn_tools.builtins.workspace.source_parser.problems import SyntaxProblem
@@ -61,7 +55,7 @@ class Reply:
 
 def is_available(language: str) -> bool:
     """Return whether the packages are installed that parse a language."""
-    return all(_module_folder(module) is not None for module in _modules(language))
+    return all(module_folder(module) is not None for module in _modules(language))
 
 
 def parse(
@@ -102,20 +96,13 @@ def _run(
     sandbox: Literal["bubblewrap", "none"],
     is_cancelled: Callable[[], bool],
 ) -> ProcessResult:
-    modules = {module for source in sources for module in _modules(source.language)}
-    folders = sorted({str(without_dots(folder)) for module in modules if (folder := _module_folder(module))})
     package = without_dots(__file__).parent
-    # The interpreter itself and not a link in a virtual environment, which may lie in the folder of the model.
-    python = os.path.realpath(sys.executable)
-    return run_process(
-        [python, "-I", "-S", "-B", "-W", "ignore", "-c", _START, str(SECONDS_PER_FILE), str(package.parent), *folders],
-        folder=package,
-        confinement=Confinement(readable=(Path(sys.base_prefix), package, *map(Path, folders)), sandbox=sandbox),
-        limits=ProcessLimits(timeout=seconds, memory_bytes=MEMORY_BYTES, kept_bytes=100_000_000, spooled_bytes=0),
-        environment=clean_environment(),
-        stdin=b"".join(_request(task, source) for source in sources),
-        is_cancelled=is_cancelled,
-    )
+    return run_isolated_python(
+        ["-c", _START, str(SECONDS_PER_FILE), str(package.parent)],
+        folder=package, modules={module for source in sources for module in _modules(source.language)},
+        timeout=seconds, memory_bytes=MEMORY_BYTES, sandbox=sandbox,
+        stdin=b"".join(_request(task, source) for source in sources), is_cancelled=is_cancelled,
+    )  # fmt: skip
 
 
 def _request(task: str, source: Source) -> bytes:
@@ -140,12 +127,3 @@ def _failed(source: Source, reason: str) -> Reply:
 def _modules(language: str) -> tuple[str, ...]:
     known = _MODULES_BY_DATA.get(language)
     return known if known is not None else ("tree_sitter", BY_NAME[language].module)
-
-
-def _module_folder(module: str) -> Path | None:
-    """Return the folder from which a module is imported; None if it is not installed. Imports nothing."""
-    try:
-        spec = importlib.util.find_spec(module)
-    except ImportError:
-        return None
-    return Path(spec.origin).parent.parent if spec and spec.origin else None
