@@ -331,11 +331,12 @@ def _parts(text: str, wanted: set[str]) -> Iterator[tuple[int, int, str, int]]:
         if len(word) != match.end() - start:
             word = match.group()
         found = [""] * len(word)
-        for index in range(len(word)):
-            for term in (word[index], word[index : index + 2]):
-                if term in wanted:
-                    found[index : index + len(term)] = [term] * len(term)
-        yield from ((start + index, start + index + 1, term, 1) for index, term in enumerate(found))
+        for term in wanted:
+            index = word.find(term)
+            while index >= 0:
+                found[index : index + len(term)] = [term] * len(term)
+                index = word.find(term, index + 1)
+        yield from zip(itertools.count(start), itertools.count(start + 1), found, itertools.repeat(1), strict=False)
 
 
 def _marks(parts: Iterable[tuple[int, int, str, int]]) -> list[list[int]]:
