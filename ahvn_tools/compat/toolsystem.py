@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from urllib.parse import quote
 
 from ahvn_tools import ToolCall, ToolDefinition, Toolkit, ToolResult, ToolSpec, load
-from ahvn_tools.errors import near_misses
+from ahvn_tools.errors import ToolError, near_misses
 from ahvn_tools.formats import choose_format, get
 from ahvn_tools.langchain import BaseTool, SpecTool
 from ahvn_tools.loading.definition_file import to_seconds
@@ -41,6 +41,10 @@ SECRET_PATTERNS = (
 _NO_MCP = re.compile(r"there is no MCP server at this URL|the server answered HTTP 40[45]")
 _PLAIN_SERVER = (
     "If it is a plain HTTP server with `GET …/tools/NAME/schema`, write a Python file with MCPTool(NAME, URL) instead."
+)
+
+_MCP_SERVER = (
+    "For a server of the Model Context Protocol, write a YAML file with `mcp_server_url` in tools/mcp instead."
 )
 
 
@@ -98,7 +102,13 @@ class MCPTool(SpecTool):
         options = _in_seconds(options)
         if mcp_api_key is not None:
             options = {"auth_method": "api_key", "api_key": mcp_api_key, **options}
-        schema = ToolSpec.from_http(name, f"{place}/schema", **{**options, "output_schema": {"type": "object"}}).call()
+        ask = ToolSpec.from_http(name, f"{place}/schema", **{**options, "output_schema": {"type": "object"}})
+        try:
+            schema = ask.call()
+        except ToolError as error:
+            if not re.match("HTTP 40[456]", str(error)):
+                raise
+            raise ToolError(f"{str(error).rstrip('.')}. {_MCP_SERVER}") from error
         described = {"description": schema.get("description", ""), "input_schema": schema.get("parameters", schema)}
         super().__init__(ToolSpec.from_http(name, f"{place}/execute", **{"method": "POST", **described, **options}))
 

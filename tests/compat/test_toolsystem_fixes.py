@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
+from fastmcp import FastMCP
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
@@ -25,6 +26,7 @@ from ahvn_tools.errors import DefinitionError, ToolCallError, ToolSpecError
 from tests.compat import tool_service
 from tests.compat.tool_files import forgotten_modules, write
 from tests.compat.tool_service import LOCAL
+from tests.mcp.loopback import over_http
 
 __all__ = ["forgotten_modules"]
 
@@ -311,6 +313,13 @@ class TestRequests:
         weather = MCPTool("weather", service.url + path, **LOCAL)
         output = ToolExecutor().execute(weather, {"city": "Oslo"}).output
         assert output["path"] == f"{path.rstrip('/')}/tools/weather/execute"
+
+    def test_mcptool_for_a_server_of_the_other_kind_is_an_error_that_points_to_yaml(self):
+        with (
+            over_http(FastMCP("clock")) as url,
+            pytest.raises(ToolCallError, match=r"404.*write a YAML file with `mcp_server_url`"),
+        ):
+            MCPTool("now", url, **LOCAL)
 
     @pytest.mark.parametrize(("name", "part"), [("../../admin?x=", "..%2F..%2Fadmin%3Fx%3D"), ("a/b", "a%2Fb")])
     def test_a_name_cannot_leave_its_place_in_the_url(self, service, name, part):
