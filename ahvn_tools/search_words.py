@@ -41,7 +41,7 @@ def find_words(text: str) -> Iterator[re.Match[str]]:
 def fold(word: str) -> str:
     """Return a word as it is compared: without case, accents and other forms of its characters."""
     if word.isascii():
-        return word.lower()[:MAX_WORD]
+        return word.lower()
     parts = unicodedata.normalize("NFD", unicodedata.normalize("NFKC", word).casefold())
     return unicodedata.normalize("NFC", re.sub(_IGNORED_PARTS, "", parts))
 
