@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import logging
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -10,8 +12,10 @@ from typing import Any, Protocol
 from urllib.parse import quote
 
 from ahvn_tools import ToolCall, ToolDefinition, Toolkit, ToolResult, ToolSpec, load
+from ahvn_tools.errors import ToolError, near_misses
 from ahvn_tools.formats import choose_format, get
 from ahvn_tools.langchain import BaseTool, SpecTool
+from ahvn_tools.loading.definition_file import to_seconds
 from ahvn_tools.middleware import log, observe
 
 __all__ = [
@@ -19,6 +23,8 @@ __all__ = [
     "IToolFormatter", "IToolManager", "MCPTool", "NativeTool", "ToolExecutor", "ToolFormatter", "ToolManager",
     "ToolMessage", "tool",
 ]  # fmt: skip
+
+_log = logging.getLogger(__name__)
 
 INSTRUCTIONS = (
     '请按以下格式调用工具：\n{\n  "name": "工具名",\n  "parameters": {\n    "参数1": "值1",\n    "参数2": "值2"\n  }\n}'
@@ -31,6 +37,21 @@ SECRET_PATTERNS = (
     r"(?<!\d)1\d{10}(?!\d)",
 )
 """What no log shows: API keys, e-mail addresses and telephone numbers."""
+
+_NO_MCP = re.compile(r"there is no MCP server at this URL|the server answered HTTP 40[45]")
+_PLAIN_SERVER = (
+    "If it is a plain HTTP server with `GET …/tools/NAME/schema`, write a Python file with MCPTool(NAME, URL) instead."
+)
+
+_MCP_SERVER = (
+    "For a server of the Model Context Protocol, write a YAML file with `mcp_server_url` in tools/mcp instead."
+)
+
+
+def _in_seconds(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options with a timeout such as `"30s"` as a number."""
+    timeout = options.get("timeout")
+    return {**options, "timeout": to_seconds(timeout) or timeout} if isinstance(timeout, str) else {**options}
 
 
 @dataclass(frozen=True)
@@ -61,7 +82,7 @@ class NativeTool(SpecTool):
         only the arguments that `api_url` and `query` name reach the URL. Raises DefinitionError.
         """
         schema = parameters if isinstance(parameters, Mapping) else parameters.model_json_schema()
-        options = {"method": "POST", "description": description, "input_schema": schema, **options}
+        options = {"method": "POST", "description": description, "input_schema": schema, **_in_seconds(options)}
         super().__init__(ToolSpec.from_http(name, api_url, **options))
 
 
@@ -78,9 +99,16 @@ class MCPTool(SpecTool):
         those of `ToolSpec.from_http`. Raises ToolCallError if the server does not answer with a schema.
         """
         place = f"{mcp_server_url.rstrip('/')}/tools/{quote(name, safe='')}"
+        options = _in_seconds(options)
         if mcp_api_key is not None:
             options = {"auth_method": "api_key", "api_key": mcp_api_key, **options}
-        schema = ToolSpec.from_http(name, f"{place}/schema", **{**options, "output_schema": {"type": "object"}}).call()
+        ask = ToolSpec.from_http(name, f"{place}/schema", **{**options, "output_schema": {"type": "object"}})
+        try:
+            schema = ask.call()
+        except ToolError as error:
+            if not re.match("HTTP 40[456]", str(error)):
+                raise
+            raise ToolError(f"{str(error).rstrip('.')}. {_MCP_SERVER}") from error
         described = {"description": schema.get("description", ""), "input_schema": schema.get("parameters", schema)}
         super().__init__(ToolSpec.from_http(name, f"{place}/execute", **{"method": "POST", **described, **options}))
 
@@ -93,7 +121,7 @@ class BuiltinTool(SpecTool):
 
         The function gets its arguments as JSON, or, with `convert=True`, as its annotations say.
         """
-        super().__init__(ToolSpec.from_function(function, **{"convert": False, **options}))
+        super().__init__(ToolSpec.from_function(function, **{"convert": False, **_in_seconds(options)}))
 
 
 def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
@@ -114,6 +142,10 @@ class ToolManager:
         tool_sets = [Path(root, "configs", name) for name in ("tool_sets", "tool-sets")]
         self.toolkit = load(*folders, name="tools", tool_sets=tool_sets, allow_missing=True, trust=trust)
         self._tools: dict[ToolDefinition, BaseTool] = {}
+        for error in self.toolkit.load_errors:
+            if _NO_MCP.search(str(error)):
+                error.args = (f"{error} {_PLAIN_SERVER}",)
+                _log.warning("%s: %s", error.file, _PLAIN_SERVER)
 
     def load_tools(self) -> list[BaseTool]:
         """Return all tools, in the order of the folders and files; of two tools of one name the first."""
@@ -125,18 +157,28 @@ class ToolManager:
 
     def get_tool_set(self, name: str) -> list[BaseTool]:
         """Return the tools of a tool set, in its order. Raises ToolLookupError for an unknown name."""
-        return self.get_agent_tools({"tool_sets": [name]})
+        return self._to_langchain(self.toolkit.select(toolset=name))
 
     def get_agent_tools(self, agent: Mapping[str, Any]) -> list[BaseTool]:
         """Return the `tools` of an agent's configuration, then those of its `tool_sets`, each once.
 
-        A tool that does not exist is left out. Raises ToolLookupError for an unknown tool set.
+        A tool and a tool set that do not exist are left out, with a warning.
         """
-        any_of = [{"names": agent.get("tools") or ()}, *(agent.get("tool_sets") or ())]
-        return self._to_langchain(self.toolkit.select(any_of=any_of, ordered=True))
+        tools = _known("tool", agent.get("tools"), [spec.name for spec in self.toolkit])
+        tool_sets = _known("tool set", agent.get("tool_sets"), self.toolkit.toolsets)
+        return self._to_langchain(self.toolkit.select(any_of=[{"names": tools}, *tool_sets], ordered=True))
 
     def _to_langchain(self, specs: Iterable[ToolSpec]) -> list[BaseTool]:
         return [self._tools.setdefault(spec.definition, spec.to_langchain()) for spec in specs]
+
+
+def _known(what: str, names: Iterable[str] | None, known: Collection[str]) -> list[str]:
+    """Return the names in a list of an agent that exist, and log a warning for each other one."""
+    names = [names] if isinstance(names, str) else [*(names or ())]
+    for name in names:
+        if name not in known:
+            _log.warning("The agent: there is no %s %r. %s", what, name, near_misses(name, known))
+    return [name for name in names if name in known]
 
 
 def _to_toolkit(tools: Iterable[BaseTool], options: Mapping[str, Any] = {}) -> Toolkit:
@@ -186,13 +228,13 @@ class ToolExecutor:
     def __init__(
         self,
         *,
-        timeout: float = 30,
+        timeout: float | str = 30,
         parallel: bool = True,
         logger: ILogger | None = None,
         metrics: IMetricsCollector | None = None,
         secret_patterns: Iterable[str] = (),
     ) -> None:
-        """`timeout` is in seconds; `parallel=False` runs several calls one after the other.
+        """`timeout` is in seconds, or a text such as `"30s"`; `parallel=False` runs several calls one after the other.
 
         Each call is a line of the level INFO with its parameters, result and duration. Without a `logger` that of the
         name `ahvn_tools.calls` receives it. Secrets are `***` there: what has a secret name, what SECRET_PATTERNS
@@ -202,7 +244,7 @@ class ToolExecutor:
         lines = log(logger.info if logger else None, redact=[*SECRET_PATTERNS, *secret_patterns])
         self._options: dict[str, Any] = {
             "middleware": [lines, observe(metrics.record_tool_metric)] if metrics else [lines],
-            "timeout": timeout,
+            **_in_seconds({"timeout": timeout}),
             "max_concurrency": 16 if parallel else 1,
             "mask_errors": False,
             "on_duplicate": "rename",

@@ -24,7 +24,9 @@ _KINDS: Final = {
 }
 """What `kind`, or `tool_type`, says, and the kind."""
 
-_ALIASES: Final = {"tool_type": "kind", "parameters_schema": "input_schema", "metadata": "meta"}
+_ALIASES: Final = {
+    "tool_type": "kind", "parameters_schema": "input_schema", "parameters": "input_schema", "metadata": "meta",
+}  # fmt: skip
 """Other spellings of keys."""
 
 _TYPES: Final[Mapping[str, tuple[type, str]]] = {
@@ -40,6 +42,12 @@ _TYPES: Final[Mapping[str, tuple[type, str]]] = {
     "annotations": (dict, "a mapping of hints"),
 }
 """The keys of all definitions but `timeout`, with their types."""
+
+_OBJECT_KEYWORDS: Final = frozenset({
+    "type", "properties", "required", "additionalProperties", "patternProperties", "propertyNames", "minProperties",
+    "maxProperties", "allOf", "anyOf", "oneOf", "$ref", "$schema", "$defs", "title", "description",
+})  # fmt: skip
+"""One of these is in each JSON Schema of arguments; the name of an argument is none."""
 
 _TOOL_OPTIONS: Final = ("title", "description", "input_schema", "output_schema", "meta", "tags", "annotations")
 
@@ -74,10 +82,8 @@ class DefinitionFile:
     def timeout(self) -> float | None:
         """Seconds that a call may take. Raises SourceError for what is no duration."""
         value = self.data.get("timeout")
-        if value is None:
-            return None
-        match = None if isinstance(value, bool) else _DURATION.fullmatch(str(value))
-        if match is None or not (seconds := float(match["number"]) * _SECONDS[match["unit"]]):
+        seconds = None if isinstance(value, bool) else to_seconds(str(value))
+        if value is not None and not seconds:
             raise self.error("timeout", "it is a number of seconds above 0, such as 30, 30s or 500ms")
         return seconds
 
@@ -108,6 +114,8 @@ class DefinitionFile:
             expected, words = known[key]
             if not isinstance(value, expected) or (isinstance(value, bool) and expected is not bool):
                 raise self.error(key, f"it is {words}, not {_describe(value)}")
+        if (schema := self.data.get("input_schema")) and _OBJECT_KEYWORDS.isdisjoint(schema):
+            raise self.error("input_schema", "it is a JSON Schema: write {type: object, properties: {…}}")
         if not all(isinstance(tag, str) for tag in self.data.get("tags", ())):
             raise self.error("tags", "it is a list of texts")
 
@@ -120,6 +128,12 @@ class DefinitionFile:
     def wrap(self, error: ToolSpecError) -> SourceError:
         """Return an error about the definition for one of the tool that it makes."""
         return _error(self.document.name, None, None, str(error))
+
+
+def to_seconds(duration: str) -> float | None:
+    """Return the seconds of a text such as `30`, `30s`, `500ms` or `2m`; None for another text."""
+    match = _DURATION.fullmatch(duration)
+    return None if match is None else float(match["number"]) * _SECONDS[match["unit"]]
 
 
 def read_definition(location: str, options: ReadOptions) -> DefinitionFile:

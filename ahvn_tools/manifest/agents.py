@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Mapping
 from os import PathLike
@@ -11,8 +12,11 @@ from typing import Any, Final
 from ahvn_tools.errors import SourceError
 from ahvn_tools.manifest.document import Document, Problem
 from ahvn_tools.manifest.model_file import read_mapping, to_model
+from ahvn_tools.manifest.toolset_files import unknown_tools
 from ahvn_tools.manifest.toolset_model import Agent, AgentFile
 from ahvn_tools.toolkit import Toolkit
+
+log = logging.getLogger(__name__)
 
 _SUFFIXES: Final = (".yaml", ".yml")
 
@@ -24,7 +28,7 @@ def select_agent(toolkit: Toolkit, agent: str | PathLike[str] | Mapping[str, Any
     """Return a live view of the tools of an agent, in the order of its lists: `tools`, then `tool_sets`, each once.
 
     `agent` is a name among the `agents` of the manifest, the YAML file of an agent, or its content as a mapping. Keys
-    for other programs are ignored there. A tool that does not exist is left out; `check` of the view finds it. Raises
+    for other programs are ignored there. A tool that does not exist is left out, with a warning. Raises
     ToolLookupError for an unknown agent or toolset, SourceError for a file or a mapping that cannot be used.
 
     >>> kit = Toolkit("k").add(sorted, input_schema={"type": "object"}).add(len, name="count")
@@ -37,6 +41,8 @@ def select_agent(toolkit: Toolkit, agent: str | PathLike[str] | Mapping[str, Any
     if not read.model_fields_set & {"tools", "tool_sets"}:
         what = "The mapping" if isinstance(agent, Mapping) else str(agent)
         raise SourceError(f"{what} has no tools: write `tools: […]`, `tool_sets: […]` or both.")
+    for message in unknown_tools(toolkit, read.tools):
+        log.warning("%s: %s", "The agent" if isinstance(agent, Mapping) else agent, message)
     selection = agent_selection(read)
     del selection["description"]
     return toolkit.select(**selection)

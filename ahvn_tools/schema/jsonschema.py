@@ -85,6 +85,8 @@ class SchemaInputs:
     """The properties of an object schema. Validators are compiled once; no `$ref` is ever fetched."""
 
     runs_foreign_code = False
+    converts_scalars = False
+    """Whether numbers and booleans are made of what pydantic converts to them, such as the text "1"."""
 
     def __init__(
         self,
@@ -181,7 +183,9 @@ class SchemaInputs:
             return functools.partial(_refuse_call, obstacle)
         compiled = self._compiled if hidden.isdisjoint(own) else compile_validator(schema)
         coerces, refused = self._coerce_numbers_to_str, hidden | self._former_names
-        validate = _SchemaArgumentValidator(schema, refused, compiled, coerce_numbers_to_str=coerces).validate
+        validator = _SchemaArgumentValidator(schema, refused, compiled, coerce_numbers_to_str=coerces)
+        validator.converts_scalars = self.converts_scalars
+        validate = validator.validate
         defaults = {name: value for name, value in self._defaults.items() if name not in hidden}
         return (lambda arguments: {**copy.deepcopy(defaults), **validate(arguments)}) if defaults else validate
 
@@ -235,6 +239,8 @@ class _SchemaArgumentValidator(RepairingValidator[None, Any]):
     To list the errors takes much longer than to find out whether there are any, for some schemas exponentially: all are
     listed for small arguments, the first one for larger ones, and none where even that takes too many steps.
     """
+
+    converts_scalars = False
 
     def __init__(
         self, schema: JsonObject, hidden: frozenset[str], validator: Any, *, coerce_numbers_to_str: bool
@@ -313,7 +319,10 @@ class _SchemaArgumentValidator(RepairingValidator[None, Any]):
             wanted = error.kind.types if error.kind.name == "type" else ()
             wants_text = "string" in wanted and self._coerce_numbers_to_str
             wants_container = not _CONTAINER_TYPES.isdisjoint(wanted)
-            yield RepairCandidate(tuple(error.instance_path), wants_container, wants_text=wants_text)
+            types = frozenset(wanted) if self.converts_scalars else frozenset()
+            yield RepairCandidate(
+                tuple(error.instance_path), wants_container, wants_text=wants_text, scalar_types=types
+            )
             for branch in getattr(error.kind, "context", ()):
                 yield from self._repair_candidates(branch)
 

@@ -7,13 +7,22 @@ some branch of a union accepts are removed only when there are no others.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
+
+from pydantic_core import SchemaValidator, ValidationError, core_schema
 
 from ahvn_tools.schema.limits import enforce_limits
 from ahvn_tools.schema.subschemas import InstancePath, SubschemaFinder
+
+_SCALARS: Final = {
+    "integer": SchemaValidator(core_schema.int_schema()),
+    "number": SchemaValidator(core_schema.float_schema(allow_inf_nan=False)),
+    "boolean": SchemaValidator(core_schema.bool_schema()),
+}
 
 
 class RepairCandidate(NamedTuple):
@@ -24,6 +33,8 @@ class RepairCandidate(NamedTuple):
     wants_integer: bool = False
     wants_text: bool = False
     wants_scalar: bool = False
+    scalar_types: frozenset[str] = frozenset()
+    """The types of JSON Schema to which a value is converted as pydantic does."""
 
 
 class Repaired(NamedTuple):
@@ -68,6 +79,8 @@ def repair(
 
 def _repair_value(value: Any, candidate: RepairCandidate) -> Any:
     """Return what replaces a value, or None when no repair applies."""
+    if candidate.scalar_types and (scalar := _to_scalar(value, candidate.scalar_types)) is not None:
+        return scalar
     if isinstance(value, str):
         container = _parse_container(value) if candidate.wants_container else None
         return _parse_scalar(value) if container is None and candidate.wants_scalar else container
@@ -155,6 +168,16 @@ def _parse_scalar(text: str) -> int | float | bool | None:
         return None
     is_number = isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
     return value if is_number else None
+
+
+def _to_scalar(value: Any, types: frozenset[str]) -> int | float | bool | None:
+    """Return a value as a number or a boolean, such as of "1" or "True"; None where pydantic does not convert it."""
+    for name, validator in _SCALARS.items():
+        if name in types:
+            with contextlib.suppress(ValidationError):
+                scalar: int | float | bool = validator.validate_python(value)
+                return scalar
+    return None
 
 
 def _parse_container(text: str) -> Any:

@@ -79,6 +79,7 @@ def build_template(
         context_parameter=_CONTEXT,
         coerce_numbers_to_str=chosen.get("coerce_numbers_to_str", True),
         changes=changes,
+        converts_scalars=not isinstance(tool.args_schema, dict),
     )
     validate_examples(name, chosen.get("examples"), inputs)
     if bindings is None:

@@ -25,9 +25,17 @@ class InjectedArgument:
 class LangChainInputs(SchemaInputs):
     """The properties of a schema, and the injected arguments, which must stay bound."""
 
-    def __init__(self, schema: Mapping[str, Any], injected: Mapping[str, InjectedArgument], **options: Any) -> None:
-        """Raises DefinitionError as SchemaInputs does."""
+    def __init__(
+        self,
+        schema: Mapping[str, Any],
+        injected: Mapping[str, InjectedArgument],
+        *,
+        converts_scalars: bool = False,
+        **options: Any,
+    ) -> None:
+        """`converts_scalars` is for a tool with a model. Raises DefinitionError as SchemaInputs does."""
         super().__init__({**schema, "properties": _without(schema.get("properties", {}), injected)}, **options)
+        self.converts_scalars = converts_scalars
         self.parameters_without_schema |= injected.keys()
         for name, argument in injected.items():
             is_required = argument.is_required and not argument.is_call_id

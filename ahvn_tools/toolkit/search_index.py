@@ -6,7 +6,6 @@ import json
 import os
 import re
 import threading
-import unicodedata
 import weakref
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
@@ -15,6 +14,7 @@ from pydantic_core import to_jsonable_python
 
 from ahvn_tools.errors import ToolkitError
 from ahvn_tools.execution.compiled_tool import CompiledTool
+from ahvn_tools.search_words import TOKENIZER, index_text, tokenize
 
 if TYPE_CHECKING:
     import sqlite3
@@ -35,18 +35,11 @@ STOP_WORDS: Final = frozenset({
 })  # fmt: skip
 """Words that a query may contain in any sentence: they do not rank, unless the query has no others."""
 
-_CREATE = "CREATE VIRTUAL TABLE tools USING fts5(name, description, rest, tokenize='porter unicode61')"
+_CREATE = f"CREATE VIRTUAL TABLE tools USING fts5(name, description, rest, tokenize='porter {TOKENIZER}')"
 _UPSERT = "INSERT OR REPLACE INTO tools(rowid, name, description, rest) VALUES (?, ?, ?, ?)"
 _RANK = "SELECT rowid FROM tools WHERE tools MATCH ? {candidates} ORDER BY bm25(tools, 8.0, 3.0, 1.0), rowid LIMIT ?"
 _ROWID_FILTER = "AND +rowid IN (SELECT value FROM json_each(?))"
 _COUNT = "SELECT count(*) FROM (SELECT 1 FROM tools WHERE tools MATCH ? LIMIT ?)"
-
-_CJK = (
-    r"\u1100-\u11ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
-    r"\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003134f"
-)
-_WORD = f"(?P<cjk>[{_CJK}]+)|[^\\W_{_CJK}]+"
-"""A pattern that `re` compiles at its first use: that is slow, and few toolkits are searched."""
 
 _ASCII_WORD = re.compile(r"[A-Za-z0-9]+")
 _CAMEL_CASE_BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -142,8 +135,9 @@ def _missing_fts_error() -> ToolkitError:
 
 def _query_terms(query: str) -> list[str]:
     """Return the words of a query in quotes, so that SQLite reads none of them as an operator; no stop words."""
-    words = list(dict.fromkeys(word for _, words in _tokenize(query) for word in words))
-    telling = [word for word in words if word.strip('"').lower() not in STOP_WORDS]
+    terms = (term for _, terms in tokenize(_with_camel_case_parts(query)) for term in terms)
+    words = list(dict.fromkeys(terms))
+    telling = [word for word in words if word.strip('"') not in STOP_WORDS]
     return (telling or words)[:MAX_QUERY_WORDS]
 
 
@@ -179,25 +173,13 @@ def _columns(compiled: CompiledTool) -> tuple[str, str, str]:
 
 
 def _to_index_text(text: str) -> str:
-    """Return a text whose words SQLite finds: in ASCII it lacks only the parts of words in camel case."""
-    if text.isascii():
-        camel_case = [word for word in _ASCII_WORD.findall(text) if _CAMEL_CASE_BOUNDARY.search(word)]
-        return " ".join([text, *(part for word in camel_case for part in _CAMEL_CASE_BOUNDARY.split(word))])
-    return " ".join(word for run, _ in _tokenize(text) for word in run)
+    """Return a text whose words SQLite finds, with the parts of words in camel case."""
+    return index_text(_with_camel_case_parts(text))
 
 
-def _tokenize(text: str) -> Iterator[tuple[list[str], list[str]]]:
-    """Yield, for each word of a text, the words to index and the query terms."""
-    for match in re.finditer(_WORD, unicodedata.normalize("NFKC", text)):
-        word = match.group()
-        if match["cjk"]:
-            pairs = [word[start : start + 2] for start in range(len(word) - 1)]
-            # the last character is a word, too, so that a query of one character matches any as a prefix
-            yield [*pairs, word[-1]], [f'"{pair}"' for pair in pairs] or [f'"{word}" *']
-        else:
-            parts = _CAMEL_CASE_BOUNDARY.split(word)
-            words = [word, *parts] if len(parts) > 1 else [word]
-            yield words, [f'"{word}"' for word in words]
+def _with_camel_case_parts(text: str) -> str:
+    camel_case = [word for word in _ASCII_WORD.findall(text) if _CAMEL_CASE_BOUNDARY.search(word)]
+    return " ".join([text, *(part for word in camel_case for part in _CAMEL_CASE_BOUNDARY.split(word))])
 
 
 def _json_texts(value: Any) -> Iterator[str]:

@@ -383,11 +383,21 @@ class TestToolSets:  # 4.2
         assert names(ToolManager(project).get_agent_tools(agent)) == expected
 
     def test_an_unknown_tool_set_is_an_error(self, project):
+        with pytest.raises(ToolLookupError, match="data_set"):
+            ToolManager(project).get_tool_set("data_set")
+
+    def test_unknown_names_in_the_lists_of_an_agent_are_warnings_with_the_near_miss(self, project, caplog):
         manager = ToolManager(project)
-        with pytest.raises(ToolLookupError, match="data_set"):
-            manager.get_tool_set("data_set")
-        with pytest.raises(ToolLookupError, match="data_set"):
-            manager.get_agent_tools({"tool_sets": ["data_set"]})
+        agent = {"tools": ["sql_tol", "sql_tool"], "tool_sets": ["data_analysis", "data_analysis_set"]}
+        assert names(manager.get_agent_tools(agent)) == ["sql_tool", "excel_tool", "plot_tool"]
+        assert [record.getMessage() for record in caplog.records] == [
+            "The agent: there is no tool 'sql_tol'. Did you mean 'sql_tool'?",
+            "The agent: there is no tool set 'data_analysis'. Did you mean 'data_analysis_set'?",
+        ]
+
+    def test_a_list_of_one_name_may_be_that_name(self, project):
+        agent = {"tools": "plot_tool", "tool_sets": "data_analysis_set"}
+        assert names(ToolManager(project).get_agent_tools(agent)) == ["plot_tool", "sql_tool", "excel_tool"]
 
     def test_an_unknown_tool_in_a_tool_set_is_a_warning_and_left_out(self, project, caplog):
         write(project, {"configs/tool_sets/two.yaml": "name: two\ntools: [plot_tol, sql_tool]\n"})
@@ -565,7 +575,7 @@ class TestSafety:  # 4.5
         assert [(message.error, message.output) for message in messages] == [("timeout", None)] * 3
         assert "did not finish within 0.05 seconds" in messages[0].text
 
-    @pytest.mark.parametrize("timeout", [0, -1, float("nan"), "30s"])
+    @pytest.mark.parametrize("timeout", [0, -1, float("nan"), "soon"])
     def test_a_wrong_time_limit_is_an_error_of_the_constructor(self, timeout):
         with pytest.raises(ToolkitError, match="more than 0 seconds"):
             ToolExecutor(timeout=timeout)

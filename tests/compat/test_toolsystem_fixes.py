@@ -10,18 +10,23 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
+from fastmcp import FastMCP
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
 pytest.importorskip("langchain_core", reason='needs LangChain: pip install "ahvn-tools[langchain]"')
 
+from langchain_core.tools import StructuredTool
+from langchain_core.tools import tool as langchain_tool
+
 from ahvn_tools import ToolContext
 from ahvn_tools.compat.toolsystem import MCPTool, NativeTool, ToolExecutor, ToolFormatter, ToolManager, tool
-from ahvn_tools.errors import DefinitionError, ToolCallError
+from ahvn_tools.errors import DefinitionError, ToolCallError, ToolSpecError
 from tests.compat import tool_service
 from tests.compat.tool_files import forgotten_modules, write
 from tests.compat.tool_service import LOCAL
+from tests.mcp.loopback import over_http
 
 __all__ = ["forgotten_modules"]
 
@@ -190,6 +195,76 @@ class TestValidation:
         assert ToolExecutor().execute(age, {"born": "2001-02-03", "at": address}).output == "2001 Elm"
 
 
+class Mass(BaseModel):
+    grams: float
+
+
+@langchain_tool
+def weigh(number: int, mass: Mass, factor: float = 1, *, is_net: bool = False, note: int | None = None) -> str:
+    """Weigh."""
+    return f"{number!r} {mass.grams!r} {factor!r} {is_net!r} {note!r}"
+
+
+class TestLangChainTools:
+    @pytest.mark.parametrize(
+        "parameters",
+        [
+            {"number": "1", "mass": {"grams": "2"}},
+            {"number": " 1 ", "mass": {"grams": "1e3"}, "factor": "0.5", "is_net": "True", "note": "7"},
+            {"number": 1, "mass": {"grams": 2}, "is_net": 0, "note": None},
+            {"number": True, "mass": {"grams": 2}, "is_net": "no"},
+            {"number": "1.0", "mass": {"grams": "2."}},
+        ],
+        ids=range(5),
+    )
+    def test_arguments_are_converted_as_langchain_converts_them(self, parameters):
+        expected = weigh.invoke(parameters)
+        executor = ToolExecutor()
+        assert executor.execute(weigh, parameters).output == expected
+        assert executor.execute_parallel([(weigh, parameters)])[0].output == expected
+        assert asyncio.run(executor.async_execute(weigh, parameters)).output == expected
+        (guarded,) = executor.guard(weigh)
+        assert guarded.invoke(parameters) == expected
+
+    @pytest.mark.parametrize(
+        "wrong",
+        [{"number": "one"}, {"number": "1.5"}, {"number": [1]}, {"factor": "nan"}, {"is_net": 2}, {"mass": "1"}],
+    )
+    def test_what_langchain_refuses_is_refused(self, wrong):
+        message = ToolExecutor().execute(weigh, {"number": 1, "mass": {"grams": 2}, **wrong})
+        assert message.error == "invalid_parameters"
+
+    def test_a_tool_with_a_json_schema_is_not_converted_as_in_langchain(self):
+        schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
+        loose = StructuredTool.from_function(lambda a: a, name="loose", description="Loose.", args_schema=schema)
+        assert loose.invoke({"a": "1"}) == "1"
+        assert ToolExecutor().execute(loose, {"a": "1"}).error == "invalid_parameters"
+
+
+class TestTimeouts:
+    @pytest.mark.parametrize(
+        ("text", "seconds"), [("30s", 30), ("30", 30), ("1.5 s", 1.5), ("500ms", 0.5), ("2m", 120)]
+    )
+    def test_a_time_limit_may_be_a_text(self, service, text, seconds):
+        schema = {"type": "object"}
+        made = [
+            tool(name="one", timeout=text)(lambda: 1),
+            NativeTool("notes", "", schema, service.url, timeout=text, **LOCAL),
+            MCPTool("weather", service.url, timeout=text, **LOCAL),
+        ]
+        assert [each.spec.timeout for each in made] == [seconds] * 3
+
+    def test_a_call_ends_after_a_time_limit_that_is_a_text(self):
+        assert ToolExecutor(timeout="20ms").execute(sleep_long, {}).error == "timeout"
+
+    @pytest.mark.parametrize("timeout", ["0s", "soon", "-1s", 0, "30 hours"])
+    def test_another_time_limit_is_an_error(self, timeout):
+        with pytest.raises(ToolSpecError, match="imeout must be"):
+            ToolExecutor(timeout=timeout)
+        with pytest.raises(DefinitionError, match="timeout must be"):
+            tool(name="one", timeout=timeout)(lambda: 1)
+
+
 class TestRequests:
     @pytest.mark.parametrize("magic", ["headers", "path_params", "query_params", "Authorization"])
     def test_no_argument_of_a_model_is_a_header_or_a_part_of_the_url(self, service, magic):
@@ -239,6 +314,13 @@ class TestRequests:
         output = ToolExecutor().execute(weather, {"city": "Oslo"}).output
         assert output["path"] == f"{path.rstrip('/')}/tools/weather/execute"
 
+    def test_mcptool_for_a_server_of_the_other_kind_is_an_error_that_points_to_yaml(self):
+        with (
+            over_http(FastMCP("clock")) as url,
+            pytest.raises(ToolCallError, match=r"404.*write a YAML file with `mcp_server_url`"),
+        ):
+            MCPTool("now", url, **LOCAL)
+
     @pytest.mark.parametrize(("name", "part"), [("../../admin?x=", "..%2F..%2Fadmin%3Fx%3D"), ("a/b", "a%2Fb")])
     def test_a_name_cannot_leave_its_place_in_the_url(self, service, name, part):
         before = len(service.requests)
@@ -279,13 +361,28 @@ class TestFiles:
         assert [each.name for each in manager.load_tools()] == ["good"]
         (error,) = manager.toolkit.load_errors
         assert error.file.endswith("off.yaml")
+        assert "MCPTool" not in str(error)
 
-    def test_a_server_of_the_other_kind_is_an_error(self, tmp_path, service):
-        write(tmp_path, {"tools/mcp/weather.yaml": f"mcp_server_url: {service.url}/mcp\n"})
+    @pytest.mark.parametrize("path", ["/mcp", "/none/schema"], ids=["JSON", "404"])
+    def test_a_plain_http_server_is_an_error_that_points_to_mcptool(self, tmp_path, service, caplog, path):
+        write(tmp_path, {"tools/mcp/weather.yaml": f"mcp_server_url: {service.url}{path}\n"})
         manager = ToolManager(tmp_path)
         assert manager.load_tools() == []
         (error,) = manager.toolkit.load_errors
         assert error.file.endswith("weather.yaml")
+        assert "write a Python file with MCPTool(NAME, URL)" in str(error)
+        assert "write a Python file with MCPTool(NAME, URL)" in caplog.text
+
+    @pytest.mark.parametrize("key", ["parameters", "parameters_schema", "input_schema"])
+    def test_the_schema_of_a_definition_has_several_names(self, tmp_path, key):
+        schema = "{type: object, properties: {q: {type: integer}}, required: [q]}"
+        write(tmp_path, {"tools/native/find.yaml": f"api_url: https://notes.example\n{key}: {schema}\n"})
+        assert ToolManager(tmp_path).get_tool("find").args == {"q": {"type": "integer"}}
+
+    def test_parameters_that_are_no_schema_are_an_error(self, tmp_path):
+        text = "api_url: https://notes.example\nparameters: {q: {type: integer, required: true}}\n"
+        (error,) = ToolManager(write(tmp_path, {"tools/native/find.yaml": text})).toolkit.load_errors
+        assert "line 2: `parameters`: it is a JSON Schema: write {type: object, properties" in str(error)
 
     def test_a_definition_may_have_all_keys(self, tmp_path):
         write(

@@ -98,6 +98,15 @@ def test_the_file_of_an_agent_may_have_keys_for_other_programs(folder, as_path):
     assert names(manifest.select_agent(load(folder), as_path(file))) == ["search", "plot", "sql"]
 
 
+def test_an_unknown_tool_of_an_agent_is_left_out_with_a_warning(folder, caplog):
+    (folder / "agent.yaml").write_text("tools: [serch]\n")
+    kit = load(folder)
+    assert names(manifest.select_agent(kit, {"tools": ["plt", "sql"]})) == ["sql"]
+    assert names(manifest.select_agent(kit, str(folder / "agent.yaml"))) == []
+    assert "The agent: there is no tool 'plt'. Did you mean 'plot'?" in caplog.text
+    assert f"{folder}/agent.yaml: there is no tool 'serch'. Did you mean 'search'?" in caplog.text
+
+
 def test_the_configuration_of_an_agent_may_be_a_mapping(folder):
     kit = load(folder)
     assert names(manifest.select_agent(kit, {"tools": "search", "temperature": 1})) == ["search"]

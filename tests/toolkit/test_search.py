@@ -67,6 +67,7 @@ def names(toolkit: Toolkit, query: str, k: int = 10) -> list[str]:
         ("报", ["lookup"]),
         ("预报天", ["lookup"]),
         ("ｗｅａｔｈｅｒ", ["get_weather", "weigh"]),
+        ("WÉATHER天", ["lookup", "get_weather", "weigh"]),
         ("nothing alike", []),
         ("", []),
         ("?! -- ()", []),
@@ -74,6 +75,17 @@ def names(toolkit: Toolkit, query: str, k: int = 10) -> list[str]:
 )
 def test_a_query_finds_words_of_names_descriptions_parameters_and_tags(query, expected):
     assert names(kit(), query) == expected
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [("อากาศ", ["thai"]), ("ที", ["thai"]), ("किताब", ["hindi"]), ("कमल", []), ("ガス", ["kana"]), ("ｶﾞｽ", ["kana"])],
+)
+def test_vowel_signs_are_parts_of_words(query, expected):
+    toolkit = Toolkit("k").add(tool(name="thai", description="วันนี้อากาศดีมากที่กรุงเทพ")(lambda: 1))
+    toolkit.add(tool(name="hindi", description="हिन्दी किताब")(lambda: 1))
+    toolkit.add(tool(name="kana", description="カ・ス ガス")(lambda: 1))
+    assert names(toolkit, query) == expected
 
 
 @pytest.mark.parametrize(

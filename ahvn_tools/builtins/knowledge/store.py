@@ -15,25 +15,57 @@ from typing import Any, Final
 from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import DefinitionError, ToolError
 from ahvn_tools.regular_file import open_regular
+from ahvn_tools.search_words import TOKENIZER, index_text, is_plain
 
-_SCHEMA: Final = """
+_TEXTS: Final = """
     CREATE TABLE IF NOT EXISTS knowledge_texts (
         id INTEGER PRIMARY KEY, name TEXT NOT NULL, body TEXT NOT NULL, tags TEXT NOT NULL DEFAULT '[]',
         scope INTEGER NOT NULL, tenant TEXT NOT NULL DEFAULT '', user TEXT NOT NULL DEFAULT '',
         UNIQUE (name, scope, tenant, user));
     CREATE INDEX IF NOT EXISTS knowledge_owners ON knowledge_texts (scope, tenant, user);
-    CREATE VIRTUAL TABLE IF NOT EXISTS knowledge_index USING fts5(name, body, tags,
-        content = 'knowledge_texts', content_rowid = 'id', tokenize = 'unicode61 remove_diacritics 2');
-    CREATE TRIGGER IF NOT EXISTS knowledge_added AFTER INSERT ON knowledge_texts BEGIN
-        INSERT INTO knowledge_index (rowid, name, body, tags) VALUES (new.id, new.name, new.body, new.tags); END;
-    CREATE TRIGGER IF NOT EXISTS knowledge_deleted AFTER DELETE ON knowledge_texts BEGIN
-        INSERT INTO knowledge_index (knowledge_index, rowid, name, body, tags)
-        VALUES ('delete', old.id, old.name, old.body, old.tags); END;
-    CREATE TRIGGER IF NOT EXISTS knowledge_changed AFTER UPDATE ON knowledge_texts BEGIN
-        INSERT INTO knowledge_index (knowledge_index, rowid, name, body, tags)
-        VALUES ('delete', old.id, old.name, old.body, old.tags);
-        INSERT INTO knowledge_index (rowid, name, body, tags) VALUES (new.id, new.name, new.body, new.tags); END;
 """
+_IS_ASCII: Final = """
+    length(CAST({0}.name || {0}.body || {0}.tags AS BLOB)) = length({0}.name || {0}.body || {0}.tags)
+"""
+_WORDS: Final = f"""
+    DROP TRIGGER IF EXISTS knowledge_added;
+    DROP TRIGGER IF EXISTS knowledge_deleted;
+    DROP TRIGGER IF EXISTS knowledge_changed;
+    DROP TABLE IF EXISTS knowledge_index;
+    CREATE TABLE knowledge_words (id INTEGER PRIMARY KEY, name TEXT, body TEXT, tags TEXT);
+    CREATE INDEX knowledge_unsplit ON knowledge_words (id) WHERE body IS NULL;
+    INSERT INTO knowledge_words (id) SELECT t.id FROM knowledge_texts t WHERE NOT {_IS_ASCII.format("t")};
+"""  # noqa: S608
+"""`knowledge_words` has the words of texts that are not ASCII; the columns are NULL until Python has split the text."""
+_INDEX: Final = f"""
+    CREATE VIEW knowledge_indexed AS
+        SELECT t.id, coalesce(w.name, t.name) AS name, coalesce(w.body, t.body) AS body,
+               coalesce(w.tags, t.tags) AS tags
+        FROM knowledge_texts t LEFT JOIN knowledge_words w ON w.id = t.id;
+    CREATE VIRTUAL TABLE knowledge_index USING fts5(name, body, tags,
+        content = 'knowledge_indexed', content_rowid = 'id', tokenize = '{TOKENIZER}');
+    INSERT INTO knowledge_index (knowledge_index) VALUES ('rebuild');
+    CREATE TRIGGER knowledge_added AFTER INSERT ON knowledge_texts BEGIN
+        INSERT INTO knowledge_index (rowid, name, body, tags) VALUES (new.id, new.name, new.body, new.tags);
+        INSERT INTO knowledge_words (id) SELECT new.id WHERE NOT {_IS_ASCII.format("new")}; END;
+    CREATE TRIGGER knowledge_deleted BEFORE DELETE ON knowledge_texts BEGIN
+        INSERT INTO knowledge_index (knowledge_index, rowid, name, body, tags)
+        SELECT 'delete', id, name, body, tags FROM knowledge_indexed WHERE id = old.id;
+        DELETE FROM knowledge_words WHERE id = old.id; END;
+    CREATE TRIGGER knowledge_changing BEFORE UPDATE ON knowledge_texts BEGIN
+        INSERT INTO knowledge_index (knowledge_index, rowid, name, body, tags)
+        SELECT 'delete', id, name, body, tags FROM knowledge_indexed WHERE id = old.id;
+        DELETE FROM knowledge_words WHERE id = old.id; END;
+    CREATE TRIGGER knowledge_changed AFTER UPDATE ON knowledge_texts BEGIN
+        INSERT INTO knowledge_index (rowid, name, body, tags) VALUES (new.id, new.name, new.body, new.tags);
+        INSERT INTO knowledge_words (id) SELECT new.id WHERE NOT {_IS_ASCII.format("new")}; END;
+    CREATE TRIGGER knowledge_split AFTER UPDATE ON knowledge_words BEGIN
+        INSERT INTO knowledge_index (knowledge_index, rowid, name, body, tags)
+        SELECT 'delete', id, name, body, tags FROM knowledge_texts WHERE id = new.id;
+        INSERT INTO knowledge_index (rowid, name, body, tags) VALUES (new.id, new.name, new.body, new.tags); END;
+"""  # noqa: S608
+"""The triggers use SQL only, so that a program with an older version of this package can write to the same file."""
+_SPLIT: Final = "UPDATE knowledge_words SET name = ?, body = ?, tags = ? WHERE id = ?"
 _EVERYONE, _TENANT, _USER = 0, 1, 2
 """The values of `scope`."""
 _VISIBLE: Final = """
@@ -100,10 +132,17 @@ class TextStore:
         try:
             os.close(open_regular(path, os.O_RDWR | os.O_CREAT, 0o644))
             with self.connect() as connection:
-                for statement in _statements(_SCHEMA):
-                    connection.execute(statement)
+                self._create(connection)
         except (sqlite3.Error, OSError) as error:
             raise DefinitionError(f"SQLite cannot work with the database: {error}") from error
+
+    def _create(self, connection: sqlite3.Connection) -> None:
+        """Create the tables that are missing; an index of the older form, which split no script, is made again."""
+        _execute(connection, _TEXTS)
+        if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'knowledge_indexed'").fetchone() is None:
+            _execute(connection, _WORDS)
+            _split(connection)
+            _execute(connection, _INDEX)
 
     @contextlib.contextmanager
     def connect(self, context: ToolContext | None = None, *, may_write: bool = True) -> Iterator[sqlite3.Connection]:
@@ -117,6 +156,8 @@ class TextStore:
                 connection.set_progress_handler(lambda: context.cancelled, _INSTRUCTIONS_PER_CHECK)
             try:
                 yield connection
+                if may_write:
+                    _split(connection)
             except BaseException:
                 connection.rollback()
                 if context is not None:
@@ -215,11 +256,21 @@ def _json(tags: Sequence[str]) -> str:
     return json.dumps(list(dict.fromkeys(tags)), ensure_ascii=False)
 
 
-def _statements(script: str) -> Iterator[str]:
-    """Yield the statements of a script: `executescript` would commit the transaction."""
+def _split(connection: sqlite3.Connection) -> None:
+    """Index the words of texts that SQLite cannot split: those just written, also by an older version."""
+    for (number,) in connection.execute("SELECT id FROM knowledge_words WHERE body IS NULL").fetchall():
+        texts = connection.execute("SELECT name, body, tags FROM knowledge_texts WHERE id = ?", (number,)).fetchone()
+        if all(map(is_plain, texts)):
+            connection.execute("DELETE FROM knowledge_words WHERE id = ?", (number,))
+        else:
+            connection.execute(_SPLIT, (*map(index_text, texts), number))
+
+
+def _execute(connection: sqlite3.Connection, script: str) -> None:
+    """Execute the statements of a script: `executescript` would commit the transaction."""
     statement = ""
     for line in script.splitlines():
         statement += line + "\n"
         if sqlite3.complete_statement(statement):
-            yield statement
+            connection.execute(statement)
             statement = ""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import functools
 import itertools
 import json
-import re
 import unicodedata
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from os import PathLike, fspath
 from pathlib import Path
@@ -21,19 +21,17 @@ from ahvn_tools.builtins.knowledge.store import Owner, TextStore
 from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import DefinitionError, ToolError, suggests_options
 from ahvn_tools.registry import ToolRegistry, reg_toolspec
+from ahvn_tools.search_words import find_words, fold, tokenize
 from ahvn_tools.spec import ToolSpec
 
 OWNER: Final = {"tenant": "tenant", "user": "user"}
 """Parameters that no model sees, and the keys of the state that have their values at each call."""
 NOTE_PREFIX: Final = "note://"
 MAX_WORDS: Final = 50
-"""Words of a query that are searched for."""
-MAX_WORD: Final = 100
-"""Characters of such a word. FTS5 might take a long one for a phrase of very many words, which takes minutes."""
+"""Words of a query that are searched for; in a script without spaces, each pair of characters is one."""
 MAX_EXCERPT_WORDS: Final = 64
 SEARCHED_CHARS: Final = 200_000
 """How much of a text is searched for an excerpt."""
-_WORD: Final = re.compile(r"[^\W_]+")
 _SCOPES: Final = {"all": (0, 2), "documents": (0, 1), "notes": (2, 2)}
 _READS: Final = {"readOnlyHint": True, "openWorldHint": False}
 _ADDS: Final = {"readOnlyHint": False, "destructiveHint": False, "openWorldHint": False}
@@ -163,12 +161,12 @@ class Knowledge(ToolRegistry):
         Returns:
             The name of each text, with which it can be read, and an excerpt of it.
         """
-        words = query_words(query)
+        terms = query_terms(query)
         first, last = _SCOPES[source]
         rows = self.store.search(
             Owner(tenant=tenant, user=user),
             context,
-            words=" OR ".join(f'"{word}"' for word in words),
+            words=" OR ".join(terms),
             searched_chars=SEARCHED_CHARS,
             limit=limit,
             offset=offset,
@@ -176,7 +174,7 @@ class Knowledge(ToolRegistry):
             min_scope=first,
             max_scope=last,
         )
-        return [Hit(name, excerpt(body, words, self.excerpt_words), json.loads(owned)) for name, owned, body in rows]
+        return [Hit(name, excerpt(body, terms, self.excerpt_words), json.loads(owned)) for name, owned, body in rows]
 
     @reg_toolspec(binds=OWNER, annotations=_READS, tags={"knowledge", "read"})
     def read(
@@ -294,50 +292,75 @@ class Knowledge(ToolRegistry):
         return "<Knowledge>"
 
 
-def query_words(query: str) -> list[str]:
-    """Return the words of a query: AND, NEAR, `*`, quotes and column names are plain words and signs here."""
-    words = dict.fromkeys(word[:MAX_WORD] for word in _WORD.findall(query))
-    if not words:
+def query_terms(query: str) -> list[str]:
+    """Return the terms of a query: AND, NEAR, `*`, quotes and column names are plain words and signs here."""
+    terms = dict.fromkeys(term for _, terms in tokenize(query) for term in terms)
+    if not terms:
         raise ToolError("The query has no words. Pass at least one word or number to search for.")
-    return [*itertools.islice(words, MAX_WORDS)]
+    return [*itertools.islice(terms, MAX_WORDS)]
 
 
-def excerpt(text: str, words: Iterable[str], size: int) -> str:
-    """Return the first passage of `size` words that has the most of these words, and mark them.
+def excerpt(text: str, terms: Iterable[str], size: int) -> str:
+    """Return the first passage of `size` words that has the most of these terms, and mark them.
 
-    FTS5 has such a function, but its time is quadratic in the number of words that are found, and nothing ends it.
+    Two characters of a script without spaces are a word. FTS5 has such a function, but its time is quadratic in the
+    number of words that are found, and nothing ends it.
     """
-    wanted = set(map(_without_accents, words))
-    parts = [(part.start(), part.end(), _without_accents(part[0])) for part in _WORD.finditer(text)]
-    hits = [index for index, (_, _, word) in enumerate(parts) if word in wanted]
-    first = min(_best_start([(index, parts[index][2]) for index in hits], size), max(len(parts) - size, 0))
-    shown = parts[first : first + size]
+    text = unicodedata.normalize("NFC", text)
+    parts = [*_parts(text, {term.strip('"* ') for term in terms})]
+    positions = [*itertools.accumulate((part[3] for part in parts), initial=0)]
+    hits = [(position, term) for position, (_, _, term, _) in zip(positions, parts, strict=False) if term]
+    first = bisect_left(positions, min(_best_start(hits, 2 * size), max(positions[-1] - 2 * size, 0)))
+    shown = parts[first : bisect_left(positions, positions[first] + 2 * size)]
     pieces, position = [] if not first else ["… "], shown[0][0] if first else 0
-    for start, end, word in shown:
-        marked = f"**{text[start:end]}**" if word in wanted else text[start:end]
-        pieces += [text[position:start], marked]
+    for start, end in _marks(shown):
+        pieces += [text[position:start], f"**{text[start:end]}**"]
         position = end
-    pieces.append(text[position:] if first + size >= len(parts) else " …")
+    is_end = first + len(shown) == len(parts)
+    pieces += [text[position:]] if is_end else [text[position : shown[-1][1]], " …"]
     return " ".join("".join(pieces).split())
 
 
+def _parts(text: str, wanted: set[str]) -> Iterator[tuple[int, int, str, int]]:
+    """Yield start and end of each word, which of the wanted terms it is, and its size: 2, or 1 for a character."""
+    for match in find_words(text):
+        word, start = fold(match.group()), match.start()
+        if not match["unspaced"]:
+            yield start, match.end(), word if word in wanted else "", 2
+            continue
+        if len(word) != match.end() - start:
+            word = match.group()
+        found = [""] * len(word)
+        for term in wanted:
+            index = word.find(term)
+            while index >= 0:
+                found[index : index + len(term)] = [term] * len(term)
+                index = word.find(term, index + 1)
+        yield from zip(itertools.count(start), itertools.count(start + 1), found, itertools.repeat(1), strict=False)
+
+
+def _marks(parts: Iterable[tuple[int, int, str, int]]) -> list[list[int]]:
+    """Return start and end of what is marked; parts without a space between them are marked together."""
+    marks: list[list[int]] = []
+    for start, end, term, _ in parts:
+        if term and marks and marks[-1][1] == start:
+            marks[-1][1] = end
+        elif term:
+            marks.append([start, end])
+    return marks
+
+
 def _best_start(hits: Sequence[tuple[int, str]], size: int) -> int:
-    """Return the position of the first hit after which `size` words have the most different hits."""
+    """Return the position of the first hit after which a passage of this size has the most different hits."""
     counts: Counter[str] = Counter()
-    best, best_start, end = 0, 0, 0
-    for start, word in hits:
+    best, best_start, end, different = 0, 0, 0, 0
+    for start, term in hits:
         while end < len(hits) and hits[end][0] < start + size:
+            different += not counts[hits[end][1]]
             counts[hits[end][1]] += 1
             end += 1
-        if len(+counts) > best:
-            best, best_start = len(+counts), start
-        counts[word] -= 1
+        if different > best:
+            best, best_start = different, start
+        counts[term] -= 1
+        different -= not counts[term]
     return best_start
-
-
-def _without_accents(word: str) -> str:
-    """Return a word as the index compares it."""
-    if word.isascii():
-        return word.lower()
-    parts = unicodedata.normalize("NFD", word.lower())
-    return "".join(part for part in parts if not unicodedata.combining(part))

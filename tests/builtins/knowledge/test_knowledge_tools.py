@@ -9,6 +9,8 @@ from typing import Any
 
 import cloudpickle
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from ahvn_tools import ToolError, Toolkit
 from ahvn_tools.builtins import Knowledge
@@ -78,6 +80,64 @@ def test_excerpt_has_the_most_different_words(tmp_path, text, query, excerpt) ->
     knowledge.replace_documents([("name", text)])
     ann = Toolkit("knowledge").add(knowledge).session(tenant="acme", user="ann")
     assert [hit["excerpt"] for hit in ann.call("search", {"query": query})] == [excerpt]
+
+
+@pytest.mark.parametrize(
+    ("text", "query", "excerpt"),
+    [
+        ("使用Python编程。", "python", "使用**Python**编程。"),
+        ("使用Python编程。", "PYTHON编程", "使用**Python编程**。"),
+        ("我爱Москва城市", "москва", "我爱**Москва**城市"),
+        ("明天北京天气预报很好", "天气", "… **天气**预报很好"),
+        ("明天北京天气预报很好", "气", "… 天**气**预报很好"),
+        ("明天北京天气预报很好", "好", "… 天气预报很**好**"),
+        ("那里天气好，不知道明天北京天气很好", "北京天气怎么样", "… **北京天气**很好"),
+        ("東京タワーは塔", "タワー", "… 京**タワー**は塔"),
+        ("ﾃﾞｰﾀ です", "データ", "ﾃﾞｰﾀ です"),
+        ("か\u3099くは", "がく", "**がく**は"),
+        ("오늘 날씨를", "날씨", "오늘 **날씨**를"),
+        ("วันนี้อากาศดี", "อากาศ", "… **อากาศ**ด …"),
+        ("यह हिन्दी है", "हिन्दी", "यह **हिन्दी** है"),
+        ("שָׁלוֹם", "שלום", "**שָׁלוֹם**"),
+        ("ＡＰＩ キー", "api", "**ＡＰＩ** キー"),
+        ("Die Straße", "STRASSE", "Die **Straße**"),
+        ("co\u00adoperate", "cooperate", "**co\u00adoperate**"),
+        ("Milk™ – 1½ l x²", "milk", "**Milk**™ – 1½ l …"),
+        ("tea🍵time❤️love", "🍵 love", "tea🍵time❤️**love**"),
+        ("1\ufe0f\u20e3 茶", "1", "**1\ufe0f**\u20e3 茶"),
+        ("tea_茶-pot", "茶_pot", "tea_**茶**-**pot**"),
+    ],
+)
+def test_words_of_every_script_are_found(tmp_path, text, query, excerpt) -> None:
+    """Also where they touch those of another script; an excerpt of 3 words has 6 characters without spaces."""
+    knowledge = Knowledge(tmp_path / "k.db", excerpt_words=3)
+    knowledge.replace_documents([("name", text), ("other", "别的 ち か ग ट กร x1")])
+    ann = Toolkit("knowledge").add(knowledge).session(tenant="acme", user="ann")
+    assert [hit["excerpt"] for hit in ann.call("search", {"query": query})] == [excerpt]
+
+
+@pytest.mark.parametrize("query", ["かき", "东京都"[1:], "कमल", "天  报", "🍵 x"])
+def test_other_words_of_these_scripts_are_not_found(ann, query) -> None:
+    ann.call("add", {"title": "1", "text": "かぎ 东京 किताब 天气预报 tea🍵time"})
+    assert found(ann, query) == ([] if query != "天  报" else ["note://1"])
+
+
+def test_the_text_with_most_of_a_question_is_first(ann, knowledge) -> None:
+    knowledge.replace_documents([("a.md", "天气很好"), ("b.md", "北京的历史"), ("c.md", "北京天气预报")])
+    assert found(ann, "明天北京天气预报怎么样")[0] == "c.md"
+
+
+@given(st.lists(st.text("aZé1天气が가ที่🍵 _-ｶﾞ", min_size=1, max_size=12), min_size=1, max_size=4), st.data())
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_each_part_of_a_run_of_characters_is_found(ann, knowledge, texts, data) -> None:
+    """Whatever else a text contains, and whatever was stored before."""
+    run = data.draw(st.text("天气が가", min_size=1, max_size=5))
+    start = data.draw(st.integers(0, len(run) - 1))
+    part = run[start : data.draw(st.integers(start + 1, len(run)))]
+    knowledge.replace_documents(
+        [("run", texts[0] + run + texts[-1]), *((str(n), text) for n, text in enumerate(texts))]
+    )
+    assert "run" in found(ann, part, limit=20)
 
 
 @pytest.mark.parametrize("query", ["a", "a_" * 50_000, "ab" * 50_000, "a" + "\U00010570a" * 10_000])
