@@ -63,18 +63,26 @@ class RunningProcess:
         """Whether it has not ended yet."""
         return self._program.is_own and self._program.result is None
 
-    def write(self, data: bytes, *, is_cancelled: Callable[[], bool] = lambda: False) -> None:
-        """Write to its stdin, and wait until all of it is accepted or `is_cancelled`.
+    def write(self, data: bytes, *, is_cancelled: Callable[[], bool] = lambda: False) -> int:
+        """Write to its stdin, wait until all of it is accepted or `is_cancelled`, and return how many bytes were.
 
-        Raises ToolError if it has ended or has closed its stdin.
+        Raises ToolError if it has ended or its stdin is closed.
         """
         rest = memoryview(data)
         with self._writing:
             while rest and not is_cancelled():
                 if not self.is_running:
                     raise ToolError("The process has ended, so nothing can be written to it.")
+                if self._stdin.closed:
+                    raise ToolError("The input of the process was ended before, so nothing can be written to it.")
                 select.select([], [self._stdin], [], _POLL_SECONDS)
                 rest = rest[self._write_some(rest) :]
+        return len(data) - len(rest)
+
+    def end_input(self) -> None:
+        """Close its stdin, so that it reads the end of the file after what was written."""
+        with self._writing:
+            self._stdin.close()
 
     def _write_some(self, data: memoryview) -> int:
         try:
