@@ -5,12 +5,14 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 from ahvn_tools.builtins.processes.process import ProcessResult
 from ahvn_tools.builtins.processes.terminal_text import overwritten_note, to_last_states
 from ahvn_tools.builtins.python_runner.answer import Answer
 from ahvn_tools.results import ToolResult
+
+_LEFT_PROCESSES: Final = "Processes that the code had started and that were running at its end were ended with it."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +39,8 @@ class CodeRun:
             if output.spool is not None:
                 output.spool.unlink(missing_ok=True)
         return cls(
-            exit_code=done.exit_code, ended_by=done.ended_by, answer=answer, duration=done.duration, notes=notes,
+            exit_code=done.exit_code, ended_by=done.ended_by, answer=answer, duration=done.duration,
+            notes=(*notes, _LEFT_PROCESSES) if done.has_left_processes else notes,
             stdout=done.stdout.text, stderr=done.stderr.text,
             is_output_cut=bool(done.stdout.tail or done.stderr.tail),
         )  # fmt: skip

@@ -28,6 +28,10 @@ KEPT_BYTES: Final = 30_000
 """How much of stdout, and of stderr, a result has by default, and a page of `shell_output`."""
 MAX_STREAMED_CHARS: Final = 1_000_000
 """How much of its output a command sends while it runs; the result and `shell_output` have more."""
+_LEFT_PROCESSES: Final = (
+    "Processes that the command left in the background were ended with it. Start each as the command of a job of its "
+    "own, without &: start_job."
+)
 
 
 class CommandTools(ToolRegistry):
@@ -164,9 +168,10 @@ class _OutputSender:
 
 
 def notes_on(done: ProcessResult, output_id: str | None, limits: ProcessLimits) -> list[str]:
-    """Return how a model reads what is left out of an output."""
+    """Return what became of background processes, and how a model reads what is left out of an output."""
     streams = {"stdout": done.stdout, "stderr": done.stderr}
-    return [_rest_note(name, output, output_id, limits) for name, output in streams.items() if output.tail]
+    left = [_LEFT_PROCESSES] if done.has_left_processes else []
+    return left + [_rest_note(name, output, output_id, limits) for name, output in streams.items() if output.tail]
 
 
 def _rest_note(name: str, output: Output, output_id: str | None, limits: ProcessLimits) -> str:

@@ -41,6 +41,11 @@ def test_a_progress_bar_has_its_last_state_and_a_note(keep_session):
     assert "are left out: 4 of stdout, 4 of stderr." in text_of(result)
 
 
+def test_processes_that_code_has_left_are_named():
+    result = run("import subprocess\nsubprocess.Popen(['sleep', '99'])\nNone")
+    assert "<note>Processes that the code had started and that were running at its end were ended" in text_of(result)
+
+
 def test_the_value_of_the_last_expression_follows():
     assert text_of(run("x = 6\nx * 7")).endswith("</stderr><result>42</result>")
 

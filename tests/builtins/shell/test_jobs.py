@@ -136,14 +136,15 @@ def test_input_reaches_no_job_of_another_session_or_of_more_folders(tmp_path: Pa
         assert "The job may use folders that this call may not." in result.text
 
 
-def test_a_job_has_the_last_state_of_a_progress_bar_and_both_streams_in_their_order(tmp_path: Path) -> None:
+def test_a_job_has_the_notes_and_both_streams_of_a_command(tmp_path: Path) -> None:
     with Shell(tmp_path, sandbox="none", approve="never") as shell:
         kit = Toolkit("shell").add(shell)
-        job = start(kit, r"printf '10 %%\r20 %%\n'; echo bad >&2; echo end", interleaved=True)
+        job = start(kit, r"sleep 99 & printf '10 %%\r20 %%\n'; echo bad >&2; echo end", interleaved=True)
         assert shell._jobs.find(job, None).wait(20) is not None
         result = output(kit, job)
     assert (result.stdout, result.is_interleaved) == ("20 %\nbad\nend\n", True)
     assert "left out: 1 of stdout." in str(result)
+    assert "Processes that the command left in the background were ended with it." in str(result)
 
 
 def test_the_text_of_a_job_that_has_ended_says_so(kit: Any) -> None:

@@ -276,6 +276,16 @@ def test_a_stream_has_a_line_for_each_state_that_it_sends(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("sandbox", BOTH)
+def test_a_result_says_when_background_processes_were_ended_with_the_command(tmp_path: Path, sandbox: Any) -> None:
+    shell = Shell(tmp_path, sandbox=sandbox, approve="never")
+    result = run(shell, "(setsid sleep 99 >/dev/null 2>&1 &); nohup sleep 99 & echo done")
+    assert result.stdout == "done\n"
+    assert result.notes[0].startswith("Processes that the command left in the background were ended with it.")
+    for cmd in ("echo one | cat", "sleep 0.01 & wait"):
+        assert "background" not in str(run(shell, cmd)), cmd
+
+
+@pytest.mark.parametrize("sandbox", BOTH)
 def test_both_streams_can_be_read_in_their_order(tmp_path: Path, sandbox: Any) -> None:
     kit = kit_of(Shell(tmp_path, sandbox=sandbox, approve="never"))
     result = kit.call("shell_exec", {"cmd": "echo a; echo b >&2; echo c; exit 3", "interleaved": True})
