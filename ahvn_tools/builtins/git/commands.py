@@ -18,6 +18,7 @@ from ahvn_tools.builtins.git.remotes import addresses_of, check_address
 from ahvn_tools.builtins.git.repository import Repository, open_repository, refuse_place
 from ahvn_tools.builtins.git.sub_commands import Access
 from ahvn_tools.builtins.processes.result import ProcessResult
+from ahvn_tools.builtins.processes.terminal_text import to_last_states
 from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import ToolError
 from ahvn_tools.redaction import mask_credentials
@@ -162,8 +163,8 @@ class GitCommands:
         return line.name == "checkout" and any((folder / name).exists() for name in line.arguments)
 
     def _text(self, result: ProcessResult, line: CommandLine) -> str:
-        parts = [part.text.strip("\n") for part in (result.stdout, result.stderr)]
-        output = "\n".join(part for part in parts if part)
+        progress, _ = to_last_states(result.stderr.text)
+        output = "\n".join(part for part in (result.stdout.text.strip("\n"), progress.strip("\n")) if part)
         if result.stdout.omitted or result.stderr.omitted:
             output += _REST
         if line.access == "remote" or line.name.startswith("remote"):

@@ -280,7 +280,7 @@ def test_cancellation_ends_a_query(sqlite_file: Path) -> None:
     ("lock", "read_only", "query"),
     [
         ("EXCLUSIVE", True, "SELECT 1 FROM teas"),
-        ("IMMEDIATE", False, "DELETE FROM teas"),
+        pytest.param("IMMEDIATE", False, "DELETE FROM teas", marks=pytest.mark.exhaustive),
         pytest.param("EXCLUSIVE", True, None, marks=pytest.mark.exhaustive),
         pytest.param("EXCLUSIVE", False, "DELETE FROM teas", marks=pytest.mark.exhaustive),
     ],

@@ -218,6 +218,12 @@ def test_an_unfinished_rebase_that_runs_programs_is_not_continued(tmp_path):
     assert not (folder / "ran").exists()
 
 
+def test_the_progress_of_a_command_has_its_last_state(tmp_path):
+    kit = git_kit(make_repository(tmp_path / "work"))
+    run(kit, "commit -am x")
+    assert run(kit, "rebase main other") == "Successfully rebased and updated refs/heads/other."
+
+
 def test_the_version_has_a_name_as_an_option(tmp_path):
     assert run(git_kit(tmp_path), "--version").startswith("git version")
 
@@ -285,10 +291,9 @@ def test_the_address_of_the_user_may_depend_on_the_repository(user, tmp_path):
     (tmp_path / "work.config").write_text("[user]\nemail = ann@work.example\n")
     condition = f'[includeIf "gitdir:{tmp_path}/work/"]\npath = {tmp_path}/work.config\n'
     user(f"[user]\nname = Ann\nemail = ann@private.example\n{condition}")
-    for name in ("work", "private"):
-        kit = git_kit(make_repository(tmp_path / name), author=None)
-        run(kit, "commit -am x")
-        assert run(kit, "log -1 --format=%ce") == f"ann@{name}.example"
+    kit = git_kit(make_repository(tmp_path / "work"), author=None)
+    run(kit, "commit -am x")
+    assert run(kit, "log -1 --format=%ce") == "ann@work.example"
 
 
 def test_the_repository_and_the_variables_of_the_host_come_before_the_user(user, tmp_path, monkeypatch):
