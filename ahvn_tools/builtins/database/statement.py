@@ -29,10 +29,15 @@ class InvalidStatementError(ToolError):
     """The database cannot run a statement: it has a mistake, or reads what does not exist."""
 
 
-def timeout_error(timeout: float) -> ToolError:
-    """Return the error of a statement that was stopped after `timeout` seconds."""
+def timeout_error(timeout: float, *, knows_locks: bool = True) -> ToolError:
+    """Return the error of a statement that was stopped after `timeout` seconds.
+
+    `knows_locks`: whether one that waits for a lock has another error.
+    """
+    lock = "" if knows_locks else " If another session holds a lock, try again later."
     return ToolError(
-        f"The statement was stopped after {timeout:g} seconds. Make it cheaper: read fewer rows with WHERE or LIMIT."
+        f"The statement was stopped after {timeout:g} seconds. "
+        f"Make it cheaper: read fewer rows with WHERE or LIMIT.{lock}"
     )
 
 

@@ -28,7 +28,8 @@ def perform_in_process(engine: str, target: str, request: Request, context: Tool
     """Return the answer. Raises ToolError, also if the process ends without one, and CallCancelledError."""
     output = b""
     try:
-        output = _run(engine, target, request, Deadline(request.limits.timeout, context))
+        deadline = Deadline(request.limits.timeout, context, knows_locks=engine != "other")
+        output = _run(engine, target, request, deadline)
     finally:
         if not output and engine == "sqlite" and request.may_write:
             _roll_back(target, request)
