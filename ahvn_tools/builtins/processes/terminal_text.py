@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 from ahvn_tools import invisible
+from ahvn_tools.builtins.processes.output import LEFT_OUT
 
 
 def to_readable(text: str) -> tuple[str, int]:
@@ -27,6 +28,12 @@ def to_last_states(text: str) -> tuple[str, int]:
         text = _ESCAPE_SEQUENCE.sub(lambda match: "\x1b[" + match[1] if match[1] else "", text)
     if not _MOVES.search(text):
         return text, 0
+    parts = [_last_states_of_part(part) for part in LEFT_OUT.split(text)]
+    return "".join(shown for shown, _ in parts), sum(count for _, count in parts)
+
+
+def _last_states_of_part(text: str) -> tuple[str, int]:
+    """Return the last states of a text of which nothing is left out."""
     screen = _Screen()
     for part in _PARTS.finditer(text):
         if part["text"]:

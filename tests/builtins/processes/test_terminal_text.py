@@ -23,6 +23,10 @@ OUTPUTS = {
         "all 1\n\rpart 1\x1b[A\n\rpart 2\x1b[A\rall 2\n\rpart 3\x1b[A\n\n", "all 2\npart 3\n", 3
     ),
     "a sequence that is none": ("\x1bPA\r\x1b[99999A", "\\x1bPA", 0),
+    "where bytes are left out": (
+        "1 %\r2 %\n[… 9,000 bytes left out …]\n3 %\n\x1b[A\x1b[A\x1b[A4 %\n",
+        "2 %\n[… 9,000 bytes left out …]\n4 %\n", 2
+    ),
     "movements out of the text": ("\b\x1b[A\x1b[9Da\x1b[99Gb", "ab", 0),
 }  # fmt: skip
 
