@@ -107,9 +107,9 @@ class RecordedStream:
         self._news.add(data)
 
     @property
-    def has_news(self) -> bool:
-        """Whether something was written since the last `take_news`."""
-        return self._news.size > 0
+    def news_size(self) -> int:
+        """How many bytes were written since the last `take_news`."""
+        return self._news.size
 
     def take_news(self, *, is_last: bool = False) -> str:
         """Return the text since the last call. A character whose last bytes are not written yet comes later."""

@@ -98,13 +98,20 @@ class RunningProcess:
             stdout, stderr = (stream.take_news(is_last=is_last) for stream in program.streams.values())
             return stdout, stderr
 
-    def wait_for_output(self, timeout: float, *, is_cancelled: Callable[[], bool] = lambda: False) -> bool:
-        """Wait until `read_new` has something to return, at most `timeout` seconds, and return whether it has.
+    @property
+    def unread_bytes(self) -> int:
+        """How many bytes it wrote since the last call of `read_new`."""
+        return sum(stream.news_size for stream in self._program.streams.values())
+
+    def wait_for_output(
+        self, timeout: float, *, more_than: int = 0, is_cancelled: Callable[[], bool] = lambda: False
+    ) -> bool:
+        """Wait until there are more unread bytes than that, at most `timeout` seconds, and return whether there are.
 
         Also returns when the process has ended, and when `is_cancelled`.
         """
-        self._wait_until(self._has_news, timeout, is_cancelled)
-        return self._has_news()
+        self._wait_until(lambda: self.unread_bytes > more_than, timeout, is_cancelled)
+        return self.unread_bytes > more_than
 
     def wait(self, timeout: float, *, is_cancelled: Callable[[], bool] = lambda: False) -> ProcessResult | None:
         """Return how it ended; None if it still runs after `timeout` seconds, or when `is_cancelled`."""
@@ -120,9 +127,6 @@ class RunningProcess:
         if result is None:
             raise ToolError("The process belongs to the Python process that started it.")
         return result
-
-    def _has_news(self) -> bool:
-        return any(stream.has_news for stream in self._program.streams.values())
 
     def _wait_until(self, is_enough: Callable[[], bool], timeout: float, is_cancelled: Callable[[], bool]) -> None:
         """Wait until the process has ended, or for one of the three."""

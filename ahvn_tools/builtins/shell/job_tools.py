@@ -96,14 +96,16 @@ class JobTools(CommandTools):
             job_id: The id that start_job returned.
             text: The text, with a line feed at the end of each line.
             end: Whether the input ends after the text. Nothing can be sent afterwards.
-            wait: Seconds to wait for new output or the end of the job, at most 60.
+            wait: Seconds to wait for output after the input or for the end of the job, at most 60.
         """
         _check_wait(wait)
         job = self._jobs.find(job_id, context.session_id)
-        self._send(job, self.preparation.check_input(text, job.command, context), context)
+        data = self.preparation.check_input(text, job.command, context)
+        unread = job.process.unread_bytes
+        self._send(job, data, context)
         if end:
             job.process.end_input()
-        return self._wait_and_read(job, wait, context)
+        return self._wait_and_read(job, wait, context, more_than=unread)
 
     def _send(self, job: Job, data: bytes, context: ToolContext) -> None:
         """Send all of it. Raises ToolError for a job that has ended, and for one that does not read it."""
@@ -115,8 +117,8 @@ class JobTools(CommandTools):
                 f"The job does not read its input: {sent:,} of {len(data):,} bytes were sent, and the others were not."
             )
 
-    def _wait_and_read(self, job: Job, wait: float, context: ToolContext) -> CommandResult:
-        job.process.wait_for_output(wait, is_cancelled=lambda: context.cancelled)
+    def _wait_and_read(self, job: Job, wait: float, context: ToolContext, *, more_than: int = 0) -> CommandResult:
+        job.process.wait_for_output(wait, more_than=more_than, is_cancelled=lambda: context.cancelled)
         context.check_cancelled()
         return self._read(job)
 

@@ -87,12 +87,14 @@ def test_a_job_runs_while_its_output_is_read(kit: Any, tmp_path: Path) -> None:
     assert found["command"].startswith("echo begun;")
 
 
-def test_a_job_is_sent_input_until_it_ends(kit: Any) -> None:
-    job = start(kit, 'while read -r line; do echo "<$line>"; done; echo end')
+def test_a_job_is_sent_input_until_it_ends(kit: Any, shell: Shell) -> None:
+    """The call waits for what the job writes after its input, and not for what it has written before."""
+    job = start(kit, 'echo ready; while read -r line; do echo "<$line>"; done; echo end')
+    assert shell._jobs.find(job, None).process.wait_for_output(20)
     first = kit.call("job_input", {"job_id": job, "text": "grün\n", "wait": 20})
-    assert (first.stdout, first.ended_by) == ("<grün>\n", None)
-    kit.call("job_input", {"job_id": job, "text": "two\n", "end": True})
-    assert all_output(kit, job).endswith("<two>\nend\n")
+    assert (first.stdout, first.ended_by) == ("ready\n<grün>\n", None)
+    last = kit.call("job_input", {"job_id": job, "text": "two\n", "end": True})
+    assert last.stdout + all_output(kit, job) == "<two>\nend\n"
     assert "has ended" in kit.exec("job_input", {"job_id": job, "text": "x"}).text
 
 
