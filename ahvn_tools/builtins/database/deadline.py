@@ -15,9 +15,10 @@ POLL_SECONDS: Final = 0.02
 class Deadline:
     """The time until which a call may run."""
 
-    def __init__(self, timeout: float, context: ToolContext) -> None:
-        """Start now. `timeout` is in seconds."""
+    def __init__(self, timeout: float, context: ToolContext, *, knows_locks: bool = True) -> None:
+        """Start now. `timeout` is in seconds; `knows_locks` is that of `timeout_error`."""
         self._timeout = timeout
+        self._knows_locks = knows_locks
         self._context = context
         self._end = time.monotonic() + timeout
 
@@ -25,4 +26,4 @@ class Deadline:
         """Raise CallCancelledError after a cancellation, and ToolError after the time limit."""
         self._context.check_cancelled()
         if time.monotonic() > self._end:
-            raise timeout_error(self._timeout)
+            raise timeout_error(self._timeout, knows_locks=self._knows_locks)

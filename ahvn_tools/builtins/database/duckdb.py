@@ -14,6 +14,7 @@ from ahvn_tools.builtins.database.placeholders import number_placeholders
 from ahvn_tools.builtins.database.statement import (
     InvalidStatementError,
     Limits,
+    NotAllowedError,
     NotReadOnlyError,
     Rows,
     RowWindow,
@@ -86,7 +87,7 @@ class DuckDBSession:
         if kind in _READS:
             return
         if kind not in _WRITES:
-            raise ToolError(f"{kind} statements are not allowed here. Use statements that read or write tables.")
+            raise NotAllowedError(f"{kind} statements are not allowed here.")
         if not self._may_write:
             raise NotReadOnlyError("This database is read-only here: only statements that read may run.")
 
@@ -142,7 +143,9 @@ class DuckDBSession:
 
 def _opening_error(error: duckdb.Error) -> ToolError:
     if "lock" in str(error).lower():
-        return ToolError("Another process has opened the database for writing. Try again later.")
+        return ToolError(
+            "Another process has the database open: one that writes, or any if this statement writes. Try again later."
+        )
     return ToolError("The database file cannot be opened.")
 
 

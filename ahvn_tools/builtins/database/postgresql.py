@@ -22,6 +22,7 @@ from ahvn_tools.builtins.database.statement import (
     RowWindow,
     Statement,
     UnreachableError,
+    lock_error,
     timeout_error,
 )
 from ahvn_tools.errors import ToolError
@@ -61,6 +62,8 @@ _CONVERTERS: Final[dict[int, Callable[[str], Any]]] = {
 _WRITE_STATES: Final = {"25006", "42601", "0A000"}
 """A write in a read-only transaction; what a cursor does not take."""
 _TIMEOUT_STATE: Final = "57014"
+_LOCK_STATE: Final = "55P03"
+_MAX_MILLISECONDS: Final = 2**31 - 1
 _CONNECTION_CHECK_VERSION: Final = 140000
 _BATCH: Final = 200
 """Rows that are fetched at once."""
@@ -80,6 +83,7 @@ class PostgreSQLSession:
         except psycopg.Error as error:
             raise UnreachableError("The database cannot be reached.", explanation=str(error)) from None
         limit_memory(limits.max_memory)
+        self._lock_timeout = limits.lock_timeout()
         self._send("BEGIN" if may_write else "BEGIN READ ONLY")
         for setting, value in self._settings():
             self._send("SELECT set_config($1, $2, true)", [setting, value])
@@ -87,9 +91,8 @@ class PostgreSQLSession:
             self._refuse_privileged()
 
     def _settings(self) -> Iterator[tuple[str, str]]:
-        milliseconds = str(max(1, int(self._limits.timeout * 1000)))
-        yield "statement_timeout", milliseconds
-        yield "lock_timeout", milliseconds
+        for setting, seconds in (("statement_timeout", self._limits.timeout), ("lock_timeout", self._lock_timeout)):
+            yield setting, str(min(max(1, int(seconds * 1000)), _MAX_MILLISECONDS))
         yield "max_parallel_workers_per_gather", "0"
         if self._connection.info.server_version >= _CONNECTION_CHECK_VERSION:
             yield (
@@ -162,6 +165,8 @@ class PostgreSQLSession:
         message = _field(result, pq.DiagnosticField.MESSAGE_PRIMARY) or _decode(result.error_message)
         if state == _TIMEOUT_STATE:
             return timeout_error(self._limits.timeout)
+        if state == _LOCK_STATE:
+            return lock_error(self._lock_timeout)
         if "memory" in message and not state:
             return ToolError("The result needs too much memory. Read fewer rows, or shorter values.")
         if "multiple commands" in message:

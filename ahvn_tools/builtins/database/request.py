@@ -9,6 +9,7 @@ from typing import Any, Final
 from ahvn_tools.builtins.database.description import describe, describe_table
 from ahvn_tools.builtins.database.statement import (
     Limits,
+    NotAllowedError,
     NotReadOnlyError,
     Parameters,
     Rows,
@@ -48,7 +49,7 @@ class Request:
         return describe(session)
 
 
-_ERRORS: Final = {kind.__name__: kind for kind in (ToolError, NotReadOnlyError, UnreachableError)}
+_ERRORS: Final = {kind.__name__: kind for kind in (ToolError, NotAllowedError, NotReadOnlyError, UnreachableError)}
 
 
 def error_to_json(error: ToolError) -> JsonObject:

@@ -14,10 +14,12 @@ from ahvn_tools.builtins.database.memory_limit import limit_memory
 from ahvn_tools.builtins.database.statement import (
     InvalidStatementError,
     Limits,
+    NotAllowedError,
     NotReadOnlyError,
     Rows,
     RowWindow,
     Statement,
+    lock_error,
 )
 from ahvn_tools.errors import ToolError
 
@@ -31,6 +33,15 @@ _LIMITS: Final = {
 
 _MAX_WAIT: Final = 1_000_000.0
 """Seconds for a lock. SQLite counts milliseconds in 32 bits."""
+
+_KINDS: Final = {
+    sqlite3.SQLITE_ATTACH: "ATTACH or VACUUM",
+    sqlite3.SQLITE_DETACH: "DETACH",
+    sqlite3.SQLITE_TRANSACTION: "A transaction (BEGIN, COMMIT, ROLLBACK)",
+    sqlite3.SQLITE_SAVEPOINT: "SAVEPOINT or RELEASE",
+    sqlite3.SQLITE_PRAGMA: "This PRAGMA",
+}
+"""What the authorizer refuses, as models know it."""
 
 _READS: Final = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE}
 _WRITES: Final = {
@@ -65,7 +76,8 @@ class SQLiteSession:
         self._limits = limits
         self._denied: set[int] = set()
         self._may_write = may_write
-        self._connection = connection = _connect(path, limits, may_write=may_write)
+        self._lock_timeout = min(limits.lock_timeout(), _MAX_WAIT)
+        self._connection = connection = _connect(path, self._lock_timeout, may_write=may_write)
         connection.text_factory = lambda text: text.decode("utf-8", "replace")
         connection.execute(f"PRAGMA query_only = {'OFF' if may_write else 'ON'}")
         connection.execute(f"PRAGMA hard_heap_limit = {limits.max_memory}")
@@ -174,9 +186,11 @@ class SQLiteSession:
         if self._denied & _WRITES or code & 0xFF == sqlite3.SQLITE_READONLY:
             return NotReadOnlyError("This database is read-only here: only statements that read may run.")
         if self._denied:
-            return ToolError(
-                f"This statement is not allowed here: {message}. Use statements that read or write tables."
-            )
+            kind = next((name for action, name in _KINDS.items() if action in self._denied), "This statement")
+            detail = "" if message == "not authorized" else f": {message}"
+            return NotAllowedError(f"{kind} is not allowed here{detail}.")
+        if code & 0xFF == sqlite3.SQLITE_BUSY:
+            return lock_error(self._lock_timeout)
         if "You can only execute one statement" in message:
             return ToolError("The query has several statements. Pass one statement at a time.")
         if "string or blob too big" in message:
@@ -202,14 +216,10 @@ class SQLiteSession:
         return self._may_write and action in _WRITES
 
 
-def _connect(path: Path, limits: Limits, *, may_write: bool) -> sqlite3.Connection:
-    """Return a connection that cannot write, unless it may, in autocommit.
-
-    While another connection has locked the file it waits, longer than this process may run.
-    """
-    wait = min(limits.timeout * 2, _MAX_WAIT)
+def _connect(path: Path, lock_timeout: float, *, may_write: bool) -> sqlite3.Connection:
+    """Return a connection that cannot write, unless it may, in autocommit."""
     target = f"file:{quote(str(path))}?mode={'rwc' if may_write else 'ro'}"
     try:
-        return sqlite3.connect(target, uri=True, timeout=wait, isolation_level=None, cached_statements=0)
+        return sqlite3.connect(target, uri=True, timeout=lock_timeout, isolation_level=None, cached_statements=0)
     except sqlite3.Error:
         raise ToolError("The database file cannot be opened.") from None

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from ahvn_tools.builtins.database.cells import plain_cell
 from ahvn_tools.errors import ToolError
+
+_LOCK_PART: Final = 0.75
 
 Parameters = Mapping[str, Any] | Sequence[Any] | None
 """The values of `:name` by name, the values of `?` in order, or none."""
@@ -18,14 +21,31 @@ class NotReadOnlyError(ToolError):
     """The database has refused a statement because it is more than a read."""
 
 
+class NotAllowedError(ToolError):
+    """A statement is of a kind that never runs here; `Database` adds which ones do."""
+
+
 class InvalidStatementError(ToolError):
     """The database cannot run a statement: it has a mistake, or reads what does not exist."""
 
 
-def timeout_error(timeout: float) -> ToolError:
-    """Return the error of a statement that was stopped after `timeout` seconds."""
+def timeout_error(timeout: float, *, knows_locks: bool = True) -> ToolError:
+    """Return the error of a statement that was stopped after `timeout` seconds.
+
+    `knows_locks`: whether one that waits for a lock has another error.
+    """
+    lock = "" if knows_locks else " If another session holds a lock, try again later."
     return ToolError(
-        f"The statement was stopped after {timeout:g} seconds. Make it cheaper: read fewer rows with WHERE or LIMIT."
+        f"The statement was stopped after {timeout:g} seconds. "
+        f"Make it cheaper: read fewer rows with WHERE or LIMIT.{lock}"
+    )
+
+
+def lock_error(timeout: float) -> ToolError:
+    """Return the error of a statement that waited `timeout` seconds for the lock of another program."""
+    return ToolError(
+        f"Another program holds a lock on the database, and did not release it within {timeout:.1f} seconds. Nothing "
+        "was changed. Try again later."
     )
 
 
@@ -45,10 +65,16 @@ class Limits:
     """Seconds, with the time to connect."""
     max_memory: int
     """Bytes for a process that runs a statement."""
+    end: float = 0.0
+    """When the process that runs a statement is killed, as of `time.time()`."""
     max_value: int = 10_000
     """Characters of a value, in a result of one row."""
     max_read_rows: int = 10_000_000
     """Rows that are read and counted."""
+
+    def lock_timeout(self) -> float:
+        """Return how many seconds a statement may wait for a lock now: with the rest of its time it can say so."""
+        return max(self.end - time.time(), 0.0) * _LOCK_PART
 
 
 @dataclass(frozen=True, kw_only=True)

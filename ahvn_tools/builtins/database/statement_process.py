@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from contextlib import suppress
 from dataclasses import replace
 from typing import Final
@@ -27,7 +28,8 @@ def perform_in_process(engine: str, target: str, request: Request, context: Tool
     """Return the answer. Raises ToolError, also if the process ends without one, and CallCancelledError."""
     output = b""
     try:
-        output = _run(engine, target, request, Deadline(request.limits.timeout, context))
+        deadline = Deadline(request.limits.timeout, context, knows_locks=engine != "other")
+        output = _run(engine, target, request, deadline)
     finally:
         if not output and engine == "sqlite" and request.may_write:
             _roll_back(target, request)
@@ -46,6 +48,7 @@ def _roll_back(target: str, request: Request) -> None:
 
 def _run(engine: str, target: str, request: Request, deadline: Deadline) -> bytes:
     """Return the output of the process, which is never empty."""
+    request = replace(request, limits=replace(request.limits, end=time.time() + request.limits.timeout))
     data = json.dumps({"engine": engine, "target": target, "request": request.to_json()})
     with as_file(data.encode()) as file:  # `communicate` loses input when its timeout is over before it writes
         process = subprocess.Popen(  # noqa: S603  # this interpreter

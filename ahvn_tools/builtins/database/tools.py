@@ -12,7 +12,7 @@ from ahvn_tools.builtins.approval import Action, Approval, Approve
 from ahvn_tools.builtins.database.connection import DatabaseConnection
 from ahvn_tools.builtins.database.description import render_description
 from ahvn_tools.builtins.database.request import Request, rows_of
-from ahvn_tools.builtins.database.statement import Limits, NotReadOnlyError, UnreachableError
+from ahvn_tools.builtins.database.statement import Limits, NotAllowedError, NotReadOnlyError, UnreachableError
 from ahvn_tools.builtins.database.table import fit_rows, omitted, render_rows
 from ahvn_tools.builtins.database.target import DISPLAY_NAMES, Target, Url
 from ahvn_tools.context import ToolContext
@@ -116,6 +116,14 @@ class Database(ToolRegistry):
         return ToolResult(render_description(answer), dict(answer))
 
     def _perform(self, request: Request, context: ToolContext) -> dict[str, Any]:
+        """Run a statement; say which ones run here if the database never runs this one."""
+        try:
+            return self._read_or_write(request, context)
+        except NotAllowedError as error:
+            runs = "read tables" if self.read_only else "read or write tables"
+            raise ToolError(f"{error.message} Use statements that {runs}.") from None
+
+    def _read_or_write(self, request: Request, context: ToolContext) -> dict[str, Any]:
         """Read; if the database says that the statement is no read and writing is allowed, ask, and write."""
         target = self._target()
         if target.engine != "other" and target.exists:

@@ -12,12 +12,13 @@ from typing import Final
 from ahvn_tools.builtins.approval import Action, ActionKind, Approval
 from ahvn_tools.builtins.files.folders import ConfinedFolders
 from ahvn_tools.builtins.git.command_line import CommandLine
-from ahvn_tools.builtins.git.environment import git_environment
+from ahvn_tools.builtins.git.environment import author_identity, git_environment
 from ahvn_tools.builtins.git.program import GitProgram
 from ahvn_tools.builtins.git.remotes import addresses_of, check_address
 from ahvn_tools.builtins.git.repository import Repository, open_repository, refuse_place
 from ahvn_tools.builtins.git.sub_commands import Access
 from ahvn_tools.builtins.processes.result import ProcessResult
+from ahvn_tools.builtins.processes.terminal_text import to_last_states
 from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import ToolError
 from ahvn_tools.redaction import mask_credentials
@@ -27,7 +28,7 @@ _WORDS: Final = {"read": "reads repositories", "write": "changes repositories", 
 _SUCCESS: Final = "Git command executed successfully with no output."
 _NO_AUTHOR: Final = (
     "Commits have no author here. The host of this tool can set one (`Git(…, author=(name, address))`), or a person "
-    "can set user.name and user.email in this repository's own configuration."
+    "can set user.name and user.email in git's configuration, of the user or of this repository."
 )
 _REST: Final = "\n\nThe output is cut. Read the rest with a narrower command: pass a path, -n, --skip or --stat."
 
@@ -108,7 +109,7 @@ class GitCommands:
         is_remote = access == "remote"
         environment = git_environment(
             protocols=self.program.protocols if is_remote else (),
-            author=self.program.author,
+            identity=self.program.author and author_identity(self.program.author),
             host=self.program.environment if is_remote else None,
         )
         return self.program.start(
@@ -165,7 +166,7 @@ class GitCommands:
         return line.name == "checkout" and any((folder / name).exists() for name in line.arguments)
 
     def _text(self, result: ProcessResult, line: CommandLine) -> str:
-        streams = (("STDOUT:\n", result.stdout.text), ("STDERR:\n", result.stderr.text))
+        streams = (("STDOUT:\n", result.stdout.text), ("STDERR:\n", to_last_states(result.stderr.text)[0]))
         parts = [
             (label if self.labels_streams else "") + text.strip("\n") for label, text in streams if text.strip("\n")
         ]

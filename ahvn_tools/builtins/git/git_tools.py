@@ -69,9 +69,10 @@ class Git(ToolRegistry):
         """`workspace` is a Workspace, or folders as in `Workspace(roots)`; a read-only one allows "read" only.
 
         `allow` are the commands that `git_cmd` runs: "read", "write" (of a repository of this machine), "remote"
-        (fetch, pull, push, clone, ls-remote). `author` is the name and address of commits; without it, those of the
-        repository's own configuration. `protocols`, such as "ssh", and the variables in `environment`, such as
-        GIT_ASKPASS, are for "remote" commands. `timeout` in seconds, `max_bytes` of output, each for one command.
+        (fetch, pull, push, clone, ls-remote). `author` is the name and address of commits; without it they are those
+        that git itself would use: of GIT_AUTHOR_NAME and its like, and of the configuration of the repository, of the
+        user and of the system. `protocols`, such as "ssh", and the variables in `environment`, such as GIT_ASKPASS, are
+        for "remote" commands. `timeout` in seconds, `max_bytes` of output, each for one command.
         """
         folders = getattr(workspace, "folders", None)
         self.folders: ConfinedFolders = folders if isinstance(folders, ConfinedFolders) else ConfinedFolders(workspace)  # type: ignore[arg-type]  # what is no Workspace is roots

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,7 +11,14 @@ from typing import Final, Literal
 
 from ahvn_tools.builtins.files.folders import ConfinedFolders
 from ahvn_tools.builtins.git.configuration import READ_FILES, find_refused, override_options, parse_keys
-from ahvn_tools.builtins.git.environment import Author, git_environment
+from ahvn_tools.builtins.git.environment import (
+    IDENTITY_KEYS,
+    Author,
+    author_identity,
+    git_environment,
+    user_environment,
+    user_identity,
+)
 from ahvn_tools.builtins.git.repository import (
     Repository,
     find_nested,
@@ -46,6 +54,7 @@ class GitProgram:
     protocols: tuple[str, ...]
     """The protocols of commands that talk to other machines."""
     author: Author | None
+    """None: the one that git knows of the user."""
     untrusted: tuple[Path, ...] = ()
     """The folders that models may write, here or in other sessions: a git in one of them is not run."""
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -89,7 +98,7 @@ class GitProgram:
         """
         environment = git_environment(
             protocols=self.protocols if access == "remote" else (),
-            author=self.author,
+            identity=None if access == "read" else self._identity(folders, repository),
             git_dir=repository.git_dir,
             work_tree=repository.work_tree,
             literal_paths=literal_paths,
@@ -141,6 +150,23 @@ class GitProgram:
         if result.exit_code != 0:
             raise ToolError(f"git could not do this: {error_text(result)}")
         return result.stdout.head, not result.stdout.omitted
+
+    def _identity(self, folders: ConfinedFolders, repository: Repository) -> dict[str, str]:
+        """Return the variables of who commits; without `author` as plain git finds them, and nothing else of the user.
+
+        No sandbox hides the configuration of the user from this git. It only reads configurations, and that of the
+        repository was checked: it names no other files.
+        """
+        if self.author is not None:
+            return author_identity(self.author)
+        result = run_process(
+            [self._find_git(folders), "config", "--null", "--get-regexp", IDENTITY_KEYS],
+            folder=Path("/"),
+            confinement=Confinement(sandbox="none"),
+            limits=ProcessLimits(timeout=10, spooled_bytes=0),
+            environment=user_environment(repository.git_dir),
+        )
+        return user_identity(dict(parse_keys(result.stdout.head)) if result.exit_code == 0 else {}, os.environ)
 
     def _find_git(self, folders: ConfinedFolders) -> str:
         path = find_trusted_program("git", (*self.untrusted, *folders.roots))

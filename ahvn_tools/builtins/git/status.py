@@ -11,16 +11,24 @@ STATES: Final = {
 }  # fmt: skip
 """What the letters of git say about a file."""
 
+CONFLICTS: Final = {
+    "DD": "both deleted", "AU": "added by us", "UD": "deleted by them", "UA": "added by them",
+    "DU": "deleted by us", "AA": "both added", "UU": "both modified",
+}  # fmt: skip
+"""What both sides of a conflict did, in the words of `git status`; `us` is the branch that is checked out."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ChangedFile:
-    """A file that differs from the last commit. Both states are None for an untracked file."""
+    """A file that differs from the last commit."""
 
     path: str
     staged: str | None = None
-    """How the index differs from the last commit: modified, added, deleted, renamed, copied, type changed, unmerged."""
+    """How the index differs from the last commit: modified, added, deleted, renamed, copied, type changed, or unmerged:
+    a conflict."""
     unstaged: str | None = None
-    """How the file differs from the index."""
+    """How the file differs from the index: untracked; modified, deleted …; of a conflict what each side did, such as
+    both modified or deleted by them; new commits, of a submodule."""
     old_path: str | None = None
     """The path before it was renamed or copied."""
 
@@ -67,15 +75,14 @@ def _files(records: Iterator[str], headers: dict[str, str], show_path: Callable[
         if kind == "#":
             name, _, value = rest.partition(" ")
             headers[name] = value
-        elif kind in {"1", "u"}:
-            path = rest.split(" ", 7 if kind == "1" else 9)[-1]
-            yield ChangedFile(path=show_path(path), staged=_state(rest[0]), unstaged=_state(rest[1]))
-        elif kind == "2":
-            path, old_path = rest.split(" ", 8)[-1], show_path(next(records))
-            yield ChangedFile(path=show_path(path), staged=_state(rest[0]), unstaged=_state(rest[1]), old_path=old_path)
+        elif kind == "u":
+            path = show_path(rest.split(" ", 9)[-1])
+            yield ChangedFile(path=path, staged="unmerged", unstaged=CONFLICTS.get(rest[:2], "unmerged"))
+        elif kind in {"1", "2"}:
+            path = show_path(rest.split(" ", 7 if kind == "1" else 8)[-1])
+            old_path = show_path(next(records)) if kind == "2" else None
+            is_submodule = rest[3] == "S" and rest[1] == "M"  # `M.` of a submodule: its commit is staged
+            unstaged = "new commits" if is_submodule else STATES.get(rest[1])
+            yield ChangedFile(path=path, staged=STATES.get(rest[0]), unstaged=unstaged, old_path=old_path)
         elif kind == "?":
-            yield ChangedFile(path=show_path(rest))
-
-
-def _state(letter: str) -> str | None:
-    return STATES.get(letter)
+            yield ChangedFile(path=show_path(rest), unstaged="untracked")

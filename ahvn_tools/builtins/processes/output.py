@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import codecs
+import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Final
 
 from ahvn_tools.builtins.processes.private_folder import private_folder
 
@@ -30,6 +31,10 @@ class Output:
     def text(self) -> str:
         """Head and tail, and between them how much is missing."""
         return _join(self.head, self.omitted, self.tail)
+
+
+LEFT_OUT: Final = re.compile(r"(\n\[… [\d,]+ bytes left out …\]\n)")
+"""What stands between head and tail."""
 
 
 def _join(head: str, omitted: int, tail: str) -> str:
@@ -102,9 +107,9 @@ class RecordedStream:
         self._news.add(data)
 
     @property
-    def has_news(self) -> bool:
-        """Whether something was written since the last `take_news`."""
-        return self._news.size > 0
+    def news_size(self) -> int:
+        """How many bytes were written since the last `take_news`."""
+        return self._news.size
 
     def take_news(self, *, is_last: bool = False) -> str:
         """Return the text since the last call. A character whose last bytes are not written yet comes later."""

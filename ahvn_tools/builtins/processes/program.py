@@ -162,6 +162,7 @@ class Program:
                 stdout=self.streams["stdout"].close(),
                 stderr=self.streams["stderr"].close(),
                 duration=time.monotonic() - self._started,
+                has_left_processes=supervision.has_left_processes,
             )
             self.changed.notify_all()
         return self.result

@@ -23,3 +23,5 @@ class ProcessResult:
     stderr: Output
     duration: float
     """Seconds."""
+    has_left_processes: bool = False
+    """Whether others that it had started were still running when it had ended by itself: they were ended with it."""

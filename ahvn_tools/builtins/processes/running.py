@@ -63,18 +63,26 @@ class RunningProcess:
         """Whether it has not ended yet."""
         return self._program.is_own and self._program.result is None
 
-    def write(self, data: bytes, *, is_cancelled: Callable[[], bool] = lambda: False) -> None:
-        """Write to its stdin, and wait until all of it is accepted or `is_cancelled`.
+    def write(self, data: bytes, *, is_cancelled: Callable[[], bool] = lambda: False) -> int:
+        """Write to its stdin, wait until all of it is accepted or `is_cancelled`, and return how many bytes were.
 
-        Raises ToolError if it has ended or has closed its stdin.
+        Raises ToolError if it has ended or its stdin is closed.
         """
         rest = memoryview(data)
         with self._writing:
             while rest and not is_cancelled():
                 if not self.is_running:
                     raise ToolError("The process has ended, so nothing can be written to it.")
+                if self._stdin.closed:
+                    raise ToolError("The input of the process was ended before, so nothing can be written to it.")
                 select.select([], [self._stdin], [], _POLL_SECONDS)
                 rest = rest[self._write_some(rest) :]
+        return len(data) - len(rest)
+
+    def end_input(self) -> None:
+        """Close its stdin, so that it reads the end of the file after what was written."""
+        with self._writing:
+            self._stdin.close()
 
     def _write_some(self, data: memoryview) -> int:
         try:
@@ -90,13 +98,20 @@ class RunningProcess:
             stdout, stderr = (stream.take_news(is_last=is_last) for stream in program.streams.values())
             return stdout, stderr
 
-    def wait_for_output(self, timeout: float, *, is_cancelled: Callable[[], bool] = lambda: False) -> bool:
-        """Wait until `read_new` has something to return, at most `timeout` seconds, and return whether it has.
+    @property
+    def unread_bytes(self) -> int:
+        """How many bytes it wrote since the last call of `read_new`."""
+        return sum(stream.news_size for stream in self._program.streams.values())
+
+    def wait_for_output(
+        self, timeout: float, *, more_than: int = 0, is_cancelled: Callable[[], bool] = lambda: False
+    ) -> bool:
+        """Wait until there are more unread bytes than that, at most `timeout` seconds, and return whether there are.
 
         Also returns when the process has ended, and when `is_cancelled`.
         """
-        self._wait_until(self._has_news, timeout, is_cancelled)
-        return self._has_news()
+        self._wait_until(lambda: self.unread_bytes > more_than, timeout, is_cancelled)
+        return self.unread_bytes > more_than
 
     def wait(self, timeout: float, *, is_cancelled: Callable[[], bool] = lambda: False) -> ProcessResult | None:
         """Return how it ended; None if it still runs after `timeout` seconds, or when `is_cancelled`."""
@@ -112,9 +127,6 @@ class RunningProcess:
         if result is None:
             raise ToolError("The process belongs to the Python process that started it.")
         return result
-
-    def _has_news(self) -> bool:
-        return any(stream.has_news for stream in self._program.streams.values())
 
     def _wait_until(self, is_enough: Callable[[], bool], timeout: float, is_cancelled: Callable[[], bool]) -> None:
         """Wait until the process has ended, or for one of the three."""

@@ -57,6 +57,8 @@ class Supervision:
         self.reason: EndReason | None = None
         """Why the program ended; None until nothing of it is left."""
         self.exit_code: int | None = None
+        self.has_left_processes = False
+        """Whether others that the program had started were running when it had ended by itself."""
         self._mark = secrets.token_hex(16)
         self._owner = os.getpid()
         self._requested: EndReason | None = None
@@ -188,13 +190,16 @@ class Supervision:
             text = (self.stderr.read() or b"").decode(errors="replace").strip()
             raise OSError(f"The supervisor did not start: {text[-1000:]}")
 
-    def _read_answer(self, word: str, reason: str = "", status: str = "0", survivors: str = "0") -> None:
+    def _read_answer(
+        self, word: str, reason: str = "", status: str = "0", survivors: str = "0", left: str = "0"
+    ) -> None:
         if word == "ending":
             self._is_ending = True
             self._expected = time.monotonic()
             return
         if survivors != "0":
             _log.warning("%s processes of a program could not be killed.", survivors)
+        self.has_left_processes = left == "1"
         self.exit_code = os.waitstatus_to_exitcode(int(status)) if reason == "exit" else None
         self.reason = (self._requested or "stopped") if reason == "stopped" else cast("EndReason", reason)
 

@@ -5,7 +5,8 @@ the process that asked for the program. It imports little, because every program
 
 Its control socket receives the request, and ends the program when it receives anything more or is closed. It answers
 in lines: `starting`; then `started PID` or `failed ERRNO`; `ending` when the program has ended or must end; and when
-nothing of it is left `ended REASON STATUS SURVIVORS`.
+nothing of it is left `ended REASON STATUS SURVIVORS LEFT`. LEFT is 1 if the program ended by itself, and others that it
+had started did not.
 """
 
 # ruff: noqa: PTH110, PTH112, PTH123, PTH208, SIM105
@@ -27,6 +28,10 @@ _EINVAL = 22
 _SIZE_BYTES = 4
 """How many bytes before the request are its size."""
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 1, 36, 38
+_PTRACE_CONT, _PTRACE_SEIZE, _PTRACE_O_TRACEEXIT, _PTRACE_EVENT_EXIT = 7, 0x4206, 0x40, 6
+
+_left_in_sandbox: list[str] = []
+"""The processes that a sandbox had when its command had ended."""
 
 
 def main(control: int, asker: int) -> None:
@@ -34,19 +39,23 @@ def main(control: int, asker: int) -> None:
     os.set_inheritable(control, False)
     _leave_process_group()
     request = _read_request(control)
-    _call_prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    _call("prctl", _PR_SET_CHILD_SUBREAPER, 1)
     wakeup = _wake_up_for_children()
     _answer(control, "starting")
     program, error = _start(request)
     if error:
         _answer(control, f"failed {error}")
         os._exit(1)
+    is_sandbox = request["new_privileges"]
+    if is_sandbox:
+        _call("ptrace", _PTRACE_SEIZE, program, 0, _PTRACE_O_TRACEEXIT)
     _answer(control, f"started {program}")
     _release_streams(request["descriptors"])
-    reason, status = _wait_for_end(program, control, asker, wakeup, request["timeout"])
+    reason, status, has_child = _wait_for_end(program, control, asker, wakeup, request["timeout"])
     _answer(control, "ending")
+    has_left = reason == "exit" and bool(_left_in_sandbox if is_sandbox else has_child)
     status, survivors = _end_everything(program, status, wakeup)
-    _answer(control, f"ended {reason} {status} {survivors}")
+    _answer(control, f"ended {reason} {status} {survivors} {int(has_left)}")
     os._exit(0)
 
 
@@ -77,15 +86,15 @@ def _answer(control: int, line: str) -> None:
         pass  # the process that asked has ended
 
 
-def _call_prctl(option: int, value: int) -> None:
-    """Call prctl(2), where the system has it."""
+def _call(function: str, *arguments: int) -> None:
+    """Call a function of the system with up to five integers, where the system has it."""
     try:
         import _ctypes  # `ctypes` takes 4 ms to import
 
-        prctl = _ctypes.dlsym(_ctypes.dlopen(None, 0), "prctl")  # type: ignore[arg-type]  # None: this program
+        address = _ctypes.dlsym(_ctypes.dlopen(None, 0), function)  # type: ignore[arg-type]  # None: this program
     except (ImportError, OSError):
         return
-    _ctypes.call_function(prctl, (option, value, 0, 0, 0))
+    _ctypes.call_function(address, (*arguments, *[0] * (5 - len(arguments))))
 
 
 def _wake_up_for_children() -> int:
@@ -117,9 +126,9 @@ def _start(request: dict) -> tuple[int, int]:  # type: ignore[type-arg]
 
 def _become_program(request: dict) -> None:  # type: ignore[type-arg]
     os.setsid()
-    _call_prctl(_PR_SET_PDEATHSIG, 9)
+    _call("prctl", _PR_SET_PDEATHSIG, 9)
     if not request["new_privileges"]:  # a program of another user could not be ended
-        _call_prctl(_PR_SET_NO_NEW_PRIVS, 1)
+        _call("prctl", _PR_SET_NO_NEW_PRIVS, 1)
     _prefer_for_memory_shortage()
     for name, value in request["limits"]:
         _limit(getattr(resource, name), value)
@@ -157,8 +166,8 @@ def _release_streams(descriptors: list) -> None:  # type: ignore[type-arg]
     os.close(nothing)
 
 
-def _wait_for_end(program: int, control: int, asker: int, wakeup: int, timeout: float) -> tuple[str, int]:
-    """Return why the program must end, and its wait status if it ended by itself."""
+def _wait_for_end(program: int, control: int, asker: int, wakeup: int, timeout: float) -> tuple[str, int, bool]:
+    """Return why the program must end, its wait status if it ended by itself, and whether a child is left."""
     deadline = time.monotonic() + timeout
     poll = select.poll()
     poll.register(control, select.POLLIN)
@@ -166,13 +175,15 @@ def _wait_for_end(program: int, control: int, asker: int, wakeup: int, timeout: 
     _watch_process(poll, asker)
     while (seconds := deadline - time.monotonic()) > 0:
         if os.getppid() != asker:
-            return "stopped", 0
+            return "stopped", 0, True
         ready = [descriptor for descriptor, _ in poll.poll(min(seconds, 3600) * 1000 + 1)]
-        if wakeup in ready and (status := _reap(program, wakeup)[0]) is not None:
-            return "exit", status
+        if wakeup in ready:
+            status, has_child = _reap(program, wakeup)
+            if status is not None:
+                return "exit", status, has_child
         if any(descriptor != wakeup for descriptor in ready):
-            return "stopped", 0
-    return "timeout", 0
+            return "stopped", 0, True
+    return "timeout", 0, True
 
 
 def _watch_process(poll: select.poll, process: int) -> None:
@@ -192,11 +203,43 @@ def _reap(program: int, wakeup: int) -> tuple[int | None, bool]:
         pass  # all of it is read
     status = None
     try:
-        while (ended := os.waitpid(-1, os.WNOHANG))[0]:
-            status = ended[1] if ended[0] == program else status
+        while (changed := os.waitpid(-1, os.WNOHANG))[0]:
+            if os.WIFSTOPPED(changed[1]):
+                _continue_sandbox(*changed)
+            elif changed[0] == program:
+                status = changed[1]
     except ChildProcessError:
         return status, False
     return status, True
+
+
+def _continue_sandbox(sandbox: int, status: int) -> None:
+    """Continue a sandbox that stopped because it is traced.
+
+    It stops before its end, which kills the processes in it: those that its command has left are seen only then. Its
+    first process adopts them.
+    """
+    event = status >> 16
+    if event == _PTRACE_EVENT_EXIT:
+        for first in _children(sandbox):
+            _left_in_sandbox.extend(process for process in _children(first) if _is_alive(process))
+    _call("ptrace", _PTRACE_CONT, sandbox, 0, 0 if event else os.WSTOPSIG(status))
+
+
+def _children(process: int | str) -> list[str]:
+    try:
+        with open(f"/proc/{process}/task/{process}/children", encoding="ascii") as file:
+            return file.read().split()
+    except OSError:
+        return []  # it has ended, or the kernel has no such file
+
+
+def _is_alive(process: str) -> bool:
+    try:
+        with open(f"/proc/{process}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[0] not in (b"Z", b"X")
+    except OSError:
+        return False  # it has ended
 
 
 def _end_everything(program: int, status: int, wakeup: int) -> tuple[int, int]:

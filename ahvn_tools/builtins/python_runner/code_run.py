@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
 from ahvn_tools.builtins.processes.process import ProcessResult
+from ahvn_tools.builtins.processes.terminal_text import overwritten_note, to_last_states
 from ahvn_tools.builtins.python_runner.answer import Answer
 from ahvn_tools.results import ToolResult
+
+_LEFT_PROCESSES: Final = "Processes that the code had started and that were running at its end were ended with it."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,13 +39,27 @@ class CodeRun:
             if output.spool is not None:
                 output.spool.unlink(missing_ok=True)
         return cls(
-            exit_code=done.exit_code, ended_by=done.ended_by, answer=answer, duration=done.duration, notes=notes,
+            exit_code=done.exit_code, ended_by=done.ended_by, answer=answer, duration=done.duration,
+            notes=(*notes, _LEFT_PROCESSES) if done.has_left_processes else notes,
             stdout=done.stdout.text, stderr=done.stderr.text,
             is_output_cut=bool(done.stdout.tail or done.stderr.tail),
         )  # fmt: skip
 
     def to_result(self, *, timeout: float, details: Mapping[str, Any]) -> ToolResult:
         """Return the text and the pictures that a model reads; for the host also the parts, with its `details`."""
+        return self._with_last_states()._to_result(timeout, details)  # noqa: SLF001  # of this class
+
+    def _with_last_states(self) -> CodeRun:
+        """Return it with the last state of lines that were overwritten, as those of progress bars."""
+        stdout, of_stdout = to_last_states(self.stdout)
+        stderr, of_stderr = to_last_states(self.stderr)
+        note = overwritten_note(stdout=of_stdout, stderr=of_stderr)
+        return replace(
+            self, stdout=stdout if of_stdout else self.stdout, stderr=stderr if of_stderr else self.stderr,
+            notes=(*self.notes, note) if note else self.notes,
+        )  # fmt: skip
+
+    def _to_result(self, timeout: float, details: Mapping[str, Any]) -> ToolResult:
         structured = {
             "exit_code": self.exit_code,
             "ended_by": self.ended_by,

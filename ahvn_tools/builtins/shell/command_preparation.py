@@ -24,6 +24,8 @@ from ahvn_tools.roots import Roots
 
 MAX_COMMAND_BYTES: Final = 100_000
 """Systems refuse an argument that is much longer."""
+MAX_INPUT_BYTES: Final = 100_000
+"""How much a job is sent in one call."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +37,12 @@ class PreparedCommand:
     folder: Path
     confinement: Confinement
     environment: Mapping[str, str]
+    is_interleaved: bool = False
+    """Whether it writes both streams to stdout."""
+    is_allowed: bool = False
+    """Whether a rule allows it, so that it needs no approval as a risky command."""
+    roots: tuple[Path, ...] = ()
+    """The folders of the call that started it."""
 
     @property
     def process_arguments(self) -> dict[str, Any]:
@@ -75,7 +83,9 @@ class CommandPreparation:
         self._environment = shell_environment(environment or {})
         self.shells = ShellPrograms(shells)
 
-    def prepare(self, cmd: str, uri: str, shell_path: str | None, context: ToolContext) -> PreparedCommand:
+    def prepare(
+        self, cmd: str, uri: str, shell_path: str | None, context: ToolContext, *, is_interleaved: bool
+    ) -> PreparedCommand:
         """Return the command when it may run. Raises ToolError for one that may not, and asks for an approval."""
         _check_text(cmd)
         folders = self.folders.for_call(context)
@@ -87,9 +97,27 @@ class CommandPreparation:
             raise ToolError(f"This command is not permitted here. {verdict.reason} Use another command.")
         self._approval.require(context, self._to_action(cmd, folders.display(uri), shell, verdict))
         return PreparedCommand(
-            text=cmd, arguments=shell_arguments(shell, cmd), folder=folders.locate(uri),
-            confinement=self._confine(folders.roots), environment=self._environment,
+            text=cmd, arguments=shell_arguments(shell, cmd, is_interleaved=is_interleaved), folder=folders.locate(uri),
+            confinement=self._confine(folders.roots, shell), environment=self._environment,
+            is_interleaved=is_interleaved, is_allowed=verdict.decision == "allowed", roots=folders.roots,
         )  # fmt: skip
+
+    def check_input(self, text: str, command: PreparedCommand, context: ToolContext) -> bytes:
+        """Return what is written to a command that runs. Raises ToolError, and asks as before the command was started.
+
+        A program such as a shell runs what it reads.
+        """
+        data = _encode("text", text, limit=MAX_INPUT_BYTES, advice="Send less at once.")
+        if not set(command.roots) <= set(self.folders.for_call(context).roots):
+            raise ToolError("The job may use folders that this call may not. Start a job of your own.")
+        verdict = self._rules.judge(text)
+        if verdict.decision == "denied":
+            raise ToolError(f"This input is not permitted here. {verdict.reason} Send another input.")
+        shown = f"Send `{invisible.escape(text)}` to the command `{invisible.escape(command.text)}`, which runs"
+        details = {"input": text, "command": command.text, "sandbox": self.sandbox}
+        action = Action(kind="execute", text=shown, is_risky=not command.is_allowed, details=details)
+        self._approval.require(context, action)
+        return data
 
     def _judge(self, cmd: str, shell: str, roots: tuple[Path, ...]) -> Verdict:
         written = (*self.folders.roots, *roots)
@@ -112,9 +140,11 @@ class CommandPreparation:
         }  # fmt: skip
         return Action(kind="execute", text=text, is_risky=verdict.decision != "allowed", details=details)
 
-    def _confine(self, roots: tuple[Path, ...]) -> Confinement:
+    def _confine(self, roots: tuple[Path, ...], shell: str) -> Confinement:
         writable = () if self.is_read_only else roots
-        return Confinement(writable=writable, readable=roots, network=self.network, sandbox=self.sandbox)
+        return Confinement(
+            writable=writable, readable=(*roots, Path(shell)), network=self.network, sandbox=self.sandbox
+        )
 
 
 def shell_environment(variables: Mapping[str, Any]) -> dict[str, str]:
@@ -145,9 +175,14 @@ def _check_text(cmd: str) -> None:
         raise ToolError("`cmd` is empty. Pass a command.")
     if "\0" in cmd:
         raise ToolError("`cmd` contains a NUL character. Remove it.")
+    _encode("cmd", cmd, limit=MAX_COMMAND_BYTES, advice="Run a script in a file.")
+
+
+def _encode(name: str, text: str, *, limit: int, advice: str) -> bytes:
     try:
-        size = len(cmd.encode())
+        data = text.encode()
     except UnicodeEncodeError:
-        raise ToolError("`cmd` contains a character that UTF-8 cannot encode. Remove it.") from None
-    if size > MAX_COMMAND_BYTES:
-        raise ToolError(f"`cmd` has {size:,} bytes, and {MAX_COMMAND_BYTES:,} are possible. Run a script in a file.")
+        raise ToolError(f"`{name}` contains a character that UTF-8 cannot encode. Remove it.") from None
+    if len(data) > limit:
+        raise ToolError(f"`{name}` has {len(data):,} bytes, and {limit:,} are possible. {advice}")
+    return data

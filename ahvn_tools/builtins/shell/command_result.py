@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
 from ahvn_tools.builtins.processes.process import EndReason, ProcessResult
-from ahvn_tools.builtins.shell.terminal_text import to_readable
+from ahvn_tools.builtins.processes.terminal_text import overwritten_note, to_readable
+from ahvn_tools.builtins.shell.command_preparation import PreparedCommand
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,8 +21,11 @@ class CommandResult:
     ended_by: EndReason | None
     """None while it runs."""
     stdout: str
-    """What it wrote, with its control and invisible characters escaped: the beginning and the end of much."""
+    """What it wrote, with the last state of each line and its control and invisible characters escaped: the beginning
+    and the end of much."""
     stderr: str
+    is_interleaved: bool = False
+    """Whether `stdout` has both streams, in the order in which they were written."""
     is_truncated: bool = False
     """Whether a part of the output is left out."""
     output_id: str | None = None
@@ -36,10 +41,12 @@ class CommandResult:
     def __str__(self) -> str:
         r"""Return the parts that are not empty: `STDOUT:\n…`, `STDERR:\n…`, `ERROR:\n…` and `NOTE:\n…`.
 
+        Of interleaved streams the first part is `STDOUT AND STDERR:\n…`.
         There is an ERROR part unless the exit code is 0. Without any output and error the first line is "Command
         executed with no output.", or "No new output." of a background job.
         """
-        parts = [("STDOUT", self.stdout), ("STDERR", self.stderr), ("ERROR", self.error or "")]
+        first = "STDOUT AND STDERR" if self.is_interleaved else "STDOUT"
+        parts = [(first, self.stdout), ("STDERR", self.stderr), ("ERROR", self.error or "")]
         texts = [f"{name}:\n{_without_last_line_feed(text)}" for name, text in parts if text]
         if not texts:
             texts = ["No new output." if self.is_part else "Command executed with no output."]
@@ -60,13 +67,18 @@ class CommandResult:
 
 
 def to_command_result(
-    done: ProcessResult, *, output_id: str | None, sandbox: Literal["bubblewrap", "none"], notes: tuple[str, ...]
-) -> CommandResult:
-    """Return the result of a command that has ended."""
+    command: PreparedCommand, done: ProcessResult | None, *, stdout: str, stderr: str, duration: float,
+    output_id: str | None, notes: Iterable[str | None], is_part: bool = False,
+) -> CommandResult:  # fmt: skip
+    """Return the result of a command with what it has written. `done` is None while it runs."""
+    stdout, of_stdout = to_readable(stdout)
+    stderr, of_stderr = to_readable(stderr)
+    all_notes = [*notes, overwritten_note(stdout=of_stdout, stderr=of_stderr), command.confinement.statement]
     return CommandResult(
-        exit_code=done.exit_code, ended_by=done.ended_by, duration=done.duration, sandbox=sandbox, notes=notes,
-        stdout=to_readable(done.stdout.text), stderr=to_readable(done.stderr.text),
-        is_truncated=bool(done.stdout.tail or done.stderr.tail), output_id=output_id,
+        exit_code=None if done is None else done.exit_code, ended_by=None if done is None else done.ended_by,
+        stdout=stdout, stderr=stderr, is_interleaved=command.is_interleaved, output_id=output_id, duration=duration,
+        is_truncated=done is not None and bool(done.stdout.tail or done.stderr.tail), is_part=is_part,
+        sandbox=command.confinement.sandbox, notes=tuple(filter(None, all_notes)),
     )  # fmt: skip
 
 

@@ -11,12 +11,12 @@ from ahvn_tools.builtins.approval import Approve
 from ahvn_tools.builtins.processes.confinement import Sandbox
 from ahvn_tools.builtins.processes.limits import ProcessLimits
 from ahvn_tools.builtins.processes.process import Output, ProcessResult, StreamName, run_process
+from ahvn_tools.builtins.processes.terminal_text import to_readable
 from ahvn_tools.builtins.shell.command_preparation import CommandPreparation, PreparedCommand, to_seconds
 from ahvn_tools.builtins.shell.command_result import CommandResult, to_command_result
 from ahvn_tools.builtins.shell.jobs import Jobs
 from ahvn_tools.builtins.shell.shell_programs import DEFAULT_SHELLS
 from ahvn_tools.builtins.shell.stored_outputs import StoredOutputs, delete_output
-from ahvn_tools.builtins.shell.terminal_text import to_readable
 from ahvn_tools.builtins.workspace.folder_tools import FolderTools
 from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import DefinitionError, suggests_options
@@ -28,6 +28,10 @@ KEPT_BYTES: Final = 30_000
 """How much of stdout, and of stderr, a result has by default, and a page of `shell_output`."""
 MAX_STREAMED_CHARS: Final = 1_000_000
 """How much of its output a command sends while it runs; the result and `shell_output` have more."""
+_LEFT_PROCESSES: Final = (
+    "Processes that the command left in the background were ended with it. Start each as the command of a job of its "
+    "own, without &: start_job."
+)
 
 
 class CommandTools(ToolRegistry):
@@ -80,6 +84,8 @@ class CommandTools(ToolRegistry):
         uri: str = ".",
         shell_path: str | None = None,
         timeout: float | None = None,
+        *,
+        interleaved: bool = False,
     ) -> CommandResult:
         """Run a shell command and return what it wrote.
 
@@ -92,9 +98,10 @@ class CommandTools(ToolRegistry):
             uri: The folder in which it runs.
             shell_path: The shell, such as /bin/sh. Omit it for the default.
             timeout: Seconds until the command is stopped. The host may have set a shorter limit.
+            interleaved: Whether to return STDOUT and STDERR as one text, in the order in which they were written.
         """
         limits = replace(self.limits, timeout=to_seconds(timeout, self.limits.timeout))
-        command = self.preparation.prepare(cmd, uri, shell_path, context)
+        command = self.preparation.prepare(cmd, uri, shell_path, context, is_interleaved=interleaved)
         done = run_process(
             command.arguments, limits=limits, on_output=_OutputSender(context).send,
             is_cancelled=lambda: context.cancelled, **command.process_arguments,
@@ -120,10 +127,10 @@ class CommandTools(ToolRegistry):
 
     def _to_result(self, done: ProcessResult, command: PreparedCommand, context: ToolContext) -> CommandResult:
         output_id = self._outputs.add(done, context.session_id)
-        notes = [*notes_on(done, output_id, self.limits), command.confinement.statement]
         return to_command_result(
-            done, output_id=output_id, sandbox=command.confinement.sandbox, notes=tuple(filter(None, notes))
-        )
+            command, done, stdout=done.stdout.text, stderr=done.stderr.text, duration=done.duration,
+            output_id=output_id, notes=notes_on(done, output_id, self.limits),
+        )  # fmt: skip
 
     def close(self) -> None:
         """Stop all background jobs and delete all stored outputs. Commands can still be run."""
@@ -143,20 +150,28 @@ class _OutputSender:
     def __init__(self, context: ToolContext) -> None:
         self._context = context
         self._left = MAX_STREAMED_CHARS
+        self._returned: set[StreamName] = set()
+        """The streams whose last character was a carriage return: what follows replaces a line, or ends it."""
 
-    def send(self, _stream: StreamName, text: str) -> None:
+    def send(self, stream: StreamName, text: str) -> None:
         if self._left <= 0 or not text:
             return
-        self._context.append_output(to_readable(text[: self._left]))
+        if stream in self._returned:
+            text = f"\r{text}"
+        (self._returned.add if text[-1] == "\r" else self._returned.discard)(stream)
+        begins_again = text[0] == "\r" and text.lstrip("\r")[:1] not in ("", "\n")
+        shown, _ = to_readable(text[: self._left])
+        self._context.append_output(f"\n{shown}" if begins_again else shown)
         self._left -= len(text)
         if self._left <= 0:
             self._context.append_output("\n[… the command writes on; the result has the end of its output …]\n")
 
 
 def notes_on(done: ProcessResult, output_id: str | None, limits: ProcessLimits) -> list[str]:
-    """Return how a model reads what is left out of an output."""
+    """Return what became of background processes, and how a model reads what is left out of an output."""
     streams = {"stdout": done.stdout, "stderr": done.stderr}
-    return [_rest_note(name, output, output_id, limits) for name, output in streams.items() if output.tail]
+    left = [_LEFT_PROCESSES] if done.has_left_processes else []
+    return left + [_rest_note(name, output, output_id, limits) for name, output in streams.items() if output.tail]
 
 
 def _rest_note(name: str, output: Output, output_id: str | None, limits: ProcessLimits) -> str:

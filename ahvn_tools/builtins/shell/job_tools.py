@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import time
+from typing import Final
+
 from ahvn_tools.builtins.processes.process import ProcessResult
-from ahvn_tools.builtins.shell.command_result import CommandResult
+from ahvn_tools.builtins.shell.command_result import CommandResult, to_command_result
 from ahvn_tools.builtins.shell.command_tools import CommandTools, notes_on
 from ahvn_tools.builtins.shell.jobs import Job, JobStatus
-from ahvn_tools.builtins.shell.terminal_text import to_readable
 from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import ToolError
 from ahvn_tools.registry import reg_toolspec
 
 MAX_WAIT = 60.0
-"""Seconds that `job_output` waits at most."""
+"""Seconds that `job_output` and `job_input` wait at most for new output."""
+MAX_INPUT_SECONDS: Final = 5.0
+"""How long `job_input` waits at most until the job has read what does not fit into the pipe."""
 
 _NO_SESSION = "Jobs are not possible here, because no later call could find this one. Use shell_exec."
 
@@ -23,17 +27,26 @@ class JobTools(CommandTools):
     @reg_toolspec(
         annotations={"readOnlyHint": False, "destructiveHint": True, "openWorldHint": True}, tags={"shell", "execute"}
     )
-    def start_job(self, cmd: str, context: ToolContext, uri: str = ".", shell_path: str | None = None) -> JobStatus:
+    def start_job(
+        self,
+        cmd: str,
+        context: ToolContext,
+        uri: str = ".",
+        shell_path: str | None = None,
+        *,
+        interleaved: bool = False,
+    ) -> JobStatus:
         """Start a shell command in the background, such as a server or a long build, and return its job_id at once.
 
         Args:
             cmd: The command line.
             uri: The folder in which it runs.
             shell_path: The shell, such as /bin/sh. Omit it for the default.
+            interleaved: Whether to return STDOUT and STDERR as one text, in the order in which they were written.
         """
         if context.is_anonymous:
             raise ToolError(_NO_SESSION)
-        command = self.preparation.prepare(cmd, uri, shell_path, context)
+        command = self.preparation.prepare(cmd, uri, shell_path, context, is_interleaved=interleaved)
         return self._jobs.start(command, self.job_limits, context.session_id).status()
 
     @reg_toolspec(annotations={"readOnlyHint": True, "openWorldHint": False}, tags={"shell", "read"})
@@ -57,10 +70,55 @@ class JobTools(CommandTools):
             job_id: The id that start_job returned.
             wait: Seconds to wait for new output or the end of the job, at most 60.
         """
-        if not 0 <= wait <= MAX_WAIT:
-            raise ToolError(f"`wait` must be from 0 to {MAX_WAIT:.0f} seconds.")
+        _check_wait(wait)
+        return self._wait_and_read(self._jobs.find(job_id, context.session_id), wait, context)
+
+    @reg_toolspec(
+        output="raw",
+        render=str,
+        annotations={"readOnlyHint": False, "destructiveHint": True, "openWorldHint": True},
+        tags={"shell", "execute"},
+    )
+    def job_input(
+        self,
+        job_id: str,
+        text: str,
+        context: ToolContext,
+        *,
+        end: bool = False,
+        wait: float = 0,
+    ) -> CommandResult:
+        """Send text to the standard input of a background job, and return what is new in its output.
+
+        The input is no terminal: a program that asks for a password does not read it. It may need an approval.
+
+        Args:
+            job_id: The id that start_job returned.
+            text: The text, with a line feed at the end of each line.
+            end: Whether the input ends after the text. Nothing can be sent afterwards.
+            wait: Seconds to wait for output after the input or for the end of the job, at most 60.
+        """
+        _check_wait(wait)
         job = self._jobs.find(job_id, context.session_id)
-        job.process.wait_for_output(wait, is_cancelled=lambda: context.cancelled)
+        data = self.preparation.check_input(text, job.command, context)
+        unread = job.process.unread_bytes
+        self._send(job, data, context)
+        if end:
+            job.process.end_input()
+        return self._wait_and_read(job, wait, context, more_than=unread)
+
+    def _send(self, job: Job, data: bytes, context: ToolContext) -> None:
+        """Send all of it. Raises ToolError for a job that has ended, and for one that does not read it."""
+        deadline = time.monotonic() + MAX_INPUT_SECONDS
+        sent = job.process.write(data, is_cancelled=lambda: context.cancelled or time.monotonic() > deadline)
+        context.check_cancelled()
+        if sent < len(data):
+            raise ToolError(
+                f"The job does not read its input: {sent:,} of {len(data):,} bytes were sent, and the others were not."
+            )
+
+    def _wait_and_read(self, job: Job, wait: float, context: ToolContext, *, more_than: int = 0) -> CommandResult:
+        job.process.wait_for_output(wait, more_than=more_than, is_cancelled=lambda: context.cancelled)
         context.check_cancelled()
         return self._read(job)
 
@@ -93,11 +151,12 @@ class JobTools(CommandTools):
             notes = [f"The job {job.job_id} is still running. Call job_output again for more, or stop_job."]
         else:
             notes = [f"The job {job.job_id} has ended.", *notes_on(done, job.output_id, self.job_limits)]
-        return CommandResult(
-            exit_code=None if done is None else done.exit_code, ended_by=None if done is None else done.ended_by,
-            stdout=to_readable(stdout), stderr=to_readable(stderr), output_id=job.output_id,
-            is_truncated=done is not None and bool(done.stdout.tail or done.stderr.tail),
-            sandbox=job.command.confinement.sandbox, duration=job.status().seconds,
-            is_part=True,
-            notes=tuple(filter(None, [*notes, job.command.confinement.statement])),
+        return to_command_result(
+            job.command, done, stdout=stdout, stderr=stderr, duration=job.status().seconds, output_id=job.output_id,
+            notes=notes, is_part=True,
         )  # fmt: skip
+
+
+def _check_wait(wait: float) -> None:
+    if not 0 <= wait <= MAX_WAIT:
+        raise ToolError(f"`wait` must be from 0 to {MAX_WAIT:.0f} seconds.")

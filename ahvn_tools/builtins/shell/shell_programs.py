@@ -50,7 +50,11 @@ def is_understood_shell(path: str) -> bool:
     return Path(os.path.realpath(path)).name in _UNDERSTOOD
 
 
-def shell_arguments(shell: str, command: str) -> list[str]:
-    """Return the arguments that make a shell run a command line, without any file of its user."""
+def shell_arguments(shell: str, command: str, *, is_interleaved: bool = False) -> list[str]:
+    """Return the arguments that make a shell run a command line, without any file of its user.
+
+    `is_interleaved`: its stderr is its stdout, so that the order of what it writes is kept.
+    """
     options = ["--noprofile", "--norc"] if shell.endswith("/bash") else []
-    return [shell, *options, "-c", f" {command}"]  # the space: a command that begins with - is no option
+    joined = ["/bin/sh", "-c", 'exec "$@" 2>&1', "sh"] if is_interleaved else []
+    return [*joined, shell, *options, "-c", f" {command}"]  # the space: a command that begins with - is no option

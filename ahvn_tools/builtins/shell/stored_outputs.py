@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 from ahvn_tools.after_fork import reset_after_fork
 from ahvn_tools.builtins.processes.process import Output, ProcessResult
-from ahvn_tools.builtins.shell.terminal_text import to_readable
+from ahvn_tools.builtins.processes.terminal_text import overwritten_note, to_readable
 from ahvn_tools.errors import ToolError
 
 MAX_OUTPUTS: Final = 32
@@ -104,7 +104,9 @@ def _page(text: str, stream: str, start: int, end: int, size: int, available: in
         rest = f"Only the first {available:,} bytes were stored."
     else:
         rest = "This is the end."
-    return f"{to_readable(text)}\n[{stream}: bytes {start:,} to {end:,} of {size:,}. {rest}]"
+    text, count = to_readable(text)
+    note = overwritten_note(**{stream: count})
+    return f"{text}\n[{stream}: bytes {start:,} to {end:,} of {size:,}. {f'{note} ' if note else ''}{rest}]"
 
 
 def _read_whole_characters(path: Path, start: int, size: int, available: int) -> bytes:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -158,6 +160,29 @@ def test_many_calls_read_at_once(duckdb_file: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         texts = pool.map(lambda n: kit.call("exec_sql", {"query": "SELECT :n", "parameters": {"n": n}}), range(16))
         assert [text.splitlines()[2] for text in texts] == [str(n) for n in range(16)]
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("read_only", [True, False])
+def test_another_process_that_has_the_file_open_is_named(duckdb_file: Path, run_query, *, read_only: bool) -> None:
+    """A reader keeps writers out, too."""
+    code = f"import duckdb; c = duckdb.connect({str(duckdb_file)!r}, read_only={not read_only}); print(); input()"
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        try:
+            other.stdout.readline()
+            query = "SELECT 1 FROM teas" if read_only else "DELETE FROM cups"
+            result = run_query(Database(duckdb_file, read_only=read_only, approve="never"), query)
+        finally:
+            other.kill()
+    assert result.text.startswith("Another process has the database open")
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(("read_only", "runs"), [(True, "read tables."), (False, "read or write tables.")])
+def test_advice_names_what_runs_in_this_database(duckdb_file: Path, run_query, runs: str, *, read_only: bool) -> None:
+    result = run_query(Database(duckdb_file, read_only=read_only, approve="never"), "ATTACH 'x' AS y")
+    assert result.text == f"ATTACH statements are not allowed here. Use statements that {runs}"
 
 
 def test_settings_do_not_show_the_home_folder(duckdb_file: Path, run_query) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import pickle
+import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -256,6 +258,17 @@ def test_other_databases_work_through_sqlalchemy(sqlite_file: Path, run_query) -
 
 
 @pytest.mark.exhaustive
+@pytest.mark.exhaustive
+def test_a_timeout_of_another_database_says_that_a_lock_is_possible(sqlite_file: Path, run_query) -> None:
+    pytest.importorskip("sqlalchemy", reason="sqlalchemy is not installed")
+    database = Database(f"sqlite+pysqlite:///{sqlite_file}", read_only=False, approve="never", timeout=2)
+    with contextlib.closing(sqlite3.connect(sqlite_file, isolation_level=None)) as connection:
+        connection.execute("BEGIN EXCLUSIVE")
+        text = run_query(database, "SELECT 1 FROM teas").text
+    assert text.startswith("The statement was stopped after 2 seconds.")
+    assert text.endswith("If another session holds a lock, try again later.")
+
+
 def test_duckdb_writes_after_an_approval(duckdb_file: Path) -> None:
     asked: list[Action] = []
     kit = Toolkit("teas")

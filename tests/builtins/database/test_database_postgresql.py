@@ -304,6 +304,19 @@ def test_no_text_has_the_password_or_the_url(server, run_query, caplog, password
     assert not [text for text in texts if password in text or quote(password, safe="") in text or url in text]
 
 
+@pytest.mark.parametrize(
+    ("read_only", "query"),
+    [(True, "SELECT * FROM cups"), (False, "UPDATE cups SET size = 1"), (True, "SELECT pg_advisory_xact_lock(7)")],
+)
+def test_a_lock_that_stays_is_named(server, run_query, query: str, *, read_only: bool) -> None:
+    """The model learns that it must wait, and not that its statement is too expensive."""
+    with psycopg.connect(server.admin) as connection:
+        connection.execute("LOCK TABLE cups IN ACCESS EXCLUSIVE MODE")
+        connection.execute("SELECT pg_advisory_xact_lock(7)")
+        result = run_query(Database(server.url, read_only=read_only, approve="never", timeout=4), query)
+    assert result.text.startswith("Another program holds a lock on the database")
+
+
 def test_many_calls_at_once(server) -> None:
     kit = Toolkit("teas").add(Database(server.url))
     found: list[str] = []

@@ -276,13 +276,52 @@ def test_cancellation_ends_a_query(sqlite_file: Path) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.parametrize(
+    ("lock", "read_only", "query"),
+    [
+        ("EXCLUSIVE", True, "SELECT 1 FROM teas"),
+        pytest.param("IMMEDIATE", False, "DELETE FROM teas", marks=pytest.mark.exhaustive),
+        pytest.param("EXCLUSIVE", True, None, marks=pytest.mark.exhaustive),
+        pytest.param("EXCLUSIVE", False, "DELETE FROM teas", marks=pytest.mark.exhaustive),
+    ],
+)
+def test_a_lock_that_stays_is_named(sqlite_file: Path, lock: str, query: str | None, *, read_only: bool) -> None:
+    """The model learns that it must wait, and not that its statement is too expensive."""
+    kit = Toolkit("db").add(Database(sqlite_file, read_only=read_only, approve="never", timeout=2.5))
+    with contextlib.closing(sqlite3.connect(sqlite_file, isolation_level=None)) as connection:
+        connection.execute(f"BEGIN {lock}")
+        text = kit.exec("exec_sql" if query else "db_info", {"query": query} if query else {}).text
+    assert text.startswith("Another program holds a lock on the database, and did not release it within ")
+    assert text.endswith(" seconds. Nothing was changed. Try again later.")
+
+
 def test_locked_file_is_waited_for(sqlite_file: Path, run_query) -> None:
     with contextlib.closing(sqlite3.connect(sqlite_file, isolation_level=None, check_same_thread=False)) as connection:
         connection.execute("BEGIN EXCLUSIVE")
-        result = run_query(Database(sqlite_file, timeout=0.2), "SELECT 1 FROM teas")
-        assert "stopped after 0.2 seconds" in result.text
         threading.Timer(0.1, connection.rollback).start()
         assert not run_query(Database(sqlite_file, timeout=3e6), "SELECT 1 FROM teas").is_error
+
+
+@pytest.mark.parametrize(
+    ("query", "refusal"),
+    [
+        ("ATTACH 'x' AS y", "ATTACH or VACUUM is not allowed here."),
+        pytest.param(
+            "BEGIN", "A transaction (BEGIN, COMMIT, ROLLBACK) is not allowed here.", marks=pytest.mark.exhaustive
+        ),
+        pytest.param("PRAGMA database_list", "This PRAGMA is not allowed here.", marks=pytest.mark.exhaustive),
+        pytest.param(
+            "SELECT load_extension('x')",
+            "This statement is not allowed here: not authorized to use function: load_extension.",
+            marks=pytest.mark.exhaustive,
+        ),
+    ],
+)
+def test_advice_names_what_runs_in_this_database(sqlite_file: Path, run_query, query: str, refusal: str) -> None:
+    reading = run_query(Database(sqlite_file), query).text
+    assert reading == f"{refusal} Use statements that read tables."
+    writing = run_query(Database(sqlite_file, read_only=False, approve="never"), query).text
+    assert writing == f"{refusal} Use statements that read or write tables."
 
 
 @pytest.mark.parametrize(

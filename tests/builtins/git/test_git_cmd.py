@@ -232,10 +232,95 @@ def test_an_unfinished_rebase_that_runs_programs_is_not_continued(tmp_path):
     assert not (folder / "ran").exists()
 
 
+def test_the_progress_of_a_command_has_its_last_state(tmp_path):
+    kit = git_kit(make_repository(tmp_path / "work"))
+    run(kit, "commit -am x")
+    assert run(kit, "rebase main other") == "Successfully rebased and updated refs/heads/other."
+
+
 def test_the_version_has_a_name_as_an_option(tmp_path):
     assert run(git_kit(tmp_path), "--version").startswith("git version")
 
 
+@pytest.fixture
+def user(tmp_path, monkeypatch):
+    """Return a function that writes the configuration of the user. At first it has nothing, as that of the system."""
+    for variable in ("AUTHOR_NAME", "AUTHOR_EMAIL", "COMMITTER_NAME", "COMMITTER_EMAIL", "CONFIG_GLOBAL"):
+        monkeypatch.delenv(f"GIT_{variable}", raising=False)
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "home").mkdir()
+    return (tmp_path / "home/.gitconfig").write_text
+
+
+ANN_AND_PROGRAMS = """
+[user]
+    name = Ann
+    email = ann@example.com
+[alias]
+    commit = "!touch {ran}"
+[core]
+    hooksPath = {hooks}
+    fsmonitor = touch {ran}
+[commit]
+    gpgSign = true
+    template = {hooks}/pre-commit
+[merge]
+    ff = false
+"""
+
+
+def test_commits_have_the_name_and_address_of_the_user_and_use_nothing_else_of_the_configuration(user, tmp_path):
+    hooks = tmp_path / "hooks"
+    hooks.mkdir()
+    (hooks / "pre-commit").write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+    (hooks / "pre-commit").chmod(0o755)
+    user(ANN_AND_PROGRAMS.format(ran=tmp_path / "ran", hooks=hooks))
+    kit = git_kit(make_repository(tmp_path / "work"), author=None)
+    assert "1 file changed" in run(kit, "commit -am x")
+    assert run(kit, "log -1 --format=%an:%ae:%cn:%ce") == "Ann:ann@example.com:Ann:ann@example.com"
+    run(kit, "switch -qc side HEAD~1")
+    assert "Fast-forward" in run(kit, "merge main")
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.exhaustive
+def test_whatever_makes_a_commit_or_a_tag_has_an_author(user, tmp_path):
+    user("[user]\nname = Ann\nemail = ann@example.com\n")
+    folder = make_repository(tmp_path / "work")
+    kit = git_kit(folder, author=None)
+    lines = [
+        "stash", "stash pop", "commit -am One", "tag -a v1 -m v1", "merge -m Merge other", "revert --no-edit v1",
+        "commit --amend -m Two", "switch -qc side other", "cherry-pick v1", "rebase --onto other~1 other side",
+    ]  # fmt: skip
+    for line in lines:
+        assert "ERROR" not in run(kit, line), line
+    assert git(folder, "log", "--all", "--format=%cn", "other..", "^main~3").split() != []
+    assert git(folder, "for-each-ref", "--format=%(taggername)", "refs/tags/v1").strip() == "Ann"
+
+
+def test_the_address_of_the_user_may_depend_on_the_repository(user, tmp_path):
+    """Conditional includes of the user count as for git itself."""
+    (tmp_path / "work.config").write_text("[user]\nemail = ann@work.example\n")
+    condition = f'[includeIf "gitdir:{tmp_path}/work/"]\npath = {tmp_path}/work.config\n'
+    user(f"[user]\nname = Ann\nemail = ann@private.example\n{condition}")
+    kit = git_kit(make_repository(tmp_path / "work"), author=None)
+    run(kit, "commit -am x")
+    assert run(kit, "log -1 --format=%ce") == "ann@work.example"
+
+
+def test_the_repository_and_the_variables_of_the_host_come_before_the_user(user, tmp_path, monkeypatch):
+    user("[user]\nname = Ann\nemail = ann@example.com\n")
+    folder = make_repository(tmp_path / "work")
+    git(folder, "config", "user.name", "Carl")
+    monkeypatch.setenv("GIT_COMMITTER_EMAIL", "robot@example.com")
+    kit = git_kit(folder, author=None)
+    run(kit, "commit -am x")
+    assert run(kit, "log -1 --format=%an:%ae:%cn:%ce") == "Carl:ann@example.com:Carl:robot@example.com"
+
+
+@pytest.mark.usefixtures("user")
 def test_a_commit_without_an_author_is_an_error_that_names_no_user(tmp_path):
     kit = git_kit(make_repository(tmp_path / "work"), author=None)
     answer = run(kit, "commit -am x")
@@ -365,7 +450,7 @@ def test_a_machine_without_git_is_an_error_for_the_model(tmp_path, monkeypatch):
     assert run(kit, "status").startswith("git is not installed")
 
 
-def test_the_configuration_of_the_user_is_not_read(tmp_path, monkeypatch):
+def test_with_an_author_the_configuration_of_the_user_is_not_read(tmp_path, monkeypatch):
     home = tmp_path / "home"
     home.mkdir()
     (home / ".gitconfig").write_text("[user]\nname = Secret User\n[alias]\nst = status\n[core]\nexcludesFile = ~/x\n")

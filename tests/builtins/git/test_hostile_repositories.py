@@ -116,12 +116,19 @@ init new
 """What models run, and what they should not."""
 
 
+@pytest.fixture(autouse=True)
+def user(monkeypatch, tmp_path):
+    """The author of commits comes from the configuration of the user, which is read for the hostile repository."""
+    configuration = tmp_path / "user.config"
+    configuration.write_text("[user]\nname = Bob\nemail = bob@example.com\n")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(configuration))
+
+
 def check(hostile: Hostile, sandbox: str, lines: list[str]) -> None:
     """Run everything in a hostile repository, and see that nothing happens elsewhere."""
     before = hostile.state_outside()
     tools = Git(
-        hostile.root, allow=("read", "write", "remote"), approve="never", author=("Bob", "b@example.com"),
-        sandbox=sandbox, timeout=30,
+        hostile.root, allow=("read", "write", "remote"), approve="never", sandbox=sandbox, timeout=30,
     )  # fmt: skip
     kit = Toolkit("code").add(tools)
     calls = [

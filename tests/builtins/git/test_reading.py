@@ -65,8 +65,8 @@ class TestStatus:
             "gone.txt": (None, "deleted", None),
             "a.txt": (None, "modified", None),
             "added.txt": ("added", None, None),
-            "ünt\nracked.txt": (None, None, None),
-            "new/": (None, None, None),
+            "ünt\nracked.txt": (None, "untracked", None),
+            "new/": (None, "untracked", None),
         }
 
     def test_a_conflict_is_unmerged(self, folder):
@@ -76,8 +76,33 @@ class TestStatus:
         commit_all(folder, "Third")
         git(folder, "merge", "-q", "main", check=False)
         assert git_kit(folder).call("git_status", {})["files"] == [
-            {"path": "a.txt", "staged": "unmerged", "unstaged": "unmerged", "old_path": None}
+            {"path": "a.txt", "staged": "unmerged", "unstaged": "both modified", "old_path": None}
         ]
+
+    def test_a_conflict_says_what_each_side_did(self, folder):
+        git(folder, "checkout", "-q", "docs/b.txt")
+        git(folder, "checkout", "-q", "-b", "ours")
+        git(folder, "rm", "-q", "docs/b.txt")
+        (folder / "new.txt").write_text("ours\n")
+        commit_all(folder, "Ours")
+        git(folder, "checkout", "-q", "-b", "theirs", "HEAD~1")
+        (folder / "docs/b.txt").write_text("changed\n")
+        (folder / "new.txt").write_text("theirs\n")
+        commit_all(folder, "Theirs")
+        git(folder, "merge", "-q", "ours", check=False)
+        files = {file["path"]: (file["staged"], file["unstaged"])
+                 for file in git_kit(folder).call("git_status", {})["files"]}  # fmt: skip
+        assert files == {"docs/b.txt": ("unmerged", "deleted by them"), "new.txt": ("unmerged", "both added")}
+
+    def test_a_submodule_with_another_commit_has_new_commits(self, folder):
+        git(folder, "clone", "-q", ".", "inner")
+        git(folder, "-c", "advice.addEmbeddedRepo=false", "add", "inner")
+        commit_all(folder, "Inner")
+        commit_all(folder / "inner", "More")
+        status = {"path": "inner", "staged": None, "unstaged": "new commits", "old_path": None}
+        assert git_kit(folder).call("git_status", {})["files"] == [status]
+        git(folder, "add", "inner")
+        assert git_kit(folder).call("git_status", {})["files"] == [{**status, "staged": "modified", "unstaged": None}]
 
     def test_the_branch_its_commit_and_its_upstream_are_there(self, folder):
         git(folder, "branch", "-q", "--set-upstream-to", "other")

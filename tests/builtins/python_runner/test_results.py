@@ -31,6 +31,21 @@ def test_the_text_has_the_return_code_and_both_streams():
     assert text_of(result) == "<returncode>0</returncode><stdout>out\n</stdout><stderr>err\n</stderr>"
 
 
+@pytest.mark.parametrize("keep_session", [False, pytest.param(True, marks=pytest.mark.exhaustive)])
+def test_a_progress_bar_has_its_last_state_and_a_note(keep_session):
+    body = r"print(f'\r{n} %', end=''); print(n, end='\b', file=sys.stderr)"
+    code = f"import sys\nfor n in range(5): {body}\nprint()"
+    result = run(code, keep_session=keep_session)
+    content = result.structured_content
+    assert (content["stdout"], content["stderr"]) == ("4 %\n", "4")
+    assert "are left out: 4 of stdout, 4 of stderr." in text_of(result)
+
+
+def test_processes_that_code_has_left_are_named():
+    result = run("import subprocess\nsubprocess.Popen(['sleep', '99'])\nNone")
+    assert "<note>Processes that the code had started and that were running at its end were ended" in text_of(result)
+
+
 def test_the_value_of_the_last_expression_follows():
     assert text_of(run("x = 6\nx * 7")).endswith("</stderr><result>42</result>")
 

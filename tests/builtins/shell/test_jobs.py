@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -22,7 +23,7 @@ from ahvn_tools.after_fork import CAN_FORK
 from ahvn_tools.builtins.processes.confinement import choose_sandbox
 from ahvn_tools.builtins.processes.limits import ProcessLimits
 from ahvn_tools.builtins.processes.private_folder import private_folder
-from ahvn_tools.builtins.shell import Shell
+from ahvn_tools.builtins.shell import Shell, job_tools
 from ahvn_tools.builtins.shell.jobs import MAX_ENDED_JOBS, MAX_ENDED_JOBS_IN_ALL
 from ahvn_tools.builtins.shell.stored_outputs import MAX_OUTPUTS
 from ahvn_tools.errors import CallRejectedError, ToolError
@@ -84,6 +85,71 @@ def test_a_job_runs_while_its_output_is_read(kit: Any, tmp_path: Path) -> None:
     found = status(kit, job)
     assert (found["is_running"], found["exit_code"], found["ended_by"]) == (False, 4, "exit")
     assert found["command"].startswith("echo begun;")
+
+
+def test_a_job_is_sent_input_until_it_ends(kit: Any, shell: Shell) -> None:
+    """The call waits for what the job writes after its input, and not for what it has written before."""
+    job = start(kit, 'echo ready; while read -r line; do echo "<$line>"; done; echo end')
+    assert shell._jobs.find(job, None).process.wait_for_output(20)
+    first = kit.call("job_input", {"job_id": job, "text": "grün\n", "wait": 20})
+    assert (first.stdout, first.ended_by) == ("ready\n<grün>\n", None)
+    last = kit.call("job_input", {"job_id": job, "text": "two\n", "end": True})
+    assert last.stdout + all_output(kit, job) == "<two>\nend\n"
+    assert "has ended" in kit.exec("job_input", {"job_id": job, "text": "x"}).text
+
+
+def test_a_job_that_does_not_read_does_not_block_the_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_tools, "MAX_INPUT_SECONDS", 0.1)
+    with Shell(tmp_path, sandbox="none", approve="never") as shell:
+        kit = Toolkit("shell").add(shell)
+        job = start(kit, "sleep 99")
+        text = kit.exec("job_input", {"job_id": job, "text": "x" * 100_000}).text
+        assert re.fullmatch(r"The job does not read its input: [\d,]+ of 100,000 bytes were sent, .*", text)
+        assert "100,000 are possible" in kit.exec("job_input", {"job_id": job, "text": "x" * 100_001}).text
+        kit.call("job_input", {"job_id": job, "text": "", "end": True})
+        assert "was ended before" in kit.exec("job_input", {"job_id": job, "text": "x"}).text
+        closed = start(kit, "exec <&-; echo closed; sleep 99")
+        output(kit, closed, 20)
+        end = time.monotonic() + 60
+        while "does not read its input any more" not in kit.exec("job_input", {"job_id": closed, "text": "x"}).text:
+            assert time.monotonic() < end  # its supervisor closes its own copy soon
+            time.sleep(0.01)
+
+
+def test_input_needs_an_approval_as_the_start_of_its_job_did(tmp_path: Path) -> None:
+    """A program such as a shell runs what it reads, and a rule that denies a command denies it as input, too."""
+    asked = []
+    with Shell(tmp_path, sandbox="none", allow=["cat *"], deny=["rm *"]) as shell:
+        kit = Toolkit("shell", approver=lambda request: asked.append(request.action) or len(asked) < 3).add(shell)
+        reader, runner = start(kit, "cat"), start(kit, "sh")
+        assert kit.call("job_input", {"job_id": reader, "text": "x\n", "wait": 20}).stdout == "x\n"
+        assert asked == ["Run `sh` in ."]
+        assert kit.call("job_input", {"job_id": runner, "text": "echo y\n", "wait": 20}).stdout == "y\n"
+        assert asked[1:] == ["Send `echo y\n` to the command `sh`, which runs"]
+        assert kit.exec("job_input", {"job_id": runner, "text": "touch z\n"}).error.code == "rejected"
+        assert "The rule 'rm *' denies it." in kit.exec("job_input", {"job_id": runner, "text": "rm z\n"}).text
+
+
+def test_input_reaches_no_job_of_another_session_or_of_more_folders(tmp_path: Path) -> None:
+    (tmp_path / "inner").mkdir()
+    with Shell(tmp_path, sandbox="none", approve="never") as shell:
+        kit = Toolkit("shell").add(shell)
+        ann = kit.session(session_id="ann")
+        job = start(ann, "cat")
+        assert "There is no job" in kit.session(session_id="bob").exec("job_input", {"job_id": job, "text": "x"}).text
+        result = ann.exec("job_input", {"job_id": job, "text": "x"}, roots=tmp_path / "inner")
+        assert "The job may use folders that this call may not." in result.text
+
+
+def test_a_job_has_the_notes_and_both_streams_of_a_command(tmp_path: Path) -> None:
+    with Shell(tmp_path, sandbox="none", approve="never") as shell:
+        kit = Toolkit("shell").add(shell)
+        job = start(kit, r"sleep 99 & printf '10 %%\r20 %%\n'; echo bad >&2; echo end", interleaved=True)
+        assert shell._jobs.find(job, None).wait(20) is not None
+        result = output(kit, job)
+    assert (result.stdout, result.is_interleaved) == ("20 %\nbad\nend\n", True)
+    assert "left out: 1 of stdout." in str(result)
+    assert "Processes that the command left in the background were ended with it." in str(result)
 
 
 def test_the_text_of_a_job_that_has_ended_says_so(kit: Any) -> None:

@@ -351,7 +351,56 @@ def test_a_sandbox_shows_no_environment_of_another_process(tmp_path: Path, monke
 def test_control_and_invisible_characters_of_an_output_are_visible(tmp_path: Path) -> None:
     shell = Shell(tmp_path, sandbox="none", approve="never")
     cmd = r"printf '\033[31mred\033[0m\000 a\rb \033]0;title\007 \342\200\256x \033P \377'"
-    assert run(shell, cmd).stdout == "red\\x00 a\nb  \\u202ex \\x1bP \ufffd"
+    assert run(shell, cmd).stdout == "b  \\u202ex \\x1bP \ufffd"
+    assert run(shell, cmd.replace(r"\r", "")).stdout == "red\\x00 ab  \\u202ex \\x1bP \ufffd"
+
+
+BAR = r"for n in 1 2 3; do printf '\rdownload %s0 %%' $n; printf '\r\033[K%s left' $n >&2; done; printf '\n'; echo done"
+
+
+def test_a_progress_bar_has_its_last_state_and_a_note(tmp_path: Path) -> None:
+    result = run(Shell(tmp_path, sandbox="none", approve="never"), BAR)
+    assert (result.stdout, result.stderr) == ("download 30 %\ndone\n", "3 left")
+    states = "Earlier states of lines that were overwritten, as by a progress bar"
+    assert result.notes[0] == f"{states}, are left out: 2 of stdout, 2 of stderr."
+
+
+def test_a_page_of_a_stored_output_has_the_last_states_and_says_so(tmp_path: Path) -> None:
+    kit = kit_of(Shell(tmp_path, sandbox="none", approve="never", limits=ProcessLimits(kept_bytes=1000)))
+    cmd = r"n=0; while [ $n -lt 300 ]; do n=$((n+1)); printf '\r%s of 300' $n; done; printf '\n'"
+    output_id = kit.call("shell_exec", {"cmd": cmd}).output_id
+    page = kit.call("shell_output", {"output_id": output_id, "start": 2500})
+    assert page.startswith("300 of 300\n\n[stdout: bytes 2,500 to ")
+    assert "as by a progress bar, are left out: " in page
+
+
+def test_a_stream_has_a_line_for_each_state_that_it_sends(tmp_path: Path) -> None:
+    kit = kit_of(Shell(tmp_path, sandbox="none", approve="never"))
+    cmd = r"printf 'one\r'; while [ ! -e go ]; do sleep 0.05; done; printf 'two\rthree\r'; printf '\nend\n'"
+    text = ""
+    for chunk in kit.stream("shell_exec", {"cmd": cmd}):
+        text += chunk.value if not chunk.is_last else ""
+        if text == "one":
+            (tmp_path / "go").touch()
+    assert text == "one\nthree\nend\n"
+
+
+@pytest.mark.parametrize("sandbox", BOTH)
+def test_a_result_says_when_background_processes_were_ended_with_the_command(tmp_path: Path, sandbox: Any) -> None:
+    shell = Shell(tmp_path, sandbox=sandbox, approve="never")
+    result = run(shell, "(setsid sleep 99 >/dev/null 2>&1 &); nohup sleep 99 & echo done")
+    assert result.stdout == "done\n"
+    assert result.notes[0].startswith("Processes that the command left in the background were ended with it.")
+    for cmd in ("echo one | cat", "sleep 0.01 & wait"):
+        assert "background" not in str(run(shell, cmd)), cmd
+
+
+@pytest.mark.parametrize("sandbox", BOTH)
+def test_both_streams_can_be_read_in_their_order(tmp_path: Path, sandbox: Any) -> None:
+    kit = kit_of(Shell(tmp_path, sandbox=sandbox, approve="never"))
+    result = kit.call("shell_exec", {"cmd": "echo a; echo b >&2; echo c; exit 3", "interleaved": True})
+    assert (result.stdout, result.stderr, result.is_interleaved, result.exit_code) == ("a\nb\nc\n", "", True, 3)
+    assert str(result).startswith("STDOUT AND STDERR:\na\nb\nc\nERROR:\n")
 
 
 def test_a_stream_has_the_output_while_the_command_runs(tmp_path: Path) -> None:
@@ -538,7 +587,7 @@ async def test_a_client_of_a_server_reads_the_text(tmp_path: Path) -> None:
 
 def test_the_model_sees_the_parameters_of_the_seed(tmp_path: Path) -> None:
     kit = kit_of(Shell(tmp_path, sandbox="none"))
-    assert list(kit["shell_exec"].params) == ["cmd", "uri", "shell_path", "timeout"]
+    assert list(kit["shell_exec"].params) == ["cmd", "uri", "shell_path", "timeout", "interleaved"]
     for tool in kit:
         assert all(schema.get("description") for schema in tool.definition.input_schema["properties"].values())
 
