@@ -79,9 +79,9 @@ class CommandPreparation:
                 "install bubblewrap, or pass another `approve` than 'never'."
             )
         self._approval = Approval(approve)
-        self._confine(self.folders.roots).warn_of_owners()
         self._environment = shell_environment(environment or {})
         self.shells = ShellPrograms(shells)
+        self._confine(self.folders.roots, self.shells.choose(None)).warn_of_owners()
 
     def prepare(
         self, cmd: str, uri: str, shell_path: str | None, context: ToolContext, *, is_interleaved: bool
