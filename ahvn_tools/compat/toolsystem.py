@@ -15,7 +15,7 @@ from ahvn_tools import ToolCall, ToolDefinition, Toolkit, ToolResult, ToolSpec, 
 from ahvn_tools.errors import ToolError, near_misses
 from ahvn_tools.formats import choose_format, get
 from ahvn_tools.langchain import BaseTool, SpecTool
-from ahvn_tools.loading.definition_file import to_seconds
+from ahvn_tools.loading import to_seconds
 from ahvn_tools.middleware import log, observe
 
 __all__ = [

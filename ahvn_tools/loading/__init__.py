@@ -2,3 +2,7 @@
 
 Each sibling reads one kind of source: `read(location, options) -> Contents`. `kinds` chooses the sibling.
 """
+
+from ahvn_tools.loading.definition_file import to_seconds
+
+__all__ = ["to_seconds"]

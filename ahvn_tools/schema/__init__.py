@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ahvn_tools.schema.keywords import iter_schemas
+
 if TYPE_CHECKING:
     from ahvn_tools.schema.type_schema import from_types
 
-__all__ = ["from_types"]
+__all__ = ["from_types", "iter_schemas"]
 
 
 def __getattr__(name: str) -> Any:

@@ -14,7 +14,7 @@ from ahvn_tools.compat.agentscope.message import ToolUseBlock
 from ahvn_tools.compat.agentscope.tool.response import ToolResponse, create_id, is_response, text_response
 from ahvn_tools.errors import CallCancelledError, InvalidParametersError
 from ahvn_tools.middleware import inline
-from ahvn_tools.schema.keywords import iter_schemas
+from ahvn_tools.schema import iter_schemas
 
 PostprocessFunction: TypeAlias = Callable[
     [ToolUseBlock, ToolResponse], ToolResponse | Awaitable[ToolResponse | None] | None

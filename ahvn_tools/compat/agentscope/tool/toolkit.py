@@ -194,13 +194,11 @@ class Toolkit(ToolGroups):
         with self._lock:
             for name in group_names or []:
                 self._require_group(name)
-            view = (self._kit if group_names is None else self._kit.select(groups=group_names))._view  # noqa: SLF001  # of this package
-            entries = [*view.listed_entries()]
-            definitions = [view.definition(entry) for entry in entries]
+            kit = self._kit if group_names is None else self._kit.select(groups=group_names)
+            definitions = kit.definitions()
             known, answer = self._schemas
             if len(known) != len(definitions) or not all(map(operator.is_, known, definitions)):
-                pairs: Any = zip(entries, definitions, strict=True)
-                schemas = [entry.spec.registered.describe(definition) for entry, definition in pairs]
+                schemas = [registered_function(self._kit[each.name]).describe(each) for each in definitions]
                 self._schemas = definitions, (answer := pickle.dumps(schemas))
             copies: list[dict[str, Any]] = pickle.loads(answer)  # noqa: S301  # made here; faster than a deepcopy
             return copies
@@ -331,12 +329,12 @@ class Toolkit(ToolGroups):
 
     def _call(self, tool_call: ToolUseBlock) -> ResponseStream:
         name = tool_call["name"]
-        entry: Any = self._kit._view.store.entries.get(name)  # noqa: SLF001  # of this package; faster than kit[name]
-        if entry is None:
+        if name not in self._kit:
             return ResponseStream(_answer(f"FunctionNotFoundError: Cannot find the function named {name}"))
-        if entry.group == BASIC_GROUP or self._kit.groups.get(entry.group):
-            return ResponseStream(entry.spec.registered.respond(tool_call, is_traced=self._is_traced))
-        problem = f"FunctionInactiveError: The function {name!r} is in the inactive group {entry.group!r}."
+        tool = self._kit[name]
+        if tool.group == BASIC_GROUP or self._kit.groups.get(tool.group):
+            return ResponseStream(registered_function(tool).respond(tool_call, is_traced=self._is_traced))
+        problem = f"FunctionInactiveError: The function {name!r} is in the inactive group {tool.group!r}."
         advice = "Activate the tool group by calling 'reset_equipped_tools' first to use this tool."
         return ResponseStream(_answer(f"{problem} {advice}"))
 
