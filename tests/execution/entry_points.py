@@ -10,9 +10,11 @@ import sys
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from functools import partial
+from multiprocessing import forkserver, resource_tracker
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 import ahvn_tools
@@ -22,6 +24,15 @@ WAIT = 30.0
 """How many seconds a test waits for something that should happen at once."""
 
 EntryPoint = Callable[..., Any]
+
+
+def end_servers_of_processes() -> None:
+    """End the processes that `multiprocessing` keeps for itself: other tests count the children of this one."""
+    server = forkserver._forkserver._forkserver_pid  # type: ignore[attr-defined]
+    for child in psutil.Process(server).children() if server is not None else ():
+        child.kill()  # left by a test that failed; the server waits for it
+    forkserver._forkserver._stop()  # type: ignore[attr-defined]
+    resource_tracker._resource_tracker._stop()  # type: ignore[attr-defined]
 
 
 def run(function: Callable[..., Coroutine[Any, Any, Any]], *arguments: Any, **named: Any) -> Any:
