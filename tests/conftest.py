@@ -21,6 +21,8 @@ if sys.dont_write_bytecode:  # each of the many processes that tests start would
     sys.dont_write_bytecode = False
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
+os.environ.pop("PYTEST_ADDOPTS", None)  # options of this run alone, which .ci/run adds: not of those that tests start
+
 
 def pytest_configure(config: pytest.Config) -> None:
     """Use as many examples in `-m exhaustive` as Hypothesis does by itself."""

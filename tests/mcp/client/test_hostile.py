@@ -33,6 +33,8 @@ from tests.mcp.hostile.driver import (
 from tests.mcp.hostile.meter import count_resources, find_processes, measured
 from tests.mcp.serving import ENVIRONMENT
 
+pytestmark = pytest.mark.no_cover  # it measures how long a server blocks a loop
+
 LISTED = "echo bad"
 
 NO_CONNECTION = [

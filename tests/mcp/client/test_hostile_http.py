@@ -24,6 +24,8 @@ from tests.mcp.hostile.driver import (
 from tests.mcp.hostile.meter import measured
 from tests.mcp.hostile.web import BEHAVIOURS, Web, redirects_elsewhere, serving
 
+pytestmark = pytest.mark.no_cover  # it measures how long a server blocks a loop
+
 TIME_IS_UP = "there was no connection within 1 s"
 
 NO_CONNECTION = {
