@@ -6,6 +6,8 @@ import gc
 import os
 import signal
 import sys
+from collections import defaultdict
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -32,11 +34,43 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Run property tests again in `-m exhaustive`, with more examples."""
-    if config.option.markexpr == "exhaustive":
-        for item in items:
-            if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
-                item.add_marker(pytest.mark.exhaustive)
+    """Divide the cases between the default run and `-m exhaustive`; property tests are in both."""
+    repeats_properties = config.option.markexpr == "exhaustive"
+    cases: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        if repeats_properties and getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
+            item.add_marker(pytest.mark.exhaustive)
+        elif hasattr(item, "callspec") and item.get_closest_marker("exhaustive") is None:
+            cases[item.nodeid.partition("[")[0]].append(item)
+    for items_of_test in cases.values():
+        for item in select_exhaustive(items_of_test):
+            item.add_marker(pytest.mark.exhaustive)
+
+
+def select_exhaustive(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Return the cases that the default run omits: of crossed parameters, it has each value of each one once."""
+    count = items[0].get_closest_marker("default_cases")
+    if count is not None:
+        return items[count.args[0] :]
+    axes = {item.nodeid: get_axes(item) for item in items}
+    kept, seen = set(), set()
+    for is_diagonal in (True, False):  # first the cases that have only new values
+        for nodeid, values in axes.items():
+            if nodeid not in kept and not (values & seen if is_diagonal else values <= seen):
+                kept.add(nodeid)
+                seen |= values
+    return [item for item in items if item.nodeid not in kept]
+
+
+def get_axes(item: Any) -> set[Any]:
+    """Return the values of a case, those of one `parametrize` together."""
+    parameters = dict(item.callspec.params)
+    values = set()
+    for mark in item.iter_markers("parametrize"):
+        named = mark.args[0] if mark.args else mark.kwargs["argnames"]
+        names = [name.strip() for name in named.split(",")] if isinstance(named, str) else named
+        values.add(tuple((name, id(parameters.pop(name))) for name in names if name in parameters))
+    return {value for value in values if value} | {((name, id(value)),) for name, value in parameters.items()}
 
 
 def pytest_collection_finish() -> None:

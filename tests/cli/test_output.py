@@ -44,6 +44,7 @@ def hostile(tmp_path: Path) -> str:
     ],
 )
 @pytest.mark.parametrize("forced", ["", "1"])
+@pytest.mark.default_cases(8)
 def test_texts_of_tools_and_callers_do_not_control_the_terminal(hostile, capsys, monkeypatch, arguments, forced):
     monkeypatch.setenv("FORCE_COLOR", forced)
     monkeypatch.setenv("COLUMNS", "100")
@@ -121,6 +122,7 @@ def test_a_command_whose_reader_has_left_ends_silently(hostile):
         ),
     ],
 )
+@pytest.mark.exhaustive
 def test_a_command_runs_without_standard_streams(tmp_path, closed, words):
     file = tmp_path / "tools.py"
     file.write_text("from ahvn_tools import tool\n\n\n@tool\ndef quiet() -> str:\n    'Be quiet.'\n    return 'x'\n")

@@ -515,6 +515,7 @@ profiles:
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+@pytest.mark.default_cases(10)
 def test_what_has_changed_since_a_toolkit_was_loaded_is_written(loaded, folder, change):
     change(loaded)
     assert facts(reload(loaded, folder)) == facts(loaded)

@@ -309,6 +309,7 @@ def traces() -> list[str]:
 
 
 @pytest.mark.parametrize("case", [param for param in CASES if param.values[0].needs])
+@pytest.mark.default_cases(30)
 def test_without_trust_it_is_refused_before_anything_happens(case: Case, server: str) -> None:
     error = attempt(case, [], server)
     assert error is not None
@@ -318,6 +319,7 @@ def test_without_trust_it_is_refused_before_anything_happens(case: Case, server:
 
 
 @pytest.mark.parametrize("case", CASES)
+@pytest.mark.default_cases(30)
 def test_it_needs_these_patterns_and_no_others(case: Case, server: str) -> None:
     for missing in case.needs if len(case.needs) > 1 else ():
         assert attempt(case, [one for one in case.needs if one != missing], server) is not None, missing

@@ -192,6 +192,7 @@ class TestNestedUnions:
         )
     )
     @pytest.mark.parametrize("name", ["models", "JSON", "lists"])
+    @pytest.mark.default_cases(1)
     def test_the_alternative_is_the_one_that_pydantic_chooses(self, name, value):
         annotation = {
             "models": Left | Right | int,

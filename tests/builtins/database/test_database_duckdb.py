@@ -63,6 +63,7 @@ FEW = ["insert", "copy to a file", "read a text file", "set", "two statements"]
 @pytest.mark.parametrize(
     "name", [name if name in FEW else pytest.param(name, marks=pytest.mark.exhaustive) for name in NOT_READS]
 )
+@pytest.mark.default_cases(1)
 def test_read_only_refuses(duckdb_file: Path, run_query, name: str) -> None:
     before = duckdb_file.read_bytes()
     result = run_query(Database(duckdb_file), NOT_READS[name].format(folder=duckdb_file.parent))
@@ -160,6 +161,7 @@ def test_many_calls_read_at_once(duckdb_file: Path) -> None:
         assert [text.splitlines()[2] for text in texts] == [str(n) for n in range(16)]
 
 
+@pytest.mark.exhaustive
 def test_settings_do_not_show_the_home_folder(duckdb_file: Path, run_query) -> None:
     database = Database(duckdb_file)
     settings = run_query(database, "SELECT name FROM duckdb_settings() WHERE value LIKE ?", [f"%{Path.home()}%"])

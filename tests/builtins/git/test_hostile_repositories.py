@@ -147,6 +147,7 @@ def check(hostile: Hostile, sandbox: str, lines: list[str]) -> None:
 
 
 @pytest.mark.parametrize("name", PRINCIPAL)
+@pytest.mark.default_cases(4)
 def test_common_commands_execute_and_reach_nothing(name, tmp_path):
     hostile = Hostile(tmp_path)
     ATTACKS[name][0](hostile)

@@ -65,6 +65,7 @@ def flip(text: str) -> str:
 
 
 @pytest.mark.parametrize("forge", FORGERIES.values(), ids=list(FORGERIES))
+@pytest.mark.default_cases(6)
 def test_a_forged_program_is_refused(host: Host, forge: Forge) -> None:
     data = stop(host).pending[0].to_json()
     forge(data["program"])

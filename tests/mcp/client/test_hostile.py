@@ -176,6 +176,7 @@ def test_every_behaviour_has_an_expected_outcome() -> None:
 
 
 @pytest.mark.parametrize("name", select_by_default(EXPECTED, DEFAULT))
+@pytest.mark.default_cases(10)
 async def test_hostile_server_has_the_expected_outcome(name: str) -> None:
     """Each request ends within seconds with the expected result, no loop is blocked, no process is left."""
     mark = uuid.uuid4().hex

@@ -103,6 +103,7 @@ async def test_server_that_refuses_connections_is_a_connection_error(name: str) 
         ANSWERS, {"call_unauthorised", "forgetful", "accepted", "slow_body", "zip_bomb", "endless_event", "resets"}
     ),
 )
+@pytest.mark.default_cases(4)
 async def test_hostile_answer_has_the_expected_outcome(name: str) -> None:
     """No loop is blocked, the next call works, and no answer is read after the end of its call."""
     expected = ANSWERS[name]
