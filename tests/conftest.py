@@ -53,7 +53,8 @@ def select_exhaustive(items: list[pytest.Item]) -> list[pytest.Item]:
     if count is not None:
         return items[count.args[0] :]
     axes = {item.nodeid: get_axes(item) for item in items}
-    kept, seen = set(), set()
+    kept: set[str] = set()
+    seen: set[Any] = set()
     for is_diagonal in (True, False):  # first the cases that have only new values
         for nodeid, values in axes.items():
             if nodeid not in kept and not (values & seen if is_diagonal else values <= seen):

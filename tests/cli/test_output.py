@@ -94,6 +94,7 @@ def test_a_stream_that_is_not_unicode_gets_escapes(hostile, monkeypatch):
     assert json.loads(printed[printed.index("\n[") :])[0]["description"].startswith("漢字")
 
 
+@pytest.mark.exhaustive
 def test_a_command_whose_reader_has_left_ends_silently(hostile):
     reader, writer = os.pipe()
     with subprocess.Popen(

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Json, TypeAdapter, ValidationError
 from typing_extensions import TypeAliasType, TypedDict
@@ -183,7 +183,6 @@ class TestNestedUnions:
             value = {"kind": "pair", "first": value, "second": {"kind": "cat"}}
         assert SingleParameterTool(Expression)(value).kind == "pair"
 
-    @settings(max_examples=100)
     @given(
         st.recursive(
             st.integers() | st.text(max_size=2) | st.none() | st.floats(allow_nan=False, allow_infinity=False),

@@ -287,6 +287,7 @@ def test_a_hanging_body_times_out_and_does_not_starve_other_calls(kit, hanging, 
     assert RESULTS[method](kit, "other").value == "ok"
 
 
+@pytest.mark.exhaustive
 def test_a_hanging_tool_does_not_delay_the_exit_of_the_interpreter():
     code = """if True:
         import asyncio, sys, time

@@ -398,6 +398,7 @@ class TestKill:
             isolated(body)()
         assert isolated(get_pid)() == pid
 
+    @pytest.mark.exhaustive
     def test_an_idle_worker_that_died_is_replaced(self) -> None:
         pid = isolated(get_pid)()
         os.kill(pid, signal.SIGKILL)
@@ -406,6 +407,7 @@ class TestKill:
         assert isolated(get_pid)() not in {pid, os.getpid()}
 
 
+@pytest.mark.exhaustive
 def test_a_tool_result_of_the_body_is_returned_unchanged() -> None:
     def body() -> ToolResult:
         return ToolResult("text", meta={"n": 1})
