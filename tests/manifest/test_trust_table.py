@@ -333,7 +333,7 @@ def test_each_row_of_the_table_in_the_docs_is_tried() -> None:
     assert [line.split(" | ")[0].removeprefix("| ") for line in table.splitlines()[2:]] == list(ROWS)
 
 
-def test_a_file_that_needs_more_than_is_trusted_is_skipped_in_a_folder() -> None:
+def test_a_file_that_needs_more_than_is_trusted_is_skipped_in_a_folder(server: str) -> None:
     Path("all").mkdir()
     Path("all/wire.json").write_text(json.dumps(WIRE))
     Path("all/canary_tools.py").write_text(CODE)
