@@ -14,6 +14,7 @@ import inspect
 from pathlib import Path
 from typing import Any
 
+import pytest
 from sybil import Example, Sybil
 from sybil.evaluators.python import pad
 from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser
@@ -40,7 +41,14 @@ def as_script(namespace: dict[str, Any]) -> None:
 markdown = PythonCodeBlockParser(doctest_optionflags=COMPARISON)
 markdown.codeblock_parser = CodeBlockParser("python", run_block)
 
-pytest_collect_file = (
-    Sybil([markdown], path=str(ROOT), patterns=["README.md", "docs/*.md"], setup=as_script, name="page")
-    + Sybil([DocTestParser(COMPARISON)], path=str(ROOT / "ahvn_tools"), pattern="*.py", name="docstring")
+pages = Sybil([markdown], path=str(ROOT), patterns=["README.md", "docs/*.md"], setup=as_script, name="page").pytest()
+docstrings = Sybil(
+    [DocTestParser(COMPARISON)], path=str(ROOT / "ahvn_tools"), pattern="*.py", name="docstring"
 ).pytest()
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """Collect a page, or a module of the package if it has examples: to parse all of them takes long."""
+    if file_path.suffix == ".py" and b">>>" not in file_path.read_bytes():
+        return None
+    return pages(file_path, parent) or docstrings(file_path, parent)

@@ -292,6 +292,7 @@ class TestInstances:
 
 class TestServed:
     @pytest.mark.parametrize("arguments", ATTEMPTS, ids=str)
+    @pytest.mark.default_cases(12)
     async def test_no_client_receives_it(self, spec, arguments, caplog, capfd):
         from fastmcp import Client, FastMCP
 

@@ -749,6 +749,7 @@ class TestBetweenProcesses:
         )
         assert shown.strip() == "['second 1', 'second 1', 'second 1']"
 
+    @pytest.mark.exhaustive
     def test_the_error_names_a_function_that_the_other_process_does_not_have(self, tmp_path):
         (tmp_path / "goods.py").write_text(MODULE)
         run(

@@ -188,6 +188,7 @@ class TestURLs:
             spec.call(host="h")
 
     @pytest.mark.parametrize("part", ["a://b:c", "://", "a", "a:", "?a", "?token=a", "@", "a@"])
+    @pytest.mark.default_cases(3)
     def test_a_long_text_is_searched_in_linear_time(self, part):
         """In quadratic time this would take hours."""
         long = part * 100_000
@@ -240,6 +241,7 @@ class TestDSNs:
     @pytest.mark.parametrize(
         "part", ["password=", "password=a ", "password='", "pwd={", "password=a;", "a=", "password", "key=a ;", "="]
     )
+    @pytest.mark.default_cases(3)
     def test_a_long_text_is_searched_in_linear_time(self, part):
         """In quadratic time this would take hours."""
         assert "host" in redact(f"host {part * 100_000} host", {})

@@ -114,6 +114,7 @@ def test_eight_threads_call_bind_and_change_the_state_of_one_spec():
     assert all(rounds.values())
 
 
+@pytest.mark.exhaustive
 def test_a_replaced_value_is_never_read_in_part():
     def both(left: list[int], right: list[int]) -> tuple[list[int], list[int]]:
         return left, right

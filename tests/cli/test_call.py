@@ -63,6 +63,7 @@ def call(desk, capsys):
         (["anything:@=point.json"], {"anything": {"x": 1}}),
     ],
 )
+@pytest.mark.default_cases(8)
 def test_a_value_is_read_as_the_type_of_its_parameter(call, desk, words, value):
     (desk / "note.txt").write_text("a\nnote")
     (desk / "point.json").write_text('{"x": 1}')
@@ -108,6 +109,7 @@ def test_a_value_is_read_as_the_type_of_its_parameter(call, desk, words, value):
         (["--timeout", "inf"], "Invalid value "),
     ],
 )
+@pytest.mark.default_cases(10)
 def test_arguments_that_cannot_be_read_are_errors_without_their_values(call, words, message):
     status, out, err = call("echo", *words)
     assert (status, out) == (2, "")

@@ -65,6 +65,7 @@ def test_a_program_runs_in_a_call(tmp_path: Path) -> None:
     assert "Line 1: Argument to function `status` is incorrect: Expected `int`" in refused.stderr
 
 
+@pytest.mark.exhaustive
 def test_a_program_runs_in_a_server(tmp_path: Path) -> None:
     async def use() -> None:
         arguments = ["serve", "--code", "shop.py"]
@@ -97,6 +98,7 @@ def test_a_program_runs_in_a_server(tmp_path: Path) -> None:
         ),
     ],
 )
+@pytest.mark.exhaustive
 def test_selected_tools_are_served_in_programs(source: str, option: list[str], tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(TOOLS)
     (tmp_path / "tools.yaml").write_text("sources: [tools.py]\ncode_mode: true\n")

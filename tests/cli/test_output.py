@@ -44,6 +44,7 @@ def hostile(tmp_path: Path) -> str:
     ],
 )
 @pytest.mark.parametrize("forced", ["", "1"])
+@pytest.mark.default_cases(8)
 def test_texts_of_tools_and_callers_do_not_control_the_terminal(hostile, capsys, monkeypatch, arguments, forced):
     monkeypatch.setenv("FORCE_COLOR", forced)
     monkeypatch.setenv("COLUMNS", "100")
@@ -93,6 +94,7 @@ def test_a_stream_that_is_not_unicode_gets_escapes(hostile, monkeypatch):
     assert json.loads(printed[printed.index("\n[") :])[0]["description"].startswith("漢字")
 
 
+@pytest.mark.exhaustive
 def test_a_command_whose_reader_has_left_ends_silently(hostile):
     reader, writer = os.pipe()
     with subprocess.Popen(
@@ -121,6 +123,7 @@ def test_a_command_whose_reader_has_left_ends_silently(hostile):
         ),
     ],
 )
+@pytest.mark.exhaustive
 def test_a_command_runs_without_standard_streams(tmp_path, closed, words):
     file = tmp_path / "tools.py"
     file.write_text("from ahvn_tools import tool\n\n\n@tool\ndef quiet() -> str:\n    'Be quiet.'\n    return 'x'\n")

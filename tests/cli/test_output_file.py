@@ -77,6 +77,7 @@ def test_a_copy_of_the_configuration_never_follows_a_link(victim):
 @pytest.mark.usefixtures("each_system")
 @pytest.mark.parametrize("config", [["--scope", "project"], ["--config", ".vscode/mcp.json"]])
 @pytest.mark.parametrize("link", ["file", "file to nowhere", "folder"])
+@pytest.mark.default_cases(4)
 def test_a_link_out_of_the_project_is_refused(victim, capsys, config, link):
     other = victim.with_name("mcp.json")
     if link != "file to nowhere":
@@ -159,6 +160,7 @@ def run_program(program, *arguments):
 
 
 @pytest.mark.usefixtures("victim")
+@pytest.mark.exhaustive
 def test_twelve_installs_and_uninstalls_at_once_lose_nothing():
     ran = run_program(ALL_AT_ONCE)
     assert ran.returncode == 0, ran.stderr
@@ -244,6 +246,7 @@ def test_a_configuration_with_a_byte_order_mark_keeps_it(victim, client):
         pytest.param(["new", "tool"], marks=pytest.mark.exhaustive),
     ],
 )
+@pytest.mark.exhaustive
 def test_a_full_disk_leaves_no_part_of_a_file(monkeypatch, command):
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     ran = run_program(FULL_DISK, *command)
@@ -291,6 +294,7 @@ def test_no_other_file_is_replaced_without_force(victim, capsys, name):
 @pytest.mark.usefixtures("each_system")
 @pytest.mark.parametrize("name", WRITERS)
 @pytest.mark.parametrize("place", ["link", "link to nowhere", "folder", "pipe", "device"])
+@pytest.mark.default_cases(10)
 def test_nothing_but_a_regular_file_is_written(victim, name, place):
     command, force = WRITERS[name]
     output = "out/tools.json" if place == "folder" else "out"

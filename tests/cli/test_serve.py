@@ -307,6 +307,7 @@ async def test_the_client_of_the_mcp_sdk_calls_a_tool_over_both_transports(file)
         ([], 2, "error: "),
     ],
 )
+@pytest.mark.default_cases(4)
 def test_a_failure_is_one_line_on_stderr_and_a_status(file, arguments, status, message, capsys, monkeypatch):
     monkeypatch.chdir(file.parent)
     assert main(["serve", *arguments]) == status

@@ -199,6 +199,7 @@ def plan(city: str, user: str, home: str) -> str:
 """
 
 
+@pytest.mark.exhaustive
 async def test_the_state_of_a_served_toolkit_is_read_from_a_file_and_options(folder):
     (folder / "trips.py").write_text(STATEFUL)
     (folder / "state.yaml").write_text("session: {user: ann}\nhome: Oslo\n")

@@ -48,6 +48,7 @@ def test_a_local_file_is_read_without_slow_imports(tmp_path: Path, command: str)
     assert sorted(modules & set(SLOW)) == []
 
 
+@pytest.mark.exhaustive
 def test_sources_are_loaded_with_garbage_collection_as_usual(tmp_path: Path):
     file = tmp_path / "tools.py"
     file.write_text(

@@ -53,6 +53,7 @@ def test_a_narrow_terminal_shows_the_tools_below_each_other_and_loses_nothing(sh
 
 
 @pytest.mark.parametrize("columns", [80, pytest.param(160, marks=pytest.mark.exhaustive)])
+@pytest.mark.exhaustive
 def test_a_wide_terminal_shows_a_table_in_color(shop, columns):
     printed = in_terminal(["list", shop, "--tag", "read"], columns=columns)
     assert COLOR.search(printed)
@@ -66,6 +67,7 @@ def test_a_wide_terminal_shows_a_table_in_color(shop, columns):
 @pytest.mark.parametrize(
     "environment", [{"NO_COLOR": "1"}, pytest.param({"TERM": "dumb"}, marks=pytest.mark.exhaustive)]
 )
+@pytest.mark.exhaustive
 def test_colors_can_be_turned_off(shop, environment):
     printed = in_terminal(["show", shop, "status"], columns=100, **environment)
     assert not re.search(r"\x1b\[[0-9;]*[349]\d", printed)

@@ -224,6 +224,7 @@ def recorded_tools() -> list[ToolDefinition]:
     return definitions
 
 
+@pytest.mark.exhaustive
 def test_recorded_tools_are_declared_without_errors_300_at_once(check: Check) -> None:
     definitions = recorded_tools()
     for start in range(0, len(definitions), 300):

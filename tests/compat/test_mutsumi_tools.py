@@ -138,6 +138,7 @@ class TestEachTool:
         assert "Tea" not in await call("get_warning_error", uri="open/tea.txt")
         assert "Checked by" in await call("get_warning_error", uri="open/tea.py")
 
+    @pytest.mark.exhaustive
     async def test_get_warning_error_of_the_workspace(self, manager):
         text = await manager.execute_tool("get_warning_error", {}, ToolContext(allowed_uris=["."]))
         assert "closed/secret.py" in text
@@ -244,6 +245,7 @@ async def test_a_path_that_is_not_allowed_is_refused(manager, context, folder, n
 
 @pytest.mark.parametrize("allowed", [[], ["missing"], ["OPEN"]], ids=["none", "missing", "upper"])
 @pytest.mark.parametrize("name", ATTACKED)
+@pytest.mark.default_cases(15)
 async def test_nothing_can_be_used_where_no_folder_is_allowed(manager, folder, name, allowed):
     before = files_of(folder)
     for uri in ("open", "open/tea.txt", f"{folder}/closed/secret.py", "."):

@@ -60,6 +60,7 @@ def test_a_larger_frame_is_cut_and_says_so(entry_point: EntryPoint, library: Any
 
 @each_library
 @pytest.mark.parametrize(("columns", "rows"), [(MAX_CELLS // 50, 50), (MAX_CELLS + 1, 1)], ids=["wide", "widest"])
+@pytest.mark.default_cases(1)
 def test_a_wide_frame_has_fewer_rows(library: Any, columns: int, rows: int) -> None:
     frame = library.DataFrame({f"c{number}": [0] * MAX_ROWS for number in range(columns)})
     assert len(returning(frame).call()["records"]) == rows

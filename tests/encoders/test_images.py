@@ -53,6 +53,7 @@ def test_providers_receive_an_image_and_no_repr() -> None:
 
 
 @each_entry_point
+@pytest.mark.default_cases(2)
 def test_a_figure_is_an_image_block(entry_point: EntryPoint) -> None:
     figure = pytest.importorskip("matplotlib.figure", exc_type=ImportError).Figure(figsize=(1, 1), dpi=50)
     figure.add_subplot().plot([1, 2])

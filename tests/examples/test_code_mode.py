@@ -49,6 +49,7 @@ def test_it_calls_the_real_service_when_its_key_is_set(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("module", ["openai", "pydantic_monty"])
+@pytest.mark.default_cases(1)
 def test_without_a_package_it_says_what_to_install(module: str, tmp_path: Path) -> None:
     finished = sealed.run(EXAMPLE, folder=tmp_path, MISSING=module)
     assert finished.stderr == 'This example needs an SDK: pip install "ahvn-tools[code,openai]"\n'

@@ -102,6 +102,7 @@ def test_a_sealed_process_has_no_network(host, tmp_path):
 
 
 @each_example
+@pytest.mark.default_cases(1)
 def test_an_example_without_its_sdk_says_what_to_install(example, tmp_path):
     extra, module = SDKS[example]
     finished = sealed.run(str(EXAMPLES / f"{example}.py"), folder=tmp_path, MISSING=module)

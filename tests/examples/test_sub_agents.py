@@ -6,9 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "sub_agents.py"
 
 
+@pytest.mark.exhaustive
 def test_two_processes_count_in_their_folders_and_cannot_leave_them() -> None:
     run = subprocess.run([sys.executable, EXAMPLE], capture_output=True, text=True, timeout=120, check=False)
     assert run.returncode == 0, run.stderr

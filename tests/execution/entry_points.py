@@ -10,9 +10,11 @@ import sys
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from functools import partial
+from multiprocessing import forkserver, resource_tracker
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 import ahvn_tools
@@ -22,6 +24,15 @@ WAIT = 30.0
 """How many seconds a test waits for something that should happen at once."""
 
 EntryPoint = Callable[..., Any]
+
+
+def end_servers_of_processes() -> None:
+    """End the processes that `multiprocessing` keeps for itself: other tests count the children of this one."""
+    server = forkserver._forkserver._forkserver_pid  # type: ignore[attr-defined]
+    for child in psutil.Process(server).children() if server is not None else ():
+        child.kill()  # left by a test that failed; the server waits for it
+    forkserver._forkserver._stop()  # type: ignore[attr-defined]
+    resource_tracker._resource_tracker._stop()  # type: ignore[attr-defined]
 
 
 def run(function: Callable[..., Coroutine[Any, Any, Any]], *arguments: Any, **named: Any) -> Any:
@@ -174,7 +185,7 @@ WAYS = {
 
 
 def combinations(**axes: Mapping[str, Any] | Iterable[Any]) -> pytest.MarkDecorator:
-    """Parametrize a test over all combinations of its parameters' values.
+    """Parametrize a test over combinations of its parameters' values, in which each pair of values occurs.
 
     By default, only as many combinations run as it takes to use each value once; the others are exhaustive tests.
     """
@@ -184,13 +195,30 @@ def combinations(**axes: Mapping[str, Any] | Iterable[Any]) -> pytest.MarkDecora
     ]
     sample = {tuple(n % len(axis) for axis in named) for n in range(max(map(len, named)))}
     params = []
-    for indexes in itertools.product(*(range(len(axis)) for axis in named)):
+    for indexes in sorted(sample | pairwise([len(axis) for axis in named], sample)):
         chosen = [axis[index] for axis, index in zip(named, indexes, strict=True)]
         marks = () if indexes in sample else pytest.mark.exhaustive
         params.append(
             pytest.param(*(value for _, value in chosen), id="-".join(name for name, _ in chosen), marks=marks)
         )
     return pytest.mark.parametrize(list(axes), params)
+
+
+def pairwise(sizes: list[int], sample: set[tuple[int, ...]]) -> set[tuple[int, ...]]:
+    """Return combinations of indexes that have, together with a sample, each pair of them."""
+
+    def pairs(indexes: tuple[int, ...]) -> set[Any]:
+        return set(itertools.combinations(enumerate(indexes), 2))
+
+    chosen: set[tuple[int, ...]] = set()
+    seen = {pair for indexes in sample for pair in pairs(indexes)}
+    for wanted in range(len(sizes) * (len(sizes) - 1) // 2, 0, -1):
+        for indexes in itertools.product(*map(range, sizes)):
+            new = pairs(indexes) - seen
+            if len(new) >= wanted:
+                chosen.add(indexes)
+                seen |= new
+    return chosen
 
 
 def until(claim: Callable[[], bool]) -> bool:

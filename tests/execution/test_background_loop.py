@@ -257,6 +257,7 @@ def test_a_timeout_holds_for_resolvers_although_the_loop_is_blocked() -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGINT cannot be sent to one process there")
 @combinations(entry_point=["tool.call()", "tool.exec()", "list(tool.stream())"], timeout=["None", "60.0"])
+@pytest.mark.default_cases(1)
 def test_ctrl_c_in_a_waiting_sync_caller_cancels_the_body(entry_point: str, timeout: str, tmp_path: Path) -> None:
     code = f"""
 import asyncio, signal, sys
@@ -398,6 +399,7 @@ HUNG_BODIES = [
 
 
 @pytest.mark.parametrize("body", HUNG_BODIES)
+@pytest.mark.default_cases(1)
 def test_a_hung_body_does_not_delay_the_exit_of_the_interpreter(body: str) -> None:
     code = f"""
 import asyncio, time

@@ -265,6 +265,7 @@ def test_snake_case_names_are_read():
         {"jsonPath": "$", "stringValue": "x"},
     ],
 )
+@pytest.mark.default_cases(4)
 def test_a_value_with_an_impossible_path_is_an_error_on_the_call(argument):
     known = [{"jsonPath": "$.zoom", "numberValue": 2}, {"jsonPath": "$.rows[0]", "numberValue": 2}]
     (call,) = gemini.stream(pieces(*known, argument))

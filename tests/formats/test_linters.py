@@ -304,6 +304,7 @@ STRICT_CASES: list[tuple[tuple[str, ...], dict[str, Any], str]] = [
     [(name, schema, problem) for names, schema, problem in STRICT_CASES for name in names],
     ids=[f"{name}-{problem}" for names, _, problem in STRICT_CASES for name in names],
 )
+@pytest.mark.default_cases(40)
 def test_a_broken_rule_of_strictness_is_found_and_is_none_without(name, schema, problem):
     found = linter(name)(MAKERS[name](copy.deepcopy(schema), strict=True), True)
     assert any(problem in line for line in found), found

@@ -151,6 +151,7 @@ def _target(reference: str, root: dict[str, Any]) -> Any:
 
 
 @pytest.mark.parametrize("case", ACCEPTED)
+@pytest.mark.default_cases(40)
 def test_every_export_allows_what_the_tool_accepts(case):
     schema = CASES[case]
     if jsonschema_rs.meta.is_valid(schema):

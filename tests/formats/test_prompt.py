@@ -314,6 +314,7 @@ def test_a_call_with_ambiguous_arguments_is_an_error(arguments):
 
 @pytest.mark.parametrize("quote", ['"', "'"])
 @pytest.mark.parametrize("around", ["", "Well: ", "```json\n", "[", '{"tool_calls": ['])
+@pytest.mark.default_cases(4)
 def test_a_truncated_call_is_never_run(quote, around):
     text = json.dumps({"name": "add", "parameters": {"a": 12, "b": {"c": ["x", {"d": 34}]}, "e": "y, z"}})
     text = around + text.replace('"', quote)

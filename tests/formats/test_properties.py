@@ -29,7 +29,7 @@ NULL_FOR_ABSENT = frozenset({"langchain", "mistral", "openai", "openai-responses
 ANSWERED_BY_NAME = frozenset({"ollama", "prompt"})
 """The formats whose results carry no ids."""
 
-no_deadline = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=50)
+no_deadline = settings(suppress_health_check=[HealthCheck.too_slow])
 
 
 # what parameters may be

@@ -117,11 +117,13 @@ def test_every_function_of_the_leaderboard_is_exported_by_the_rules(name, option
 
 
 @each_form
+@pytest.mark.default_cases(6)
 def test_every_tool_of_a_real_server_is_exported_by_the_rules(name, options, served):
     assert all_broken(name, options, served) == {}
 
 
 @pytest.mark.parametrize("name", WITHOUT_STRICTNESS)
+@pytest.mark.default_cases(2)
 def test_strict_has_no_effect_without_strict_tools(name):
     definitions = [ToolDefinition(name=f"f{index}", input_schema=schema) for index, schema in enumerate(CASES.values())]
     assert formats.get(name).export(definitions, strict=True) == formats.get(name).export(definitions)

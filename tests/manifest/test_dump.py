@@ -521,6 +521,7 @@ profiles:
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+@pytest.mark.default_cases(10)
 def test_what_has_changed_since_a_toolkit_was_loaded_is_written(loaded, folder, change):
     change(loaded)
     assert facts(reload(loaded, folder)) == facts(loaded)
@@ -807,13 +808,12 @@ def toolkits(draw: st.DrawFn) -> Toolkit:
     return kit
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, suppress_health_check=list(HealthCheck))
 @given(kit=toolkits())
 def test_a_toolkit_that_is_written_and_loaded_is_equal(kit, tmp_path):
     round_trip(kit, tmp_path)
 
 
-@settings(max_examples=60, deadline=None)
 @example(data={"0": "a\x85\r\u2028", "1e5": "1e5", "~": "0o17", "a": "<<", "b": " x\n  y \n"})
 @given(data=st.dictionaries(st.text(min_size=1, max_size=8), VALUES, max_size=4))
 def test_any_data_is_read_as_it_was_written(data):

@@ -309,6 +309,7 @@ def traces() -> list[str]:
 
 
 @pytest.mark.parametrize("case", [param for param in CASES if param.values[0].needs])
+@pytest.mark.default_cases(30)
 def test_without_trust_it_is_refused_before_anything_happens(case: Case, server: str) -> None:
     error = attempt(case, [], server)
     assert error is not None
@@ -318,6 +319,7 @@ def test_without_trust_it_is_refused_before_anything_happens(case: Case, server:
 
 
 @pytest.mark.parametrize("case", CASES)
+@pytest.mark.default_cases(30)
 def test_it_needs_these_patterns_and_no_others(case: Case, server: str) -> None:
     for missing in case.needs if len(case.needs) > 1 else ():
         assert attempt(case, [one for one in case.needs if one != missing], server) is not None, missing
@@ -331,7 +333,7 @@ def test_each_row_of_the_table_in_the_docs_is_tried() -> None:
     assert [line.split(" | ")[0].removeprefix("| ") for line in table.splitlines()[2:]] == list(ROWS)
 
 
-def test_a_file_that_needs_more_than_is_trusted_is_skipped_in_a_folder() -> None:
+def test_a_file_that_needs_more_than_is_trusted_is_skipped_in_a_folder(server: str) -> None:
     Path("all").mkdir()
     Path("all/wire.json").write_text(json.dumps(WIRE))
     Path("all/canary_tools.py").write_text(CODE)

@@ -209,6 +209,7 @@ def test_new_loop_for_each_call_works(imported: Toolkit) -> None:
         assert asyncio.run(imported.aexec("echo", {"value": number})).value == number
 
 
+@pytest.mark.exhaustive
 def test_sync_call_that_would_wait_for_itself_raises(imported: Toolkit) -> None:
     """A sync tool may call an imported one; an async one, on the background loop, has to await it."""
     gateway = Toolkit("gateway")

@@ -139,6 +139,7 @@ async def test_a_client_that_shows_no_questions_gets_an_error_that_says_so(upstr
 @both_servers
 @both_clients
 @pytest.mark.parametrize("is_over_http", [False, pytest.param(True, marks=pytest.mark.exhaustive)])
+@pytest.mark.default_cases(1)
 async def test_clients_that_call_at_once_each_answer_their_own_questions(
     upstream: str, mode: str, is_over_http: bool
 ) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Json, TypeAdapter, ValidationError
 from typing_extensions import TypeAliasType, TypedDict
@@ -183,7 +183,6 @@ class TestNestedUnions:
             value = {"kind": "pair", "first": value, "second": {"kind": "cat"}}
         assert SingleParameterTool(Expression)(value).kind == "pair"
 
-    @settings(max_examples=100)
     @given(
         st.recursive(
             st.integers() | st.text(max_size=2) | st.none() | st.floats(allow_nan=False, allow_infinity=False),
@@ -192,6 +191,7 @@ class TestNestedUnions:
         )
     )
     @pytest.mark.parametrize("name", ["models", "JSON", "lists"])
+    @pytest.mark.default_cases(1)
     def test_the_alternative_is_the_one_that_pydantic_chooses(self, name, value):
         annotation = {
             "models": Left | Right | int,

@@ -470,6 +470,7 @@ REFUSED_BY_BOTH: dict[str, str] = {
 
 
 @pytest.mark.parametrize("identity", SIGNATURES)
+@pytest.mark.default_cases(150)
 def test_schemas_are_those_of_fastmcp(identity: str) -> None:
     """Name, input schema and output schema are FastMCP's, property order included, or differ exactly as listed."""
     theirs = fastmcp_schemas(SIGNATURES[identity])

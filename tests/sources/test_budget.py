@@ -115,6 +115,7 @@ MANY = range(200)
         ),
     ],
 )
+@pytest.mark.default_cases(3)
 def test_a_document_that_refers_to_much_is_refused(tmp_path, paths, components, limit):
     file = write(tmp_path, {"api.json": document(paths, components=components)})
     assert refusal(file) == exceeds(file, limit)
@@ -179,6 +180,7 @@ def test_files_of_a_document_that_refer_to_each_other_twice_are_refused(tmp_path
     ],
     ids=["sources", "tools", "groups", "middleware", "toolsets", "documents"],
 )
+@pytest.mark.default_cases(2)
 def test_a_manifest_with_too_many_parts_is_refused(tmp_path, text):
     api = document({f"/{i}": operation() for i in range(10)})
     file = write(tmp_path, {"m.yaml": text, "api.json": api})
@@ -276,6 +278,7 @@ def many_operations():
     return document({f"/p{number}": operation(LEAF, operationId=f"op{number}") for number in range(400)})
 
 
+@pytest.mark.exhaustive
 def test_a_host_raises_the_budget_of_a_document_that_it_trusts(tmp_path):
     path = write(tmp_path, {"api.json": many_operations()})
     assert refusal(path) == exceeds(path, VALUES)

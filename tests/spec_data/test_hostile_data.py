@@ -77,6 +77,7 @@ def check_hostile_values(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["default"])
+@pytest.mark.exhaustive
 def test_a_hostile_value_at_any_place_is_refused_with_a_short_printable_error_or_is_harmless(name):
     check_hostile_values(name)
 

@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ahvn_tools import ToolSpec
@@ -217,7 +217,6 @@ OPTIONS = st.fixed_dictionaries(
 
 
 @given(function=functions(), options=OPTIONS, is_code=st.booleans(), bound=st.booleans(), renamed=st.booleans())
-@settings(max_examples=60, deadline=None)
 def test_any_function_comes_back_as_it_was(function, options, is_code, bound, renamed):
     code, arguments = function
     module = ModuleType("generated_tools")

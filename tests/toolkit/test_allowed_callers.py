@@ -435,6 +435,7 @@ def test_limits_count_the_calls_of_programs():
     assert sorted(codes, key=str) == [None, "limit_exceeded", "limit_exceeded"]
 
 
+@pytest.mark.exhaustive
 def test_a_direct_call_through_the_toolkit_raises_as_for_a_hidden_tool():
     from ahvn_tools.toolkit.calls import CallOptions, execute
 

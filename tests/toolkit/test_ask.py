@@ -789,6 +789,7 @@ def test_a_body_in_a_worker_process_waits_for_resume_and_for_clients():
         assert served(kit, Person(True), mode, "deploy", {"target": "live"}).data == "done"
 
 
+@pytest.mark.exhaustive
 def test_a_body_in_a_worker_process_that_asks_can_be_cancelled():
     asked, never = threading.Event(), threading.Event()
 

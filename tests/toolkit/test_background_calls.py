@@ -382,6 +382,7 @@ class TestBounds:
             assert not toolkit.cancel(unknown)
         assert len(messages) == 1
 
+    @pytest.mark.exhaustive
     def test_1000_calls_of_50_sessions_do_not_mix(self):
         kit = Toolkit("k", max_background=20).bind("user")
 
@@ -453,6 +454,7 @@ class TestSessionEnd:
             "The session of this call has ended, and its background calls with it."
         ]
 
+    @pytest.mark.exhaustive
     def test_a_process_ends_while_calls_run(self):
         code = """if True:
             import asyncio, time

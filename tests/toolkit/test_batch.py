@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ahvn_tools import ToolCall, Toolkit, ToolResult
@@ -430,7 +430,6 @@ class Watch:
 BATCHES = st.lists(st.tuples(st.sampled_from([None, "a", "b", ALONE]), st.integers(0, 3)), max_size=12)
 
 
-@settings(deadline=None)
 @given(batch=BATCHES, limit=st.integers(1, 4))
 def test_calls_of_one_key_run_one_at_a_time_and_in_order(batch, limit):
     watch = Watch()
@@ -451,7 +450,6 @@ def test_calls_of_one_key_run_one_at_a_time_and_in_order(batch, limit):
             assert before == set(range(place))
 
 
-@settings(deadline=None, max_examples=50)
 @given(batch=BATCHES.filter(bool), steps=st.integers(0, 12))
 def test_a_batch_that_is_cancelled_leaves_nothing_running(batch, steps):
     async def whole() -> None:

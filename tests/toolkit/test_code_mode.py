@@ -358,6 +358,7 @@ def test_an_endless_program_is_ended_by_a_timeout_of_its_call(sandbox: MontySand
     assert desk.run("1").value == 1
 
 
+@pytest.mark.exhaustive
 def test_programs_of_many_sessions_run_at_once_without_a_mix(sandbox: MontySandbox) -> None:
     desk = Desk(sandbox)
     code = "import asyncio\nfound = await asyncio.gather(list_issues(), list_issues(state='closed'))\n"

@@ -367,6 +367,7 @@ def test_a_middleware_can_refuse_a_call_of_a_program(sandbox: MontySandbox) -> N
     assert kit.call("run_code", {"code": CATCH.format("await slow(9)")}) == "Wait less."
 
 
+@pytest.mark.exhaustive
 def test_a_call_of_a_program_is_cancelled_while_it_waits_for_its_turn(sandbox: MontySandbox) -> None:
     kit, made = Toolkit("k", max_concurrency=1), []
 

@@ -257,6 +257,7 @@ len(await list_issues())
 
 
 @pytest.mark.parametrize(("code", "value"), RUNS.values(), ids=RUNS)
+@pytest.mark.default_cases(10)
 def test_a_typical_program_runs(sandbox: MontySandbox, code: str, value: object) -> None:
     result = run(sandbox, code)
     assert not result.is_error, result.text
@@ -403,6 +404,7 @@ await asyncio.sleep(1)""",
 
 
 @pytest.mark.parametrize(("code", "message"), FAILS.values(), ids=FAILS)
+@pytest.mark.default_cases(12)
 def test_a_message_says_how_to_write_the_program_instead(sandbox: MontySandbox, code: str, message: str) -> None:
     result = run(sandbox, code)
     assert result.is_error

@@ -23,7 +23,7 @@ from ahvn_tools.code_mode import MontySandbox  # as above
 from tests.toolkit.program_desk import restored, value
 from tests.toolkit.random_programs import APPROVED_TOOLS, NumberedCalls, RandomProgram
 
-SEEDS = [*range(4), *(pytest.param(seed, marks=pytest.mark.exhaustive) for seed in range(4, 100))]
+SEEDS = [*range(4), *(pytest.param(seed, marks=pytest.mark.exhaustive) for seed in range(4, 24))]
 
 
 class Decisions:
@@ -110,6 +110,7 @@ class Decisions:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.default_cases(1)
 def test_each_call_of_a_program_is_made_once_and_with_its_approval(
     sandbox: MontySandbox, tmp_path: Path, seed: int
 ) -> None:
@@ -124,6 +125,7 @@ def test_each_call_of_a_program_is_made_once_and_with_its_approval(
 
 
 @pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.default_cases(1)
 def test_no_call_of_a_program_that_is_cancelled_while_it_continues_is_made_again(
     sandbox: MontySandbox, tmp_path: Path, seed: int
 ) -> None:

@@ -68,6 +68,7 @@ SECRET_PROGRAMS = {
 
 
 @pytest.mark.parametrize("program", SECRET_PROGRAMS)
+@pytest.mark.default_cases(5)
 def test_secrets_and_bound_values_of_calls_are_in_no_report_of_the_program(
     sandbox: MontySandbox, program: str, tmp_path: Any, caplog: pytest.LogCaptureFixture
 ) -> None:

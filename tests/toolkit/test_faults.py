@@ -158,6 +158,7 @@ DEEDS: dict[str, Callable[[Toolkit, list[ToolCall]], Awaitable[Any]]] = {
 
 
 @pytest.mark.parametrize("deed", DEEDS)
+@pytest.mark.default_cases(2)
 async def test_a_task_cancelled_at_any_step_leaves_nothing_running_and_holds_no_key(deed):
     desk, steps, is_done = Desk(), 0, False
     while not is_done:
@@ -178,6 +179,7 @@ async def test_a_task_cancelled_at_any_step_leaves_nothing_running_and_holds_no_
 
 
 @pytest.mark.parametrize("deed", DEEDS)
+@pytest.mark.default_cases(2)
 async def test_a_task_cancelled_at_any_step_while_it_waits_for_a_key_does_not_block_the_key(deed):
     desk, begun, go_on = Desk(), asyncio.Event(), asyncio.Event()
 
@@ -285,6 +287,7 @@ def test_a_hanging_body_times_out_and_does_not_starve_other_calls(kit, hanging, 
     assert RESULTS[method](kit, "other").value == "ok"
 
 
+@pytest.mark.exhaustive
 def test_a_hanging_tool_does_not_delay_the_exit_of_the_interpreter():
     code = """if True:
         import asyncio, sys, time
@@ -377,6 +380,7 @@ def deep(levels: int) -> list[Any]:
 @each_method
 @pytest.mark.parametrize("what", FAILING)
 @pytest.mark.parametrize("is_async", [False, pytest.param(True, marks=pytest.mark.exhaustive)], ids=["sync", "async"])
+@pytest.mark.default_cases(12)
 def test_an_error_in_a_body_is_an_error_result(kit, method, what, is_async):
     body, code, text = FAILING[what]
 
@@ -560,6 +564,7 @@ def test_closing_a_loop_during_a_call_does_no_harm(kit, kind):
 @pytest.mark.parametrize(
     "around", [*[pytest.param(name, marks=pytest.mark.exhaustive) for name in ("bare", "inline")], "awaiting"]
 )
+@pytest.mark.exhaustive
 def test_a_forked_child_calls_the_toolkit_by_every_method(around):
     code = f"""if True:
         import asyncio, os, threading

@@ -148,6 +148,7 @@ def test_no_repr_and_no_text_of_a_tool_contains_it(kit):
 
 
 @pytest.mark.parametrize("arguments", ATTEMPTS, ids=str)
+@pytest.mark.default_cases(10)
 async def test_no_result_contains_it(kit, arguments, caplog, capfd):
     caplog.set_level(logging.DEBUG)
     for tool in kit:
@@ -173,6 +174,7 @@ async def test_no_message_for_a_provider_contains_it(kit, name):
 
 
 @pytest.mark.parametrize("arguments", ATTEMPTS, ids=str)
+@pytest.mark.default_cases(10)
 async def test_no_error_of_ours_contains_it(kit, arguments):
     raised: list[BaseException] = []
     for tool in kit:

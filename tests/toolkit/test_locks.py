@@ -339,6 +339,7 @@ def test_a_call_whose_loop_was_closed_holds_no_key(what):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+@pytest.mark.exhaustive
 def test_a_forked_child_does_not_wait_for_calls_of_its_parent():
     code = """if True:
         import os, threading, time

@@ -80,6 +80,7 @@ def kit_of(**options: Any) -> Toolkit:
 @each_method
 @each_tool
 @pytest.mark.parametrize("layers", [(), (passing,)], ids=["bare", "middleware"])
+@pytest.mark.default_cases(12)
 def test_the_text_of_an_exception_is_hidden_from_a_model(method, tool, layers, caplog):
     result = METHODS[method](kit_of(middleware=layers), tool)
     assert (result.error.code, result.error.message) == ("tool_error", f"Error calling tool {tool!r}")

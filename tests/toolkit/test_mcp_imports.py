@@ -712,6 +712,7 @@ def url():
 class TestUsers:
     """One server, many users: credentials come from the state of each call."""
 
+    @pytest.mark.exhaustive
     async def test_calls_of_two_sessions_never_mix(self, url):
         kit = Toolkit("k", state={"token": "host"})
         await kit.aadd_mcp(url, name="u", auth=lambda state: state["token"])

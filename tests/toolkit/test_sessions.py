@@ -171,6 +171,7 @@ def expected(user: str) -> list[str]:
     return [*once, f"{user}0", f"{user}1", f"{user}0", f"{user}1"]
 
 
+@pytest.mark.exhaustive
 async def test_a_thousand_sessions_in_one_loop_never_see_each_others_values(kit):
     users = [f"user-{number}" for number in range(SESSIONS)]
     results = await asyncio.gather(*[calls_of(kit.session(user=user), user) for user in users])

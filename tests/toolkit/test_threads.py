@@ -93,6 +93,7 @@ def test_groups_are_defined_and_removed_while_others_list_and_call():
     at_once(come_and_go, look, look)
 
 
+@pytest.mark.exhaustive
 def test_no_group_or_toolset_is_lost_when_threads_define_them_at_once():
     kit = Toolkit("k")
     spec = ToolSpec.from_function(add)

@@ -194,6 +194,7 @@ class TestOtherTools:
         assert exported_names(kit) == [SAME_ON_THE_WIRE]
 
 
+@pytest.mark.exhaustive
 def test_of_threads_that_add_one_name_the_hosts_tool_always_wins():
     for _ in range(20):
         server, start = ChangingServer(x=""), threading.Barrier(2)

@@ -145,6 +145,7 @@ def test_rejected_write_changes_nothing(sqlite_file: Path) -> None:
         "UPDATE teas SET price = 0; DELETE FROM teas",
     ],
 )
+@pytest.mark.default_cases(2)
 def test_writing_stays_in_the_tables(sqlite_file: Path, run_query, query: str) -> None:
     before = sqlite_file.read_bytes()
     database = Database(sqlite_file, read_only=False, approve="never")
@@ -153,6 +154,7 @@ def test_writing_stays_in_the_tables(sqlite_file: Path, run_query, query: str) -
     assert [path.name for path in sqlite_file.parent.iterdir()] == ["teas.db"]
 
 
+@pytest.mark.exhaustive
 def test_failed_write_changes_nothing(sqlite_file: Path, run_query) -> None:
     """A statement is one transaction: none of its rows is stored if one fails, or if its time is over."""
     before = sqlite_file.read_bytes()

@@ -107,6 +107,7 @@ def test_no_rows(sqlite_file: Path, run_query) -> None:
         ("0.1", 0.1, "0.1"),
     ],
 )
+@pytest.mark.default_cases(3)
 def test_any_value_has_a_text(sqlite_file: Path, run_query, expression: str, value, text: str) -> None:
     result = run_query(Database(sqlite_file), f"SELECT {expression} AS v UNION ALL SELECT {expression}")
     assert result.structured_content["rows"] == [[value], [value]]
@@ -136,6 +137,7 @@ def test_columns_of_the_same_name_are_separate(sqlite_file: Path, run_query) -> 
     ],
     ids=range(11),
 )
+@pytest.mark.default_cases(4)
 def test_error_says_what_is_wrong(sqlite_file: Path, run_query, query: str, message: str) -> None:
     result = run_query(Database(sqlite_file), query)
     assert result.is_error
@@ -189,6 +191,7 @@ def test_db_info_describes_a_table(sqlite_file: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ['a"b', "a]b", "a'b", "select", "a b; DROP TABLE teas", "sqli\nte", "-- x", "ü"])
+@pytest.mark.default_cases(2)
 def test_db_info_describes_tables_of_any_name(sqlite_file: Path, name: str) -> None:
     quoted = '"' + name.replace('"', '""') + '"'
     with contextlib.closing(sqlite3.connect(sqlite_file)) as connection, connection:

@@ -13,7 +13,7 @@ import pytest
 from ahvn_tools.builtins.files.folders import ConfinedFolders
 
 SIZE = 400_000
-KILLS = 200
+KILLS = 40
 
 WRITER = """
 import sys
@@ -34,7 +34,7 @@ def test_a_killed_writer_leaves_old_or_new_content(tmp_path, technique):
     (tmp_path / "file.txt").write_bytes(b"z" * SIZE)
     moments = random.Random(1)
     seen, names_max = set(), 0
-    for _ in range(KILLS // 2):
+    for _ in range(KILLS):
         program = [sys.executable, "-c", WRITER, str(tmp_path), technique, str(SIZE)]
         with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as writer:
             assert writer.stdout is not None

@@ -146,6 +146,7 @@ def test_names_that_look_like_options_are_names(tmp_path):
 @pytest.mark.parametrize(
     "revision", ["--output=x", "-p", "--all", "--exec=x", "-", "--", "HEAD --output=x", "^HEAD", "HEAD\n", ""]
 )
+@pytest.mark.default_cases(3)
 def test_a_revision_of_a_tool_is_never_an_option(revision, folder):
     kit = git_kit(folder)
     for name, arguments in (("git_log", {}), ("git_diff", {}), ("git_show", {}), ("git_blame", {"uri": "a.txt"})):

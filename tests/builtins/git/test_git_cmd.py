@@ -343,6 +343,7 @@ def test_a_commit_without_an_author_is_an_error_that_names_no_user(tmp_path):
     (("read", "write"), "fetch", False), (("read", "write"), "clone https://example.com/x.git", False),
     (("write",), "log", False), ((), "version", False), (("read",), "version", True),
 ])  # fmt: skip
+@pytest.mark.default_cases(6)
 def test_the_host_decides_which_commands_are_allowed(allow, args, is_allowed, tmp_path):
     result = git_kit(make_repository(tmp_path / "work"), allow=allow).exec("git_cmd", {"uri": ".", "args": args})
     assert ("is not allowed here" not in result.text) == is_allowed

@@ -157,6 +157,7 @@ class TestDiff:
         ("main...other", ["a.txt"]),
         ("HEAD~1..", ["a.txt"]), ("..other", ["a.txt"]), ("main..main", []),
     ])  # fmt: skip
+    @pytest.mark.default_cases(3)
     def test_commits_and_ranges(self, revision, paths, folder):
         diff = git_kit(folder).call("git_diff", {"revision": revision})
         assert [file["path"] for file in diff["files"]] == paths
@@ -259,6 +260,7 @@ class TestLog:
         ({"author": "nobody"}, []), ({"since": "2099-01-01"}, []), ({"since": "2 weeks ago"}, ["Second", "First"]),
         ({"uri": "never.txt"}, []),
     ])  # fmt: skip
+    @pytest.mark.default_cases(5)
     def test_filters(self, arguments, subjects, folder):
         assert [commit["subject"] for commit in git_kit(folder).call("git_log", arguments)["commits"]] == subjects
 

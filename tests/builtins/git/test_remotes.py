@@ -105,6 +105,7 @@ def test_remotes_of_the_configuration_need_an_allowed_protocol(tmp_path):
     "url.https://evil.example/.insteadOf", "remote.origin.uploadpack", "http.proxy", "http.https://example.com/.sslVerify",
     "http.cookieFile", "remote.origin.vcs",
 ])  # fmt: skip
+@pytest.mark.default_cases(2)
 def test_a_configuration_that_redirects_is_refused_for_remote_commands_only(key, tmp_path):
     folder = make_repository(tmp_path / "work")
     git(folder, "config", key, "x")

@@ -32,6 +32,7 @@ def test_there_are_enough_cases():
 
 @pytest.mark.parametrize("case", _cases(_ALL))
 @pytest.mark.parametrize("sandbox", SANDBOXES)
+@pytest.mark.default_cases(3)
 def test_hostile_code_ends_and_leaves_nothing(case: Hostile, sandbox, nothing_left):
     result = run_once(case.code, sandbox=sandbox, timeout=LONGEST if case.ends_by == "itself" else _SHORT_TIMEOUT)
     parts = result.structured_content

@@ -51,6 +51,7 @@ def test_the_value_of_the_last_expression_follows():
 
 
 @pytest.mark.parametrize("code", ["x = 1", "None", "", "# nothing", "for i in [1]: i", "def f(): 1", "'doc'; x = 1"])
+@pytest.mark.default_cases(3)
 def test_other_code_has_no_value(code):
     result = run(code)
     assert "<result>" not in result.value
@@ -67,6 +68,7 @@ def test_other_code_has_no_value(code):
         ("...", "Ellipsis"),
     ],
 )
+@pytest.mark.default_cases(2)
 def test_the_value_is_the_repr_of_the_last_statement(code, value):
     assert run(code).structured_content["result"] == value
 

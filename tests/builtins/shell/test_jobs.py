@@ -340,6 +340,7 @@ def test_jobs_and_readers_work_from_many_threads(kit: Any) -> None:
     assert sorted("".join(texts).splitlines()) == sorted(f"line {number}" for number in range(1, 201))
 
 
+@pytest.mark.exhaustive
 def test_commands_and_jobs_leave_no_thread_and_no_file_descriptor(tmp_path: Path) -> None:
     def use_a_shell() -> None:
         with Shell(tmp_path, sandbox="none", approve="never", limits=ProcessLimits(kept_bytes=100)) as shell:
@@ -382,6 +383,7 @@ def test_ended_jobs_of_all_sessions_have_limits(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not CAN_FORK, reason="this system does not fork")
+@pytest.mark.exhaustive
 def test_a_forked_process_has_no_jobs_and_can_start_some(tmp_path: Path) -> None:
     code = """
         import os, sys

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ahvn_tools.builtins.processes.process import Output, ProcessResult
@@ -21,7 +21,6 @@ def result_of(path: Path, content: bytes, *, size: int | None = None) -> Process
     return ProcessResult(exit_code=0, ended_by="exit", stdout=stdout, stderr=NOTHING, duration=0.1)
 
 
-@settings(max_examples=200)
 @given(text=st.text(st.characters(codec="utf-8", categories=["L", "N", "P"]), min_size=1), size=st.integers(4, 12))
 def test_pages_together_are_the_output(text: str, size: int, tmp_path_factory: pytest.TempPathFactory) -> None:
     outputs = StoredOutputs()
@@ -39,7 +38,6 @@ def test_pages_together_are_the_output(text: str, size: int, tmp_path_factory: p
 
 
 @given(content=st.binary(min_size=1, max_size=60), size=st.integers(4, 12))
-@settings(max_examples=200)
 def test_reading_binary_data_comes_to_an_end(
     content: bytes, size: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

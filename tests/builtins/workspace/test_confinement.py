@@ -91,6 +91,7 @@ def check_attack(tool, attack, outside, root):
 
 
 @pytest.mark.parametrize("tool", TOOLS)
+@pytest.mark.default_cases(6)
 def test_nothing_outside_is_read_or_changed(tmp_path, tool):
     for attack in ATTACKS:
         check_attack(tool, attack, *build(tmp_path / attack.replace(" ", "_")))

@@ -93,6 +93,7 @@ CHECKED = {
         for n in CHECKED
     ],
 )
+@pytest.mark.default_cases(2)
 def test_each_checker_that_is_installed_finds_the_errors_of_its_language(name: str, tmp_path: Path) -> None:
     file, text, expected = CHECKED[name]
     (tmp_path / file).write_text(text)
@@ -194,6 +195,7 @@ def test_what_cannot_be_checked_is_said(tmp_path: Path) -> None:
     assert "b.json is not checked: it is no text." in check(tmp_path, uri="b.json")
 
 
+@pytest.mark.exhaustive
 def test_more_problems_are_shown_by_skip(tmp_path: Path) -> None:
     for number in range(250):
         (tmp_path / f"f{number:03}.json").write_text("{")

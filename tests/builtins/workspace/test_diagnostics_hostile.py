@@ -210,6 +210,7 @@ QUICK = {"deep.json", "aliases.yaml", "tag.yaml", "newlines.js", "deep.py", "new
 @pytest.mark.parametrize(
     "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.exhaustive) for name in HOSTILE]
 )
+@pytest.mark.default_cases(2)
 def test_a_hostile_file_ends_in_time_and_the_others_are_checked(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(HOSTILE[name])
     (tmp_path / "own.toml").write_text("a = = 1")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import stat
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ahvn_tools.builtins import Workspace
@@ -166,7 +166,6 @@ texts = st.lists(
 """Lines and their ends; no "\\r" before an empty line with "\\n", because the two are one end."""
 
 
-@settings(max_examples=150, deadline=None)
 @given(texts, st.booleans(), st.data())
 def test_an_edit_and_its_reverse_give_the_same_bytes(tmp_path_factory, lines, has_final_newline, data):
     """Of lines with any mix of endings, one is replaced by several and back; nothing else changes."""

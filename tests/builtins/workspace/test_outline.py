@@ -338,6 +338,7 @@ File: file.py
 
 
 @pytest.mark.parametrize("name", SOURCES)
+@pytest.mark.default_cases(4)
 def test_each_language_has_its_definitions_in_order_with_their_lines(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(SOURCES[name])
     assert outline(tmp_path) == OUTLINES[name]
@@ -522,6 +523,7 @@ def test_every_module_of_this_package_is_outlined() -> None:
     assert text.count("File: ") >= len(files) - 5
 
 
+@pytest.mark.exhaustive
 def test_without_the_grammars_python_is_outlined_and_the_fix_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("class A: pass\n")
     (tmp_path / "b.go").write_text("package b\n")

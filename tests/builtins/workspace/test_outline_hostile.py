@@ -63,6 +63,7 @@ QUICK = {"angles.java", "brackets.py", "minus.py", "nul.c", "utf8.py", "huge.py"
 @pytest.mark.parametrize(
     "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.exhaustive) for name in REASONS]
 )
+@pytest.mark.default_cases(2)
 def test_a_hostile_file_is_left_out_with_a_reason_and_the_others_are_outlined(name: str, tmp_path: Path) -> None:
     content, reason = REASONS[name]
     (tmp_path / "a.py").write_text("class A: pass\n")

@@ -192,6 +192,7 @@ KEYWORDS = ["key", "KEY", "kéy", "schlüssel", "skiff", "iki", "钥匙", "🔑"
 
 @needs_ripgrep
 @pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.exhaustive) for n in range(1, 10))])
+@pytest.mark.exhaustive
 def test_ripgrep_changes_no_result(tmp_path, without_ripgrep, seed):
     _write_tree(tmp_path, seed)
     search = Workspace(tmp_path).to_toolspecs()[SEARCH]

@@ -120,6 +120,7 @@ def test_what_is_known_is_bounded(desk):
     assert [versions.is_known("one", desk.folder / str(n)) for n in range(10)] == [False] * 7 + [True] * 3
 
 
+@pytest.mark.exhaustive
 def test_reads_and_edits_of_one_file_at_once_in_one_session_are_no_changes(desk):
     desk.write("a.txt", "".join(f"{number}\n" for number in range(3_000)))
     session = Toolkit("kit").add(desk.workspace).session(session_id="one")

@@ -172,6 +172,7 @@ serve(Toolkit("files").add(Workspace(sys.argv[1])), "stdio")
 """
 
 
+@pytest.mark.exhaustive
 async def test_the_tools_are_served(tmp_path):
     (tmp_path / "a.txt").write_text("one\n")
     started = StdioTransport(sys.executable, ["-c", SERVER, str(tmp_path)], env=ENVIRONMENT, keep_alive=False)

@@ -40,6 +40,7 @@ LEAVES: Final = {
 
 
 @pytest.mark.parametrize(("first", "second", "end"), LEAVES.values(), ids=list(LEAVES))
+@pytest.mark.default_cases(5)
 def test_nothing_is_left_for_the_next_program(sandbox: MontySandbox, first: str, second: str, end: str) -> None:
     ann, bob = Host(sandbox), Host(sandbox)
     ann.run(first)

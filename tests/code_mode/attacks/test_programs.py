@@ -40,15 +40,18 @@ def run(sandbox: MontySandbox, canaries: Canaries, program: HostileProgram) -> N
 
 
 @pytest.mark.parametrize("program", parameters(ESCAPES))
+@pytest.mark.default_cases(5)
 def test_no_program_leaves_the_sandbox(sandbox: MontySandbox, canaries: Canaries, program: HostileProgram) -> None:
     run(sandbox, canaries, program)
 
 
 @pytest.mark.parametrize("program", parameters(OVERRIDES))
+@pytest.mark.default_cases(4)
 def test_no_program_sets_a_bound_parameter(sandbox: MontySandbox, canaries: Canaries, program: HostileProgram) -> None:
     run(sandbox, canaries, program)
 
 
 @pytest.mark.parametrize("program", parameters(EXHAUSTION))
+@pytest.mark.default_cases(4)
 def test_no_program_uses_more_than_it_may(sandbox: MontySandbox, canaries: Canaries, program: HostileProgram) -> None:
     run(sandbox, canaries, program)

@@ -20,6 +20,7 @@ SOME: Final = [VALUES[0], *ESCAPES[1::12], VALUES[8], *OVERRIDES[1::10], VALUES[
 
 
 @pytest.mark.parametrize("program", parameters(SOME))
+@pytest.mark.default_cases(1)
 def test_a_hostile_program_brings_nothing_to_a_client(
     sandbox: MontySandbox, canaries: Canaries, program: HostileProgram
 ) -> None:
@@ -33,6 +34,7 @@ def test_a_hostile_program_brings_nothing_to_a_client(
 
 
 @pytest.mark.parametrize("program", parameters(SOME))
+@pytest.mark.default_cases(1)
 def test_a_hostile_program_in_an_answer_of_a_model_brings_nothing(
     sandbox: MontySandbox, canaries: Canaries, program: HostileProgram
 ) -> None:

@@ -157,5 +157,6 @@ def shared(request: pytest.FixtureRequest) -> Iterator[MontySandbox]:
 @pytest.mark.parametrize(
     "count", [40, pytest.param(1000, marks=pytest.mark.exhaustive)], ids=["40 programs", "1000 programs"]
 )
+@pytest.mark.exhaustive
 def test_programs_of_many_sessions_and_toolkits_do_not_mix(shared: MontySandbox, count: int) -> None:
     run_everywhere([Desk(shared), Desk(shared), Desk(shared)], 50, count)

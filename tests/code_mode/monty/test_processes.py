@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import multiprocessing
 import pickle
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -16,7 +18,7 @@ from ahvn_tools.after_fork import CAN_FORK
 from ahvn_tools.code_mode import MontySandbox
 from ahvn_tools.errors import PickleError
 from tests.code_mode.monty.conftest import workers
-from tests.execution.entry_points import program
+from tests.execution.entry_points import end_servers_of_processes, program
 
 pytestmark = pytest.mark.exhaustive
 
@@ -67,6 +69,13 @@ assert kit.call("run_code", {"code": "ok()"}) == "ok"
 def double(n: int) -> int:
     """Double a number."""
     return 2 * n
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_server_of_processes_is_left() -> Iterator[None]:
+    yield
+    gc.collect()  # of pools, whose semaphores the servers know
+    end_servers_of_processes()
 
 
 def run_in_child(code: str) -> Any:

@@ -7,14 +7,12 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import ExitStack
-from multiprocessing import forkserver, resource_tracker
 
-import psutil
 import pytest
 
 from ahvn_tools.execution.executors import channel
 from ahvn_tools.execution.isolation.pool import process_pool
-from tests.execution.entry_points import until
+from tests.execution.entry_points import end_servers_of_processes, until
 
 
 def open_executor(kind: str, workers: int = 2) -> Executor:
@@ -29,13 +27,8 @@ def open_executor(kind: str, workers: int = 2) -> Executor:
 
 @pytest.fixture(scope="package", autouse=True)
 def no_server_of_processes_is_left() -> Iterator[None]:
-    """Stop the processes that `multiprocessing` starts for itself: other tests count the children of this one."""
     yield
-    server = forkserver._forkserver._forkserver_pid
-    for child in psutil.Process(server).children() if server is not None else ():
-        child.kill()  # left by a test that failed; the server waits for it
-    forkserver._forkserver._stop()
-    resource_tracker._resource_tracker._stop()
+    end_servers_of_processes()
 
 
 @pytest.fixture(scope="package", autouse=True)

@@ -275,6 +275,7 @@ FORK = """
 """
 
 
+@pytest.mark.exhaustive
 def test_a_forked_child_and_its_parent_both_reach_their_workers(tmp_path):
     assert run_script(FORK, tmp_path) == "['did it']\n" * 3
 

@@ -120,6 +120,7 @@ def read_token() -> str:
     return CANARY[:]
 
 
+@pytest.mark.exhaustive
 def test_the_options_are_checked_where_they_are_written():
     with pytest.raises(DefinitionError, match="'add' has the option ship, and takes no ToolContext"):
         ToolSpec.from_function(bodies.add, ship=["user"])

@@ -17,4 +17,4 @@ def no_worker_is_left() -> Iterator[None]:
     assert until(lambda: pool.process_pool.count()[0] == pool.process_pool.count()[1])
     pool.process_pool.end_idle()
     assert pool.process_pool.count() == (0, 0)
-    assert psutil.Process().children(recursive=True) == []
+    assert [child.cmdline() for child in psutil.Process().children(recursive=True)] == []

@@ -132,6 +132,7 @@ print(double(point={"x": 2}))
         assert (script_run.stdout, script_run.stderr) == ("main\n4\n", "")
 
     @pytest.mark.parametrize("option", ["-I", "-E"])
+    @pytest.mark.exhaustive
     def test_a_host_without_its_environment_has_workers_without_it(self, tmp_path: Path, option: str) -> None:
         for name in ("json.py", "sitecustomize.py"):
             (tmp_path / name).write_text("raise SystemExit('imported')")
@@ -179,6 +180,7 @@ print(double(point={"x": 2}))
         [pid] = read_pids(tmp_path / "pid")
         assert until(lambda: is_gone(pid))
 
+    @pytest.mark.exhaustive
     def test_a_worker_whose_parent_was_killed_while_it_started_prints_nothing(self, tmp_path: Path) -> None:
         (tmp_path / "sitecustomize.py").write_text(
             "import os, time\n"
@@ -202,6 +204,7 @@ print(double(point={"x": 2}))
         assert parent.communicate()[1] == ""
 
     @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="descriptors cannot be listed")  # noqa: PTH112  # a constant
+    @pytest.mark.exhaustive
     def test_a_parent_without_standard_streams_can_start_workers(self) -> None:
         code = """if True:
             import os

@@ -273,6 +273,7 @@ class TestOption:
 
 class TestKill:
     @pytest.mark.parametrize("entry_point", TWO_ENTRY_POINTS)
+    @pytest.mark.default_cases(1)
     def test_a_timeout_kills_the_worker_and_the_next_call_gets_a_new_one(
         self, entry_point: EntryPoint, tmp_path: Path
     ) -> None:
@@ -288,6 +289,7 @@ class TestKill:
         assert entry_point(isolated(get_pid)) != pid
         assert until(lambda: threads.count_abandoned_threads() == 0)
 
+    @pytest.mark.exhaustive
     def test_a_timeout_kills_a_body_that_cannot_be_interrupted(self) -> None:
         def body() -> bool:
             import re
@@ -326,6 +328,7 @@ class TestKill:
             await task
         assert await asyncio.to_thread(until, lambda: is_gone(pid))
 
+    @pytest.mark.exhaustive
     async def test_a_timeout_of_a_toolkit_kills_the_worker(self, tmp_path: Path) -> None:
         toolkit = Toolkit("kit", timeout=LIMIT)
         toolkit.add(hang, isolation="process")
@@ -334,6 +337,7 @@ class TestKill:
         [pid] = read_pids(tmp_path / "pid")
         assert await asyncio.to_thread(until, lambda: is_gone(pid))
 
+    @pytest.mark.exhaustive
     def test_ctrl_c_in_a_waiting_sync_caller_kills_the_worker(self, tmp_path: Path) -> None:
         code = """if True:
             import sys
@@ -363,6 +367,7 @@ class TestKill:
         },
         entry_point=RESULT_ENTRY_POINTS,
     )
+    @pytest.mark.default_cases(1)
     def test_a_worker_that_dies_is_an_error_and_the_next_call_gets_a_new_one(
         self, case: tuple[Any, str], entry_point: EntryPoint
     ) -> None:
@@ -374,6 +379,7 @@ class TestKill:
         assert str(result.exception) == f"{message}; its standard error may say why."
         assert isolated(get_pid)() != os.getpid()
 
+    @pytest.mark.exhaustive
     def test_a_child_that_outlives_a_dying_body_does_not_delay_the_caller(self) -> None:
         def body() -> None:
             if os.fork() == 0:
@@ -392,6 +398,7 @@ class TestKill:
             isolated(body)()
         assert isolated(get_pid)() == pid
 
+    @pytest.mark.exhaustive
     def test_an_idle_worker_that_died_is_replaced(self) -> None:
         pid = isolated(get_pid)()
         os.kill(pid, signal.SIGKILL)
@@ -400,6 +407,7 @@ class TestKill:
         assert isolated(get_pid)() not in {pid, os.getpid()}
 
 
+@pytest.mark.exhaustive
 def test_a_tool_result_of_the_body_is_returned_unchanged() -> None:
     def body() -> ToolResult:
         return ToolResult("text", meta={"n": 1})

@@ -55,6 +55,7 @@ class TestForgedFrames:
         assert isolated(get_pid)() != os.getpid()
 
     @pytest.mark.parametrize("content", [FORGED, protocol.READY, b"x" * 100], ids=["answer", "short", "text"])
+    @pytest.mark.default_cases(1)
     def test_before_the_next_call_they_are_dropped_with_the_worker(self, content: bytes) -> None:
         def body(content: str) -> int:
             def write() -> None:

@@ -290,6 +290,7 @@ class TestStreams:
     @pytest.mark.parametrize(
         "is_async", [pytest.param(False, id="stream", marks=pytest.mark.exhaustive), pytest.param(True, id="astream")]
     )
+    @pytest.mark.exhaustive
     async def test_closing_a_stream_kills_the_worker(self, tmp_path: Path, is_async: bool) -> None:
         path = tmp_path / "step"
         if is_async:

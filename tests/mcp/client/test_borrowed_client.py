@@ -320,6 +320,7 @@ def test_closed_loop_is_a_connection_error():
         spec(a=1, b=2)
 
 
+@pytest.mark.exhaustive
 async def test_server_that_dies_is_a_connection_error(tmp_path):
     script = tmp_path / "shelf.py"
     script.write_text(SERVER)

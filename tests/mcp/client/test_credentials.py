@@ -206,6 +206,7 @@ class Login(httpx2.Auth):
         lambda state: state.get("key"),
     ],
 )
+@pytest.mark.default_cases(4)
 def test_credentials_over_http_are_masked_in_answers(url: str, auth: Any, is_error: bool) -> None:
     with connected(url, auth=auth) as kit:
         shown = kit.session(key="canary-user").exec("talk", {"is_error": is_error}).text

@@ -33,6 +33,8 @@ from tests.mcp.hostile.driver import (
 from tests.mcp.hostile.meter import count_resources, find_processes, measured
 from tests.mcp.serving import ENVIRONMENT
 
+pytestmark = pytest.mark.no_cover  # it measures how long a server blocks a loop
+
 LISTED = "echo bad"
 
 NO_CONNECTION = [
@@ -174,6 +176,7 @@ def test_every_behaviour_has_an_expected_outcome() -> None:
 
 
 @pytest.mark.parametrize("name", select_by_default(EXPECTED, DEFAULT))
+@pytest.mark.default_cases(10)
 async def test_hostile_server_has_the_expected_outcome(name: str) -> None:
     """Each request ends within seconds with the expected result, no loop is blocked, no process is left."""
     mark = uuid.uuid4().hex

@@ -24,6 +24,8 @@ from tests.mcp.hostile.driver import (
 from tests.mcp.hostile.meter import measured
 from tests.mcp.hostile.web import BEHAVIOURS, Web, redirects_elsewhere, serving
 
+pytestmark = pytest.mark.no_cover  # it measures how long a server blocks a loop
+
 TIME_IS_UP = "there was no connection within 1 s"
 
 NO_CONNECTION = {
@@ -101,6 +103,7 @@ async def test_server_that_refuses_connections_is_a_connection_error(name: str) 
         ANSWERS, {"call_unauthorised", "forgetful", "accepted", "slow_body", "zip_bomb", "endless_event", "resets"}
     ),
 )
+@pytest.mark.default_cases(4)
 async def test_hostile_answer_has_the_expected_outcome(name: str) -> None:
     """No loop is blocked, the next call works, and no answer is read after the end of its call."""
     expected = ANSWERS[name]

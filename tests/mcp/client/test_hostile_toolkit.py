@@ -29,6 +29,8 @@ from tests.mcp.hostile.listing import HIDDEN
 from tests.mcp.hostile.meter import find_processes, measured
 from tests.mcp.hostile.wire import SECRET
 
+pytestmark = pytest.mark.no_cover  # it measures how long a server blocks a loop
+
 REFUSED: dict[str, dict[str, str]] = {
     "duplicate_names": {"bad (2)": "another tool", "echo (2)": "another tool"},
     "bad_names": {

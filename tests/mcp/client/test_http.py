@@ -205,6 +205,7 @@ async def test_http_error_is_reported_with_its_status(sites: Any, status: int) -
 
 @pytest.mark.parametrize("path", ["mcp", "sse"])
 @pytest.mark.parametrize("status", [302, 401, 500])
+@pytest.mark.default_cases(2)
 async def test_http_error_shows_no_key_of_the_url_in_its_traceback(sites: Any, path: str, status: int) -> None:
     async def refuse(_: Request) -> Response:
         return PlainTextResponse("no sesame", status, headers={"location": "http://127.0.0.1:1/?key=sesame"})
@@ -225,6 +226,7 @@ async def test_answer_beyond_the_size_limit_is_not_read(sites: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
+@pytest.mark.default_cases(1)
 async def test_endless_answer_is_not_read(sites: Any, kind: str) -> None:
     async def endless(_: Request) -> Response:
         async def chunks() -> Any:

@@ -56,6 +56,7 @@ QUICK = {"typescript", "typescript restarted", "410"}
         for name, answer in FORGOTTEN.items()
     ],
 )
+@pytest.mark.default_cases(1)
 async def test_call_on_a_lost_session_is_repeated_in_a_new_one(forgotten: Forgotten) -> None:
     service = RawService(hi=hi)
     service.forgotten = forgotten
@@ -107,6 +108,7 @@ class Forgetful(set[str]):
         (400, -32000, "Bad session"),
     ],
 )
+@pytest.mark.default_cases(1)
 async def test_error_about_the_call_itself_keeps_the_session(status: int, code: int, message: str) -> None:
     def refuse(request: Request, sent: Any) -> None:
         request.write_error(status, sent["id"], code, message)
@@ -128,6 +130,7 @@ CUTS: dict[str, Callable[[Request, Any], None]] = {
 
 
 @pytest.mark.parametrize("cut", CUTS.values(), ids=CUTS)
+@pytest.mark.default_cases(2)
 async def test_request_that_is_cut_fails_alone(cut: Callable[[Request, Any], None]) -> None:
     done = threading.Event()
     service = RawService(cut=cut, slow=lambda *_: done.wait(10) and text("done"))

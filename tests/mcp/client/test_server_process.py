@@ -109,8 +109,16 @@ time.sleep(300)
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("numbers", [["SIGTERM"], ["SIGHUP"], ["SIGINT"], ["SIGINT", "SIGINT"], ["SIGHUP", "SIGTERM"]])
-@pytest.mark.parametrize("seconds", [0.2, 2.0])
+@pytest.mark.parametrize(
+    ("numbers", "seconds"),
+    [
+        (["SIGTERM"], 0.2),
+        (["SIGHUP"], 2.0),
+        (["SIGINT"], 0.2),
+        (["SIGINT", "SIGINT"], 2.0),
+        (["SIGHUP", "SIGTERM"], 0.2),
+    ],
+)
 def test_a_signal_while_the_process_closes_its_servers_leaves_none(
     tmp_path: Path, numbers: list[str], seconds: float
 ) -> None:

@@ -151,6 +151,7 @@ NEXT = {
 
 @pytest.mark.parametrize(("warning", "after"), [(PYDANTIC, NEXT["pydantic"]), (RICH, NEXT["rich"]), (RICH, b"")])
 @given(data=st.data())
+@pytest.mark.default_cases(1)
 def test_warning_of_an_older_server_about_the_first_request_is_left_out(warning, after, data) -> None:
     lines, rest, parts = SafeLines(SecretTexts(), is_escaped=False), b"Starting\n" + warning + after, []
     while rest:

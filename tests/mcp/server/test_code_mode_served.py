@@ -404,6 +404,7 @@ async def test_a_client_that_cancels_a_program_cancels_its_calls(desk: Desk) -> 
         assert await auntil(lambda: desk.cancelled == 2)
 
 
+@pytest.mark.exhaustive
 async def test_the_programs_of_clients_over_http_do_not_mix(desk: Desk) -> None:
     modes = {"ann": "legacy", "bob": "legacy", "eve": "2026-07-28", "dan": "2026-07-28"}
     people = {name: Person(**{name: True}) for name in modes}

@@ -76,6 +76,7 @@ async def test_a_large_result_is_what_the_tool_returned(wire: Any, json_response
         {str(number): number for number in range(50_000)},
     ],
 )
+@pytest.mark.default_cases(2)
 def test_the_pieces_of_a_value_are_its_json(value: Any):
     pieces = list(encode(value))
     assert json.loads(b"".join(pieces)) == (list(value) if isinstance(value, tuple) else value)

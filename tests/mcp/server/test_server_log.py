@@ -95,6 +95,7 @@ async def test_an_unknown_level_is_an_error(transport):
         pytest.param(["--log-level", "error"], False, False, marks=pytest.mark.exhaustive),
     ],
 )
+@pytest.mark.exhaustive
 def test_the_command_answers_a_call_before_the_end_of_input_and_logs_it_on_stderr(
     tmp_path, arguments, is_logged, is_file
 ):

@@ -65,6 +65,7 @@ async def wait(seconds: float = 60) -> str:
     ],
     ids=["subject", "issuer", "issuer with claim", "ambiguous"],
 )
+@pytest.mark.default_cases(1)
 async def test_another_user_of_a_client_cannot_ask_for_a_task_or_end_it(owner, other):
     async with (
         over_http(kit_of(wait), tasks=True, auth=Verifier()) as url,

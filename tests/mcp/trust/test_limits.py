@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -82,19 +83,19 @@ def test_check_size_refuses_a_huge_text_quickly(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "value",
+    "make_value",
     [
-        ["x"] * 1_000_000,
-        {str(i): 0 for i in range(300_000)},
-        {"x" * 300_000: 1},
-        [10**1_000_000],
-        [[] for _ in range(300_000)],
+        lambda: ["x"] * 1_000_000,
+        lambda: {str(i): 0 for i in range(300_000)},
+        lambda: {"x" * 300_000: 1},
+        lambda: [10**1_000_000],
+        lambda: [[] for _ in range(300_000)],
     ],
     ids=["items", "members", "member name", "number", "empty lists"],
 )
-def test_check_size_counts_every_part_of_a_value(value: Any) -> None:
+def test_check_size_counts_every_part_of_a_value(make_value: Callable[[], Any]) -> None:
     with pytest.raises(RefusedToolError, match="bytes"):
-        check_size({"x": value}, Budgets())
+        check_size({"x": make_value()}, Budgets())
 
 
 @pytest.mark.parametrize("wrap", [lambda inner: {"a": inner}, lambda inner: [inner]], ids=["objects", "lists"])

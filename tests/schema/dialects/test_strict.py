@@ -97,6 +97,7 @@ def test_the_export_is_strict_and_has_openais_form():
 
 
 @pytest.mark.parametrize("case", [case for case, schema in CASES.items() if is_usable(schema)])
+@pytest.mark.default_cases(60)
 def test_a_strict_export_of_an_awkward_schema_keeps_openais_rules(case):
     exported = ToolSpec.from_mcp(mcp_types.Tool(name="f", input_schema=CASES[case])).to_jsonschema()
     assert not exported["strict"] or openai_responses.broken([exported], True) == []
@@ -377,6 +378,7 @@ def nulled(value: Any) -> Any:
 
 
 @given(ANSWERS)
+@pytest.mark.exhaustive
 def test_nulls_for_absent_members_mean_absent(answer):
     wanted = draw.exec(**plain(answer))
     assert wanted.error is None

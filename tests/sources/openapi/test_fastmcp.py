@@ -117,7 +117,7 @@ scalars = st.one_of(
 
 
 @pytest.mark.exhaustive
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(value=st.one_of(scalars, st.lists(scalars, min_size=1, max_size=4)), other=st.text(max_size=5))
 def test_any_value_of_a_query_is_what_fastmcp_sends(echo, value, other):
     whole = one_operation({"parameters": [parameter("value", schema={}), parameter("other")]})

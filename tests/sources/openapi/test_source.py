@@ -450,6 +450,7 @@ HARMLESS_SCHEMAS = [
 
 @pytest.mark.parametrize("version", ["3.0.3", "3.1.0", 3.1, "3.0.x", 3])
 @pytest.mark.parametrize("schema", HARMLESS_SCHEMAS, ids=str)
+@pytest.mark.default_cases(24)
 def test_a_mistake_in_a_schema_costs_no_tool(schema, version):
     operation = {"parameters": [parameter("a", schema=schema)], "responses": json_response(schema)}
     whole = one_operation({**operation, "requestBody": json_body(schema)}, method="post", version=version)
