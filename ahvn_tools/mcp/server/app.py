@@ -168,6 +168,7 @@ class ServedToolsServer(FastMCP):
             from fastmcp.utilities.cli import log_server_banner  # slow to import
 
             log_server_banner(server=self)
+        _ = self._state_store  # imports much; the first call would wait for it, also when its client is gone
         with claimed_stdin() as stdin, claimed_stdout() as stdout:
             token = set_transport("stdio")
             self._message_reader = stdin
