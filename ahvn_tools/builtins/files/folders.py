@@ -278,7 +278,7 @@ def _read_all(path: str, descriptor: int, size: int, max_bytes: int) -> bytes:
         if len(content) <= max_bytes:
             return content
         size = max(os.fstat(descriptor).st_size, len(content))
-    raise ToolError(f"{path!r} has {size:,} bytes, more than {max_bytes:,}. Read a part of it.")
+    raise ToolError(f"{path!r} has {size:,} bytes, more than {max_bytes:,}. Larger files can only be read by parts.")
 
 
 def _read_up_to(descriptor: int, expected: int, limit: int) -> bytes:

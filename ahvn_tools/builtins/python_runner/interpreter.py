@@ -54,8 +54,11 @@ class Interpreter:
         return cls(path=executable, folders=tuple(folders))
 
     def command(self, *arguments: str) -> list[str]:
-        """Return the command that starts the program: isolated from the environment, unbuffered and in UTF-8."""
-        return [self.path, "-I", "-u", "-X", "utf8", str(_PROGRAM), *arguments]
+        """Return the command that starts the program: isolated from the environment, unbuffered and in UTF-8.
+
+        It writes no bytecode into the workspace: that of a module is used again after an edit within the same second.
+        """
+        return [self.path, "-I", "-B", "-u", "-X", "utf8", str(_PROGRAM), *arguments]
 
 
 def _own_facts() -> list[Any]:

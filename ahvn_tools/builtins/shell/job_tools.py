@@ -82,15 +82,16 @@ class JobTools(CommandTools):
     def job_input(
         self,
         job_id: str,
-        text: str,
         context: ToolContext,
+        text: str = "",
         *,
         end: bool = False,
         wait: float = 0,
     ) -> CommandResult:
         """Send text to the standard input of a background job, and return what is new in its output.
 
-        The input is no terminal: a program that asks for a password does not read it. It may need an approval.
+        The input is no terminal: a program that asks for a password does not read it. It may need an approval. Many
+        programs write to a pipe only when they end: start Python with -u, others with `stdbuf -oL`.
 
         Args:
             job_id: The id that start_job returned.
@@ -100,6 +101,10 @@ class JobTools(CommandTools):
         """
         _check_wait(wait)
         job = self._jobs.find(job_id, context.session_id)
+        if text and not job.process.is_running:
+            raise ToolError(
+                f"The job {job_id!r} has ended and reads no input. Read its output with job_output, or start it again."
+            )
         data = self.preparation.check_input(text, job.command, context)
         unread = job.process.unread_bytes
         self._send(job, data, context)

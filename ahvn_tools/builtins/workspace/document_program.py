@@ -55,7 +55,8 @@ def read_image(file: BinaryIO, max_pixels: int, max_edge: int, max_bytes: int) -
     try:
         image = Image.open(file, formats=_FORMATS)
     except UnidentifiedImageError:
-        return {"error": "is damaged, or no picture in the format PNG, JPEG, GIF, WebP, BMP or TIFF"}
+        formats = "is damaged, or no picture in the format PNG, JPEG, GIF, WebP, BMP or TIFF"
+        return {"error": f"{formats}. An SVG picture is text: read it with read_file"}
     width, height = image.size
     if width * height > max_pixels:
         return {"error": f"has {width:,} x {height:,} pixels. Pictures of up to {max_pixels:,} pixels can be read"}

@@ -35,7 +35,7 @@ class EditingTools(WritingTools):
     def create_file(
         self, uri: str, content: str, context: ToolContext, overwrite: bool = False, encoding: str | None = None
     ) -> str:
-        """Create a text file, with the folders above it. An existing file is not changed.
+        """Create a text file, with the folders above it. An existing file is changed with `overwrite` only.
 
         Args:
             uri: The path or file: URI of the new file.

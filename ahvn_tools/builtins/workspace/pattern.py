@@ -18,6 +18,9 @@ _MIN_WINDOW, _MAX_WINDOW = 4_096, 65_536
 """Bytes that one call of RE2 reads, which may take 10 seconds with the largest pattern. Half of a window is read again
 with the next one if it is within one line."""
 _SEVERAL_LINES: Final = re.compile(r"(?<!\\)(?:\\\\)*\\n")
+_ESCAPE: Final = re.compile(r"\\Q.*?(?:\\E|$)|\\.")
+_ENDS_OF_TEXT: Final = {r"\A": "^", r"\z": "$", r"\Z": "$"}
+"""A line is the whole text of a match, so they are the ends of a line."""
 _EXCLUDED_CHARACTERS: Final = re.compile(r"\[\^(?:\\.|[^\]\\])*\]")
 
 
@@ -40,6 +43,7 @@ class Pattern:
             raise ToolError(
                 "A match is within one line. Pass a regular expression without line ends, for one of the lines."
             )
+        text = _ESCAPE.sub(lambda found: _ENDS_OF_TEXT.get(found[0], found[0]), text)
         self.encoding = None if encoding is None else find_codec(encoding)
         options = re2.Options()
         options.log_errors, options.never_nl, options.never_capture = False, True, True
@@ -48,6 +52,8 @@ class Pattern:
             self._compiled = re2.compile(f"(?m){text}", options)
         except re2.error as error:
             raise _refused(error.args[0]) from None
+        except UnicodeEncodeError:
+            raise ToolError("The regular expression has half of a character (a surrogate). Remove it.") from None
         self._window = max(_MIN_WINDOW, min(_MAX_WINDOW, _STEPS // self._compiled.programsize))
 
     def may_be_in(self, content: bytes) -> bool:  # noqa: ARG002  # as that of Keyword

@@ -113,7 +113,7 @@ class SearchingTools(FolderTools):
         folders = self.folders.for_call(context)
         with explained_misses(folders, uri):
             place = folders.locate(uri)
-            if folders.status(uri).kind == "file":
+            if folders.status(uri).kind != "folder":
                 with folders.open(uri):  # raises ToolError for a file that must not be read
                     place = folders.locate(uri)
                 files: Iterable[WalkedFile] = [WalkedFile(place.name, folders.status(uri).size)]

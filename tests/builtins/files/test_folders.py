@@ -41,7 +41,9 @@ class TestReading:
         assert (status.inode, status.modified_ns, status.mode) == (system.st_ino, system.st_mtime_ns, 0o644)
 
     def test_a_larger_file_is_refused_with_its_size(self, folders):
-        with pytest.raises(ToolError, match=r"'sub/b.txt' has 20 bytes, more than 19\. Read a part of it\."):
+        with pytest.raises(
+            ToolError, match=r"'sub/b.txt' has 20 bytes, more than 19\. Larger files can only be read by parts\."
+        ):
             folders.read("sub/b.txt", max_bytes=19)
 
     def test_a_giant_is_refused_unread_but_a_part_of_it_can_be_read(self, folders):

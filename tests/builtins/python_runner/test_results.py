@@ -115,6 +115,7 @@ def test_code_imports_modules_of_all_folders_but_none_instead_of_an_installed_on
     code = "import helper, other, json, idna; helper.X, other.Y, json.dumps(1), hasattr(idna, 'encode')"
     result = run(code, workspace=[tmp_path / "a", tmp_path / "b"])
     assert result.structured_content["result"] == "(1, 2, '1', True)", result
+    assert not list(tmp_path.rglob("*.pyc"))  # a module that is edited within the same second would not be read again
 
 
 def test_a_timeout_has_the_return_code_minus_one_and_keeps_the_output():

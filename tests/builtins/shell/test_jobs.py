@@ -130,6 +130,19 @@ def test_input_needs_an_approval_as_the_start_of_its_job_did(tmp_path: Path) -> 
         assert "The rule 'rm *' denies it." in kit.exec("job_input", {"job_id": runner, "text": "rm z\n"}).text
 
 
+def test_nobody_is_asked_about_input_for_a_job_that_has_ended(tmp_path: Path) -> None:
+    asked: list[Any] = []
+    with Shell(tmp_path, approve="always") as shell:
+        kit = Toolkit("shell", approver=lambda request: bool(asked.append(request) or True)).add(shell)
+        job = start(kit, "cat")
+        assert kit.call("job_input", {"job_id": job, "end": True, "wait": 20}).stdout == ""  # the text may be left out
+        assert shell._jobs.find(job, None).wait(20) is not None
+        before = len(asked)
+        text = kit.exec("job_input", {"job_id": job, "text": "x"}).text
+    assert text == f"The job '{job}' has ended and reads no input. Read its output with job_output, or start it again."
+    assert len(asked) == before
+
+
 def test_input_reaches_no_job_of_another_session_or_of_more_folders(tmp_path: Path) -> None:
     (tmp_path / "inner").mkdir()
     with Shell(tmp_path, sandbox="none", approve="never") as shell:

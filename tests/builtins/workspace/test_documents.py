@@ -125,9 +125,10 @@ NOISE = picture(Image.frombytes("RGB", (300, 300), os.urandom(270_000)))
         ),
         pytest.param(png_of(9_000, 11_000), "is damaged, or not complete", marks=pytest.mark.exhaustive),
         pytest.param(b"", "is damaged, or no picture in the format PNG", marks=pytest.mark.exhaustive),
+        pytest.param(b"<svg/>", "An SVG picture is text: read it with read_file.", marks=pytest.mark.exhaustive),
         pytest.param(b"%!PS-Adobe-3.0 EPSF-3.0\n", "no picture in the format PNG", marks=pytest.mark.exhaustive),
     ],
-    ids=["cut", "billions of pixels", "fewer pixels than it says", "empty", "a program"],
+    ids=["cut", "billions of pixels", "fewer pixels than it says", "empty", "a vector picture", "a program"],
 )
 def test_a_bad_picture_is_an_error_with_its_reason(desk, data, reason):
     desk.write("a.png", data)

@@ -341,6 +341,9 @@ def test_only_files_of_a_type_are_searched(desk, file_type, found):
         (r"[^\n]+five", []),
         (r"\bfour\b|zwei", [7]),
         (r"x*", [1, 2, 3, 4, 5, 6, 7]),
+        (r"\Aline", [3]),
+        (r"tüe\z|\d\Z|\Qtea(\E\z", [1, 4, 5]),
+        (r"\\Aline|\Q\Aline\E", []),
     ],
 )
 def test_a_regular_expression_matches_within_lines(desk, content, pattern, lines):
@@ -361,6 +364,7 @@ def test_a_regular_expression_matches_within_lines(desk, content, pattern, lines
         (r"a\s*\nb", "within one line"),
         ("", "not empty"),
         ("a" * 1_001, "at most 1,000"),
+        ("a\ud800", "half of a character"),
     ],
 )
 def test_an_expression_that_is_refused_says_what_to_write(desk, pattern, reason):
@@ -368,6 +372,11 @@ def test_an_expression_that_is_refused_says_what_to_write(desk, pattern, reason)
     error = desk.error(SEARCH, uri=".", keyword=pattern, regex=True)
     assert reason in error
     assert "secret" not in error
+
+
+def test_a_pipe_is_not_searched_and_the_error_says_what_it_is(desk):
+    os.mkfifo(desk.folder / "pipe")
+    assert "is no regular file" in desk.error(SEARCH, uri="pipe", keyword="a")
 
 
 def test_an_expression_finds_lines_as_python_does_whatever_is_read_at_once(desk, monkeypatch):
