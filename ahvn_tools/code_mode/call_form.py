@@ -16,14 +16,17 @@ _BRACES: Final = re.compile(r"\{([^{}]*+(?:\{[^{}]*+\}[^{}]*+)*+)\}")
 _INNER_TEXT: Final = re.compile(r"\"[^\"]*+\"|'[^']*+'")
 _AWAITS: Final = re.compile(r"\b(?:await|async)\b|\basyncio\s*\.\s*(?:run|gather)\b")
 _NAME: Final = re.compile(r"\w+")
-_FENCED: Final = re.compile(r"\s*```\w*[ \t]*\r?\n(.*)```\s*", re.DOTALL)
-"""A program in a Markdown fence, as models write one."""
+_FENCED: Final = re.compile(
+    r"\s*(`{3,}|~{3,})(?:python3?|py3?|ipython|tool_code)?(?:[ \t][^\n]*)?\r?\n(?P<code>.*)\1\s*",
+    re.DOTALL | re.IGNORECASE,
+)
+"""A program in a Markdown fence, as models write one. A fence of another language stays, and is a syntax error."""
 
 
 def without_fence(code: str) -> str:
     """Return a program without the Markdown fence around it. Its lines keep their numbers."""
     fenced = _FENCED.fullmatch(code)
-    return code if fenced is None else "\n" * code.count("\n", 0, fenced.start(1)) + fenced[1]
+    return code if fenced is None else "\n" * code.count("\n", 0, fenced.start("code")) + fenced["code"]
 
 
 def awaits_calls(code: str) -> bool:

@@ -252,6 +252,7 @@ len(await list_issues())
 """,
         2,
     ),
+    "longer fence with words": ('~~~~Python title="x"\n1 + 1\n~~~~', 2),
     "fence on its lines": ("```py\r\nx = '''```'''\r\nx\r\n```", "```"),
 }
 
@@ -386,6 +387,7 @@ import json
 json.loads('{}').title""",
         "Read a key as `value['title']`.",
     ),
+    "fence of another language": ("```bash\nls\n```", "Pass only the program, without text or ``` around it."),
     "text around a fence": (
         """\
 Here it is:

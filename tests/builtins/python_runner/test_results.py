@@ -76,6 +76,7 @@ def test_the_value_is_the_repr_of_the_last_statement(code, value):
 def test_a_markdown_fence_around_code_is_removed_and_lines_keep_their_numbers():
     result = run("```python\n6 * 7\nnothing\n```\n")
     assert 'File "code.py", line 3' in result.structured_content["stderr"], result
+    assert "SyntaxError" in run("```bash\nls\n```").structured_content["stderr"]
 
 
 _AWAITING = """
