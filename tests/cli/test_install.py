@@ -103,6 +103,17 @@ def test_the_entry_is_in_the_file_of_the_client(home, client):
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
+def test_paths_with_dots_are_written_without_them(home, monkeypatch):
+    (home.parent / "elsewhere" / "deep").mkdir(parents=True)
+    (home.parent / "elsewhere" / "tools.py").write_text(TOOLS)
+    (home.parent / "project" / "link").symlink_to(home.parent / "elsewhere" / "deep")
+    monkeypatch.setattr(sys, "executable", str(home.parent / "project" / ".." / "python"))
+    assert main(["install", "link/../tools.py", "--client", "claude-code", "--name", "my-notes"]) == 0
+    program, arguments, _ = read_entry(home / USER_FILES["claude-code"], "claude-code")
+    assert program == str(home.parent / "python")
+    assert arguments[4] == str(home.parent / "elsewhere" / "tools.py")
+
+
 @pytest.mark.parametrize("client", PROJECT_FILES)
 def test_the_entry_of_a_project_is_in_the_project(home, client):
     assert install("--client", client, "--scope", "project") == 0

@@ -349,6 +349,16 @@ class TestViewTextFile:
         expected = f"The content of {numbers} in [3, 5] lines:\n```\n3: line 3\n4: line 4\n5: line 5\n```"
         assert text_of(await view_text_file(str(numbers), [3, 5])) == expected
 
+    async def test_a_hint_about_a_long_line_names_no_tool_that_the_agent_does_not_have(self, tmp_path):
+        path = tmp_path / "long.json"
+        path.write_text(f"one\n{'x' * 3000}\n")
+        viewed = text_of(await view_text_file(str(path)))
+        inserted = text_of(await insert_text_file(str(path), "new", 1))
+        written = text_of(await write_text_file(str(path), "new", [1, 1]))
+        for text, line in (viewed, 2), (inserted, 3), (written, 3):
+            assert f"execute_python_code, such as: print(list(open(FILE))[{line} - 1][2001 - 1:][:2000])" in text
+            assert "partially_read_by_range" not in text
+
     async def test_a_range_ends_with_the_file(self, numbers):
         expected = f"The content of {numbers} in [9, 20] lines:\n```\n9: line 9\n10: line 10\n```"
         assert text_of(await view_text_file(str(numbers), ranges=[9, 20])) == expected

@@ -137,6 +137,11 @@ class ConfinedFolders:
         with self._paths.opened_parent(path, is_link_followed=True) as (folder, name), tool_errors(path):
             self._check_replaced(path, folder, name, os.stat(name, dir_fd=folder, follow_symlinks=False))
 
+    def status_of_name(self, path: str) -> FileStatus:
+        """Return the status of a file, folder or link, not of what a link leads to."""
+        with self._paths.opened_parent(path, is_link_followed=False) as (folder, name), tool_errors(path):
+            return FileStatus.from_stat(os.stat(name, dir_fd=folder, follow_symlinks=False))
+
     def is_read_only(self, path: str) -> bool:
         """Return whether a path is a file that its permissions protect from changes; False for a link and a folder."""
         with self._paths.opened_parent(path, is_link_followed=False) as (folder, name), tool_errors(path):
@@ -197,11 +202,19 @@ class ConfinedFolders:
         """Make a folder and its parents; nothing if it exists."""
         self._paths.make_folders(path, self.locate(path))
 
-    def delete(self, path: str, *, is_cancelled: Callable[[], bool] = never_cancelled) -> None:
-        """Delete a file, a link (not what it leads to) or an empty folder."""
+    def delete(
+        self, path: str, *, approved: FileStatus | None = None, is_cancelled: Callable[[], bool] = never_cancelled
+    ) -> None:
+        """Delete a file, a link (not what it leads to) or an empty folder.
+
+        Raises ToolError for what is no longer as in its status when the deletion was `approved`.
+        """
         parent = self._paths.locked_parent(path, is_cancelled, is_link_followed=False)
         with parent as (folder, name), tool_errors(path):
-            if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+            status = FileStatus.from_stat(os.stat(name, dir_fd=folder, follow_symlinks=False))
+            if approved is not None and (status.version, status.mode) != (approved.version, approved.mode):
+                raise ToolError(f"{path!r} has changed since its deletion was approved. Read it again.")
+            if status.kind == "folder":
                 os.rmdir(name, dir_fd=folder)
             else:
                 os.unlink(name, dir_fd=folder)

@@ -176,6 +176,8 @@ class GitCommands:
         if line.access == "remote" or line.name.startswith("remote"):
             output = mask_credentials(output)
         if result.exit_code != 0:
+            note = self.program.owner_note(self.folders, access=line.access)
+            output = f"{output}\n{note}".strip("\n")
             if "tell me who you are" in output:
                 output = _NO_AUTHOR
             elif self.labels_streams:

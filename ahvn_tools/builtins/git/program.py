@@ -151,6 +151,13 @@ class GitProgram:
             raise ToolError(f"git could not do this: {error_text(result)}")
         return result.stdout.head, not result.stdout.omitted
 
+    def owner_note(self, folders: ConfinedFolders, *, access: Access) -> str:
+        """Return a sentence about a folder that the sandbox of root cannot use; none if it can use all of them."""
+        if self.sandbox == "none":
+            return ""
+        writable = () if access == "read" else folders.roots
+        return Confinement(writable=writable, readable=folders.roots, sandbox=self.sandbox).statement or ""
+
     def _identity(self, folders: ConfinedFolders, repository: Repository) -> dict[str, str]:
         """Return the variables of who commits; without `author` as plain git finds them, and nothing else of the user.
 

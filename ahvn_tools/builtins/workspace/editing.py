@@ -125,9 +125,9 @@ class EditingTools(WritingTools):
         folders = self.folders_to_write(context)
         with explained_misses(folders, uri):
             _check_deletion(folders, uri)
-            protected = _protection(folders, uri)
+            status, protected = folders.status_of_name(uri), _protection(folders, uri)
             self.approve(context, "delete", f"Delete {shown(uri)}{protected}", is_risky=True, details={"path": uri})
-            folders.delete(uri, is_cancelled=lambda: context.cancelled)
+            folders.delete(uri, approved=status, is_cancelled=lambda: context.cancelled)
         return f"Deleted: {shown(uri)}"
 
     @reg_toolspec(annotations=CHANGES, tags={"files", "write"}, output_schema=None)

@@ -52,6 +52,8 @@ _FILE_TYPES: Final = {
     "yaml": "yaml yml",
 }
 """Extensions by language; any other name is an extension."""
+_MAX_GUESSES: Final = 5
+"""How many files with a guessed encoding a result names."""
 _BATCH_FILES: Final = 5_000
 """How many files ripgrep searches in one call."""
 _BATCH_CHARS: Final = 500_000
@@ -157,6 +159,8 @@ class Search:
     matches: int = field(default=0, init=False)
     """How many lines were found; of a page with results after it, one more."""
     too_large: int = field(default=0, init=False)
+    _guesses: list[str] = field(default_factory=list, init=False)
+    """The files with results whose encoding is a guess, each with it."""
     is_late: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
@@ -173,7 +177,12 @@ class Search:
         )
 
     def omissions(self, *, is_complete: bool) -> Iterator[str]:
-        """Yield sentences about the files that were not searched."""
+        """Yield sentences about files with a guessed encoding, and about those that were not searched."""
+        if self._guesses:
+            more = len(self._guesses) - _MAX_GUESSES
+            files = ", ".join(self._guesses[:_MAX_GUESSES]) + (f" and {more:,} more" if more > 0 else "")
+            wrong = "If a text is wrong, name the encoding, as in encoding='gbk'."
+            yield f"(These files are no UTF-8, and their encoding is a guess: {files}. {wrong})"
         if self.is_late:
             narrower = "Pass a smaller folder, a glob or a file_type."
             yield f"(The search was ended after {SECONDS:g} seconds, before it had read all files. {narrower})"
@@ -186,14 +195,17 @@ class Search:
         for path in self._candidates(self._searchable(files)):
             if self.matches > page.stop or self._is_over():
                 break
-            lines, found = self._lines(path), []
+            (lines, guess), found = self._lines(path), []
             for line in self.wanted.find_lines(lines, self._is_over):
                 self.matches += 1
                 if self.matches > page.start:
                     found.append(line)
                 if self.matches > page.stop:
                     break
+            shown_before = len(results)
             results += self._results(path, lines, found, page.stop - page.start - len(results), bool(results))
+            if guess and len(results) > shown_before:
+                self._guesses.append(f"{self._shown(path)} ({guess})")
         return results
 
     def count(self, files: Iterable[WalkedFile]) -> list[str]:
@@ -202,7 +214,9 @@ class Search:
         for path in self._candidates(self._searchable(files)):
             if self._is_over():
                 break
-            if count := sum(1 for _ in self.wanted.find_lines(self._lines(path), self._is_over)):
+            lines, guess = self._lines(path)
+            if count := sum(1 for _ in self.wanted.find_lines(lines, self._is_over)):
+                self._guesses += [f"{self._shown(path)} ({guess})"] if guess else []
                 results.append(f"{self._shown(path)}:{count}")
                 self.matches += count
         return results
@@ -237,16 +251,17 @@ class Search:
             matching = files_with_matches(program, pattern, self.top, batch, is_cancelled=self._is_over)
             yield from (path for path in batch if path in matching)
 
-    def _lines(self, path: str) -> list[str]:
-        """Return the lines of a file without their endings; none if it cannot have a match."""
+    def _lines(self, path: str) -> tuple[list[str], str]:
+        """Return the lines of a file without their endings, none if it cannot have a match, and a guessed encoding."""
         try:
             content, _ = self.folders.read(str(self.top / path), max_bytes=self.max_bytes)
             if not self.wanted.may_be_in(content):
-                return []
+                return [], ""
             text = TextFile.from_content(content, fallback=self.wanted.encoding)
         except ToolError:  # binary, or not readable: no file of this search
-            return []
-        return [] if text.form.encoding in UNSEARCHED_ENCODINGS else bare_lines(text.lines)
+            return [], ""
+        is_searched = text.form.encoding not in UNSEARCHED_ENCODINGS
+        return bare_lines(text.lines) if is_searched else [], text.form.encoding if text.form.is_guess else ""
 
     def _results(
         self, path: str, lines: list[str], found: list[FoundLine], count: int, has_others: bool

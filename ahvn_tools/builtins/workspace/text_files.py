@@ -11,7 +11,7 @@ from ahvn_tools.builtins.workspace.editing import insert_lines
 from ahvn_tools.builtins.workspace.folder_tools import READS, exists, shown, with_note
 from ahvn_tools.builtins.workspace.lines import content_lines, replace_lines
 from ahvn_tools.builtins.workspace.missing_files import similar_names
-from ahvn_tools.builtins.workspace.numbered_lines import numbered_block
+from ahvn_tools.builtins.workspace.numbered_lines import REST_HINT, numbered_block
 from ahvn_tools.builtins.workspace.text_file import TextFile
 from ahvn_tools.builtins.workspace.writing import CHANGES, WritingTools
 from ahvn_tools.context import ToolContext
@@ -37,6 +37,9 @@ LineNumber = Annotated[int, BeforeValidator(_refuse_bool)]
 class TextFileTools(WritingTools):
     """Tools that view and write text files by ranges of lines, which may count from the end."""
 
+    rest_hint: str = REST_HINT
+    """How a model reads the rest of a long line, with `{line}` and `{character}`."""
+
     @reg_toolspec(annotations=READS, tags={"files", "read"}, output_schema=None)
     def view_text_file(
         self,
@@ -59,7 +62,8 @@ class TextFileTools(WritingTools):
         if ranges is not None:
             start, stop = _range_to_view(ranges, len(file.lines), file_path)
             heading = f"The content of {shown(file_path)} in {ranges} lines:"
-        return with_note(f"{heading}\n{_fenced(file.lines, start, stop, self.max_output_chars)}", file.form.note)
+        text = _fenced(file.lines, start, stop, self.max_output_chars, self.rest_hint)
+        return with_note(f"{heading}\n{text}", file.form.note)
 
     @reg_toolspec(annotations=CHANGES, tags={"files", "write"}, output_schema=None)
     def write_text_file(
@@ -95,7 +99,7 @@ class TextFileTools(WritingTools):
 
         done = self.edit(folders, file_path, change, context, encoding=encoding).change
         start, _ = _range_to_write(ranges, len(done.before))
-        snippet = _around(done, start, start + len(content_lines(content)))
+        snippet = _around(done, start, start + len(content_lines(content)), self.rest_hint)
         return f"Write {shown(file_path)} successfully. The new content snippet:\n{snippet}"
 
     @reg_toolspec(annotations=CHANGES, tags={"files", "write"}, output_schema=None)
@@ -139,7 +143,7 @@ class TextFileTools(WritingTools):
         first, last = _bounds(done, start, stop)
         return (
             f"Insert content into {shown(file_path)} at line {line_number} successfully. The new content between lines "
-            f"{first + 1}-{last} is:\n{_around(done, start, stop)}"
+            f"{first + 1}-{last} is:\n{_around(done, start, stop, self.rest_hint)}"
         )
 
 
@@ -183,9 +187,9 @@ def _bounds(change: Change, start: int, stop: int) -> tuple[int, int]:
     return max(start - _SNIPPET_LINES, 0), min(stop + _SNIPPET_LINES, len(change.after))
 
 
-def _around(change: Change, start: int, stop: int) -> str:
-    return _fenced(change.after, *_bounds(change, start, stop), MAX_SNIPPET_CHARS)
+def _around(change: Change, start: int, stop: int, hint: str) -> str:
+    return _fenced(change.after, *_bounds(change, start, stop), MAX_SNIPPET_CHARS, hint)
 
 
-def _fenced(lines: list[str], start: int, stop: int, max_chars: int) -> str:
-    return f"```\n{numbered_block(lines, start, stop, max_chars=max_chars)}\n```"
+def _fenced(lines: list[str], start: int, stop: int, max_chars: int, hint: str) -> str:
+    return f"```\n{numbered_block(lines, start, stop, max_chars=max_chars, hint=hint)}\n```"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from pathlib import Path
 
 from ahvn_tools.cli.errors import UsageError
 from ahvn_tools.cli.sources import SourceOptions
+from ahvn_tools.roots import without_dots
 
 _PREFIXES = ("openapi:", "mcp:")
 _OPTIONS = ("profile", "audience", "trust", "root", "group", "tag", "include", "exclude")
@@ -48,7 +48,7 @@ def build_command(
     if packages:
         raise UsageError("--with is for --uvx: another interpreter has its packages installed.")
     # -P: the client may start it in a repository of others, whose files must not take the place of modules
-    program = sys.executable if python is None else _find_program(python)
+    program = str(without_dots(sys.executable)) if python is None else _find_program(python)
     return ServerCommand(program=program, arguments=["-P", "-m", "ahvn_tools", *arguments], env=env)
 
 
@@ -68,7 +68,7 @@ def to_absolute(source: str) -> str:
 
 
 def _resolve(path: str) -> str:
-    return os.path.abspath(Path(path).expanduser())  # noqa: PTH100  # links stay: `resolve` would follow them
+    return str(without_dots(Path(path).expanduser()))
 
 
 def _is_module_here(source: str) -> bool:
@@ -86,7 +86,7 @@ def _find_program(program: str) -> str:
     check = [found, "-c", "import ahvn_tools"]
     if subprocess.run(check, capture_output=True, check=False, stdin=subprocess.DEVNULL).returncode:  # noqa: S603  # the program that the user names
         raise UsageError(f"{program!r} cannot import ahvn_tools: install ahvn-tools for it, or use --uvx.")
-    return os.path.abspath(found)  # noqa: PTH100  # a link into a virtual environment must stay
+    return str(without_dots(found))
 
 
 def _to_arguments(options: SourceOptions) -> list[str]:

@@ -156,6 +156,8 @@ def status_error(response: HTTPResponse, *, has_credentials: bool) -> ToolError:
         head += f": the service {subject}"
         head += "" if has_credentials else ", which the tool's host has not provided"
     shown = _shown(response.text) if _is_text(response.media_type) else ""
+    if shown.removesuffix(".").removeprefix(f"{status} ").lower() == reason.lower():
+        shown = ""  # many services answer with the name of the status only
     return ToolError(f"{head}: {shown}" if shown else f"{head}.")
 
 

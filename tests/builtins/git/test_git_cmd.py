@@ -32,6 +32,23 @@ def test_paths_may_have_the_name_of_a_root_that_is_a_link(tmp_path):
     assert "leads out of the folders" in outside.text
 
 
+@pytest.mark.skipif(choose_sandbox("auto") == "none", reason="bubblewrap does not work here")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files to other users")
+def test_a_failure_says_which_folder_of_another_user_the_sandbox_cannot_write_to(tmp_path):
+    root = make_repository(tmp_path / "root")
+    for path in (root, *root.rglob("*")):
+        os.chown(path, 4711, 4711)
+        path.chmod(0o755)
+    kit = Toolkit("git").add(Git(root, approve="never", sandbox="bubblewrap"))
+    text = run(kit, "add .")
+    assert "Permission denied" in text
+    assert text.endswith(
+        f"Programs in this sandbox cannot write to '{root}': it belongs to another user, and they have no privileges "
+        "of root. Tell the user."
+    )
+    assert "belongs to another user" not in run(kit, "log nothing")
+
+
 @pytest.mark.parametrize("sandbox", SANDBOXES)
 def test_a_day_of_work(sandbox, tmp_path):
     if sandbox == "bubblewrap" and choose_sandbox("auto") == "none":

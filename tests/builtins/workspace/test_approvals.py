@@ -243,6 +243,27 @@ def test_a_file_that_becomes_read_only_during_the_approval_is_not_edited(make_de
     assert desk.read("a.txt") == b"one\n"
 
 
+@pytest.mark.parametrize("change", ["content", "read-only", "other file", "link"])
+def test_what_changes_during_the_approval_is_not_deleted(make_desk, change):
+    desk = make_desk(approve="always")
+    path = desk.write("a.txt", "one\n")
+
+    def decide(request):
+        if change == "content":
+            desk.write("a.txt", "one\ntwo\n")
+        elif change == "read-only":
+            path.chmod(0o444)
+        else:
+            path.rename(path.with_name("b.txt"))
+            desk.write("a.txt", "one\n") if change == "other file" else path.symlink_to("b.txt")
+        return True
+
+    kit = Toolkit("kit", approver=decide).add(desk.workspace)
+    text = kit.exec("delete", {"uri": "a.txt"}).text
+    assert "'a.txt' has changed since its deletion was approved. Read it again." in text
+    assert path.is_symlink() or path.is_file()
+
+
 def test_the_person_is_asked_before_the_path_of_a_read_only_file_becomes_free(desk):
     desk.write("a.txt", "one\n").chmod(0o444)
     desk.call("move", uri="a.txt", target_uri="b.txt")

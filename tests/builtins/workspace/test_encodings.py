@@ -163,12 +163,29 @@ def test_an_edit_changes_no_other_line(desk, block):
     assert desk.read("a.txt") == content.replace(b"old", b"new")
 
 
+@pytest.mark.parametrize("counts", [False, True])
+def test_a_search_names_the_files_with_matches_whose_encoding_is_a_guess(desk, counts):
+    for number in range(7):
+        desk.write(f"{number}.txt", "Grüße an alle\n".encode("latin-1"))
+    desk.write("other.txt", "Grüße\n".encode("latin-1"))
+    desk.write("plain.txt", "alle\n")
+    text = desk.call("search_file_contains_keyword", uri=".", keyword="alle", counts=counts)
+    note = text.splitlines()[-1]
+    assert note.startswith("(These files are no UTF-8, and their encoding is a guess: 0.txt (")
+    assert " and 2 more. If a text is wrong, name the encoding" in note
+    assert "other.txt" not in text
+    named = desk.call("search_file_contains_keyword", uri=".", keyword="alle", counts=counts, encoding="latin-1")
+    assert "guess" not in named
+
+
 def test_a_search_finds_text_in_the_guessed_encoding(desk):
     desk.write("a.txt", CHINESE.encode("gbk"))
     desk.write("b.txt", JAPANESE.encode("cp932"))
     desk.write("c.txt", CHINESE)
     found = desk.call("search_file_contains_keyword", uri=".", keyword="公园")
-    assert [line.split(":")[0] for line in found.splitlines()] == ["a.txt", "c.txt"]
+    *results, note = found.splitlines()
+    assert [line.split(":")[0] for line in results] == ["a.txt", "c.txt"]
+    assert "is a guess: a.txt (" in note
     assert desk.call("search_file_contains_keyword", uri=".", keyword="ファイル").startswith("b.txt:1:")
 
 

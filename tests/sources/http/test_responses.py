@@ -143,6 +143,12 @@ def test_an_error_status_is_a_tool_error_with_the_reason_and_a_part_of_the_body(
         make(service).call()
 
 
+@pytest.mark.parametrize("body", ["Not Found", "not found.\n", "404 Not Found"])
+def test_a_body_that_repeats_the_reason_of_the_status_is_not_shown(service, body):
+    service.reply("/x", respond(body, status="404 Not Found", content_type="text/plain"))
+    assert make(service).exec().text == "HTTP 404 Not Found."
+
+
 def test_the_text_of_an_error_is_cut_and_shows_no_binary_data(service):
     service.reply(
         "/x",

@@ -15,6 +15,9 @@ VARIABLE = "AGENTSCOPE_DANGEROUS_TEXT_IO"
 """What happens to a call: `deny` blocks it, `warn` (the default) logs a warning, `allow` only runs it."""
 BLOCKED = "Blocked by policy: raw OS file access is disabled. Use FileSystem service tools instead."
 
+REST_HINT = "Go on with execute_python_code, such as: print(list(open(FILE))[{line} - 1][{character} - 1:][:2000])"
+"""These functions read whole lines only."""
+
 
 async def view_text_file(file_path: str, ranges: list[int] | None = None) -> ToolResponse:
     """View a text file with the numbers of its lines.
@@ -67,6 +70,7 @@ async def _call(tool: str, file_path: str, **arguments: Any) -> ToolResponse:
     if not _has_current_folder():
         return text_response("Error: The current folder does not exist any more.", metadata=metadata)
     files = Workspace([".", "/"], approve="never", hard_links="allow")
+    files.rest_hint = REST_HINT
     path = _expand(file_path)
     result = await files.toolspec(tool).aexec(file_path=path, **arguments)
     text = result.text if result.error is None else _error_text(tool, path, result.text)
