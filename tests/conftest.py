@@ -45,6 +45,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for items_of_test in cases.values():
         for item in select_exhaustive(items_of_test):
             item.add_marker(pytest.mark.exhaustive)
+    for item in items:
+        if item.get_closest_marker("exhaustive") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(300))  # these do much, and wait for each other on a small machine
 
 
 def select_exhaustive(items: list[pytest.Item]) -> list[pytest.Item]:

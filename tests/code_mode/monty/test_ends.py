@@ -95,7 +95,7 @@ assert kit.call("run_code", {"code": "ok()"}) == "ok"
     ("name", "repetitions"),
     [
         *[pytest.param(name, 1, id=name) for name in ("threads that compute", "tasks", "ctrl-c")],
-        *[pytest.param(name, 40, id=f"{name}, 40 times", marks=pytest.mark.exhaustive) for name in ENDS],
+        *[pytest.param(name, 12, id=f"{name}, 12 times", marks=pytest.mark.exhaustive) for name in ENDS],
     ],
 )
 def test_the_interpreter_ends_at_once_and_silently(name: str, repetitions: int) -> None:

@@ -17,4 +17,5 @@ def no_worker_is_left() -> Iterator[None]:
     assert until(lambda: pool.process_pool.count()[0] == pool.process_pool.count()[1])
     pool.process_pool.end_idle()
     assert pool.process_pool.count() == (0, 0)
-    assert [child.cmdline() for child in psutil.Process().children(recursive=True)] == []
+    children = psutil.Process().children(recursive=True)
+    assert [child.as_dict(["pid", "status", "cmdline"]) for child in children] == []
