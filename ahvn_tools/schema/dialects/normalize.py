@@ -50,7 +50,8 @@ def normalize(schema: JsonObject) -> tuple[JsonObject, list[Finding]]:
     if is_plain_object(schema):
         return schema, []
     normalizer = _Normalizer(normalize_refs(schema))
-    return require_tags(normalizer.normalize_root(schema)), normalizer.findings
+    root = normalizer.normalize_root(schema)
+    return require_tags(root) if normalizer.has_tags else root, normalizer.findings
 
 
 def is_of_type(value: Any, types: Collection[str]) -> bool:
@@ -124,6 +125,8 @@ class _Normalizer:
 
     def __init__(self, ref_targets: dict[str, str]) -> None:
         self.findings: list[Finding] = []
+        self.has_tags = False
+        """Whether there is a union whose alternatives may have tags."""
         self._ref_targets = ref_targets
 
     def normalize_root(self, schema: JsonObject) -> JsonObject:
@@ -152,6 +155,7 @@ class _Normalizer:
             return {}
         if _is_plain_scalar(node):
             return dict(node)
+        self.has_tags = self.has_tags or "oneOf" in node or "discriminator" in node
         normalized = {key: value for key, value in node.items() if key not in _REMOVED_KEYWORDS}
         _upgrade_keywords(normalized)
         if node.get("nullable") is True:
