@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
@@ -138,6 +139,11 @@ def exists(folders: ConfinedFolders, uri: str) -> bool:
 def shown(path: str) -> str:
     """Return a path as a text for models: on one line, with its invisible characters escaped."""
     return path if path.isascii() and path.isprintable() else invisible.escape_line(path)
+
+
+def in_one_form(name: str) -> str:
+    """Return a name in Unicode's composed form (NFC), as other names are compared with it."""
+    return unicodedata.normalize("NFC", name)
 
 
 def with_note(text: str, note: str) -> str:

@@ -9,7 +9,7 @@ from ahvn_tools.builtins.files.atomic_write import is_temporary_name
 from ahvn_tools.builtins.files.file_status import readable_name
 from ahvn_tools.builtins.files.folders import ConfinedFolders
 from ahvn_tools.builtins.files.walk import walk
-from ahvn_tools.builtins.workspace.folder_tools import READS, FolderTools, explained_misses, shown
+from ahvn_tools.builtins.workspace.folder_tools import READS, FolderTools, explained_misses, in_one_form, shown
 from ahvn_tools.builtins.workspace.numbered_lines import fitting
 from ahvn_tools.builtins.workspace.pages import Page
 from ahvn_tools.context import ToolContext
@@ -70,7 +70,7 @@ class ListingTools(FolderTools):
             raise ToolError("Pass a part of the name that is not empty.")
         folders = self.folders.for_call(context)
         page = Page(skip, max_results)
-        wanted, part = name_includes.casefold(), 0 if "/" in name_includes else -1
+        wanted, has_folders = in_one_form(name_includes).casefold(), "/" in name_includes
         with explained_misses(folders, uri):
             base = _prefix(folders.display(uri))
             found: list[str] = []
@@ -79,8 +79,8 @@ class ListingTools(FolderTools):
                 is_cancelled=lambda: context.cancelled,
             )  # fmt: skip
             for file in walked:
-                name = file.path if part == 0 else file.path.rpartition("/")[2]
-                if wanted in name.casefold():
+                name = file.path if has_folders else file.path.rpartition("/")[2]
+                if wanted in in_one_form(name).casefold():
                     found.append(shown(base + file.path))
                     if len(found) > page.stop:
                         break

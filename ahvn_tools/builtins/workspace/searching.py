@@ -12,9 +12,10 @@ from typing import Final
 
 from ahvn_tools.builtins.files.folders import ConfinedFolders
 from ahvn_tools.builtins.files.walk import WalkedFile, walk
-from ahvn_tools.builtins.workspace.folder_tools import READS, FolderTools, explained_misses, shown
+from ahvn_tools.builtins.workspace.folder_tools import READS, FolderTools, explained_misses, in_one_form, shown
 from ahvn_tools.builtins.workspace.keyword import UNSEARCHED_ENCODINGS, FoundLine, Keyword
 from ahvn_tools.builtins.workspace.lines import bare_lines
+from ahvn_tools.builtins.workspace.near_lines import describe_near_keyword
 from ahvn_tools.builtins.workspace.numbered_lines import fitting
 from ahvn_tools.builtins.workspace.pages import Page
 from ahvn_tools.builtins.workspace.pattern import Pattern
@@ -28,6 +29,9 @@ MAX_TEXT_CHARS: Final = 300
 """A longer line is cut in a result."""
 SECONDS: Final = 60.0
 """After this time a search ends with what it has found."""
+_NEAR_SECONDS: Final = 2.0
+_NEAR_FILES: Final = 2_000
+"""How long, and in how many files, a search without a match looks for what only looks like the keyword."""
 _MAX_CONTEXT: Final = 50
 _MAX_GLOB_CHARS: Final = 200
 _MAX_GLOBS: Final = 50
@@ -134,7 +138,7 @@ class SearchingTools(FolderTools):
         total = len(found) if counts else search.matches
         is_counted = counts or total <= page.stop
         kept, _ = fitting(found[page.start : page.stop] if counts else found, self.max_output_chars)
-        text = page.text(kept, total=total, nothing=search.nothing, is_counted=is_counted)
+        text = page.text(kept, total=total, nothing="" if total else search.nothing(), is_counted=is_counted)
         notes = [f"({search.matches:,} lines in {total:,} files.)"] if counts and found else []
         return "\n".join([text, *notes, *search.omissions(is_complete=is_counted)])
 
@@ -161,17 +165,19 @@ class Search:
     too_large: int = field(default=0, init=False)
     _guesses: list[str] = field(default_factory=list, init=False)
     """The files with results whose encoding is a guess, each with it."""
+    _read: list[str] = field(default_factory=list, init=False)
+    """The first files that were searched."""
     is_late: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         self._display = self.folders.display(self.top).rstrip("/")
         self._deadline = time.monotonic() + SECONDS
 
-    @property
     def nothing(self) -> str:
-        """What a result without a match says."""
+        """Return what a result without a match says, and the first text that only looks like the keyword."""
         if self.files or self.is_late:
-            return "No matches found."
+            near = "" if self.is_late else self._near()
+            return f"No matches found. {near}" if near else "No matches found."
         return (
             "No files found in directory." if self.is_chosen is bool else "No files found of this glob and file_type."
         )
@@ -235,6 +241,8 @@ class Search:
             if file.size > self.max_bytes:
                 self.too_large += 1
             elif file.size:
+                if len(self._read) < _NEAR_FILES:
+                    self._read.append(file.path)
                 yield file.path
 
     def _candidates(self, paths: Iterator[str]) -> Iterator[str]:
@@ -251,11 +259,23 @@ class Search:
             matching = files_with_matches(program, pattern, self.top, batch, is_cancelled=self._is_over)
             yield from (path for path in batch if path in matching)
 
-    def _lines(self, path: str) -> tuple[list[str], str]:
+    def _near(self) -> str:
+        if isinstance(self.wanted, Pattern):
+            return ""
+        end = min(self._deadline, time.monotonic() + _NEAR_SECONDS)
+        for path in self._read:
+            if time.monotonic() >= end or self.context.cancelled:
+                break
+            lines, _ = self._lines(path, is_near=True)
+            if near := describe_near_keyword(self.wanted.text, lines):
+                return f"{self._shown(path)}: {near}"
+        return ""
+
+    def _lines(self, path: str, *, is_near: bool = False) -> tuple[list[str], str]:
         """Return the lines of a file without their endings, none if it cannot have a match, and a guessed encoding."""
         try:
             content, _ = self.folders.read(str(self.top / path), max_bytes=self.max_bytes)
-            if not self.wanted.may_be_in(content):
+            if not is_near and not self.wanted.may_be_in(content):
                 return [], ""
             text = TextFile.from_content(content, fallback=self.wanted.encoding)
         except ToolError:  # binary, or not readable: no file of this search
@@ -310,12 +330,12 @@ def _name_filter(glob: str | None, file_type: str | None) -> Callable[[str], boo
         return bool
     if glob and len(glob) > _MAX_GLOB_CHARS:
         raise ToolError(f"Pass a glob of at most {_MAX_GLOB_CHARS} characters.")
-    chosen = "" if not glob else glob.removeprefix("./").removeprefix("**/")
+    chosen = "" if not glob else in_one_form(glob).removeprefix("./").removeprefix("**/")
     patterns = [re.compile(fnmatch.translate(each)) for each in _without_braces(chosen)] if chosen else []
     suffixes = tuple(f".{suffix}" for suffix in _suffixes(file_type)) if file_type else ()
 
     def is_chosen(path: str) -> bool:
-        name = path if "/" in chosen else PurePosixPath(path).name
+        name = in_one_form(path if "/" in chosen else PurePosixPath(path).name)
         has_suffix = not suffixes or path.lower().endswith(suffixes)
         return has_suffix and (not patterns or any(pattern.match(name) for pattern in patterns))
 

@@ -45,6 +45,13 @@ def test_files_are_found_by_a_part_of_the_name_without_regard_to_case(desk):
     assert desk.call("search_file_name_includes", uri=".", name_includes="nothing") == "No files found."
 
 
+def test_names_are_found_in_any_unicode_form(desk):
+    desk.write("cafe\u0301.txt", "key")
+    assert desk.call("search_file_name_includes", uri=".", name_includes="CAF\u00c9") == "cafe\u0301.txt"
+    found = desk.call("search_file_contains_keyword", uri=".", keyword="key", glob="caf\u00e9*")
+    assert found == "cafe\u0301.txt:1:key"
+
+
 def test_characters_of_patterns_are_literal_in_names(desk):
     for name in ("a[1].txt", "a1.txt", "a*.txt"):
         desk.write(name, "one")

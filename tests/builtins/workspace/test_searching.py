@@ -47,6 +47,18 @@ def test_nothing_found_is_no_error(desk):
     assert desk.call(SEARCH, uri=".", keyword="key") == "No matches found."
 
 
+@pytest.mark.parametrize(
+    ("text", "keyword"),
+    [("two\u00a0words", "two words"), ("caf\u00e9", "cafe\u0301"), ("ke\u200by", "key"), ("a  b", "a b")],
+)
+@pytest.mark.usefixtures("without_ripgrep")
+def test_a_text_that_only_looks_like_the_keyword_is_named(desk, text, keyword):
+    desk.write("d/a.txt", f"one\n{text}\n")
+    found = desk.call("search_file_contains_keyword", uri=".", keyword=keyword)
+    assert found.startswith("No matches found. d/a.txt: Line 2 has it with other blanks, invisible characters or")
+    assert desk.call("search_file_contains_keyword", uri=".", keyword="other") == "No matches found."
+
+
 def test_the_keyword_is_no_pattern(desk):
     desk.write("a.txt", "a.b\naxb\n(a+)+$\n$&\n")
     assert desk.call(SEARCH, uri=".", keyword="a.b") == "a.txt:1:a.b"
