@@ -161,7 +161,7 @@ class Soak:
         self.kit.add_mcp(
             self.url,
             name="web",
-            auth=lambda state: {"x-user": state.get("user", "")},
+            auth=lambda state: {"x-key": workload.key_of(state.get("user", ""))},
             limits=Limits(connect=MAX_WAIT, listing=MAX_WAIT),
             timeout=MAX_WAIT,
         )

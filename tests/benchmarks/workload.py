@@ -31,6 +31,16 @@ CALL_ID = "call"
 MAX_WAIT = 300.0
 """Seconds until a call counts as never begun; nothing else depends on the clock."""
 
+
+def key_of(user: str) -> str:
+    """Return the credential of a user. No answer contains it: credentials are masked there."""
+    return user[::-1]
+
+
+def user_of(key: str) -> str:
+    return key[::-1]
+
+
 running: Counter[str] = Counter()
 """How many bodies of these tools run in this process."""
 _lock = threading.Lock()
@@ -301,7 +311,12 @@ def main(transport: str, descriptor: str = "") -> None:
     else:
         served = Toolkit("web").bind("user").add(note, rename="web")
         listening = socket.socket(fileno=int(descriptor))
-        serve(served, "http", sockets=[listening], state=lambda request: {"user": request.headers.get("x-user", "")})
+        serve(
+            served,
+            "http",
+            sockets=[listening],
+            state=lambda request: {"user": user_of(request.headers.get("x-key", ""))},
+        )
 
 
 if __name__ == "__main__":
