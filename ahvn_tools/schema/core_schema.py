@@ -103,12 +103,8 @@ class ArgumentsCoreSchema:
         """Whether unions may be tried for the same value many times, which takes long."""
         return has_nested_unions([*self._fields.values(), *self._definitions], self._definitions)
 
-    def visible_fields(self, hidden: frozenset[str]) -> list[tuple[str, Any]]:
-        """Return the core schemas of all parameters but `hidden`, with their names."""
-        return [(name, field) for name, field in self._fields.items() if name not in hidden]
-
     def _visible_fields(self, hidden: frozenset[str]) -> list[Any]:
-        return [field for _, field in self.visible_fields(hidden)]
+        return [field for name, field in self._fields.items() if name not in hidden]
 
 
 def _to_arguments_schema(fields: list[Any]) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +12,6 @@ from ahvn_tools.json_types import JsonObject
 from ahvn_tools.schema.argument_changes import ArgumentChanges
 from ahvn_tools.schema.inputs import BoundValueValidator, Inputs, Parameter, Validator
 from ahvn_tools.schema.jsonschema import SchemaInputs
-from ahvn_tools.schema.parameter_texts import schema_texts
 from ahvn_tools.schema.problems import unknown_arguments
 from ahvn_tools.schema.secret_defaults import remove_secret_defaults
 from ahvn_tools.schema.untyped import UntypedArguments
@@ -75,10 +74,6 @@ class ExplicitSchemaInputs:
     def schema_text(self, hidden: frozenset[str]) -> str:
         """Return it as JSON text."""
         return json.dumps(self.schema(hidden))
-
-    def texts(self, hidden: frozenset[str]) -> Iterable[str]:
-        """Yield the names and descriptions of all properties but `hidden`, and of those in them."""
-        return schema_texts(self.schema(hidden))
 
     def validator(self, hidden: frozenset[str]) -> Validator:
         """Compile the check against the explicit schema, followed by the function's own check."""

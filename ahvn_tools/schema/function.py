@@ -8,7 +8,7 @@ import inspect
 import json
 import sys
 import types
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from pydantic_core import SchemaValidator, ValidationError
@@ -22,7 +22,6 @@ from ahvn_tools.schema.argument_changes import ArgumentChange, change_property
 from ahvn_tools.schema.arguments import ArgumentValidator
 from ahvn_tools.schema.core_schema import ArgumentsCoreSchema
 from ahvn_tools.schema.inputs import BoundValueValidator, FastValidator, Parameter, ParameterKind, Validator
-from ahvn_tools.schema.parameter_texts import field_texts, schema_texts
 from ahvn_tools.schema.plain_types import PlainParameters
 from ahvn_tools.schema.refs import without_properties
 from ahvn_tools.schema.secret_defaults import remove_secret_defaults
@@ -105,20 +104,6 @@ class FunctionInputs:
     def schema_text(self, hidden: frozenset[str]) -> str:
         """Return it as JSON text: the same object each time, if nothing is hidden."""
         return json.dumps(self.schema(hidden), allow_nan=False) if hidden else self._schema_text
-
-    def texts(self, hidden: frozenset[str]) -> Iterable[str]:
-        """Return the names and descriptions of all parameters but `hidden`, and of the properties in them."""
-        if self._changes:
-            return schema_texts(self.schema(hidden))
-        descriptions = self._descriptions()
-        found: list[str] = []
-        for name, field in self._core.visible_fields(hidden):
-            property_name = self.parameters[name].property_name
-            texts = field_texts(field, descriptions.get(name, descriptions.get(property_name)))
-            if texts is None:
-                return schema_texts(self.schema(hidden))
-            found += property_name, *texts
-        return found
 
     def validator(self, hidden: frozenset[str]) -> Validator:
         """Compile the check of a caller's arguments when `hidden` are bound."""

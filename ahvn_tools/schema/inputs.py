@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -90,9 +90,6 @@ class Inputs(Protocol):
 
     def schema_text(self, hidden: frozenset[str]) -> str:
         """Return it as JSON text."""
-
-    def texts(self, hidden: frozenset[str]) -> Iterable[str]:
-        """Return the names and descriptions of all parameters but `hidden`, and of the properties in them."""
 
     def validator(self, hidden: frozenset[str]) -> Validator:
         """Compile the check of a caller's arguments when `hidden` are bound."""

@@ -20,7 +20,6 @@ from ahvn_tools.schema.complexity import ValidationCost
 from ahvn_tools.schema.inputs import BoundValueValidator, Parameter, Validator
 from ahvn_tools.schema.keywords import type_names
 from ahvn_tools.schema.limits import enforce_limits
-from ahvn_tools.schema.parameter_texts import schema_texts
 from ahvn_tools.schema.problems import (
     MAX_ERRORS,
     MAX_PROBLEMS,
@@ -170,10 +169,6 @@ class SchemaInputs:
     def schema_text(self, hidden: frozenset[str]) -> str:
         """Return it as JSON text: the same object each time, if nothing is hidden."""
         return json.dumps(self.schema(hidden)) if hidden else self._schema_text
-
-    def texts(self, hidden: frozenset[str]) -> Iterable[str]:
-        """Yield the names and descriptions of all properties but `hidden`, and of those in them."""
-        return schema_texts(self.schema(hidden))
 
     def validator(self, hidden: frozenset[str]) -> Validator:
         """Compile the check of a caller's arguments when `hidden` are bound."""
