@@ -22,9 +22,9 @@ from ahvn_tools.schema.argument_changes import ArgumentChange, change_property
 from ahvn_tools.schema.arguments import ArgumentValidator
 from ahvn_tools.schema.core_schema import ArgumentsCoreSchema
 from ahvn_tools.schema.inputs import BoundValueValidator, FastValidator, Parameter, ParameterKind, Validator
+from ahvn_tools.schema.keywords import remove_secret_defaults
 from ahvn_tools.schema.plain_types import PlainParameters
 from ahvn_tools.schema.refs import without_properties
-from ahvn_tools.schema.secret_defaults import remove_secret_defaults
 from ahvn_tools.schema.subschemas import iter_property_names
 from ahvn_tools.state import UNSET
 

@@ -19,14 +19,14 @@ from ahvn_tools.errors import INVALID_RESULT, DefinitionError, InvalidResultErro
 from ahvn_tools.json_types import JsonObject, exceeds_size
 from ahvn_tools.results import ToolResult, has_content, is_content_block, result_from_content
 from ahvn_tools.schema.annotations import UnresolvedAnnotation, unwrap_annotation
-from ahvn_tools.schema.keywords import WRAP_RESULT_KEY
-from ahvn_tools.schema.output_schema import (
+from ahvn_tools.schema.generated import (
     SCHEMA_ERRORS,
     generate_output_schema,
     is_bare_sequence,
     is_untyped,
     promises_nothing,
 )
+from ahvn_tools.schema.keywords import WRAP_RESULT_KEY
 from ahvn_tools.schema.serializers import Serializers
 
 _MAX_CHARS_WITH_PLACE = 10_000
