@@ -12,7 +12,7 @@ from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
-from ahvn_tools.encoders.graph_output import is_for_graph
+from ahvn_tools.encoders.loaded_classes import is_for_graph
 from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import (
     ApprovalRequiredError,

@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 from pydantic_core import to_jsonable_python
 
 from ahvn_tools.definition import ToolDefinition
-from ahvn_tools.encoders.graph_output import is_for_graph
+from ahvn_tools.encoders.loaded_classes import is_for_graph
 from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import InvalidResultError, ToolCallError
 from ahvn_tools.execution.call import Call

@@ -13,7 +13,7 @@ from dataclasses import replace
 from inspect import Signature
 from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
 
-from ahvn_tools.encoders.graph_output import refuse_graph_output
+from ahvn_tools.encoders.loaded_classes import refuse_graph_output
 from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import DefinitionError, InvalidResultError
 from ahvn_tools.json_types import JsonObject

@@ -13,8 +13,7 @@ from typing import Any
 from pydantic import ConfigDict, TypeAdapter
 
 from ahvn_tools.encoders.binary import bytes_block, encode_bytes
-from ahvn_tools.encoders.json_form import to_json_form
-from ahvn_tools.encoders.registry import encode, encode_content, find_encoder, no_json_form_error
+from ahvn_tools.encoders.registry import encode, encode_content, find_encoder, no_json_form_error, to_json_form
 from ahvn_tools.errors import INVALID_RESULT, DefinitionError, InvalidResultError
 from ahvn_tools.json_types import JsonObject, exceeds_size
 from ahvn_tools.results import ToolResult, has_content, is_content_block, result_from_content

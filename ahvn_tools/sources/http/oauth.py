@@ -17,7 +17,7 @@ from pydantic_core import from_json
 
 from ahvn_tools.after_fork import reset_after_fork
 from ahvn_tools.errors import ToolConnectionError
-from ahvn_tools.sources.http.security import ClientCredentials
+from ahvn_tools.sources.http.request import ClientCredentials
 
 MAX_TOKENS = 1_000
 """Tokens that are kept; of more, the least recently used one is fetched again."""
