@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import functools
 import ipaddress
-import os
 import socket
 import ssl
 import threading
@@ -18,7 +17,6 @@ from urllib.request import getproxies, proxy_bypass
 import httpcore2
 import httpx2
 
-from ahvn_tools.after_fork import reset_after_fork
 from ahvn_tools.log_redaction import add_log_filter
 from ahvn_tools.sources.http.checks import Address, AllowedAddresses
 from ahvn_tools.sources.http.request import HTTPOptions
@@ -198,24 +196,16 @@ class _LoopConnections:
 
 
 _of_loops: dict[asyncio.AbstractEventLoop, _LoopConnections] = {}
-_of_parent: list[Any] = []
-"""The connections of the parent process: they are kept, because their end would be an end for the parent's servers."""
+"""A forked child keeps those of its parent unused: to close them would end them for the parent's servers, too."""
 
 _lock = threading.Lock()
-
-
-@reset_after_fork
-def _drop_connections() -> None:  # pragma: no cover  # runs in child processes, which report no coverage
-    global _of_loops, _lock
-    _of_parent.append(_of_loops)
-    _of_loops, _lock = {}, threading.Lock()
 
 
 def _make_pool(key: PoolKey) -> httpcore2.AsyncConnectionPool:
     add_log_filter()
     proxy = _find_proxy(key)
     return httpcore2.AsyncConnectionPool(
-        ssl_context=_ssl_context(key.ca_file, os.getpid()) if key.scheme == "https" else None,
+        ssl_context=_ssl_context(key.ca_file) if key.scheme == "https" else None,
         proxy=proxy,
         max_connections=MAX_CONNECTIONS,
         keepalive_expiry=KEEPALIVE_SECONDS,
@@ -224,7 +214,7 @@ def _make_pool(key: PoolKey) -> httpcore2.AsyncConnectionPool:
 
 
 @functools.lru_cache(maxsize=16)
-def _ssl_context(ca_file: str | None, _process: int) -> ssl.SSLContext:
+def _ssl_context(ca_file: str | None) -> ssl.SSLContext:
     """Return the settings of TLS, which take long to make."""
     return httpx2.create_ssl_context() if ca_file is None else ssl.create_default_context(cafile=ca_file)
 
