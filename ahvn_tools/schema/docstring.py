@@ -42,8 +42,12 @@ def parse(text: str | None, sections: Collection[str] | None = None) -> Docstrin
     """
     if not text or not text.strip():
         return Docstring()
-    text, others = split_sections(inspect.cleandoc(text))
-    parsed = _parse_best_style(text)
+    text, others = inspect.cleandoc(text), list[Section]()
+    if _PLAIN.fullmatch(f"{text}\n"):
+        parsed = _parsers()[0][0](text)
+    else:
+        text, others = split_sections(text)
+        parsed = _parse_best_style(text)
     returns = parsed.returns or next(iter(parsed.many_returns or ()), None)
     return Docstring(
         short_description=parsed.short_description or "",
@@ -135,7 +139,7 @@ _LISTED_ENTRY: Final = re.compile(
 """One parameter as an item of a list, in Markdown, or with a dash before its text."""
 
 _PLAIN: Final = re.compile(
-    r"(?:(?![:@-])[^\n]*(?<![:\s])\n|\n)*+"
+    r"(?:(?![:@.-])[^\n]*(?<![:\s])\n|\n)*+"
     r"(?:Args:\n(?:(?: {4}\w+(?: \([^()\n]*\))?:| {5})[^\n]*\n|\n)*+)?+"
     r"(?:(?:Returns|Yields|Examples?):\n(?:[ \t][^\n]*\n|\n)*+)*+"
 )
@@ -155,8 +159,6 @@ def split_sections(text: str) -> tuple[str, list[Section]]:
 
     Text before the first section is not split off.
     """
-    if _PLAIN.fullmatch(f"{text}\n"):
-        return text, []
     lines = text.split("\n")
     blocks = list(_iter_underlined(lines) or _iter_titled(lines))
     kept = [body for title, body in blocks if title in _READ_TITLES or title == "start"]

@@ -6,7 +6,6 @@ import copy
 import functools
 import inspect
 import json
-import sys
 import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -17,7 +16,6 @@ from ahvn_tools.encoders.loaded_classes import loaded_classes
 from ahvn_tools.errors import DefinitionError
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.redaction import is_secret_annotation
-from ahvn_tools.schema.annotations import format_annotation
 from ahvn_tools.schema.argument_changes import ArgumentChange, change_property
 from ahvn_tools.schema.arguments import ArgumentValidator
 from ahvn_tools.schema.core_schema import ArgumentsCoreSchema
@@ -77,7 +75,7 @@ class FunctionInputs:
         included: dict[ParameterKind, bool] = {VAR_POSITIONAL: include_var_positional, VAR_KEYWORD: include_var_keyword}
         parameters = [p for p in signature.parameters.values() if included.get(p.kind, True) or p.name in bound]
         annotations = {name: Any if annotation is EMPTY else annotation for name, annotation in annotations.items()}
-        self._has_absent = any(parameter.default is ABSENT for parameter in parameters)
+        self._has_absent = False
         self._types = _make_types(name, parameters, annotations, bound)
         self.parameters_without_schema = self._types.without_schema
         self.parameters: dict[str, Parameter] = {p.name: self._to_parameter(p, annotations[p.name]) for p in parameters}
@@ -157,10 +155,10 @@ class FunctionInputs:
         if is_field:
             factory, default = default.default_factory, EMPTY if default.is_required() else default.default
         elif default is ABSENT:
-            default = EMPTY
+            default, self._has_absent = EMPTY, True
         elif getattr(type(default), "__hash__", None) is None:  # pydantic copies these for each call, too
             factory = functools.partial(copy.deepcopy, default)
-        is_exact = any(annotation is kind for kind in _EXACT_TYPES)
+        is_exact = annotation in _EXACT_TYPES
         core = None if isinstance(self._types, PlainParameters) else self._core
         has_default = None if core is None else core.has_default(name)
         is_optional = parameter.kind in (VAR_POSITIONAL, VAR_KEYWORD) or (
@@ -176,8 +174,8 @@ class FunctionInputs:
             default_factory=cast("Callable[[], Any] | None", factory),
             exact_type=annotation if is_exact and not is_field else None,
             is_required=not is_optional,
-            is_secret=is_secret_annotation(annotation) or is_secret_annotation(parameter.annotation),
-            expected=sys.intern(format_annotation(annotation)),
+            is_secret=is_secret_annotation(annotation)
+            or (parameter.annotation is not annotation and is_secret_annotation(parameter.annotation)),
         )
 
 

@@ -123,7 +123,7 @@ class SchemaInputs:
                 body_name=None if own_names.get(name, name) == name else own_names[name],
                 is_required=name in required,
                 is_secret=any(map(is_secret_schema, nodes)),
-                expected="|".join(dict.fromkeys(kind for node in nodes for kind in _find_types(node))) or "any",
+                json_types="|".join(dict.fromkeys(kind for node in nodes for kind in _find_types(node))) or "any",
             )
             for name, nodes in find_parameter_schemas(dict(schema), names).items()
         }

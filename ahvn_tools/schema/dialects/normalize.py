@@ -326,9 +326,9 @@ def _is_plain_scalar(node: Any) -> bool:
     """Whether a schema is in normal form, as most are: a type with at most texts and a default."""
     if not isinstance(node, dict):
         return False
-    kind, texts = node.get("type"), (node.get("title", ""), node.get("description", ""))
+    kind = node.get("type")
     is_scalar = isinstance(kind, str) and kind in _SCALAR_TYPES and node.keys() <= _PLAIN_KEYWORDS
-    return is_scalar and all(isinstance(text, str) for text in texts)
+    return is_scalar and isinstance(node.get("title", ""), str) and isinstance(node.get("description", ""), str)
 
 
 def _upgrade_keywords(node: JsonObject) -> None:
