@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections import deque
+from collections import UserList, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from enum import Enum
 from itertools import takewhile
+from types import SimpleNamespace
 from typing import Annotated, Any, get_args, get_origin
 
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.plain_data import plain_attributes, plain_members, plain_text
 
 MIN_MASKED_CHARS = 6
 """The minimum length of a masked text: masking shorter ones would make messages unreadable."""
@@ -136,11 +138,11 @@ def find_secrets(arguments: Mapping[str, Any], secrets: Collection[str] = ()) ->
     secret_types = _secret_types()
     while pending and len(seen) < _MAX_LEAVES:
         name, here = pending.popleft()
-        if name in secrets or is_secret_name(name) or issubclass(type(here), secret_types):
+        if name in secrets or is_secret_name(name) or isinstance(here, secret_types):
             result.setdefault(name, MaskedValues()).append(here)
-        elif type(here) not in _ATOMIC_TYPES and id(here) not in seen and (members := plain_members(here)) is not None:
+        elif type(here) not in _ATOMIC_TYPES and id(here) not in seen and (members := _members(here)) is not None:
             seen[id(here)] = here
-            pending.extend((name if key is None else plain_text(key) or "", part) for key, part in members[:_MAX_ITEMS])
+            pending.extend((name if key is None else str(key), part) for key, part in members[:_MAX_ITEMS])
     return result
 
 
@@ -317,15 +319,11 @@ def _secret_types() -> tuple[Any, ...]:
 
 
 def _text_forms(value: Any) -> set[str]:
-    """Return the forms in which a value may appear in a text: plain, as a Python literal and as JSON.
-
-    Only plain data has forms: no code of a foreign class runs.
-    """
+    """Return the forms in which a value may appear in a text: plain, as a Python literal and as JSON."""
     forms: set[str] = set()
     quoted_chars = 0
     for leaf in iter_parts(value):
-        if (plain := plain_text(leaf)) is None:
-            continue
+        plain = leaf.decode("utf-8", "replace") if isinstance(leaf, bytes | bytearray) else _text_of(leaf)
         quoted_chars += len(plain)
         if quoted_chars > _MAX_QUOTED_CHARS:
             forms.update({plain} if len(plain) >= MIN_MASKED_CHARS else ())
@@ -343,14 +341,36 @@ def iter_parts(value: Any) -> Iterator[Any]:
     seen: dict[int, Any] = {}
     while pending and len(seen) < _MAX_LEAVES:
         here = pending.popleft()
-        if issubclass(type(here), _secret_types()):
-            here = object.__getattribute__(here, "_secret_value")
+        if isinstance(here, _secret_types()):
+            here = here.get_secret_value()
         if type(here) in (bool, type(None)) or id(here) in seen:
             continue
         seen[id(here)] = here
-        members = plain_members(here)
+        members = _members(here)
         if members is None or len(members) <= _MAX_WHOLE_ITEMS:
             yield here
         if members is None:
-            members = [(name, part) for name, part in plain_attributes(here).items() if is_secret_name(str(name))]
+            attributes = getattr(here, "__dict__", {}).items()
+            members = [(name, part) for name, part in attributes if is_secret_name(name)]
         pending.extend(part for _, part in members[:_MAX_ITEMS])
+
+
+def _text_of(value: Any) -> str:
+    try:
+        return str(value)
+    except Exception:  # noqa: BLE001  # an integer with too many digits; what has no text needs no mask
+        return ""
+
+
+def _members(value: Any) -> list[tuple[Any, Any]] | None:
+    """Return the (name, value) pairs of a container or record, with None for no name; None for any other value."""
+    if isinstance(value, Mapping):
+        return list(value.items())
+    if isinstance(value, list | tuple | set | frozenset | deque | UserList):
+        return [(None, part) for part in value]
+    if isinstance(value, Enum):
+        return [(None, value.value)]
+    if is_dataclass(value) and not isinstance(value, type):
+        return [(field.name, getattr(value, field.name, None)) for field in fields(value)]
+    is_record = isinstance(value, SimpleNamespace) or hasattr(type(value), "__pydantic_fields__")
+    return list(vars(value).items()) if is_record else None

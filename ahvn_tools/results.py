@@ -371,7 +371,7 @@ def to_text(value: Any) -> str:
     try:
         return _ENCODER.encode(value)
     except (TypeError, ValueError, RecursionError):  # not JSON yet
-        from ahvn_tools.encoders.json_form import to_json_form
+        from ahvn_tools.encoders.registry import to_json_form
 
         json_form = to_json_form(value)
     return json_form if isinstance(json_form, str) else _ENCODER.encode(json_form)

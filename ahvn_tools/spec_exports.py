@@ -272,7 +272,7 @@ class ToolExports(Generic[P, R]):
         strict_schema = to_strict(normalize(definition.input_schema)[0])[0] if is_strict else None
         schema = definition.input_schema if strict_schema is None else strict_schema
         if plain:
-            from ahvn_tools.schema.plain import to_plain  # few exports need it
+            from ahvn_tools.schema.keywords import to_plain
 
             schema = to_plain(schema)
         return {

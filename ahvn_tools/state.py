@@ -9,11 +9,10 @@ from collections import OrderedDict, UserDict, UserList, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from types import MappingProxyType
+from types import MappingProxyType, MemberDescriptorType, SimpleNamespace
 from typing import Any, Final
 
 from ahvn_tools.errors import StateKeyError
-from ahvn_tools.plain_data import has_plain_attribute
 
 
 class _Sentinel(Enum):
@@ -153,9 +152,21 @@ def read_plain_step(value: Any, step: str | int) -> Any:
     """Return a member of plain data, or MISSING. Raises BlockingStateError for a value that only foreign code reads."""
     if type(value) in _PLAIN_TYPES:
         return _read_step(value, step)
-    if isinstance(step, str) and not step.startswith("_") and has_plain_attribute(value, step):
+    if isinstance(step, str) and not step.startswith("_") and _has_plain_attribute(value, step):
         return getattr(value, step)
     raise BlockingStateError
+
+
+def _has_plain_attribute(value: Any, name: str) -> bool:
+    """Return whether reading an attribute only looks it up: no property, no `__getattr__`, no container."""
+    kind: Any = type(value)
+    plain_lookups = (object.__getattribute__, SimpleNamespace.__getattribute__)
+    if kind.__getattribute__ not in plain_lookups or issubclass(kind, Mapping | Sequence):
+        return False
+    member = next((vars(base)[name] for base in kind.__mro__ if name in vars(base)), None)
+    if type(member) is MemberDescriptorType:  # of a class with __slots__
+        return hasattr(value, name)
+    return not hasattr(type(member), "__set__") and name in getattr(value, "__dict__", ())
 
 
 def _read_attribute(value: Any, name: str) -> Any:

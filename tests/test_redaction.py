@@ -48,11 +48,6 @@ class Unreadable:
         raise RuntimeError("no text")
 
 
-class Closed(UserDict):
-    def items(self):
-        raise ConnectionError
-
-
 class TestRedact:
     @pytest.mark.parametrize(
         "value",
@@ -127,9 +122,6 @@ class TestRedact:
     def test_a_container_with_very_many_items_is_masked_in_finite_time(self):
         rows = [{"id": number, "name": f"name-{number:09}"} for number in range(50_000)]
         assert redact("see name-000000001", {"rows": rows}) == "see <rows>"
-
-    def test_a_container_that_raises_is_ignored(self):
-        assert redact(CANARY, {"state": Closed(), "key": CANARY}) == "<key>"
 
     def test_names_of_keys_are_not_values(self):
         assert redact("password is wrong", {"config": {"password": CANARY}}) == "password is wrong"
@@ -335,7 +327,7 @@ class TestInCalls:
             raise ValueError(f"closed: {handle}")
 
         spec = ToolSpec.from_function(use).bind("handle", default=SimpleNamespace(token=CANARY))
-        assert spec.exec().error.message == "ValueError: closed: namespace(token='<handle>')"
+        assert spec.exec().error.message == "ValueError: closed: <handle>"
 
     def test_a_long_text_is_masked_before_it_is_cut(self):
         def use(token: str) -> str:

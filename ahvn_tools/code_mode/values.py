@@ -126,7 +126,7 @@ class _Conversion:
                 return base64.b64encode(value).decode()
             if isinstance(attributes := getattr(value, "attributes", None), dict):
                 return self._convert_dict(attributes, level)
-        from ahvn_tools.encoders.json_form import to_json_form  # few values need it
+        from ahvn_tools.encoders.registry import to_json_form
 
         try:
             return self.convert(to_json_form(value), level)

@@ -1,7 +1,7 @@
 """Encoders: how values of other libraries' classes become JSON or content.
 
-`numpy.py`, `frames.py`, `images.py` and `binary.py` have one mapping each, `ENCODERS`: from the module and the name of
-a class to the function that encodes its values. They import no library.
+`registry.py` knows which encoder a value has, those of the host first. `libraries.py` has the built-in ones, and
+imports no library.
 """
 
 from __future__ import annotations

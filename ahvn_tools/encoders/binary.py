@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 UNKNOWN_MIME_TYPE: Final = "application/octet-stream"
@@ -81,8 +80,3 @@ def _is_text(data: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
-
-
-ENCODERS: Final[Mapping[tuple[str, str], Callable[[Any], Any]]] = {
-    ("builtins", "memoryview"): encode_bytes,
-}

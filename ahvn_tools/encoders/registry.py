@@ -1,12 +1,16 @@
-"""Which encoder a value has: one that the host has registered, or a built-in one."""
+"""Which encoder a value has, a registered or a built-in one; and the JSON form of a value by pydantic and encoders."""
 
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NoReturn
 
-from ahvn_tools.encoders import binary, frames, images, numpy
+from pydantic_core import CoreConfig, PydanticSerializationError, SchemaSerializer, core_schema
+
+from ahvn_tools.encoders import libraries
+from ahvn_tools.encoders.binary import encode_bytes, encode_nested_bytes
 from ahvn_tools.encoders.loaded_classes import block_classes, loaded_classes, media_classes
 from ahvn_tools.errors import INVALID_RESULT, DefinitionError, InvalidResultError
 
@@ -110,15 +114,13 @@ _CLASS: Final[Any] = type
 _BUILT_IN: Final[Mapping[tuple[str, str], Encoder]] = {
     ("builtins", "BaseException"): _refuse_exception,
     ("pathlib", "PurePath"): str,
-    **numpy.ENCODERS,
-    **frames.ENCODERS,
-    **images.ENCODERS,
-    **binary.ENCODERS,
+    ("builtins", "memoryview"): encode_bytes,
+    **libraries.ENCODERS,
 }
 
 _CONTENT: Final[Mapping[tuple[str, str], Encoder]] = {
     ("builtins", "BaseException"): _refuse_exception,
-    **images.ENCODERS,
+    **libraries.IMAGE_ENCODERS,
 }
 
 
@@ -154,3 +156,52 @@ def _encode_registered(value: Any) -> Any:
         return [_encode_registered(item) for item in value]
     encoder = None if kind in JSON_TYPES else _find_registered(kind)
     return value if encoder is None else _encode_registered(_encode_inside(value, encoder))
+
+
+_SERIALIZER: Final = SchemaSerializer(core_schema.any_schema(), CoreConfig(ser_json_inf_nan="constants"))
+"""NaN and Infinity are dumped as they are, and then refused, not as null."""
+
+_require_json: Final = json.JSONEncoder(allow_nan=False).encode
+"""Fails for NaN, Infinity, overlong integers, cycles and deep nesting."""
+
+
+def to_json_form(value: Any, serialize: Callable[[Any], Any] | None = None, *, is_strict: bool = False) -> Any:
+    """Return the JSON form of a value. Raises InvalidResultError for one that has none.
+
+    `serialize` serializes it by its annotation, and raises PydanticSerializationError where it does not fit: then its
+    own type decides, unless `is_strict`, because a serializer of the annotation may hide a part of the value.
+    """
+    if type(value) is bool or value is None:
+        return value
+    try:
+        encoded = encode_registered(value)
+        json_form = serialize(encoded) if serialize and is_strict else _serialize(encoded, serialize)
+        if type(json_form) is not str:
+            _require_json(json_form)
+    except InvalidResultError:  # an encoder's own
+        raise
+    except PydanticSerializationError:  # its text contains a part of the value
+        raise no_json_form_error(value) from None
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a type's own serializer may raise anything, also a SystemExit
+        raise no_json_form_error(value) from error
+    return json_form
+
+
+def serialize_untyped(value: Any) -> Any:
+    """Return the JSON form of a value by its own type."""
+    try:
+        return _SERIALIZER.to_python(value, mode="json", fallback=encode, warnings="error")  # one would show the value
+    except UnicodeDecodeError:  # bytes that are no text
+        encoded = encode_nested_bytes(value)
+        return _SERIALIZER.to_python(encoded, mode="json", fallback=encode, warnings="error")
+
+
+def _serialize(value: Any, serialize: Callable[[Any], Any] | None) -> Any:
+    if serialize is not None:
+        try:
+            return serialize(value)
+        except (PydanticSerializationError, UnicodeDecodeError):
+            pass  # the value does not match the annotation: serialize it by its own type
+    return serialize_untyped(value)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
-from ahvn_tools.encoders.graph_output import is_for_graph
+from ahvn_tools.encoders.loaded_classes import is_for_graph
 from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import (
     ApprovalRequiredError,
@@ -27,6 +27,7 @@ from ahvn_tools.errors import (
     ToolChangedError,
     ToolConnectionError,
     ToolError,
+    exception_text,
 )
 from ahvn_tools.execution.outcome import Outcome, is_cancellation, self_cancelled_error
 from ahvn_tools.execution.plan import Arguments, Body, Plan
@@ -74,7 +75,7 @@ def to_result(
     if not (is_served or isinstance(error, Exception) or is_cancellation(error)):
         raise error
     hidden = hidden_values(plan, body, values)
-    detail = body_error_detail(error, hidden, tool=plan.name, is_masked=masks_errors, text=outcome.error_text)
+    detail = body_error_detail(error, hidden, tool=plan.name, is_masked=masks_errors)
     return error_result(detail, started)
 
 
@@ -111,19 +112,17 @@ def body_error_detail(
     *,
     tool: str,
     is_masked: bool = False,
-    text: str | None = None,
 ) -> ErrorDetail:
     """Return the detail of what a body raised; the bound values are masked in its text.
 
-    `is_masked` hides the text of every exception except ToolError. `text` is the text of the exception where it was
-    read before.
+    `is_masked` hides the text of every exception except ToolError.
     """
-    detail = _body_error_detail(error, bound_values, tool, is_masked=is_masked, text=text)
+    detail = _body_error_detail(error, bound_values, tool, is_masked=is_masked)
     return detail.hold(self_cancelled_error(tool) if is_cancellation(error) else error)
 
 
 def _body_error_detail(
-    error: BaseException, bound_values: Mapping[str, Any], tool: str, *, is_masked: bool, text: str | None
+    error: BaseException, bound_values: Mapping[str, Any], tool: str, *, is_masked: bool
 ) -> ErrorDetail:
     if is_cancellation(error):
         return ErrorDetail(code="cancelled", message="The tool cancelled itself.")
@@ -132,13 +131,14 @@ def _body_error_detail(
         message = clip(redact(error.message, bound_values))  # a body may raise them with its own text
         return ErrorDetail(code=error.code, message=message, mcp_response=error.mcp_response)
     if isinstance(error, PickleError | SyncCallError):  # only the developer can do something about it
-        _log().warning("Tool %r failed: %s", tool, clip(redact(_error_text(error, bound_values), bound_values)))
+        _log().warning("Tool %r failed: %s", tool, clip(redact(exception_text(error), bound_values)))
         return ErrorDetail(code="tool_error", message=f"Error calling tool {tool!r}")
     if isinstance(error, ToolError) or _is_fastmcp_tool_error(error):
         if isinstance(error, ToolError) and error.explanation is not None:
             _log_explanation(error, bound_values)
             text = error.message
-        text = _error_text(error, bound_values) if text is None else text
+        else:
+            text = exception_text(error)
         response = getattr(error, "mcp_response", None)  # a FastMCP ToolError has none
         return ErrorDetail(code="tool_error", message=clip(redact(text, bound_values)), mcp_response=response)
     from ahvn_tools.execution.advice import add_advice  # logging, like this, is only for calls that fail
@@ -152,7 +152,7 @@ def _body_error_detail(
         if is_failure:
             _log().error("Tool %r raised %s.", tool, summary)
         return ErrorDetail(code="tool_error", message=f"Error calling tool {tool!r}", mcp_response=response)
-    message = clip(redact(body_error_text(error, bound_values, text), bound_values))
+    message = clip(redact(body_error_text(error), bound_values))
     return ErrorDetail(code="tool_error", message=message, mcp_response=response)
 
 
@@ -162,16 +162,10 @@ def _log_explanation(error: ToolCallError, bound_values: Mapping[str, Any] | Non
         _log().warning("A call failed (%s). %s", error.code, clip(redact(error.explanation, bound_values or {})))
 
 
-def body_error_text(error: BaseException, hidden: Mapping[str, Any], text: str | None = None) -> str:
-    """Return the type and the text of an exception, not redacted; `text` is its text where it was read before."""
-    text, kind = _error_text(error, hidden) if text is None else text, type(error).__name__
+def body_error_text(error: BaseException) -> str:
+    """Return the type and the text of an exception, not redacted."""
+    text, kind = exception_text(error), type(error).__name__
     return f"{kind}: {text}" if text else kind
-
-
-def _error_text(error: BaseException, hidden: Mapping[str, Any]) -> str:
-    from ahvn_tools.execution.error_text import error_text  # only calls that fail need it
-
-    return error_text(error, hidden)
 
 
 def summarize_exception(error: BaseException) -> str:

@@ -146,10 +146,6 @@ async def aexecute(  # noqa: PLR0917  # as `execute`
         if is_plain or not (is_consumable(returned) or plan.output.may_block(returned)):
             return returned_result(plan, body, returned, values, started)
         outcome = await _aconsume_returned(plan, returned)
-    if outcome.error is not None:
-        from ahvn_tools.execution.runner import with_error_text
-
-        outcome = await with_error_text(plan, body, values, outcome)
     return to_result(plan, body, outcome, values, started, masks_errors=masks_errors)
 
 

@@ -6,16 +6,13 @@ import asyncio
 import contextlib
 import functools
 from collections.abc import Callable, Coroutine
-from dataclasses import replace
 from typing import Any, Final
 
 from ahvn_tools.binding import StateScopes, chain_scopes
-from ahvn_tools.errors import UNREADABLE_TEXT, UnboundStateError
+from ahvn_tools.errors import UnboundStateError
 from ahvn_tools.execution.bound import BoundParameter
 from ahvn_tools.execution.consume import aconsume, consume
-from ahvn_tools.execution.convert import hidden_values
 from ahvn_tools.execution.deadline import Deadline, run_with_deadline, timeout_error
-from ahvn_tools.execution.error_text import error_text, has_foreign_text
 from ahvn_tools.execution.outcome import Outcome, is_awaitable, is_being_cancelled, is_consumable, is_iterator
 from ahvn_tools.execution.plan import Arguments, Body, Plan
 from ahvn_tools.execution.threads import EmitItem, EmitItemSync, run_emitting_in_thread, run_in_thread
@@ -159,7 +156,7 @@ async def _dispatch(  # noqa: PLR0917  # `run_with_deadline` passes positional a
         outcome = await capture_outcome(consumed)
     if type(outcome.value) is not plan.exact_type:
         outcome = await convert_foreign(plan, outcome)
-    return outcome if outcome.error is None else await with_error_text(plan, body, values, outcome)
+    return outcome
 
 
 async def convert_foreign(plan: Plan, outcome: Outcome) -> Outcome:
@@ -178,16 +175,6 @@ async def _await_render(output: Output, value: Any, *, is_item: bool = False) ->
     parts = output.parts_to_render(value, is_item=is_item)
     outcomes = [await capture_outcome(output.arender, part) for part in parts]
     return output.with_rendered(iter([outcome.get for outcome in outcomes]))
-
-
-async def with_error_text(plan: Plan, body: Body, values: Arguments, outcome: Outcome) -> Outcome:
-    """Return the outcome with the text of its exception, read in a worker thread if foreign code makes it."""
-    error = outcome.error
-    if error is None or outcome.error_text is not None or not has_foreign_text(error):
-        return outcome
-    hidden = hidden_values(plan, body, values)
-    text = await run_in_thread(lambda _: error_text(error, hidden))
-    return replace(outcome, error_text=UNREADABLE_TEXT if text.error is not None else text.value)
 
 
 async def _run_in_process(

@@ -8,7 +8,7 @@ from typing import Any
 from ahvn_tools.execution.compiled_tool import CompiledTool
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.schema.argument_changes import ArgumentChanges
-from ahvn_tools.schema.secret_defaults import remove_secret_defaults
+from ahvn_tools.schema.keywords import remove_secret_defaults
 
 
 def bound_secrets(compiled: CompiledTool) -> frozenset[str]:

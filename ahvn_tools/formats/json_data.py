@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ahvn_tools.encoders.json_form import to_json_form
+from ahvn_tools.encoders.registry import to_json_form
 from ahvn_tools.errors import InvalidResultError
 from ahvn_tools.json_types import JsonObject
 

@@ -12,8 +12,7 @@ from pydantic import ConfigDict, PrivateAttr, create_model
 
 from ahvn_tools.context import ToolContext, current_context
 from ahvn_tools.definition import ToolDefinition
-from ahvn_tools.encoders.graph_output import is_read_by_graph
-from ahvn_tools.encoders.loaded_classes import loaded_classes
+from ahvn_tools.encoders.loaded_classes import is_read_by_graph, loaded_classes
 from ahvn_tools.errors import DefinitionError, InvalidResultError, near_misses
 from ahvn_tools.formats import langchain
 from ahvn_tools.results import ToolResult, as_readable

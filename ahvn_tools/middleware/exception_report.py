@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
-from ahvn_tools.execution.error_text import error_text, has_foreign_text
+from ahvn_tools.errors import exception_text
 from ahvn_tools.execution.raised_place import WorkerTraceback
 from ahvn_tools.redaction import clip
 
@@ -17,30 +16,29 @@ MAX_EXCEPTIONS: Final = 20
 """The maximum number of exceptions in one report: causes, and members of groups."""
 
 
-def format_exception(error: BaseException, hidden: Mapping[str, Any]) -> str:
+def format_exception(error: BaseException) -> str:
     """Return the tracebacks of an exception, of what caused it and of the members of a group.
 
-    No variables, and no text that code of a foreign class makes: it might block. `hidden` are the values whose identity
-    an argument of the exception may have; the text is not redacted otherwise.
+    No variables. The text is not redacted.
     """
-    return "\n".join(_lines(error, hidden, set()))
+    return "\n".join(_lines(error, set()))
 
 
-def _lines(error: BaseException, hidden: Mapping[str, Any], seen: set[int]) -> list[str]:
+def _lines(error: BaseException, seen: set[int]) -> list[str]:
     if id(error) in seen or len(seen) == MAX_EXCEPTIONS:
         return []
     seen.add(id(error))
     if isinstance(error, WorkerTraceback):
         return [to_single_line(line) for line in str(error).splitlines()[1:]]
     cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-    earlier = [] if cause is None else _lines(cause, hidden, seen)
+    earlier = [] if cause is None else _lines(cause, seen)
     frames = traceback.StackSummary.extract(traceback.walk_tb(error.__traceback__), limit=-MAX_FRAMES)
     return [
         *([*earlier, "", "The exception above led to this one:", ""] if earlier else []),
         "Traceback (most recent call last):",
         *"".join(frames.format()).splitlines(),
-        _summary(error, hidden),
-        *(f"  | {line}" for member in _members(error) for line in _lines(member, hidden, seen)),
+        _summary(error),
+        *(f"  | {line}" for member in _members(error) for line in _lines(member, seen)),
     ]
 
 
@@ -48,8 +46,8 @@ def _members(error: BaseException) -> tuple[BaseException, ...]:
     return error.exceptions if isinstance(error, BaseExceptionGroup) else ()
 
 
-def _summary(error: BaseException, hidden: Mapping[str, Any]) -> str:
-    text = "" if has_foreign_text(error) else clip(error_text(error, hidden))
+def _summary(error: BaseException) -> str:
+    text = clip(exception_text(error))
     return to_single_line(f"{type(error).__name__}: {text}" if text else type(error).__name__)
 
 

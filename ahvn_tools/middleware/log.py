@@ -8,7 +8,7 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Any, Protocol
 
-from ahvn_tools.encoders.graph_output import is_for_graph
+from ahvn_tools.encoders.loaded_classes import is_for_graph
 from ahvn_tools.errors import ToolSpecError, suggests_options
 from ahvn_tools.execution.call import Call, Middleware, Next, inline
 from ahvn_tools.middleware import reporting

@@ -13,12 +13,11 @@ from typing import Any, Final, Protocol
 from pydantic_core import to_jsonable_python
 
 from ahvn_tools.definition import ToolDefinition
-from ahvn_tools.encoders.graph_output import is_for_graph
+from ahvn_tools.encoders.loaded_classes import is_for_graph
 from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import InvalidResultError, ToolCallError
 from ahvn_tools.execution.call import Call
-from ahvn_tools.execution.convert import body_error_text, summarize_exception
-from ahvn_tools.execution.error_text import has_foreign_text
+from ahvn_tools.execution.convert import body_error_text
 from ahvn_tools.middleware.exception_report import format_exception
 from ahvn_tools.redaction import (
     MASK,
@@ -175,15 +174,14 @@ def redact_traceback(call: Call, error: BaseException) -> str:
     """Return a line break and the traceback of an exception, redacted; "" for a ToolCallError without a cause."""
     if isinstance(error, ToolCallError) and error.__cause__ is None:
         return ""
-    hidden = _hidden_values(call)
-    return "\n" + text_redactor(hidden)(format_exception(error, hidden))
+    return "\n" + text_redactor(_hidden_values(call))(format_exception(error))
 
 
 def _error_text(call: Call, result: ToolResult) -> str:
     error, is_of_body = result.exception, result.error is call.scope.error_detail
     if error is None or not is_of_body or isinstance(error, ToolCallError):
         return result.text
-    return summarize_exception(error) if has_foreign_text(error) else body_error_text(error, _hidden_values(call))
+    return body_error_text(error)
 
 
 def as_json(value: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ahvn_tools.schema.keywords import iter_schemas
 
 if TYPE_CHECKING:
-    from ahvn_tools.schema.type_schema import from_types
+    from ahvn_tools.schema.generated import from_types
 
 __all__ = ["from_types", "iter_schemas"]
 
@@ -16,6 +16,6 @@ def __getattr__(name: str) -> Any:
     """Import the function at its first use (PEP 562): pydantic is slow to import, and most code does not need it."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from ahvn_tools.schema import type_schema
+    from ahvn_tools.schema import generated
 
-    return getattr(type_schema, name)
+    return getattr(generated, name)

@@ -103,8 +103,10 @@ class UnresolvedAnnotation:
 
 def try_resolve(annotation: Any, namespace: Namespace) -> Any:
     """Return the resolved annotation, or an UnresolvedAnnotation."""
+    if annotation is inspect.Parameter.empty or type(annotation) is type:
+        return annotation
     try:
-        return annotation if annotation is inspect.Parameter.empty else resolve_annotation(annotation, namespace)
+        return resolve_annotation(annotation, namespace)
     except Exception as error:  # noqa: BLE001  # a string annotation is code and may raise anything
         return UnresolvedAnnotation(annotation, error.with_traceback(None))  # its frames hold the locals of the caller
 

@@ -15,14 +15,14 @@ from pydantic_core import ErrorDetails, PydanticKnownError, ValidationError, cor
 from ahvn_tools.errors import InvalidParametersError, ToolCallError
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.redaction import clip
-from ahvn_tools.schema.core_limits import (
+from ahvn_tools.schema.core_schema import (
     MAX_ATTEMPTS,
     MAX_COLLECTING_ATTEMPTS,
     NO_ALTERNATIVE,
+    NO_TAG,
     CountingValidator,
     TooManyAttemptsError,
 )
-from ahvn_tools.schema.json_rules import NO_TAG
 from ahvn_tools.schema.limits import NO_CONTAINERS, UNLIMITED_TYPES, contains_non_finite, enforce_limits
 from ahvn_tools.schema.problems import (
     MAX_ERRORS,
@@ -33,8 +33,7 @@ from ahvn_tools.schema.problems import (
     unknown_arguments,
     unknown_property,
 )
-from ahvn_tools.schema.repair import RepairCandidate, to_input_path
-from ahvn_tools.schema.repairing_validator import MAX_REPAIRED_VALUES, RepairingValidator
+from ahvn_tools.schema.repair import MAX_REPAIRED_VALUES, RepairCandidate, RepairingValidator, to_input_path
 from ahvn_tools.schema.subschemas import InstancePath, SubschemaFinder
 
 MAX_READ_ERRORS = 5_000

@@ -16,8 +16,8 @@ from typing import Any, Final
 
 from ahvn_tools.errors import DefinitionError
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.schema.complexity import RefGraph
 from ahvn_tools.schema.keywords import JSON_TYPES, iter_schemas, join_path, type_names
+from ahvn_tools.schema.limits import RefGraph
 
 MAX_STEPS: Final = 50_000
 """A comparison that looks at more subschemas than this is too complex."""

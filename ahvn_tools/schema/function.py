@@ -6,9 +6,8 @@ import copy
 import functools
 import inspect
 import json
-import sys
 import types
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from pydantic_core import SchemaValidator, ValidationError
@@ -17,15 +16,13 @@ from ahvn_tools.encoders.loaded_classes import loaded_classes
 from ahvn_tools.errors import DefinitionError
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.redaction import is_secret_annotation
-from ahvn_tools.schema.annotations import format_annotation
 from ahvn_tools.schema.argument_changes import ArgumentChange, change_property
 from ahvn_tools.schema.arguments import ArgumentValidator
 from ahvn_tools.schema.core_schema import ArgumentsCoreSchema
 from ahvn_tools.schema.inputs import BoundValueValidator, FastValidator, Parameter, ParameterKind, Validator
-from ahvn_tools.schema.parameter_texts import field_texts, schema_texts
+from ahvn_tools.schema.keywords import remove_secret_defaults
 from ahvn_tools.schema.plain_types import PlainParameters
 from ahvn_tools.schema.refs import without_properties
-from ahvn_tools.schema.secret_defaults import remove_secret_defaults
 from ahvn_tools.schema.subschemas import iter_property_names
 from ahvn_tools.state import UNSET
 
@@ -78,7 +75,7 @@ class FunctionInputs:
         included: dict[ParameterKind, bool] = {VAR_POSITIONAL: include_var_positional, VAR_KEYWORD: include_var_keyword}
         parameters = [p for p in signature.parameters.values() if included.get(p.kind, True) or p.name in bound]
         annotations = {name: Any if annotation is EMPTY else annotation for name, annotation in annotations.items()}
-        self._has_absent = any(parameter.default is ABSENT for parameter in parameters)
+        self._has_absent = False
         self._types = _make_types(name, parameters, annotations, bound)
         self.parameters_without_schema = self._types.without_schema
         self.parameters: dict[str, Parameter] = {p.name: self._to_parameter(p, annotations[p.name]) for p in parameters}
@@ -105,20 +102,6 @@ class FunctionInputs:
     def schema_text(self, hidden: frozenset[str]) -> str:
         """Return it as JSON text: the same object each time, if nothing is hidden."""
         return json.dumps(self.schema(hidden), allow_nan=False) if hidden else self._schema_text
-
-    def texts(self, hidden: frozenset[str]) -> Iterable[str]:
-        """Return the names and descriptions of all parameters but `hidden`, and of the properties in them."""
-        if self._changes:
-            return schema_texts(self.schema(hidden))
-        descriptions = self._descriptions()
-        found: list[str] = []
-        for name, field in self._core.visible_fields(hidden):
-            property_name = self.parameters[name].property_name
-            texts = field_texts(field, descriptions.get(name, descriptions.get(property_name)))
-            if texts is None:
-                return schema_texts(self.schema(hidden))
-            found += property_name, *texts
-        return found
 
     def validator(self, hidden: frozenset[str]) -> Validator:
         """Compile the check of a caller's arguments when `hidden` are bound."""
@@ -172,10 +155,10 @@ class FunctionInputs:
         if is_field:
             factory, default = default.default_factory, EMPTY if default.is_required() else default.default
         elif default is ABSENT:
-            default = EMPTY
+            default, self._has_absent = EMPTY, True
         elif getattr(type(default), "__hash__", None) is None:  # pydantic copies these for each call, too
             factory = functools.partial(copy.deepcopy, default)
-        is_exact = any(annotation is kind for kind in _EXACT_TYPES)
+        is_exact = annotation in _EXACT_TYPES
         core = None if isinstance(self._types, PlainParameters) else self._core
         has_default = None if core is None else core.has_default(name)
         is_optional = parameter.kind in (VAR_POSITIONAL, VAR_KEYWORD) or (
@@ -191,8 +174,8 @@ class FunctionInputs:
             default_factory=cast("Callable[[], Any] | None", factory),
             exact_type=annotation if is_exact and not is_field else None,
             is_required=not is_optional,
-            is_secret=is_secret_annotation(annotation) or is_secret_annotation(parameter.annotation),
-            expected=sys.intern(format_annotation(annotation)),
+            is_secret=is_secret_annotation(annotation)
+            or (parameter.annotation is not annotation and is_secret_annotation(parameter.annotation)),
         )
 
 

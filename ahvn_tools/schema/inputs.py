@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from pydantic_core import ValidationError
 
 from ahvn_tools.json_types import JsonObject
+from ahvn_tools.schema.annotations import format_annotation
 from ahvn_tools.state import UNSET
 
 ParameterKind = inspect._ParameterKind  # noqa: SLF001  # the only name of the type of `inspect.Parameter.kind`
@@ -54,8 +55,13 @@ class Parameter:
     """The annotation when it is a plain type whose values need no validation; a shortcut for bound values."""
     is_required: bool = True
     is_secret: bool = False
-    expected: str = ""
-    """The type in words, for the message about a bound value that does not match."""
+    json_types: str = ""
+    """The types of JSON that a schema names; empty if the annotation says the type."""
+
+    @property
+    def expected(self) -> str:
+        """The type in words, for the message about a bound value that does not match."""
+        return self.json_types or format_annotation(self.annotation)
 
     @property
     def default(self) -> Any:
@@ -90,9 +96,6 @@ class Inputs(Protocol):
 
     def schema_text(self, hidden: frozenset[str]) -> str:
         """Return it as JSON text."""
-
-    def texts(self, hidden: frozenset[str]) -> Iterable[str]:
-        """Return the names and descriptions of all parameters but `hidden`, and of the properties in them."""
 
     def validator(self, hidden: frozenset[str]) -> Validator:
         """Compile the check of a caller's arguments when `hidden` are bound."""

@@ -6,21 +6,18 @@ import copy
 import functools
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
 from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 
-from ahvn_tools.errors import DefinitionError, InvalidParametersError, ToolNotAvailableError
+from ahvn_tools.errors import DefinitionError, InvalidParametersError, ToolNotAvailableError, near_misses
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.redaction import clip, is_secret_schema
-from ahvn_tools.schema.argument_changes import ArgumentChanges
-from ahvn_tools.schema.changed_schema import change_schema
-from ahvn_tools.schema.complexity import ValidationCost
-from ahvn_tools.schema.inputs import BoundValueValidator, Parameter, Validator
-from ahvn_tools.schema.keywords import type_names
-from ahvn_tools.schema.limits import enforce_limits
-from ahvn_tools.schema.parameter_texts import schema_texts
+from ahvn_tools.schema.argument_changes import ArgumentChanges, change_schema
+from ahvn_tools.schema.inputs import BoundValueValidator, Inputs, Parameter, Validator
+from ahvn_tools.schema.keywords import remove_secret_defaults, type_names
+from ahvn_tools.schema.limits import ValidationCost, enforce_limits
 from ahvn_tools.schema.problems import (
     MAX_ERRORS,
     MAX_PROBLEMS,
@@ -30,8 +27,7 @@ from ahvn_tools.schema.problems import (
     unknown_arguments,
     unknown_property,
 )
-from ahvn_tools.schema.repair import RepairCandidate
-from ahvn_tools.schema.repairing_validator import RepairingValidator
+from ahvn_tools.schema.repair import RepairCandidate, RepairingValidator
 from ahvn_tools.schema.root_parameters import (
     REFERENCEABLE_KEYWORDS,
     UnsealableError,
@@ -41,7 +37,6 @@ from ahvn_tools.schema.root_parameters import (
     value_schema,
     without_parameters,
 )
-from ahvn_tools.schema.secret_defaults import remove_secret_defaults
 from ahvn_tools.schema.subschemas import InstancePath, Nodes, SubschemaFinder, iter_property_names
 
 MAX_DETAIL_CHARS = 200
@@ -128,7 +123,7 @@ class SchemaInputs:
                 body_name=None if own_names.get(name, name) == name else own_names[name],
                 is_required=name in required,
                 is_secret=any(map(is_secret_schema, nodes)),
-                expected="|".join(dict.fromkeys(kind for node in nodes for kind in _find_types(node))) or "any",
+                json_types="|".join(dict.fromkeys(kind for node in nodes for kind in _find_types(node))) or "any",
             )
             for name, nodes in find_parameter_schemas(dict(schema), names).items()
         }
@@ -170,10 +165,6 @@ class SchemaInputs:
     def schema_text(self, hidden: frozenset[str]) -> str:
         """Return it as JSON text: the same object each time, if nothing is hidden."""
         return json.dumps(self.schema(hidden)) if hidden else self._schema_text
-
-    def texts(self, hidden: frozenset[str]) -> Iterable[str]:
-        """Yield the names and descriptions of all properties but `hidden`, and of those in them."""
-        return schema_texts(self.schema(hidden))
 
     def validator(self, hidden: frozenset[str]) -> Validator:
         """Compile the check of a caller's arguments when `hidden` are bound."""
@@ -521,3 +512,123 @@ def _reveal_secrets(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: _reveal_secrets(item) for name, item in value.items()}
     return [_reveal_secrets(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+class ExplicitSchemaInputs:
+    """A function's parameters behind an explicit schema, which is validated first.
+
+    What the function has no typed parameter for, only the schema validates, and the body gets the JSON.
+    """
+
+    def __init__(
+        self,
+        function: Inputs,
+        schema: Mapping[str, Any],
+        untyped: UntypedArguments,
+        *,
+        coerce_numbers_to_str: bool = True,
+        changes: ArgumentChanges = ArgumentChanges(),  # noqa: B008  # it is frozen
+    ) -> None:
+        """Raises DefinitionError for an invalid schema, or one with a property that the function does not take."""
+        self._function = function
+        self._untyped = untyped
+        self._explicit = SchemaInputs(schema, coerce_numbers_to_str=coerce_numbers_to_str, changes=changes)
+        typed = {parameter.property_name for parameter in function.parameters.values()}
+        others = {name: item for name, item in self._explicit.parameters.items() if name not in typed}
+        required = [name for name in schema.get("required", ()) if changes.new_name(name) not in typed]
+        declared = {changes.new_name(name) for name in schema.get("properties", {})}
+        for name in (*(item.body_name or name for name, item in others.items() if name in declared), *required):
+            if not untyped.accepts(name):
+                known = typed | untyped.names
+                raise DefinitionError(
+                    f"input_schema has the property {name!r}, which is not a parameter. {near_misses(name, known)} "
+                    "Add the parameter, or `**kwargs` for properties without one."
+                )
+        self._others = {
+            name: _complete(item, untyped) for name, item in others.items() if name in declared or untyped.accepts(name)
+        }
+        self._typed_names = {
+            name for p in function.parameters.values() for name in (p.name, p.property_name, p.body_name)
+        }
+        self.parameters = {**function.parameters, **self._others}
+        self.runs_foreign_code = function.runs_foreign_code
+        self.accepts_other_names = self._explicit.accepts_other_names
+        self.parameters_without_schema = function.parameters_without_schema
+        if untyped.are_all:
+            self.parameters = {**self._others, **function.parameters}
+            required_names = (parameter.name for parameter in function.parameters.values() if parameter.is_required)
+            self.parameters_without_schema = frozenset(required_names)
+
+    def schema(self, hidden: frozenset[str]) -> JsonObject:
+        """Return a fresh copy of the explicit schema without `hidden`, and without defaults of secret parameters."""
+        secret = [parameter.property_name for parameter in self.parameters.values() if parameter.is_secret]
+        return remove_secret_defaults(self._explicit.schema(self._property_names(hidden)), secret)
+
+    def find_obstacle(self, hidden: frozenset[str]) -> str | None:
+        """Return why parameters cannot be hidden; None if they can."""
+        return self._explicit.find_obstacle(self._property_names(hidden))
+
+    def schema_text(self, hidden: frozenset[str]) -> str:
+        """Return it as JSON text."""
+        return json.dumps(self.schema(hidden))
+
+    def validator(self, hidden: frozenset[str]) -> Validator:
+        """Compile the check against the explicit schema, followed by the function's own check."""
+        refused = hidden | self._function.parameters.keys() if self._untyped.are_all else hidden
+        validate_schema = self._explicit.validator(self._property_names(refused) | self._untyped.reserved)
+        validate_typed = self._function.validator(hidden)
+        if not (self._others or self._untyped.takes_any_name):
+            return lambda arguments: validate_typed(validate_schema(arguments))
+
+        def validate(arguments: JsonObject) -> JsonObject:
+            accepted = validate_schema(arguments)
+            others = {name: value for name, value in accepted.items() if self._is_untyped(name)}
+            typed = {name: value for name, value in accepted.items() if name not in others}
+            if typed and self._untyped.are_all:
+                visible = [name for name in self._others if name not in hidden]
+                raise InvalidParametersError(unknown_arguments(list(typed), visible))
+            return {**validate_typed(typed), **others}
+
+        return validate
+
+    def fast_validator(self, _hidden: frozenset[str]) -> None:
+        """Return None: the validator is the only check."""
+
+    def bound_value_validator(self, name: str) -> BoundValueValidator | None:
+        """Compile the check of one bound value: by the function's type, or by the schema where there is no type."""
+        inputs = self._explicit if name in self._others else self._function
+        return inputs.bound_value_validator(name)
+
+    def _is_untyped(self, name: str) -> bool:
+        return name in self._others or (self._untyped.takes_any_name and name not in self._typed_names)
+
+    def _property_names(self, names: frozenset[str]) -> frozenset[str]:
+        return frozenset(self.parameters[name].property_name for name in names if name in self.parameters)
+
+
+def _complete(parameter: Parameter, untyped: UntypedArguments) -> Parameter:
+    """Return a parameter with what the function says about it: that it is secret, and its default."""
+    name = parameter.body_name or parameter.name
+    is_secret = parameter.is_secret or name in untyped.secret_names
+    return replace(parameter, is_secret=is_secret, fixed_default=untyped.defaults.get(name, parameter.fixed_default))
+
+
+@dataclass(frozen=True, kw_only=True)
+class UntypedArguments:
+    """The arguments that a body takes as validated JSON, by the body's own names."""
+
+    names: frozenset[str] = frozenset()
+    takes_any_name: bool = False
+    """Whether the body has `**arguments`, which take what has no parameter."""
+    secret_names: frozenset[str] = frozenset()
+    """Those that the function's annotations mark as secret."""
+    defaults: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """The function's own values for arguments that a call leaves out."""
+    reserved: frozenset[str] = frozenset()
+    """Names that `**arguments` cannot take from a caller."""
+    are_all: bool = False
+    """Whether callers set no typed parameter: these are bound, or have a default."""
+
+    def accepts(self, name: str) -> bool:
+        """Return whether the body takes an argument without a typed parameter."""
+        return name not in self.reserved and (self.takes_any_name or name in self.names)

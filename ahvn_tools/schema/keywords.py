@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, Final
 
 from ahvn_tools.json_types import JsonObject
+from ahvn_tools.redaction import is_secret_schema
 
 SCHEMA_KEYWORDS: Final = frozenset({
     "items", "additionalItems", "additionalProperties", "contains", "contentSchema", "propertyNames",
@@ -108,3 +109,44 @@ def type_keyword(names: Iterable[str]) -> str | list[str]:
 def value_types(values: Iterable[Any]) -> list[str]:
     """Return the type names of JSON values."""
     return [JSON_TYPES[type(value)] for value in values]
+
+
+_OMITTED_KEYWORDS = ("title", "additionalProperties")
+
+
+def to_plain(schema: JsonObject) -> JsonObject:
+    """Remove, in place and at any depth, titles, `additionalProperties` and empty `required`. Return the schema.
+
+    Properties with these names, and literal data such as a default, are unchanged.
+    """
+    for node in iter_schemas(schema):
+        for keyword in _OMITTED_KEYWORDS:
+            node.pop(keyword, None)
+        if node.get("required") == []:
+            del node["required"]
+    return schema
+
+
+def remove_secret_defaults(schema: JsonObject, secret_names: Collection[str] = ()) -> JsonObject:
+    """Remove, in place, the defaults that contain a secret, and return the schema. The values stay optional.
+
+    A value is secret if its schema says so, or if it is a property of the root that is named in `secret_names`. An
+    empty default such as null stays: it is no secret.
+    """
+    names = {name for node in iter_schemas(schema) for name, part in _properties(node) if is_secret_schema(part)}
+    for name, part in _properties(schema):
+        if name in secret_names and part.get("default"):
+            del part["default"]
+    for node in iter_schemas(schema):
+        default = node.get("default")
+        if default and (
+            is_secret_schema(node) or any(part.get(name) for part in iter_objects(default) for name in names)
+        ):
+            del node["default"]
+    return schema
+
+
+def _properties(node: JsonObject) -> list[tuple[str, JsonObject]]:
+    properties = node.get("properties")
+    pairs = properties.items() if isinstance(properties, dict) else ()
+    return [(name, part) for name, part in pairs if isinstance(part, dict)]

@@ -13,7 +13,7 @@ from dataclasses import replace
 from inspect import Signature
 from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
 
-from ahvn_tools.encoders.graph_output import refuse_graph_output
+from ahvn_tools.encoders.loaded_classes import refuse_graph_output
 from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import DefinitionError, InvalidResultError
 from ahvn_tools.json_types import JsonObject
@@ -79,7 +79,7 @@ class Output:
         self._is_open = is_open
         self.is_stream = is_stream or item is not _EMPTY
         """Whether what the body returns comes item by item."""
-        is_exact = schema is None and not is_open and any(annotation is kind for kind in _EXACT_TYPES)
+        is_exact = schema is None and not is_open and annotation in _EXACT_TYPES
         self.exact_type: Any = annotation if is_exact else None
         """The annotation when it is a type whose values are their own JSON form; such values need no conversion."""
 

@@ -13,22 +13,20 @@ from typing import Any
 from pydantic import ConfigDict, TypeAdapter
 
 from ahvn_tools.encoders.binary import bytes_block, encode_bytes
-from ahvn_tools.encoders.json_form import to_json_form
-from ahvn_tools.encoders.registry import encode, encode_content, find_encoder, no_json_form_error
+from ahvn_tools.encoders.registry import encode, encode_content, find_encoder, no_json_form_error, to_json_form
 from ahvn_tools.errors import INVALID_RESULT, DefinitionError, InvalidResultError
 from ahvn_tools.json_types import JsonObject, exceeds_size
 from ahvn_tools.results import ToolResult, has_content, is_content_block, result_from_content
 from ahvn_tools.schema.annotations import UnresolvedAnnotation, unwrap_annotation
-from ahvn_tools.schema.keywords import WRAP_RESULT_KEY
-from ahvn_tools.schema.output_schema import (
+from ahvn_tools.schema.generated import (
     SCHEMA_ERRORS,
     generate_output_schema,
     is_bare_sequence,
     is_untyped,
     promises_nothing,
 )
+from ahvn_tools.schema.keywords import WRAP_RESULT_KEY
 from ahvn_tools.schema.serializers import Serializers
-from ahvn_tools.schema.simple_validator import Check, compile_simple
 
 _MAX_CHARS_WITH_PLACE = 10_000
 """In a larger value no error is looked for: jsonschema-rs lists all of them, which takes long."""
@@ -149,12 +147,12 @@ class ResultType:
         structured = result.structured_content
         if structured is None:
             return False
-        with contextlib.suppress(RecursionError):
-            if self._simple_check is not None:
-                return self._simple_check(structured)
-        with contextlib.suppress(UnicodeEncodeError):  # it contains a lone surrogate, which JSON does not have
-            return self._validator is None or bool(self._validator.is_valid(structured))
-        return False
+        if self._validator is None:
+            return True
+        try:
+            return bool(self._validator.is_valid(structured))
+        except UnicodeEncodeError:  # of a lone surrogate, which the JSON text of a result escapes
+            return bool(self._validator.is_valid(_without_surrogates(structured)))
 
     def _mismatch_error(self, returned: Any, result: ToolResult) -> InvalidResultError:
         """Return the error about a value that does not fit. It says where in the schema, and shows no value."""
@@ -173,10 +171,6 @@ class ResultType:
     @functools.cached_property
     def _schema(self) -> JsonObject:
         return {} if self.schema_text is None else json.loads(self.schema_text)
-
-    @functools.cached_property
-    def _simple_check(self) -> Check | None:
-        return compile_simple(self._schema)
 
     @functools.cached_property
     def _validator(self) -> Any:
@@ -209,6 +203,11 @@ class ResultType:
     @functools.cached_property
     def _serializers(self) -> Serializers:
         return Serializers(None if self._adapter is None else self._adapter.core_schema)
+
+
+def _without_surrogates(value: Any) -> Any:
+    """Return JSON data in which another character is in the place of each lone surrogate."""
+    return json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
 
 
 def is_value_alone(result: ToolResult) -> bool:

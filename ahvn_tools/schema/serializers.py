@@ -9,8 +9,7 @@ from pathlib import PosixPath, PurePosixPath, PureWindowsPath, WindowsPath
 from typing import Any, Final
 from uuid import UUID
 
-from ahvn_tools.schema.core_limits import NON_SCHEMA_KEYS
-from ahvn_tools.schema.core_schema import is_foreign
+from ahvn_tools.schema.core_schema import NON_SCHEMA_KEYS, is_foreign
 from ahvn_tools.schema.keywords import iter_objects
 
 MAX_PLAIN_PARTS: Final = 10_000

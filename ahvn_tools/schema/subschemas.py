@@ -114,3 +114,11 @@ def iter_property_names(node: Any) -> Iterator[str]:
     for schema in iter_objects(node):
         if isinstance(schema.get("properties"), dict):
             yield from schema["properties"]
+
+
+def schema_texts(schema: JsonObject) -> Iterator[str]:
+    """Yield the names of all properties, and all descriptions, as texts to search."""
+    yield from iter_property_names(schema)
+    for node in iter_objects(schema):
+        if isinstance(text := node.get("description"), str):
+            yield text

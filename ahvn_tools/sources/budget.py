@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from ahvn_tools.errors import SourceError
 from ahvn_tools.redaction import clip
-from ahvn_tools.schema.complexity import pattern_size
+from ahvn_tools.schema.limits import pattern_size
 
 MAX_VALUES: Final = 3_000_000
 """How many values are read, copied or merged."""

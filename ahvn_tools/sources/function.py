@@ -60,7 +60,7 @@ from ahvn_tools.state import StateKey
 from ahvn_tools.template import MAX_BYTES, MAX_ITEMS, Texts, ToolTemplate
 
 if TYPE_CHECKING:
-    from ahvn_tools.schema.untyped import UntypedArguments
+    from ahvn_tools.schema.jsonschema import UntypedArguments
 
 Function = Callable[..., Any]
 
@@ -231,7 +231,7 @@ def _build_inputs(
         if new_name in inputs.parameters and inputs.parameters[new_name].property_name != new_name:
             raise DefinitionError(f"{new_name!r} of {name!r} has an alias, which is its name: change the alias.")
     if untyped is not None:
-        from ahvn_tools.schema.explicit import ExplicitSchemaInputs
+        from ahvn_tools.schema.jsonschema import ExplicitSchemaInputs
 
         schema, coerces = options["input_schema"], options.get("coerce_numbers_to_str") is not False
         inputs = ExplicitSchemaInputs(inputs, schema, untyped, coerce_numbers_to_str=coerces, changes=changes)

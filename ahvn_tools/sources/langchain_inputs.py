@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any, get_args
 
 from ahvn_tools.json_types import JsonObject
+from ahvn_tools.schema.generated import clean_schema
 from ahvn_tools.schema.inputs import Parameter
 from ahvn_tools.schema.jsonschema import SchemaInputs
-from ahvn_tools.schema.titles import clean_schema
 
 
 @dataclass(frozen=True, kw_only=True)

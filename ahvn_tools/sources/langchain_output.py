@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ahvn_tools.encoders.binary import UNKNOWN_MIME_TYPE, bytes_block
-from ahvn_tools.encoders.graph_output import refuse_graph_output
+from ahvn_tools.encoders.loaded_classes import refuse_graph_output
 from ahvn_tools.encoders.rendering import Rendering
 from ahvn_tools.errors import ToolError
 from ahvn_tools.results import ToolResult, join_text_blocks, raw_result, result_from_content, text_block

@@ -12,7 +12,7 @@ from ahvn_tools.context import is_context_annotation
 from ahvn_tools.errors import DefinitionError, near_misses
 from ahvn_tools.redaction import is_secret_annotation, is_secret_schema
 from ahvn_tools.schema.function import signature_of
-from ahvn_tools.schema.untyped import UntypedArguments
+from ahvn_tools.schema.jsonschema import UntypedArguments
 
 _VAR_KINDS = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 

@@ -13,8 +13,7 @@ from ahvn_tools.errors import near_misses, quote_name
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.sources.http.body import HTTPBody
 from ahvn_tools.sources.http.checks import check_request
-from ahvn_tools.sources.http.request import HTTPArgument, HTTPOptions, HTTPRequest
-from ahvn_tools.sources.http.security import ApiKey, Basic, ClientCredentials
+from ahvn_tools.sources.http.request import ApiKey, Basic, ClientCredentials, HTTPArgument, HTTPOptions, HTTPRequest
 from ahvn_tools.spec_data.fields import error, join, read, read_object
 
 _SECURITY: Final[Mapping[str, type]] = {"api_key": ApiKey, "basic": Basic, "client_credentials": ClientCredentials}

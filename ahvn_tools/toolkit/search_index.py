@@ -14,6 +14,7 @@ from pydantic_core import to_jsonable_python
 
 from ahvn_tools.errors import ToolkitError
 from ahvn_tools.execution.compiled_tool import CompiledTool
+from ahvn_tools.schema.subschemas import schema_texts
 from ahvn_tools.search_words import TOKENIZER, index_text, tokenize
 
 if TYPE_CHECKING:
@@ -167,7 +168,7 @@ def _columns(compiled: CompiledTool) -> tuple[str, str, str]:
     name = template.name + " " + re.sub(r"[\W_]+", "", template.name)
     description = f"{template.title or ''}\n{template.texts.description}"
     examples = to_jsonable_python(template.visible_examples(hidden, in_full=True)) if template.examples else None
-    parameters = template.inputs.texts(hidden)
+    parameters = schema_texts(template.inputs.schema(hidden))
     rest = "\n".join([*template.tags, *parameters, *_json_texts(examples), template.texts.details.usage])
     return _to_index_text(name), _to_index_text(description), _to_index_text(rest)
 

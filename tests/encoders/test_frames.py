@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ahvn_tools.encoders.frames import MAX_CELLS, MAX_ROWS
+from ahvn_tools.encoders.libraries import MAX_CELLS, MAX_ROWS
 from tests.encoders.subjects import each_entry_point, returning
 from tests.execution.entry_points import EntryPoint
 

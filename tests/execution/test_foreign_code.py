@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import pytest
 from pydantic import AfterValidator, BaseModel, Field, PlainSerializer, create_model, field_serializer
 
-from ahvn_tools import Secret, Toolkit, ToolSpec
+from ahvn_tools import Toolkit, ToolSpec
 from ahvn_tools.execution import runner
 from ahvn_tools.middleware.cache import cache
 from tests.execution.entry_points import RESULT_ENTRY_POINTS, WAIT, EntryPoint, combinations, run
@@ -296,19 +296,6 @@ class TextError(Exception):
         return "the text"
 
 
-class Unreadable:
-    """An object whose text calls a function."""
-
-    def __init__(self, hook: Hook) -> None:
-        self._hook = hook
-
-    def __str__(self) -> str:
-        self._hook()
-        return "the text"
-
-    __repr__ = __str__
-
-
 def failing(body: Any, error: BaseException, **options: Any) -> ToolSpec:
     def sync_subject() -> None:
         raise error
@@ -320,75 +307,9 @@ def failing(body: Any, error: BaseException, **options: Any) -> ToolSpec:
     return ToolSpec.from_function(subject, name="subject", **options)
 
 
-@combinations(body=BODIES, timeout=[None, 60.0])
-async def test_the_text_of_an_exception_does_not_stop_the_event_loop(body: Any, timeout: float | None) -> None:
-    started, released = asyncio.Event(), threading.Event()
-    loop, was_released = asyncio.get_running_loop(), []
-
-    def wait() -> None:
-        loop.call_soon_threadsafe(started.set)
-        was_released.append(released.wait(WAIT))
-
-    call = asyncio.create_task(failing(body, TextError(wait), timeout=timeout).aexec())
-    await asyncio.wait_for(started.wait(), WAIT)
-    released.set()
-    assert (await call).error.message == "TextError: the text"
-    assert all(was_released)
-
-
-@combinations(body=BODIES, entry_point=RESULT_ENTRY_POINTS)
-def test_the_text_of_an_exception_is_limited_by_the_timeout(body: Any, entry_point: EntryPoint) -> None:
-    released = threading.Event()
-    try:
-        result = entry_point(failing(body, TextError(lambda: released.wait(30)), timeout=0.05))
-    finally:
-        released.set()
-    assert result.error.code == "timeout"
-
-
 @combinations(error=RAISED, body=BODIES, entry_point=RESULT_ENTRY_POINTS, timeout=[None, 30.0])
 def test_a_text_that_raises_is_replaced(
     error: BaseException, body: Any, entry_point: EntryPoint, timeout: float | None
 ) -> None:
     result = entry_point(failing(body, TextError(raising(error)), timeout=timeout))
     assert result.error.message == "TextError: its text cannot be read"
-
-
-@combinations(body=BODIES, entry_point=RESULT_ENTRY_POINTS, timeout=[None, 30.0])
-def test_no_text_of_a_bound_object_is_made(body: Any, entry_point: EntryPoint, timeout: float | None) -> None:
-    texts: list[str] = []
-
-    def sync_subject(handle: Any, api_key: Annotated[str, Secret]) -> None:
-        raise LookupError(f"{api_key} is wrong")
-
-    async def async_subject(handle: Any, api_key: Annotated[str, Secret]) -> None:
-        sync_subject(handle, api_key)
-
-    subject = async_subject if body is async_body else sync_subject
-    spec = ToolSpec.from_function(subject, timeout=timeout, binds={"handle": "handle", "api_key": "api_key"})
-    spec.state = {"handle": Unreadable(lambda: texts.append("made")), "api_key": "hunter2-secret"}
-    assert entry_point(spec).error.message == "LookupError: <api_key> is wrong"
-    assert texts == []
-
-
-@combinations(
-    body=BODIES,
-    entry_point=RESULT_ENTRY_POINTS,
-    kind={kind.__name__: kind for kind in (ValueError, KeyError, RuntimeError)},
-)
-def test_a_bound_object_as_an_argument_of_an_exception_is_masked(
-    body: Any, entry_point: EntryPoint, kind: type[Exception]
-) -> None:
-    texts: list[str] = []
-
-    def sync_subject(handle: Any) -> None:
-        raise kind(handle)
-
-    async def async_subject(handle: Any) -> None:
-        raise kind(handle)
-
-    subject = async_subject if body is async_body else sync_subject
-    spec = ToolSpec.from_function(subject, binds={"handle": "handle"})
-    spec.state = {"handle": Unreadable(lambda: texts.append("made"))}
-    assert entry_point(spec).error.message == f"{kind.__name__}: <handle>"
-    assert texts == []

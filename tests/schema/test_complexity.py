@@ -8,7 +8,7 @@ import pytest
 
 from ahvn_tools.errors import DefinitionError, InvalidResultError
 from ahvn_tools.mcp.client.remote_tool import ResultParser
-from ahvn_tools.schema.complexity import RefGraph, ValidationCost
+from ahvn_tools.schema.limits import RefGraph, ValidationCost
 from tests.clocks import cpu_limit
 from tests.mcp.client.test_remote_tool import said
 

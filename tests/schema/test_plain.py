@@ -10,7 +10,7 @@ import pytest
 
 from ahvn_tools import ToolSpec
 from ahvn_tools.errors import ToolSpecError
-from ahvn_tools.schema.plain import to_plain
+from ahvn_tools.schema.keywords import to_plain
 from tests.formats.awkward_schemas import CASES
 
 BOOK = {

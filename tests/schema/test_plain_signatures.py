@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pydantic import Field
 
 from ahvn_tools import Secret, Toolkit
-from ahvn_tools.schema import output_schema
+from ahvn_tools.schema import generated
 from ahvn_tools.schema.plain_types import PlainParameters
 from tests.property_checks import EXAMPLES, run_examples
 
@@ -74,7 +74,7 @@ def without_plain_types() -> Iterator[None]:
     """Leave every type to pydantic."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(PlainParameters, "from_parameters", classmethod(lambda cls, parameters: None))
-        patch.setattr(output_schema, "plain_schema", lambda annotation: None)
+        patch.setattr(generated, "plain_schema", lambda annotation: None)
         yield
 
 

@@ -15,10 +15,9 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from typing_extensions import TypeAliasType
 
 from ahvn_tools import Secret
-from ahvn_tools.schema import output_schema
-from ahvn_tools.schema.output_schema import generate_output_schema
+from ahvn_tools.schema import generated
+from ahvn_tools.schema.generated import QuietSchemaGenerator, clean_schema, generate_output_schema
 from ahvn_tools.schema.plain_types import EMPTY, PlainParameters
-from ahvn_tools.schema.titles import QuietSchemaGenerator, clean_schema
 from tests.property_checks import EXAMPLES, run_examples
 
 SCALARS = [str, int, bool, float, Any]
@@ -86,7 +85,7 @@ def test_the_output_schema_is_that_of_pydantic(max_examples):
     def check(annotation: Any) -> None:
         with pytest.MonkeyPatch.context() as patch:
             plain = generate_output_schema(annotation)
-            patch.setattr(output_schema, "plain_schema", lambda _annotation: None)
+            patch.setattr(generated, "plain_schema", lambda _annotation: None)
             assert json.dumps(plain) == json.dumps(generate_output_schema(annotation))
 
     run_examples(max_examples, check, ANNOTATIONS)

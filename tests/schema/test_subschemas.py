@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ahvn_tools.schema.subschemas import SubschemaFinder
+from ahvn_tools.schema.subschemas import SubschemaFinder, schema_texts
 
 TEXT = {"type": "string"}
 
@@ -27,3 +27,9 @@ def test_tuples_and_free_objects_have_subschemas_for_the_rest():
     assert finder.find_subschemas([0]) == [TEXT]
     assert finder.find_subschemas([4, "any"]) == [TEXT]
     assert finder.find_nullability((4, "any"))[0] is False
+
+
+def test_the_texts_of_a_schema_are_its_names_and_descriptions() -> None:
+    inner = {"properties": {"b": {"description": "About b."}}}
+    schema = {"properties": {"a": {"items": inner, "description": "About a."}, "c": {"description": 1}}}
+    assert sorted(schema_texts(schema)) == ["About a.", "About b.", "a", "b", "c"]

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from ahvn_tools.encoders.json_form import to_json_form
+from ahvn_tools.encoders.registry import to_json_form
 from ahvn_tools.errors import InvalidResultError, ToolSpecError
 from ahvn_tools.formats.json_data import replace_surrogates, to_json_data
 from ahvn_tools.formats.rendering.names import wire_name

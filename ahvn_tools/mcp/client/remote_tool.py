@@ -15,8 +15,8 @@ from ahvn_tools.errors import InvalidResultError, ToolChangedError, ToolError, T
 from ahvn_tools.mcp.client.client_settings import STRUCTURED_META_KEY
 from ahvn_tools.mcp.client.errors import sanitize_text
 from ahvn_tools.results import ToolResult, join_texts, media_blocks
-from ahvn_tools.schema.complexity import ValidationCost
 from ahvn_tools.schema.jsonschema import compile_validator
+from ahvn_tools.schema.limits import ValidationCost
 from ahvn_tools.schema.output import Output, describes_object, to_object_schema
 
 RESERVED_META_KEYS: Final = frozenset({

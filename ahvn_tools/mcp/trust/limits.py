@@ -9,7 +9,7 @@ from typing import Any
 
 from ahvn_tools.errors import DefinitionError
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.schema.complexity import RefGraph
+from ahvn_tools.schema.limits import RefGraph
 
 RATE_WINDOW_SECONDS = 10.0
 """Notifications and requests are counted over this many seconds."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.schema.dialects.description import EXACTLY_ONE, append_description
+from ahvn_tools.schema.generated import require_tags
 from ahvn_tools.schema.keywords import (
     JSON_TYPES,
     SCHEMA_LIST_KEYWORDS,
@@ -23,7 +24,6 @@ from ahvn_tools.schema.keywords import (
     type_names,
 )
 from ahvn_tools.schema.refs import DEFS_PREFIX, normalize_refs
-from ahvn_tools.schema.tags import require_tags
 
 if TYPE_CHECKING:  # most schemas have no finding
     from ahvn_tools.schema.dialects.finding import Effect, Finding, Severity
@@ -326,9 +326,9 @@ def _is_plain_scalar(node: Any) -> bool:
     """Whether a schema is in normal form, as most are: a type with at most texts and a default."""
     if not isinstance(node, dict):
         return False
-    kind, texts = node.get("type"), (node.get("title", ""), node.get("description", ""))
+    kind = node.get("type")
     is_scalar = isinstance(kind, str) and kind in _SCALAR_TYPES and node.keys() <= _PLAIN_KEYWORDS
-    return is_scalar and all(isinstance(text, str) for text in texts)
+    return is_scalar and isinstance(node.get("title", ""), str) and isinstance(node.get("description", ""), str)
 
 
 def _upgrade_keywords(node: JsonObject) -> None:

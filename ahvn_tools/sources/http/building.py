@@ -1,4 +1,4 @@
-"""The request of one call: the arguments in their places, and nowhere else."""
+"""The request of one call: the arguments in their places and nowhere else, in OpenAPI's styles, and the credentials."""
 
 from __future__ import annotations
 
@@ -8,25 +8,145 @@ import fnmatch
 import json
 import mimetypes
 import re
-from collections.abc import Collection, Container, Iterable, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
-from urllib.parse import unquote
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, unquote
 
 import httpx2
 
 from ahvn_tools.errors import ToolConnectionError, ToolError
+from ahvn_tools.redaction import reveal_secrets
+from ahvn_tools.secret_texts import SecretTexts
 from ahvn_tools.sources.http.checks import is_header_text
-from ahvn_tools.sources.http.request import METHODS_WITH_BODY, HTTPArgument, HTTPRequest, Location
-from ahvn_tools.sources.http.styles import (
-    Pair,
-    cookie_text,
-    header_text,
-    path_text,
-    percent_encode,
-    query_pairs,
-    to_text,
+from ahvn_tools.sources.http.request import (
+    METHODS_WITH_BODY,
+    ApiKey,
+    Basic,
+    ClientCredentials,
+    HTTPArgument,
+    HTTPRequest,
+    Location,
+    Security,
 )
+
+if TYPE_CHECKING:
+    from ahvn_tools.sources.http.oauth import TokenKey
+
+_RESERVED_SAFE = "!$'()*,/:;?@"
+"""The reserved characters that mean nothing in the value of a query."""
+
+Pair = tuple[str, str]
+"""A name and a value of the query or of a form, both percent-encoded."""
+
+_DELIMITERS = {"form": ",", "spaceDelimited": "%20", "pipeDelimited": "%7C"}
+
+_COOKIE_SAFE = "!#$%&'()*+-./:<=>?@[]^_`{|}~"
+"""What a value of a cookie may contain beside letters and digits: RFC 6265, section 4.1.1, without the comma."""
+
+
+def to_text(value: Any) -> str:
+    """Return a JSON value as text: a text as it is, anything else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def to_json_text(value: Any) -> str:
+    """Return a value as JSON, a text in quotes."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def percent_encode(text: str) -> str:
+    """Return a text in which everything but letters, digits and `-._~` is percent-encoded."""
+    return quote(text, safe="")
+
+
+def path_text(argument: HTTPArgument, value: Any) -> str:
+    """Return a value for a path, percent-encoded."""
+    if argument.content_type is not None:
+        return percent_encode(to_json_text(value))
+    return _labelled_text(argument, value, percent_encode)
+
+
+def header_text(argument: HTTPArgument, value: Any) -> str:
+    """Return a value for a header."""
+    if argument.content_type is not None:
+        return json.dumps(value)
+    return _labelled_text(argument, value, str)
+
+
+def cookie_text(value: Any) -> str:
+    """Return a value for a cookie; what a cookie cannot contain is percent-encoded."""
+    parts = [item for pair in value.items() for item in pair] if isinstance(value, dict) else value
+    text = ",".join(map(to_text, parts)) if isinstance(parts, list) else to_text(value)
+    return quote(text, safe=_COOKIE_SAFE)
+
+
+def query_pairs(argument: HTTPArgument, value: Any) -> list[Pair]:
+    """Return the names and values of a query or of a form; none for null."""
+    name, encode = percent_encode(argument.name), _encode_reserved if argument.allow_reserved else _encode_value
+    style = argument.style or "form"
+    explodes = style == "form" if argument.explode is None else argument.explode
+    if value is None:
+        return []
+    if argument.content_type is not None:
+        return [(name, percent_encode(to_json_text(value)))]
+    if not isinstance(value, dict | list):
+        return [(name, encode(value))]
+    if style == "deepObject":
+        return list(_bracketed_pairs(name, value, encode))
+    value = _without_nulls(value)
+    if explodes and isinstance(value, dict):
+        return [(percent_encode(key), encode(item)) for key, item in value.items()]
+    if explodes:
+        return [(name, encode(item)) for item in value]
+    return [(name, _DELIMITERS.get(style, ",").join(_flatten(value, encode)))]
+
+
+def _bracketed_pairs(name: str, value: Any, encode: Callable[[Any], str]) -> Iterator[Pair]:
+    """Yield the values in an object or a list at any depth, as `a[b][0]=…`."""
+    if not isinstance(value, dict | list):
+        yield name, encode(value)
+        return
+    value = _without_nulls(value)
+    for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+        yield from _bracketed_pairs(f"{name}%5B{percent_encode(str(key))}%5D", item, encode)
+
+
+def _without_nulls(value: Any) -> Any:
+    """Return an object or a list without its nulls, which are not sent: RFC 6570, section 2.3."""
+    if isinstance(value, dict):
+        return {key: item for key, item in value.items() if item is not None}
+    return [item for item in value if item is not None]
+
+
+def _encode_value(value: Any) -> str:
+    return percent_encode(to_text(value))
+
+
+def _encode_reserved(value: Any) -> str:
+    return quote(to_text(value), safe=_RESERVED_SAFE)
+
+
+def _flatten(value: Any, encode: Callable[[Any], str]) -> Iterable[str]:
+    items = value.items() if isinstance(value, dict) else ((item,) for item in value)
+    return (encode(part) for item in items for part in item)
+
+
+def _labelled_text(argument: HTTPArgument, value: Any, encode: Callable[[str], str]) -> str:
+    """Return a value in one of the styles of a path: `simple`, `label`, `matrix`."""
+    style, explodes = argument.style or "simple", bool(argument.explode)
+    name = encode(argument.name)
+    prefix = {"label": ".", "matrix": f";{name}="}.get(style, "")
+    if not isinstance(value, dict | list):
+        return prefix + encode(to_text(value))
+    value = _without_nulls(value)
+    separator = {"label": ".", "matrix": f";{name}="}.get(style, ",") if explodes else ","
+    if not (explodes and isinstance(value, dict)):
+        return prefix + separator.join(_flatten(value, lambda part: encode(to_text(part))))
+    pairs = [f"{encode(key)}={encode(to_text(item))}" for key, item in value.items()]
+    prefix, separator = {"label": (".", "."), "matrix": (";", ";")}.get(style, ("", ","))
+    return prefix + separator.join(pairs)
+
 
 _PLACE = re.compile(r"\{([^{}]+)\}")
 _DEFAULT_HEADERS = {
@@ -269,3 +389,64 @@ def _decode_base64(name: str, value: Any) -> bytes:
         return base64.b64decode(value, validate=True)
     except (TypeError, ValueError, binascii.Error):
         raise ToolError(f"Invalid arguments: {name!r} must be base64.") from None
+
+
+_NO_VALUE = (
+    "has no value; bind it to a key of the state, or pass it when you make the tool (`auth` of an OpenAPI document). "
+    "On the command line: --bind {0}={0} --set {0}=VALUE"
+)
+
+NO_CREDENTIALS = "The tool cannot run: its host has not provided credentials."
+
+
+def read_credentials(security: Iterable[Security], arguments: Mapping[str, Any], tool: str) -> dict[str, str]:
+    """Return the credentials by parameter. Raises ToolConnectionError for one that is missing or cannot be sent."""
+    credentials = {}
+    for parameter in dict.fromkeys(name for item in security for name in item.parameters):
+        value = reveal_secrets(arguments.get(parameter))
+        if value is None:
+            raise _credential_error(tool, parameter, _NO_VALUE)
+        if not isinstance(value, str) or not value or not value.isprintable():
+            raise _credential_error(tool, parameter, "is not a text of printable characters")
+        credentials[parameter] = value
+    return credentials
+
+
+def _credential_error(tool: str, parameter: str, problem: str) -> ToolConnectionError:
+    explanation = f"The credential {parameter!r} of tool {tool!r} {problem.format(parameter)}."
+    return ToolConnectionError(NO_CREDENTIALS, tool=tool, explanation=explanation)
+
+
+def sign(built: BuiltRequest, item: Security, credentials: Mapping[str, str], secrets: SecretTexts) -> BuiltRequest:
+    """Return the request with the credentials of one kind; not with the token of a client, which must be fetched."""
+    secrets.add(credentials[item.parameters[-1]])  # what precedes it is the name of a user or client
+    if isinstance(item, ClientCredentials):
+        return built
+    if isinstance(item, Basic):
+        pair = _base64(f"{credentials[item.username]}:{credentials[item.password]}")
+        secrets.add(pair)
+        return built.with_header("Authorization", f"Basic {pair}")
+    return _sign_with_key(built, item, credentials[item.parameter])
+
+
+def _sign_with_key(built: BuiltRequest, item: ApiKey, key: str) -> BuiltRequest:
+    if item.location == "query":
+        return replace(built, query=(*built.query, (percent_encode(item.name), percent_encode(item.prefix + key))))
+    if item.location == "cookie":
+        return replace(built, cookies=(*built.cookies, f"{item.name}={cookie_text(item.prefix + key)}"))
+    if not is_header_text(key):
+        raise ToolConnectionError(
+            NO_CREDENTIALS, explanation=f"{item.parameter!r} has characters that no header takes."
+        )
+    return built.with_header(item.name, item.prefix + key)
+
+
+def token_key(item: ClientCredentials, credentials: Mapping[str, str]) -> TokenKey:
+    """Return which token a request needs."""
+    from ahvn_tools.sources.http.oauth import TokenKey  # only tools with OAuth need its library
+
+    return TokenKey(item, credentials[item.client_id], credentials[item.client_secret])
+
+
+def _base64(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()

@@ -11,13 +11,18 @@ from ahvn_tools.errors import MISSING_VALUE, InvalidResultError, ToolConnectionE
 from ahvn_tools.log_redaction import hidden_logged_data
 from ahvn_tools.redaction import find_secrets
 from ahvn_tools.secret_texts import SecretTexts
-from ahvn_tools.sources.http.building import BuiltRequest, build_request
-from ahvn_tools.sources.http.request import HTTPOptions, HTTPRequest
+from ahvn_tools.sources.http.building import (
+    NO_CREDENTIALS,
+    BuiltRequest,
+    build_request,
+    read_credentials,
+    sign,
+    to_text,
+    token_key,
+)
+from ahvn_tools.sources.http.request import ClientCredentials, HTTPOptions, HTTPRequest
 from ahvn_tools.sources.http.responses import UNAUTHORIZED, HTTPResponse, status_error, to_value
-from ahvn_tools.sources.http.security import ClientCredentials
 from ahvn_tools.sources.http.sending import Sender
-from ahvn_tools.sources.http.signing import NO_CREDENTIALS, read_credentials, sign, token_key
-from ahvn_tools.sources.http.styles import to_text
 
 MAX_TOKEN_RESPONSE_BYTES = 100_000
 

@@ -1,14 +1,15 @@
-"""The connections of HTTP tools: one pool for each event loop and server, shared by all tools, closed when unused."""
+"""The connections of HTTP tools: to allowed addresses alone, in one pool for each event loop and server."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import functools
-import os
+import ipaddress
+import socket
 import ssl
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.request import getproxies, proxy_bypass
@@ -16,11 +17,82 @@ from urllib.request import getproxies, proxy_bypass
 import httpcore2
 import httpx2
 
-from ahvn_tools.after_fork import reset_after_fork
 from ahvn_tools.log_redaction import add_log_filter
-from ahvn_tools.sources.http.addresses import AllowedAddresses
-from ahvn_tools.sources.http.network import AllowedNetwork
+from ahvn_tools.sources.http.checks import Address, AllowedAddresses
 from ahvn_tools.sources.http.request import HTTPOptions
+
+
+class AddressRefusedError(Exception):
+    """The addresses of a host are not allowed."""
+
+    def __init__(self, host: str) -> None:
+        super().__init__(host)
+        self.host = host
+
+
+class AllowedNetwork(httpcore2.AsyncNetworkBackend):
+    """Connects to allowed addresses only.
+
+    The name in the certificate and in the `Host` header is that of the URL, whichever address is connected to.
+    """
+
+    def __init__(self, allowed: AllowedAddresses) -> None:
+        self._allowed = allowed
+        self._backend = httpcore2.AnyIOBackend()
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore2.AsyncNetworkStream:
+        """Connect to the first allowed address that answers, in the order of the resolver.
+
+        Raises AddressRefusedError, httpcore2.ConnectError, httpcore2.ConnectTimeout.
+        """
+        try:
+            async with asyncio.timeout(timeout):
+                addresses = await _resolve(host, port)
+                allowed = [str(address) for address in addresses if self._allowed.allows(host, address)]
+                if not allowed:
+                    raise AddressRefusedError(host)
+                each = None if timeout is None else timeout / len(allowed)
+                return await self._connect_to_first(allowed, port, each, local_address, socket_options)
+        except TimeoutError:
+            raise httpcore2.ConnectTimeout from None
+
+    async def _connect_to_first(
+        self, addresses: list[str], port: int, timeout: float | None, *options: Any
+    ) -> httpcore2.AsyncNetworkStream:
+        """Connect to the first address that answers within `timeout` seconds."""
+        for address in addresses[:-1]:
+            with contextlib.suppress(httpcore2.ConnectError, httpcore2.ConnectTimeout):
+                return await self._backend.connect_tcp(address, port, timeout, *options)
+        return await self._backend.connect_tcp(addresses[-1], port, timeout, *options)
+
+    async def connect_unix_socket(self, *_arguments: Any, **_options: Any) -> httpcore2.AsyncNetworkStream:
+        """Refuse: a request never names a socket."""
+        raise httpcore2.UnsupportedProtocol
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait, as httpcore2 asks."""
+        await asyncio.sleep(seconds)
+
+
+async def _resolve(host: str, port: int) -> list[Address]:
+    """Return the addresses of a host. Raises httpcore2.ConnectError if it has none."""
+    try:
+        return [ipaddress.ip_address(host)]
+    except ValueError:
+        pass
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise httpcore2.ConnectError(type(error).__name__) from None
+    return list(dict.fromkeys(ipaddress.ip_address(str(entry[4][0]).partition("%")[0]) for entry in found))
+
 
 MAX_CONNECTIONS = 100
 """Connections to one server at a time, for each event loop; further requests wait."""
@@ -124,24 +196,16 @@ class _LoopConnections:
 
 
 _of_loops: dict[asyncio.AbstractEventLoop, _LoopConnections] = {}
-_of_parent: list[Any] = []
-"""The connections of the parent process: they are kept, because their end would be an end for the parent's servers."""
+"""A forked child keeps those of its parent unused: to close them would end them for the parent's servers, too."""
 
 _lock = threading.Lock()
-
-
-@reset_after_fork
-def _drop_connections() -> None:  # pragma: no cover  # runs in child processes, which report no coverage
-    global _of_loops, _lock
-    _of_parent.append(_of_loops)
-    _of_loops, _lock = {}, threading.Lock()
 
 
 def _make_pool(key: PoolKey) -> httpcore2.AsyncConnectionPool:
     add_log_filter()
     proxy = _find_proxy(key)
     return httpcore2.AsyncConnectionPool(
-        ssl_context=_ssl_context(key.ca_file, os.getpid()) if key.scheme == "https" else None,
+        ssl_context=_ssl_context(key.ca_file) if key.scheme == "https" else None,
         proxy=proxy,
         max_connections=MAX_CONNECTIONS,
         keepalive_expiry=KEEPALIVE_SECONDS,
@@ -150,7 +214,7 @@ def _make_pool(key: PoolKey) -> httpcore2.AsyncConnectionPool:
 
 
 @functools.lru_cache(maxsize=16)
-def _ssl_context(ca_file: str | None, _process: int) -> ssl.SSLContext:
+def _ssl_context(ca_file: str | None) -> ssl.SSLContext:
     """Return the settings of TLS, which take long to make."""
     return httpx2.create_ssl_context() if ca_file is None else ssl.create_default_context(cafile=ca_file)
 

@@ -11,7 +11,7 @@ from pydantic import SecretStr
 
 from ahvn_tools.binding import Binding, EnvironmentVariable
 from ahvn_tools.errors import DefinitionError
-from ahvn_tools.sources.http.security import ApiKey
+from ahvn_tools.sources.http.request import ApiKey
 from ahvn_tools.state import UNSET
 
 Credential: TypeAlias = str | SecretStr | Callable[..., Any]

@@ -1,10 +1,12 @@
-"""The options of an HTTP tool, and the request that they describe."""
+"""The options of an HTTP tool in code, and its URL with places for arguments."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Any, Final, Literal, get_args
+from urllib.parse import parse_qsl, urlsplit
 
 from ahvn_tools.errors import DefinitionError, near_misses
 from ahvn_tools.json_types import JsonObject
@@ -12,16 +14,70 @@ from ahvn_tools.sources.http.body import HTTPBody, build_template
 from ahvn_tools.sources.http.credentials import Credential, read_headers
 from ahvn_tools.sources.http.request import (
     METHODS_WITH_BODY,
+    ApiKey,
+    Basic,
     BodyType,
+    ClientAuthentication,
+    ClientCredentials,
     HTTPArgument,
     HTTPOptions,
     HTTPRequest,
     Location,
+    Security,
 )
-from ahvn_tools.sources.http.security import ApiKey, Basic, ClientAuthentication, ClientCredentials, Security
-from ahvn_tools.sources.http.url_template import UrlTemplate
 from ahvn_tools.sources.options import ToolOptions
 from ahvn_tools.template import ToolTemplate
+
+_PLACE = re.compile(r"\{([^{}]*)\}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class UrlTemplate:
+    """The parts of a URL such as `https://api.example/users/{user_id}/notes?q={text}&format=json`."""
+
+    base_url: str
+    """Scheme, host and port."""
+    path: str
+    path_arguments: tuple[str, ...]
+    query: tuple[tuple[str, str], ...]
+    """What every request has."""
+    query_arguments: tuple[tuple[str, str], ...]
+    """The name of a query parameter and the name of the argument that is its value."""
+
+    @classmethod
+    def parse(cls, url: Any) -> UrlTemplate:
+        """Raises DefinitionError for what is no URL, and for a template anywhere else."""
+        if not isinstance(url, str) or "://" not in url:
+            raise DefinitionError("api_url must be a URL such as 'https://api.example/users/{user_id}'.")
+        if "${" in url:
+            raise DefinitionError("A template of api_url is written without a dollar sign: {user_id}.")
+        try:
+            parts = urlsplit(url)
+        except ValueError as error:
+            raise DefinitionError(f"api_url cannot be read: {error}.") from None
+        if parts.fragment:
+            raise DefinitionError("api_url has a fragment, which no server gets: remove what follows '#'.")
+        path_arguments = tuple(dict.fromkeys(_PLACE.findall(parts.path)))
+        if "" in path_arguments:
+            raise DefinitionError("A template of api_url has the name of an argument: {user_id}.")
+        fixed, places = [], []
+        for key, value in parse_qsl(parts.query, keep_blank_values=True):
+            place = _PLACE.fullmatch(value)
+            if place is not None and place[1]:
+                places.append((key, place[1]))
+            elif "{" in key + value:
+                raise DefinitionError("A template in the query of api_url is a whole value: '?q={text}'.")
+            else:
+                fixed.append((key, value))
+        base_url = f"{parts.scheme}://{parts.netloc}"
+        return cls(
+            base_url=base_url,
+            path=parts.path,
+            path_arguments=path_arguments,
+            query=tuple(fixed),
+            query_arguments=tuple(places),
+        )
+
 
 AuthMethod = Literal["none", "api_key", "api_key_header", "api_key_query", "basic", "oauth"]
 

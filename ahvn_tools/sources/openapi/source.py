@@ -8,22 +8,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from ahvn_tools.errors import DefinitionError, SourceError, near_misses
-from ahvn_tools.invisible import escape_line
+from ahvn_tools.invisible import escape, escape_line, find
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.redaction import clip
 from ahvn_tools.schema.refs import unused_name
 from ahvn_tools.sources.budget import Budget
 from ahvn_tools.sources.http.body import build_template
 from ahvn_tools.sources.http.request import HTTPRequest
-from ahvn_tools.sources.openapi import screening
-from ahvn_tools.sources.openapi.arguments import build_arguments
-from ahvn_tools.sources.openapi.bodies import Body, read_body
+from ahvn_tools.sources.openapi.arguments import build_arguments, fit_path, read_parameters, tool_name, without
+from ahvn_tools.sources.openapi.bodies import Body, read_body, read_output_schema
 from ahvn_tools.sources.openapi.document import Document, DocumentError, Node, OpenFile
-from ahvn_tools.sources.openapi.names import tool_name
 from ahvn_tools.sources.openapi.operations import MAX_REASON_CHARS, Operation, explain, find_operations, select
 from ahvn_tools.sources.openapi.options import OpenAPIOptions, parse_options
-from ahvn_tools.sources.openapi.parameters import fit_path, read_parameters, without
-from ahvn_tools.sources.openapi.responses import read_output_schema
 from ahvn_tools.sources.openapi.schemas import SchemaConverter
 from ahvn_tools.sources.openapi.security import SecuritySchemes
 from ahvn_tools.sources.openapi.servers import Servers
@@ -86,11 +82,7 @@ def read_tools(
 def root_title(root: Node) -> str:
     """Return the title of a document, or an empty text."""
     info = root.get("info")
-    return (
-        ""
-        if info is None
-        else screening.escape(str(info.value.get("title", "")) if isinstance(info.value, dict) else "")
-    )
+    return "" if info is None else escape(str(info.value.get("title", "")) if isinstance(info.value, dict) else "")
 
 
 def _choose_names(operations: list[Operation], options: OpenAPIOptions) -> dict[str, Operation]:
@@ -165,7 +157,7 @@ class _Builder:
             security=security,
         )
         output_schema = self._read_output_schema(operation)
-        definition = screening.screen(
+        definition = _screen(
             {
                 "description": _describe(operation),
                 "tags": operation.tags,
@@ -210,3 +202,26 @@ def _describe(operation: Operation) -> str:
         summary = ""
     notice = "Deprecated." if operation.is_deprecated else ""
     return "\n\n".join(filter(None, (summary, description, notice))) or operation.label
+
+
+def _screen(value: Any, budget: Budget) -> Any:
+    """Return a part of a definition with the invisible characters of all texts escaped: a person would not see them.
+
+    The copy is taken from the budget. Raises DefinitionError for a member whose name has such characters: the server
+    would not recognize another name.
+    """
+    if isinstance(value, str):
+        budget.spend(0, len(value))
+        return escape(value)
+    if isinstance(value, list):
+        budget.spend(1 + len(value))
+        return [_screen(item, budget) for item in value]
+    if not isinstance(value, dict):
+        return value
+    budget.spend(1 + len(value), sum(map(len, value)))
+    if isinstance(pattern := value.get("pattern"), str):  # each tool compiles its own
+        budget.spend_pattern(pattern)
+    for name in value:
+        if characters := find(name):
+            raise DefinitionError(f"the name of a member has invisible characters: {', '.join(characters)}.")
+    return {name: _screen(item, budget) for name, item in value.items()}

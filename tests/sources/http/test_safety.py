@@ -17,8 +17,8 @@ from pydantic import SecretStr
 
 from ahvn_tools import Toolkit, ToolSpec
 from ahvn_tools.errors import ToolConnectionError, ToolError
-from ahvn_tools.sources.http.addresses import AllowedAddresses, is_public
-from ahvn_tools.sources.http.redirects import next_request
+from ahvn_tools.sources.http.checks import AllowedAddresses, is_public
+from ahvn_tools.sources.http.sending import next_request
 from tests.sources.http.service import redirect, respond, serve
 
 

@@ -6,9 +6,8 @@ import pytest
 
 from ahvn_tools import ToolSpec
 from ahvn_tools.sources.http.body import build_template
-from ahvn_tools.sources.http.request import HTTPArgument, HTTPOptions, HTTPRequest
-from ahvn_tools.sources.http.security import ApiKey
-from ahvn_tools.sources.http.styles import cookie_text, header_text, path_text, query_pairs
+from ahvn_tools.sources.http.building import cookie_text, header_text, path_text, query_pairs
+from ahvn_tools.sources.http.request import ApiKey, HTTPArgument, HTTPOptions, HTTPRequest
 
 LIST = ["blue", "black", "brown"]
 OBJECT = {"R": 100, "G": 200, "B": 150}

@@ -1,13 +1,35 @@
-"""pandas and polars: a frame as a list of records, one for each row; of a large one only the first rows."""
+"""numpy, pandas and polars, Pillow and matplotlib: their values as JSON data, as texts or as MCP image blocks."""
 
 from __future__ import annotations
 
+import base64
+import io
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from ahvn_tools.encoders.binary import encode_bytes
 from ahvn_tools.errors import INVALID_RESULT, InvalidResultError
 from ahvn_tools.json_types import JsonObject
+
+
+def encode_scalar(scalar: Any) -> Any:
+    """Return a scalar as Python's own value; a time without a value (NaT) is None."""
+    if scalar.dtype.kind in "mM":
+        return _with_python_times(scalar).item()
+    value = scalar.item()
+    return float(value) if type(value) is type(scalar) else value  # Python has no longer float
+
+
+def encode_array(array: Any) -> Any:
+    """Return the items of an array as nested lists; one without dimensions as its only item."""
+    return _with_python_times(array).tolist()
+
+
+def _with_python_times(values: Any) -> Any:
+    """Return times in microseconds: of finer ones numpy makes integers."""
+    kind = values.dtype.kind
+    return values.astype({"m": "timedelta64[us]", "M": "datetime64[us]"}[kind]) if kind in "mM" else values
+
 
 MAX_ROWS: Final = 100
 """A frame with more rows is cut."""
@@ -75,9 +97,52 @@ def _encode_cell(cell: Any) -> Any:
     return None if is_missing else cell
 
 
+_PNG_MODES = frozenset({"1", "L", "LA", "I;16", "P", "RGB", "RGBA"})
+
+
+def encode_pillow(image: Any) -> Any:
+    """Return an image block: a JPEG of what was read from one, else a PNG."""
+    is_photo = image.format == "JPEG" and image.mode in {"L", "RGB"}
+    writable = image if image.mode in _PNG_MODES else image.convert(_writable_mode(image))
+    data = io.BytesIO()
+    writable.save(data, format="JPEG" if is_photo else "PNG")
+    return image_block(data.getvalue(), "image/jpeg" if is_photo else "image/png")
+
+
+def encode_figure(figure: Any) -> Any:
+    """Return an image block with the figure as a PNG. The figure stays open."""
+    data = io.BytesIO()
+    figure.savefig(data, format="png")
+    return image_block(data.getvalue(), "image/png")
+
+
+def _writable_mode(image: Any) -> str:
+    """Return the mode of a PNG that keeps most of an image in another mode."""
+    if image.mode == "I":
+        return "I;16"
+    return "RGBA" if "A" in image.getbands() else "RGB"
+
+
+def image_block(data: bytes, mime_type: str) -> Any:
+    """Return an MCP image block."""
+    from mcp_types import ImageContent
+
+    return ImageContent(type="image", data=base64.b64encode(data).decode(), mime_type=mime_type)
+
+
+IMAGE_ENCODERS: Final[Mapping[tuple[str, str], Callable[[Any], Any]]] = {
+    ("PIL.Image", "Image"): encode_pillow,
+    ("matplotlib.figure", "FigureBase"): encode_figure,
+}
+"""From the module and the name of a class to the function that encodes its values as content."""
+
 ENCODERS: Final[Mapping[tuple[str, str], Callable[[Any], Any]]] = {
+    ("numpy", "generic"): encode_scalar,
+    ("numpy", "ndarray"): encode_array,
     ("pandas", "DataFrame"): encode_pandas,
     ("pandas", "Series"): encode_series,
     ("polars", "DataFrame"): encode_polars,
     ("polars", "Series"): encode_series,
+    **IMAGE_ENCODERS,
 }
+"""The same for all classes."""
