@@ -7,13 +7,9 @@ from typing import Annotated, Any, Final
 from pydantic import BeforeValidator
 
 from ahvn_tools.builtins.workspace.changes import MAX_SNIPPET_CHARS, Change
-from ahvn_tools.builtins.workspace.editing import insert_lines
-from ahvn_tools.builtins.workspace.folder_tools import READS, exists, shown, with_note
-from ahvn_tools.builtins.workspace.lines import content_lines, replace_lines
-from ahvn_tools.builtins.workspace.missing_files import similar_names
-from ahvn_tools.builtins.workspace.numbered_lines import REST_HINT, numbered_block
-from ahvn_tools.builtins.workspace.text_file import TextFile
-from ahvn_tools.builtins.workspace.writing import CHANGES, WritingTools
+from ahvn_tools.builtins.workspace.editing import CHANGES, WritingTools, insert_lines
+from ahvn_tools.builtins.workspace.folder_tools import READS, exists, shown, similar_names, with_note
+from ahvn_tools.builtins.workspace.lines import REST_HINT, TextFile, content_lines, numbered_block, replace_lines
 from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import ToolError
 from ahvn_tools.registry import reg_toolspec

@@ -516,7 +516,7 @@ def test_an_unknown_signal_is_a_number(tmp_path: Path) -> None:
 
 @pytest.mark.exhaustive
 def test_a_stream_ends_at_a_limit_and_the_result_has_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ahvn_tools.builtins.shell.command_tools.MAX_STREAMED_CHARS", 10)
+    monkeypatch.setattr("ahvn_tools.builtins.shell.shell_tools.MAX_STREAMED_CHARS", 10)
     kit = kit_of(Shell(tmp_path, sandbox="none", approve="never"))
     cmd = "echo one; echo two; while [ ! -e go ]; do sleep 0.05; done; echo three; sleep 0.6; echo four"
     chunks = []

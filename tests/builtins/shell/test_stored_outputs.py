@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ahvn_tools.builtins.processes.process import Output, ProcessResult
-from ahvn_tools.builtins.shell.stored_outputs import StoredOutputs
+from ahvn_tools.builtins.shell.jobs import StoredOutputs
 from ahvn_tools.errors import ToolError
 
 NOTHING = Output(head="", size=0)

@@ -6,7 +6,6 @@ import sys
 
 import pytest
 
-from ahvn_tools.builtins.workspace import searching
 from tests.builtins.workspace.test_stale_edits import EDITS, READS
 
 CHINESE = "今天天气很好,我们去公园散步。\none\n"
@@ -190,8 +189,7 @@ def test_a_search_finds_text_in_the_guessed_encoding(desk):
 
 
 @pytest.mark.usefixtures("without_detection")
-def test_a_search_takes_the_encoding_of_files_that_are_no_utf_8(desk, monkeypatch):
-    monkeypatch.setattr(searching, "RIPGREP_MIN_FILES", 0)
+def test_a_search_takes_the_encoding_of_files_that_are_no_utf_8(desk):
     desk.write("a.txt", CHINESE.encode("gbk"))
     desk.write("b.txt", b"\xff\xff\n")
     desk.write("c.txt", CHINESE)

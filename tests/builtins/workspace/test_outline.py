@@ -12,8 +12,7 @@ from inline_snapshot import snapshot
 
 import ahvn_tools
 from ahvn_tools import Toolkit
-from ahvn_tools.builtins.workspace.outline import OutlineTools
-from ahvn_tools.builtins.workspace.outline.candidates import MAX_FILES
+from ahvn_tools.builtins.workspace.outline import MAX_FILES, OutlineTools
 from ahvn_tools.errors import ToolError
 
 

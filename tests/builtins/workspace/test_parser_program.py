@@ -8,9 +8,7 @@ from typing import Any
 
 import pytest
 
-from ahvn_tools.builtins.workspace.source_parser.languages import LANGUAGES, language_of
-from ahvn_tools.builtins.workspace.source_parser.problems import MAX_PROBLEMS
-from ahvn_tools.builtins.workspace.source_parser.program import main
+from ahvn_tools.builtins.workspace.parser_program import LANGUAGES, MAX_PROBLEMS, language_of, main
 
 
 def answer(task: str, language: str, content: bytes) -> dict[str, Any]:
@@ -57,7 +55,7 @@ def test_many_syntax_errors_are_cut() -> None:
     assert len(found) == MAX_PROBLEMS
 
 
-@pytest.mark.parametrize("language", [language.name for language in LANGUAGES])
+@pytest.mark.parametrize("language", LANGUAGES)
 def test_an_empty_file_defines_nothing_and_is_correct(language: str) -> None:
     assert answer("outline", language, b"") == {"definitions": [], "is_complete": True}
     assert answer("check", language, b"") == {"problems": []}
