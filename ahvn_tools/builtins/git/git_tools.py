@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, get_args
+from typing import TYPE_CHECKING, ClassVar, Final, get_args
 
 from ahvn_tools.builtins.approval import Approval, Approve
 from ahvn_tools.builtins.files.folders import ConfinedFolders
@@ -176,7 +176,7 @@ class Git(ToolRegistry):
             timeout=timeout,
             sandbox=choose_sandbox(sandbox, untrusted=self.folders.roots),
             protocols=_checked_protocols(protocols),
-            author=_checked_author(author),
+            author=author,
             untrusted=self.folders.roots,
             environment=dict(environment or {}),
         )
@@ -360,11 +360,3 @@ def _checked_protocols(protocols: Iterable[str]) -> tuple[str, ...]:
     if not set(names) <= {"https", "http", "ssh"}:
         raise DefinitionError(f"`protocols` is a list of 'https', 'http' and 'ssh', not {protocols!r}.")
     return names
-
-
-def _checked_author(author: Any) -> Author | None:
-    if author is None:
-        return None
-    if not isinstance(author, tuple) or len(author) != len(("name", "address")) or not all(author):
-        raise DefinitionError(f"`author` is a name and an address, as in ('Ann', 'ann@example.com'), not {author!r}.")
-    return author

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -129,7 +128,7 @@ class CommandPreparation:
                 "install bubblewrap, or pass another `approve` than 'never'."
             )
         self._approval = Approval(approve)
-        self._environment = shell_environment(environment or {})
+        self._environment = _shell_environment(environment or {})
         self.shells = ShellPrograms(shells)
         self._confine(self.folders.roots, self.shells.choose(None)).warn_of_owners()
 
@@ -197,14 +196,8 @@ class CommandPreparation:
         )
 
 
-def shell_environment(variables: Mapping[str, Any]) -> dict[str, str]:
-    """Return the variables of commands: few, without secrets, and such that no program waits for a person.
-
-    Raises DefinitionError for what is no variable.
-    """
-    for name, value in variables.items():
-        if not re.fullmatch(r"[^=\0]+", name) or not isinstance(value, str) or "\0" in value:
-            raise DefinitionError(f"`environment` is a dict of names and texts; {name!r} is no variable.")
+def _shell_environment(variables: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of commands: few, without secrets, and such that no program waits for a person."""
     plain = {"NO_COLOR": "1", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
     environment = clean_environment(**{**plain, **variables})
     folders = environment.get("PATH", os.defpath).split(os.pathsep)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import secrets
 import threading
 import time
@@ -73,10 +74,9 @@ class StoredOutputs:
             if not available:
                 raise ToolError(f"The output {output_id!r} was deleted. Run the command again.")
             if not 0 <= start < available:
-                raise ToolError(f"`start` must be from 0 to {available - 1}: so much of the output was stored.")
-            content = _read_whole_characters(output.spool, start, size, available)
-        text = content.decode(errors="replace")
-        return _page(text, stream, start, start + len(content), output.size, available)
+                raise ToolError(f"`start_byte` must be from 0 to {available - 1}: so much of the output was stored.")
+            text, end = _read_whole_characters(output.spool, start, size, available=available)
+        return _page(text, stream, start, end, output.size, available)
 
     def close(self) -> None:
         """Delete all files."""
@@ -95,7 +95,7 @@ def delete_output(result: ProcessResult) -> None:
 
 def _page(text: str, stream: str, start: int, end: int, size: int, available: int) -> str:  # noqa: PLR0917
     if end < available:
-        rest = f"Continue with start={end}."
+        rest = f"Continue with start_byte={end}."
     elif available < size:
         rest = f"Only the first {available:,} bytes were stored."
     else:
@@ -105,21 +105,16 @@ def _page(text: str, stream: str, start: int, end: int, size: int, available: in
     return f"{text}\n[{stream}: bytes {start:,} to {end:,} of {size:,}. {f'{note} ' if note else ''}{rest}]"
 
 
-def _read_whole_characters(path: Path, start: int, size: int, available: int) -> bytes:
-    """Return at most `size` bytes, without the beginning of a character that ends after them."""
+def _read_whole_characters(path: Path, start: int, size: int, *, available: int) -> tuple[str, int]:
+    """Return a text of at most `size` bytes and where it ends: before a character that ends after them."""
     with path.open("rb") as file:
         file.seek(start)
         content = file.read(size)
-    if start + len(content) >= available:
-        return content
-    for back in range(1, min(4, len(content))):
-        byte = content[-back]
-        if byte >= 0xC0:  # noqa: PLR2004  # the first byte of a character in UTF-8
-            length = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4  # noqa: PLR2004
-            return content[:-back] if length > back else content
-        if byte < 0x80:  # noqa: PLR2004  # a character of one byte
-            return content
-    return content
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    text = decoder.decode(content, start + len(content) >= available)
+    if text:
+        return text, start + len(content) - len(decoder.getstate()[0])
+    return content.decode(errors="replace"), start + len(content)  # less than a character fits
 
 
 def _size_of(path: Path | None) -> int:

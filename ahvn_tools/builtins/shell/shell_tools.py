@@ -148,17 +148,17 @@ class Shell(ToolRegistry):
 
     @reg_toolspec(annotations=_READS, tags={"shell", "read"})
     def shell_output(
-        self, output_id: str, context: ToolContext, start: int = 0, stream: Literal["stdout", "stderr"] = "stdout"
+        self, output_id: str, context: ToolContext, start_byte: int = 0, stream: Literal["stdout", "stderr"] = "stdout"
     ) -> str:
         """Read a part of a long output of an earlier command.
 
         Args:
             output_id: The id in the result of the command.
-            start: The first byte to read. Each call says how to continue.
+            start_byte: The first byte to read. Each call says how to continue.
             stream: Which output to read.
         """
         size = max(self.limits.kept_bytes, 1000)
-        return self._outputs.read(output_id, context.session_id, stream=stream, start=start, size=size)
+        return self._outputs.read(output_id, context.session_id, stream=stream, start=start_byte, size=size)
 
     @reg_toolspec(annotations=_EXECUTES, tags={"shell", "execute"})
     def start_job(
@@ -324,7 +324,7 @@ def _rest_note(name: str, output: Output, output_id: str | None, limits: Process
     if output_id is None or output.spool is None:
         return f"{omitted} They were not stored."
     start = min(len(output.head.encode()), limits.kept_bytes // 2)
-    return f'{omitted} Read them with shell_output(output_id="{output_id}", stream="{name}", start={start}).'
+    return f'{omitted} Read them with shell_output(output_id="{output_id}", stream="{name}", start_byte={start}).'
 
 
 def _close_all(*closed: Jobs | StoredOutputs) -> None:

@@ -35,24 +35,17 @@ ChangeLines = Callable[[TextFile], list[str]]
 
 @dataclass(frozen=True)
 class Edit:
-    """What an edit has changed."""
+    """What an edit makes of the content that a file has now."""
 
     name: str
     """The path of the file as models read it."""
-    change: Change
-    note: str
-    """The old and the new encoding in words, if they differ."""
-
-
-@dataclass(frozen=True)
-class PlannedEdit:
-    """What an edit makes of the content that a file has now."""
-
     before: bytes
     after: bytes
+    change: Change
     encoding: str
     """That of the content after the edit."""
-    edit: Edit
+    note: str
+    """The old and the new encoding in words, if they differ."""
     action: Action
 
 
@@ -98,7 +91,7 @@ class WritingTools(FolderTools):
         if is_stale:
             raise _stale(uri)
 
-        def plan(content: bytes) -> PlannedEdit:
+        def plan(content: bytes) -> Edit:
             read_as = self.versions.encoding(*known)
             if is_whole:
                 file = TextFile.from_content(content, read_as, fallback=encoding)
@@ -114,7 +107,7 @@ class WritingTools(FolderTools):
         self.approval.require(context, planned.action)
         done = [planned]
 
-        def change(content: bytes) -> PlannedEdit:
+        def change(content: bytes) -> Edit:
             if content != planned.before:
                 done[0] = plan(content)
                 if self.approval.is_needed(planned.action) or self.approval.is_needed(done[0].action):
@@ -122,7 +115,7 @@ class WritingTools(FolderTools):
             return done[0]
 
         self._replace(folders, target, change, context)
-        return done[0].edit
+        return done[0]
 
     def replace_content(
         self, folders: ConfinedFolders, uri: str, content: str, context: ToolContext, *, encoding: str | None,
@@ -155,11 +148,11 @@ class WritingTools(FolderTools):
             raise ToolError(f"The content has {size:,} bytes, more than {self.max_bytes:,}. Write a smaller file.")
 
     def _replace(
-        self, folders: ConfinedFolders, target: Target, change: Callable[[bytes], PlannedEdit], context: ToolContext
+        self, folders: ConfinedFolders, target: Target, change: Callable[[bytes], Edit], context: ToolContext
     ) -> None:
         """Replace the content of a file while no other edit of it runs."""
         known = context.session_id, target.place
-        written: list[PlannedEdit] = []
+        written: list[Edit] = []
         with ExitStack() as writing:
 
             def replace(content: bytes, _: FileStatus) -> bytes:
@@ -173,12 +166,12 @@ class WritingTools(FolderTools):
             self.versions.remember(*known, written[0].after, written[0].encoding)
 
 
-def _planned(target: Target, content: bytes, file: TextFile, form: TextForm, change_lines: ChangeLines) -> PlannedEdit:
+def _planned(target: Target, content: bytes, file: TextFile, form: TextForm, change_lines: ChangeLines) -> Edit:
     change = Change(file.lines, change_lines(file))
     after = encode("".join(change.after), form)
     note = "" if form.label == file.form.label else f" (from {file.form.label} to {form.label})"
-    edit = Edit(target.name, change, note)
-    return PlannedEdit(content, after, form.encoding, edit, _action("Edit", target, change, note))
+    action = _action("Edit", target, change, note)
+    return Edit(target.name, content, after, change, form.encoding, note, action)
 
 
 def _action(verb: str, target: Target, change: Change, note: str) -> Action:

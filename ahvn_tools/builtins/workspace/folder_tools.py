@@ -172,7 +172,7 @@ class FolderTools(ToolRegistry):
         With `Toolkit.add(workspace, exclusive=workspace.file_key)`, the calls of one answer for one file run in their
         order.
         """
-        path = str(arguments.get("uri") or arguments.get("file_path") or ".")
+        path = str(arguments.get("uri") or ".")
         try:
             return str(self.folders.locate(path))
         except ToolError:

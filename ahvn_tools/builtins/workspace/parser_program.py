@@ -324,6 +324,6 @@ def _signature(node: Any, content: bytes) -> str:
     return content[node.start_byte : end].decode(errors="replace").rstrip(" \t\r\n;{")
 
 
-if __name__ == "__main__":
+if __name__ == "__main__":  # pragma: no cover  # in a process of its own
     sys.path += sys.argv[2:]
     main(sys.stdin.buffer, sys.stdout.buffer, float(sys.argv[1]))

@@ -20,13 +20,13 @@ NOTE = (
 )
 WHOLE = {
     "create_file": {"uri": "a.txt", "content": "钥\n", "overwrite": True},
-    "write_text_file": {"file_path": "a.txt", "content": "钥\n"},
+    "write_text_file": {"uri": "a.txt", "content": "钥\n"},
     "edit_file_full_replace": {"uri": "a.txt", "new_content": "钥\n"},
 }
 
 
 def _path(tool):
-    return {"file_path" if "text_file" in tool else "uri": "a.txt"}
+    return {"uri": "a.txt"}
 
 
 @pytest.fixture
@@ -137,7 +137,7 @@ def test_utf_16_without_a_byte_order_mark_is_converted_once_it_was_read(desk):
     desk.write("a.txt", "one\n".encode("utf-16-le"))
     assert "binary" in desk.error("read_file", uri="a.txt")
     assert desk.call("read_file", uri="a.txt", encoding="utf-16") == "one\n"
-    desk.call("write_text_file", file_path="a.txt", content="new\n", encoding="utf-8")
+    desk.call("write_text_file", uri="a.txt", content="new\n", encoding="utf-8")
     assert desk.read("a.txt") == b"new\n"
 
 

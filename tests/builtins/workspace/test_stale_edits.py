@@ -25,7 +25,7 @@ READS = {
 
 
 def _path(name):
-    return {"file_path" if "text_file" in name else "uri": "a.txt"}
+    return {"uri": "a.txt"}
 
 
 @pytest.mark.parametrize("edit", EDITS)
