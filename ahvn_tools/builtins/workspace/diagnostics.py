@@ -29,6 +29,7 @@ from ahvn_tools.builtins.workspace.checkers import (
     project_copy,
 )
 from ahvn_tools.builtins.workspace.folder_tools import FolderTools, explained_misses
+from ahvn_tools.builtins.workspace.lines import fitting
 from ahvn_tools.builtins.workspace.parser_program import language_of, on_one_line
 from ahvn_tools.builtins.workspace.parsing import MAX_FILE_BYTES, Source, is_available, parse
 from ahvn_tools.context import ToolContext
@@ -318,7 +319,8 @@ def _report(targets: Targets, run: CheckRun, *, skip: int, max_chars: int) -> st
     problems = sorted(
         set(run.problems), key=lambda problem: (problem.path, problem.line, problem.column, problem.message)
     )
-    page = _fitting(problems[skip : skip + MAX_PROBLEMS], targets.prefix, max_chars)
+    page = problems[skip : skip + MAX_PROBLEMS]
+    page = page[: len(fitting((f"FILE: {targets.prefix}{each.path}{_line(each)}" for each in page), max_chars)[0])]
     if not targets.paths and not targets.reasons:
         return "No files that can be checked."
     count = f"Found {len(problems)} problems in {len({problem.path for problem in problems})} files:"
@@ -332,15 +334,6 @@ def _report(targets: Targets, run: CheckRun, *, skip: int, max_chars: int) -> st
     elif skip and not page:
         parts.append(f"(There are no more problems: skip={skip} leaves out all.)")
     return "\n\n".join([*parts, "\n".join(_coverage(targets, run))])
-
-
-def _fitting(problems: list[Problem], prefix: str, max_chars: int) -> list[Problem]:
-    size = 0
-    for count, problem in enumerate(problems):
-        size += len(_line(problem)) + len(prefix + problem.path) + 10
-        if count and size > max_chars:
-            return problems[:count]
-    return problems
 
 
 def _line(problem: Problem) -> str:
