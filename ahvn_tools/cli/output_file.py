@@ -12,8 +12,7 @@ from typing import Self
 
 from ahvn_tools import atomic_file
 from ahvn_tools.builtins.files import beneath
-from ahvn_tools.builtins.files.atomic_write import sweep, write_file
-from ahvn_tools.builtins.files.folder_lock import LOCK_SECONDS, locked_folder
+from ahvn_tools.builtins.files.atomic_write import LOCK_SECONDS, locked_folder, sweep, write_file
 from ahvn_tools.cli.errors import CommandError
 from ahvn_tools.errors import ToolError
 from ahvn_tools.regular_file import read_regular, require_regular
@@ -153,7 +152,7 @@ def _open_folder(root: Path | None, folder: Path, *, makes_folders: bool) -> int
         names = folder.relative_to(root).parts
         if makes_folders:
             beneath.make_parts(top, names)
-        return beneath.open_without_links(top, "/".join(names) or ".", beneath.FOLDER, beneath.best_technique())
+        return beneath.open_without_links(top, "/".join(names) or ".", beneath.FOLDER)
     finally:
         os.close(top)
 

@@ -1,18 +1,135 @@
-"""Atomic writes: a file has its old content or its new content, also after a crash, and never a part of one."""
+"""Atomic writes in a folder that is locked: a file has its old or its new content, also after a crash."""
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import errno
 import os
 import re
 import secrets
+import sys
+import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
 from typing import Final
 
 from ahvn_tools.atomic_file import keep_owner_and_mode
 from ahvn_tools.builtins.files.file_status import FileStatus
-from ahvn_tools.builtins.files.kernel import rename_exclusive
-from ahvn_tools.errors import ToolError
+from ahvn_tools.errors import CallCancelledError, ToolError
+
+_RENAME_NOREPLACE: Final = 1
+
+
+def rename_exclusive(source_folder: int, source: str, target_folder: int, target: str) -> None:
+    """Rename a file or folder unless the target exists. Raises FileExistsError then, and other kinds of OSError."""
+    rename = getattr(_libc(), "renameat2", None)
+    if rename is None:
+        rename_by_link(source_folder, source, target_folder, target)
+        return
+    names = ctypes.c_char_p(os.fsencode(source)), ctypes.c_char_p(os.fsencode(target))
+    if rename(source_folder, names[0], target_folder, names[1], ctypes.c_uint(_RENAME_NOREPLACE)) == 0:
+        return
+    number = ctypes.get_errno()
+    if number not in {errno.EINVAL, errno.ENOSYS}:
+        raise OSError(number, os.strerror(number))
+    rename_by_link(source_folder, source, target_folder, target)  # a file system without the flag
+
+
+def rename_by_link(source_folder: int, source: str, target_folder: int, target: str) -> None:
+    """Rename with calls that every system has. A folder may replace an empty one that is made at the same moment."""
+    try:
+        os.link(source, target, src_dir_fd=source_folder, dst_dir_fd=target_folder, follow_symlinks=False)
+    except FileExistsError:
+        raise
+    except OSError:  # a folder, or a file system without hard links
+        if _exists(target_folder, target):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST)) from None
+        os.rename(source, target, src_dir_fd=source_folder, dst_dir_fd=target_folder)
+    else:
+        os.unlink(source, dir_fd=source_folder)
+
+
+def _exists(folder: int, name: str) -> bool:
+    try:
+        os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+@cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
+
+
+if sys.platform != "win32":  # there, no descriptor of a folder comes here
+    import fcntl
+
+LOCK_SECONDS: Final = 10.0
+"""How long a change waits for the one before it."""
+
+_PAUSE_SECONDS: Final = 0.005
+_NOT_SUPPORTED: Final = {errno.EBADF, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
+
+_one_process_lock = threading.Lock()
+"""For file systems without locks of folders (NFS): changes by this process run one after the other, and no others."""
+
+
+def never_cancelled() -> bool:
+    """Return False, for calls that cannot be cancelled."""
+    return False
+
+
+@contextmanager
+def locked_folder(folder: int, *, is_cancelled: Callable[[], bool] = never_cancelled) -> Iterator[bool]:
+    """Lock the folder of a descriptor; yield whether other processes respect the lock, too.
+
+    Raises ToolError after LOCK_SECONDS, and CallCancelledError.
+    """
+    deadline = time.monotonic() + LOCK_SECONDS
+    shared = _wait(lambda: _try_lock(folder), deadline, is_cancelled)
+    if not shared:
+        _wait(lambda: _one_process_lock.acquire(blocking=False) or None, deadline, is_cancelled)
+    try:
+        yield shared
+    finally:
+        _unlock(folder) if shared else _one_process_lock.release()
+
+
+def _wait(attempt: Callable[[], bool | None], deadline: float, is_cancelled: Callable[[], bool]) -> bool:
+    """Return the answer of `attempt` when it is not None."""
+    while (answer := attempt()) is None:
+        if is_cancelled():
+            raise CallCancelledError("The call was cancelled.")
+        if time.monotonic() > deadline:
+            raise ToolError(
+                f"Another change in the same folder has not ended for {LOCK_SECONDS:g} seconds. Nothing was changed. "
+                "Try again later."
+            )
+        time.sleep(_PAUSE_SECONDS)
+    return answer
+
+
+def _try_lock(folder: int) -> bool | None:
+    """Return True for a lock, None if another process has it, and False if there are none on the file system."""
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return None
+    except OSError as error:
+        if error.errno in _NOT_SUPPORTED:
+            return False
+        raise
+    return True
+
+
+def _unlock(folder: int) -> None:
+    """Unlock at once: a process that was forked meanwhile has the same descriptor."""
+    fcntl.flock(folder, fcntl.LOCK_UN)
+
 
 _TEMPORARY_NAME: Final = re.compile(r"\.ahvn-[0-9a-f]{16}\.tmp")
 _OTHER_OWNER: Final = (

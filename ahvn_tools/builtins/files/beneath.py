@@ -1,7 +1,6 @@
 """Opening beneath a folder: a path from a descriptor, which never leads out of the folder.
 
-There are two techniques. "openat2" lets the kernel enforce it and follows links inside of the folder. "walk" opens each
-part of the path by itself without following links; it works on every system that has descriptors of folders.
+Each part of the path is opened by itself, without following links.
 """
 
 from __future__ import annotations
@@ -11,11 +10,7 @@ import errno
 import os
 import stat
 from collections.abc import Sequence
-from typing import Final, Literal
-
-from ahvn_tools.builtins.files import kernel
-
-Technique = Literal["openat2", "walk"]
+from typing import Final
 
 PATH_ONLY: Final[int] = getattr(os, "O_PATH", os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
 """Flags that open whatever has a name, for its status. Only Linux does not need the permission to read."""
@@ -30,25 +25,20 @@ _NO_LINK: Final[int] = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0
 _O_PATH: Final[int] = getattr(os, "O_PATH", 0)
 
 
-def best_technique() -> Technique:
-    """Return the technique for this system."""
-    return "openat2" if kernel.has_openat2() else "walk"
-
-
-def open_following(folder: int, path: str, flags: int) -> int:
-    """Open a path beneath a folder through links that stay inside, by openat2. Raises OSError.
-
-    An absolute link is an error (EXDEV) even if it leads inside: the caller resolves the path and opens the result.
-    """
-    return kernel.openat2(folder, path, flags | os.O_CLOEXEC, kernel.RESOLVE_BENEATH | kernel.RESOLVE_NO_MAGICLINKS)
-
-
-def open_without_links(folder: int, path: str, flags: int, technique: Technique) -> int:
+def open_without_links(folder: int, path: str, flags: int) -> int:
     """Open a path beneath a folder that has no links and no `..` in it. Raises OSError, ELOOP or ENOTDIR for a link."""
-    if technique == "walk":
-        return _walk(folder, path, flags)
-    rules = kernel.RESOLVE_BENEATH | kernel.RESOLVE_NO_SYMLINKS
-    return kernel.openat2(folder, path, flags | os.O_CLOEXEC, rules)
+    *folders, last = path.split("/")
+    current = folder
+    try:
+        for name in folders:
+            inner = open_part(current, name, FOLDER_PART)
+            if current != folder:
+                os.close(current)
+            current = inner
+        return open_part(current, last, flags)
+    finally:
+        if current != folder:
+            os.close(current)
 
 
 def open_part(folder: int, name: str, flags: int) -> int:
@@ -80,18 +70,3 @@ def _open_or_make(folder: int, name: str) -> int:
     with contextlib.suppress(FileExistsError):  # another process has made it at this moment
         os.mkdir(name, dir_fd=folder)
     return open_part(folder, name, FOLDER_PART)
-
-
-def _walk(folder: int, path: str, flags: int) -> int:
-    *folders, last = path.split("/")
-    current = folder
-    try:
-        for name in folders:
-            inner = open_part(current, name, FOLDER_PART)
-            if current != folder:
-                os.close(current)
-            current = inner
-        return open_part(current, last, flags)
-    finally:
-        if current != folder:
-            os.close(current)

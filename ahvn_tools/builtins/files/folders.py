@@ -2,26 +2,121 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import copy
+from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import BinaryIO, Final, Literal
 
 from ahvn_tools.builtins.files import beneath
-from ahvn_tools.builtins.files.atomic_write import is_temporary_name, write_file
-from ahvn_tools.builtins.files.file_errors import to_tool_error, tool_errors
-from ahvn_tools.builtins.files.file_status import Entry, FileKind, FileStatus, readable_name
-from ahvn_tools.builtins.files.folder_lock import never_cancelled
-from ahvn_tools.builtins.files.kernel import rename_exclusive
-from ahvn_tools.builtins.files.paths import ConfinedPaths
-from ahvn_tools.builtins.files.root_folder import RootFolder
+from ahvn_tools.builtins.files.atomic_write import (
+    is_temporary_name,
+    locked_folder,
+    never_cancelled,
+    rename_exclusive,
+    sweep,
+    write_file,
+)
+from ahvn_tools.builtins.files.beneath import FOLDER, FOLDER_PART, make_parts, open_without_links
+from ahvn_tools.builtins.files.file_status import (
+    REPLACED_ROOT,
+    Entry,
+    FileKind,
+    FileStatus,
+    readable_name,
+    to_tool_error,
+    tool_errors,
+)
 from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import DefinitionError, ToolError
-from ahvn_tools.roots import Roots, shown_path, to_roots
+from ahvn_tools.roots import OUTSIDE, LinkedRoot, Roots, resolve_path, shown_path, to_local_path, to_roots
 
 __all__ = ["CallRoots", "ConfinedFolders", "Entry", "FileKind", "FileStatus", "HardLinks"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RootFolder:
+    """A folder that tools may use.
+
+    It has no descriptor between calls, so that it can be pickled and forked, and a folder can be deleted or unmounted.
+    """
+
+    path: Path
+    """Absolute, without links. A LinkedRoot knows by which link the host named it."""
+    identity: tuple[int, int] | None
+    """Device and inode of the folder when the host named it. None for a part of another root."""
+    container: RootFolder | None = None
+    """The root that this one is a part of: it is opened beneath it."""
+
+    @classmethod
+    def named_by_host(cls, path: Path) -> RootFolder:
+        """Return a root. Raises DefinitionError for what is no folder."""
+        try:
+            status = path.stat()
+        except OSError as error:
+            raise DefinitionError(
+                f"The root {str(path)!r} cannot be used: {error.strerror}. Make the folder first."
+            ) from None
+        if not stat.S_ISDIR(status.st_mode):
+            raise DefinitionError(f"The root {str(path)!r} is no folder. Pass the folder that it is in.")
+        return cls(path=path, identity=(status.st_dev, status.st_ino))
+
+    def part(self, path: Path) -> RootFolder:
+        """Return a folder beneath this one as a root."""
+        if path == self.path:
+            return self
+        link = shown_path(path, [path, self.path])
+        return RootFolder(path=path if link == path else LinkedRoot.create(path, link), identity=None, container=self)
+
+    @contextmanager
+    def opened(self) -> Iterator[int]:
+        """Open the folder and yield its descriptor. Raises ToolError if another one has its place."""
+        descriptor = self._open()
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def _open(self) -> int:
+        if self.container is None:
+            return self._open_same()
+        try:
+            with self.container.opened() as outer:
+                relative = self.path.relative_to(self.container.path).as_posix()
+                return open_without_links(outer, relative, FOLDER_PART)
+        except OSError as error:
+            raise _to_error(error) from None
+
+    def _open_same(self) -> int:
+        try:
+            descriptor = os.open(self.path, FOLDER_PART | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError as error:
+            raise _to_error(error) from None
+        status = os.fstat(descriptor)
+        if (status.st_dev, status.st_ino) != self.identity:
+            os.close(descriptor)
+            raise ToolError(REPLACED_ROOT)
+        return descriptor
+
+
+def _to_error(error: OSError) -> ToolError:
+    if error.errno in {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}:
+        return ToolError(REPLACED_ROOT)
+    return ToolError(f"The folder that this tool may use cannot be opened: {error.strerror}. Try again later.")
+
+
+_ATTEMPTS: Final = 20
+"""How often a path is looked up that another program exchanges meanwhile."""
+_NO_FOLDERS: Final = (
+    "No folder may be used in this call: those of the call are not in the folders of this tool. Tell the user."
+)
+_OUTSIDE_CALL: Final = "The path is outside of the folders that this call may use. Pass a path inside of them."
+_EXCHANGED: Final = {errno.ELOOP, errno.ENOTDIR, errno.EXDEV, errno.EAGAIN}
+
 
 HardLinks = Literal["allow", "read", "refuse"]
 """What is done with a file of more than one name: it is used, it is read but not written, or it is not used.
@@ -43,11 +138,8 @@ class ConfinedFolders:
     A file system that is mounted in a root is a part of the root.
     """
 
-    def __init__(
-        self, roots: Roots, *, hard_links: HardLinks = "read", call_roots: CallRoots = "narrow",
-        technique: beneath.Technique | None = None,
-    ) -> None:  # fmt: skip
-        """`roots` are folders that exist. `technique` is how paths are opened, by default the best for this system.
+    def __init__(self, roots: Roots, *, hard_links: HardLinks = "read", call_roots: CallRoots = "narrow") -> None:
+        """`roots` are folders that exist.
 
         With `call_roots="replace"` the roots of a call are used instead of these; relative paths still begin in the
         first of these.
@@ -65,7 +157,9 @@ class ConfinedFolders:
             raise DefinitionError("Without a root there is no file to use. Pass the folders that the tools may use.")
         self.hard_links: HardLinks = hard_links
         self.call_roots: CallRoots = call_roots
-        self._paths = ConfinedPaths(folders, technique or beneath.best_technique())
+        self._folders = folders
+        self._base: Path | None = None
+        """Where relative paths begin; None: in the first folder."""
 
     def __repr__(self) -> str:
         return f"<ConfinedFolders {[str(root) for root in self.roots]} hard_links={self.hard_links!r}>"
@@ -73,31 +167,37 @@ class ConfinedFolders:
     @property
     def roots(self) -> tuple[Path, ...]:
         """The folders as absolute paths without links; a LinkedRoot also has the path that the host used."""
-        return self._paths.roots
-
-    @property
-    def technique(self) -> beneath.Technique:
-        """How paths are opened."""
-        return self._paths.technique
+        return tuple(folder.path for folder in self._folders)
 
     @property
     def base(self) -> Path:
         """The folder in which relative paths begin. Raises ToolError if there are no folders."""
-        return self._paths.first
+        if not self._folders:
+            raise ToolError(_NO_FOLDERS)
+        return self._base or self._folders[0].path
 
     def for_call(self, context: ToolContext) -> ConfinedFolders:
         """Return the folders that one call may use: those of its roots, if its host has set any."""
         if not (context.roots or context.forbids_files):
             return self
-        in_call = self._paths.replaced if self.call_roots == "replace" else self._paths.narrowed
-        folders = object.__new__(ConfinedFolders)
-        folders.hard_links, folders.call_roots = self.hard_links, self.call_roots
-        folders._paths = in_call(context.roots)
+        outer = self._folders
+        base: Path | None = None
+        if self.call_roots == "replace":
+            outer, base = (RootFolder.named_by_host(Path("/")),), self.base
+        unique: dict[Path, RootFolder] = {}
+        for root in context.roots:
+            for folder in outer:
+                if folder.path.is_relative_to(root):
+                    unique.setdefault(folder.path, folder)
+                elif root.is_relative_to(folder.path):
+                    unique.setdefault(root, folder.part(root))
+        folders = copy(self)
+        vars(folders).update(_folders=tuple(unique.values()), _base=base)
         return folders
 
     def locate(self, path: str) -> Path:
         """Return the absolute path, for messages and the arguments of processes. Opens nothing."""
-        return self._paths.locate(path)
+        return self._resolve(to_local_path(path))
 
     def display(self, path: str | Path) -> str:
         """Return a path as models read and pass it: relative to the base, absolute elsewhere; with /."""
@@ -111,7 +211,7 @@ class ConfinedFolders:
 
     def status(self, path: str) -> FileStatus:
         """Return the status of a file or folder; of what a link leads to."""
-        descriptor = self._paths.open(path, beneath.PATH_ONLY)
+        descriptor = self._open(path, beneath.PATH_ONLY)
         try:
             return FileStatus.from_stat(os.fstat(descriptor))
         finally:
@@ -134,17 +234,17 @@ class ConfinedFolders:
 
     def check_update(self, path: str) -> None:
         """Raise ToolError for a file that `update` would refuse: read-only, or with other names."""
-        with self._paths.opened_parent(path, is_link_followed=True) as (folder, name), tool_errors(path):
+        with self._opened_parent(path, is_link_followed=True) as (folder, name), tool_errors(path):
             self._check_replaced(path, folder, name, os.stat(name, dir_fd=folder, follow_symlinks=False))
 
     def status_of_name(self, path: str) -> FileStatus:
         """Return the status of a file, folder or link, not of what a link leads to."""
-        with self._paths.opened_parent(path, is_link_followed=False) as (folder, name), tool_errors(path):
+        with self._opened_parent(path, is_link_followed=False) as (folder, name), tool_errors(path):
             return FileStatus.from_stat(os.stat(name, dir_fd=folder, follow_symlinks=False))
 
     def is_read_only(self, path: str) -> bool:
         """Return whether a path is a file that its permissions protect from changes; False for a link and a folder."""
-        with self._paths.opened_parent(path, is_link_followed=False) as (folder, name), tool_errors(path):
+        with self._opened_parent(path, is_link_followed=False) as (folder, name), tool_errors(path):
             status = os.stat(name, dir_fd=folder, follow_symlinks=False)
             return stat.S_ISREG(status.st_mode) and _is_read_only(folder, name, status)
 
@@ -159,16 +259,16 @@ class ConfinedFolders:
 
     def open_folder(self, path: str) -> int:
         """Return a descriptor of a folder, to list it; the caller closes it."""
-        return self._paths.open(path, beneath.FOLDER)
+        return self._open(path, beneath.FOLDER)
 
     def create(
-        self, path: str, content: bytes, *, overwrite: bool = False, make_parents: bool = True,
+        self, path: str, content: bytes, *, overwrite: bool = False,
         is_cancelled: Callable[[], bool] = never_cancelled,
     ) -> FileStatus:  # fmt: skip
         """Write a new file atomically, with its folders; ToolError if it exists, unless it may be overwritten."""
-        if make_parents and (place := self.locate(path)) not in self.roots:
-            self._paths.make_folders(path, place.parent)
-        parent = self._paths.locked_parent(path, is_cancelled, is_link_followed=True)
+        if (place := self.locate(path)) not in self.roots:
+            self._make_folders(path, place.parent)
+        parent = self._locked_parent(path, is_cancelled, is_link_followed=True)
         with parent as (folder, name), tool_errors(path):
             old = _status_of(folder, name)
             if old is not None:
@@ -187,7 +287,7 @@ class ConfinedFolders:
         A read-only file, and one whose owner could not stay, is a ToolError.
         What `change` raises leaves the file as it is. So does a change by another program meanwhile: it is a ToolError.
         """
-        with self._paths.locked_parent(path, is_cancelled, is_link_followed=True) as (folder, name):
+        with self._locked_parent(path, is_cancelled, is_link_followed=True) as (folder, name):
             with tool_errors(path):
                 content, old = self._read_to_change(path, folder, name, max_bytes)
             status = FileStatus.from_stat(old)
@@ -200,7 +300,7 @@ class ConfinedFolders:
 
     def make_folder(self, path: str) -> None:
         """Make a folder and its parents; nothing if it exists."""
-        self._paths.make_folders(path, self.locate(path))
+        self._make_folders(path, self.locate(path))
 
     def delete(
         self, path: str, *, approved: FileStatus | None = None, is_cancelled: Callable[[], bool] = never_cancelled
@@ -209,7 +309,7 @@ class ConfinedFolders:
 
         Raises ToolError for what is no longer as in its status when the deletion was `approved`.
         """
-        parent = self._paths.locked_parent(path, is_cancelled, is_link_followed=False)
+        parent = self._locked_parent(path, is_cancelled, is_link_followed=False)
         with parent as (folder, name), tool_errors(path):
             status = FileStatus.from_stat(os.stat(name, dir_fd=folder, follow_symlinks=False))
             if approved is not None and (status.version, status.mode) != (approved.version, approved.mode):
@@ -219,25 +319,134 @@ class ConfinedFolders:
             else:
                 os.unlink(name, dir_fd=folder)
 
-    def move(
-        self, source: str, target: str, *, make_parents: bool = True,
-        is_cancelled: Callable[[], bool] = never_cancelled,
-    ) -> None:  # fmt: skip
+    def move(self, source: str, target: str, *, is_cancelled: Callable[[], bool] = never_cancelled) -> None:
         """Rename a file, a folder or a link; ToolError if the target exists."""
-        old, new = self._paths.locate_name(source), self._paths.locate_name(target)
+        old, new = self._locate_name(source), self._locate_name(target)
         if new != old and new.is_relative_to(old):
             raise ToolError(f"{source!r} cannot be moved into itself. Pass a target outside of it.")
-        parent = self._paths.locked_parent(source, is_cancelled, is_link_followed=False)
+        parent = self._locked_parent(source, is_cancelled, is_link_followed=False)
         with parent as (folder, name), tool_errors(source):
             os.stat(name, dir_fd=folder, follow_symlinks=False)
-            if make_parents:
-                self._paths.make_folders(target, new.parent)
-            with self._paths.opened_parent(target, is_link_followed=False) as (target_folder, target_name):
+            self._make_folders(target, new.parent)
+            with self._opened_parent(target, is_link_followed=False) as (target_folder, target_name):
                 _rename(target, folder, name, target_folder, target_name)
+
+    def _locate_name(self, path: str) -> Path:
+        """Return the absolute path of a name that may be a link itself. ToolError for a root and what contains one."""
+        text = to_local_path(path).rstrip("/") or "/"
+        parent, name = os.path.split(self._join(text))
+        try:
+            place = self.locate(path) if name in {"", ".", ".."} else self._resolve(parent) / name
+        except ToolError:
+            place = self.locate(path)  # a root, whose own folder is outside; ToolError for other paths
+        if any(root.is_relative_to(place) for root in self.roots):
+            raise ToolError(
+                f"{path!r} is one of the folders that this tool may use, or contains one. It stays where it is."
+            )
+        return place
+
+    def _open(self, path: str, flags: int) -> int:
+        """Return a descriptor of a file or folder, through links inside of the roots; the caller closes it."""
+        descriptor = self._open_directly(path, flags)
+        return self._open_again(path, lambda: self.locate(path), flags) if descriptor is None else descriptor
+
+    @contextmanager
+    def _opened_parent(self, path: str, *, is_link_followed: bool) -> Iterator[tuple[int, str]]:
+        """Yield a descriptor of the folder that a path is in, and its name there."""
+        folder, name = self._open_parent(path, is_link_followed=is_link_followed)
+        try:
+            yield folder, name
+        finally:
+            os.close(folder)
+
+    @contextmanager
+    def _locked_parent(
+        self, path: str, is_cancelled: Callable[[], bool], *, is_link_followed: bool
+    ) -> Iterator[tuple[int, str]]:  # fmt: skip
+        """Yield what `_opened_parent` does, while no other change in the folder runs."""
+        for _ in range(_ATTEMPTS):
+            with (
+                self._opened_parent(path, is_link_followed=is_link_followed) as (folder, name),
+                locked_folder(folder, is_cancelled=is_cancelled) as is_shared,
+            ):
+                if not self._is_parent(path, folder, name, is_link_followed=is_link_followed):
+                    continue  # another folder has its place since this call has waited for the lock
+                if is_shared:
+                    sweep(folder)
+                yield folder, name
+                return
+        raise to_tool_error(path, OSError(errno.ELOOP, "")) from None
+
+    def _make_folders(self, path: str, place: Path) -> None:
+        """Make the folder of a path that `locate` returned, part by part from its root; existing ones stay."""
+        folder = self._root_of(place)
+        with folder.opened() as root, tool_errors(path):
+            make_parts(root, place.relative_to(folder.path).parts)
+
+    def _open_directly(self, path: str, flags: int) -> int | None:
+        """Open a path that has no links. Return None if that fails, for whatever reason: then it is resolved first."""
+        text = self._join(to_local_path(path))
+        for folder in self._folders:
+            prefix = str(folder.path).rstrip("/") + "/"
+            inner = text.removeprefix(prefix).split("/")
+            if text.startswith(prefix) and not {"", ".", ".."}.intersection(inner):
+                with folder.opened() as root:
+                    try:
+                        return open_without_links(root, "/".join(inner), flags)
+                    except OSError:
+                        return None
+        return None
+
+    def _open_parent(self, path: str, *, is_link_followed: bool) -> tuple[int, str]:
+        name = ""
+
+        def locate_parent() -> Path:
+            nonlocal name
+            place = self.locate(path) if is_link_followed else self._locate_name(path)
+            if place in self.roots:
+                raise ToolError(f"{path!r} is a folder.")
+            name = place.name
+            return place.parent
+
+        return self._open_again(path, locate_parent, FOLDER), name
+
+    def _is_parent(self, path: str, folder: int, name: str, *, is_link_followed: bool) -> bool:
+        """Return whether a path is still the one of this name in the folder of this descriptor."""
+        with self._opened_parent(path, is_link_followed=is_link_followed) as (current, current_name):
+            return current_name == name and os.path.sameopenfile(current, folder)
+
+    def _open_again(self, path: str, locate: Callable[[], Path], flags: int) -> int:
+        """Open what `locate` returns; again, if another program has put a link there meanwhile."""
+        for _ in range(_ATTEMPTS - 1):
+            try:
+                return self._open_located(locate(), flags)
+            except OSError as error:
+                if error.errno not in _EXCHANGED:
+                    raise to_tool_error(path, error) from None
+        with tool_errors(path):
+            return self._open_located(locate(), flags)
+
+    def _open_located(self, place: Path, flags: int) -> int:
+        """Open a path that was resolved, so that a link in it is an error. Raises OSError."""
+        folder = self._root_of(place)
+        with folder.opened() as root:
+            return open_without_links(root, place.relative_to(folder.path).as_posix(), flags)
+
+    def _root_of(self, place: Path) -> RootFolder:
+        return next(folder for folder in self._folders if place.is_relative_to(folder.path))
+
+    def _resolve(self, text: str) -> Path:
+        path = self._join(text)
+        return resolve_path(path, self.roots, outside=OUTSIDE if self._base is None else _OUTSIDE_CALL)
+
+    def _join(self, text: str) -> str:
+        """Return the absolute path of a text. It keeps `..` and links, whose meaning only the system knows."""
+        base = self.base
+        return text if text.startswith("/") else f"{base}/{text}"
 
     def _open_file(self, path: str) -> tuple[int, os.stat_result]:
         """Return a descriptor and the status of a regular file."""
-        descriptor = self._paths.open(path, beneath.REGULAR_FILE)
+        descriptor = self._open(path, beneath.REGULAR_FILE)
         try:
             return descriptor, self._check_file(path, os.fstat(descriptor))
         except BaseException:

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ahvn_tools.builtins.files.atomic_write import is_temporary_name
+from ahvn_tools.builtins.files.atomic_write import is_temporary_name, never_cancelled
 from ahvn_tools.builtins.files.beneath import FOLDER, REGULAR_FILE, open_part, open_without_links
 from ahvn_tools.builtins.files.file_status import FileStatus, readable_name
-from ahvn_tools.builtins.files.folder_lock import never_cancelled
 from ahvn_tools.builtins.files.folders import ConfinedFolders
 from ahvn_tools.builtins.files.gitignore import MAX_RULES_BYTES, IgnoreRules
 from ahvn_tools.errors import CallCancelledError, ToolError
@@ -87,7 +86,7 @@ class _Walk:
     def _read(self, path: str, rules: IgnoreRules) -> tuple[IgnoreRules, list[_Found]]:
         """Return the rules in a folder and its members that are wanted; none if it cannot be read."""
         try:
-            folder = open_without_links(self.top, path or ".", FOLDER, self.folders.technique)
+            folder = open_without_links(self.top, path or ".", FOLDER)
         except OSError:
             return rules, []
         try:

@@ -3,26 +3,63 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from ahvn_tools.builtins.approval import Action, ActionKind, Approval
-from ahvn_tools.builtins.files.folders import ConfinedFolders
-from ahvn_tools.builtins.git.command_line import CommandLine
-from ahvn_tools.builtins.git.environment import author_identity, git_environment
-from ahvn_tools.builtins.git.program import GitProgram
-from ahvn_tools.builtins.git.remotes import addresses_of, check_address
+from ahvn_tools.builtins.git.command_line import Access, CommandLine
+from ahvn_tools.builtins.git.git_program import GitCall
 from ahvn_tools.builtins.git.repository import Repository, open_repository, refuse_place
-from ahvn_tools.builtins.git.sub_commands import Access
 from ahvn_tools.builtins.processes.result import ProcessResult
 from ahvn_tools.builtins.processes.terminal_text import to_last_states
-from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import ToolError
 from ahvn_tools.redaction import mask_credentials
 from ahvn_tools.roots import shown_path
+
+_SCHEME: Final = re.compile(r"(https?|ssh)://[^\s/]")
+_SCP: Final = re.compile(r"[\w.-]+@[\w.-]+:(?!:)")
+_NAME: Final = re.compile(r"\w[\w.-]*")
+_DEFAULT: Final = re.compile(r"branch\..*\.(remote|pushremote)|remote\.pushdefault", re.DOTALL)
+"""Keys of the remote of a branch: a name, or an address."""
+
+
+def check_address(address: str, protocols: Iterable[str]) -> str:
+    """Return an address whose protocol is allowed; else raise ToolError, also for paths and for helpers as in ext::."""
+    scheme = _SCHEME.match(address)
+    protocol = scheme[1] if scheme else "ssh" if _SCP.match(address) else None
+    if protocol is None or protocol not in protocols:
+        allowed = ", ".join(protocols) or "none"
+        raise ToolError(f"This address of a repository cannot be used. The protocols that are allowed here: {allowed}.")
+    return address
+
+
+def addresses_of(remote: str | None, keys: list[tuple[str, str]], protocols: Iterable[str]) -> list[str]:
+    """Return the addresses that a command with this remote may talk to; None: any that the repository names.
+
+    Raises ToolError for an unknown remote, and for an address whose protocol is not allowed.
+    """
+    protocols = tuple(protocols)
+    if remote is not None and not _NAME.fullmatch(remote):
+        return [check_address(remote, protocols)]
+    found = [value for key, value in keys if (name := _remote_of(key)) and remote in {None, name}]
+    if not found:
+        raise ToolError("The repository has no such remote. `remote -v` lists them, `remote add NAME URL` makes one.")
+    if remote is None:
+        names = {_remote_of(key) for key, _ in keys} | {"."}
+        found += [value for key, value in keys if _DEFAULT.fullmatch(key) and value not in names]
+    return [check_address(address, protocols) for address in dict.fromkeys(found)]
+
+
+def _remote_of(key: str) -> str | None:
+    """Return the name of the remote whose address a key of the configuration has."""
+    if key.startswith("remote.") and key.rpartition(".")[2] in {"url", "pushurl"}:
+        return key.removeprefix("remote.").rpartition(".")[0]
+    return None
+
 
 _WORDS: Final = {"read": "reads repositories", "write": "changes repositories", "remote": "talks to other machines"}
 _SUCCESS: Final = "Git command executed successfully with no output."
@@ -37,88 +74,59 @@ _REST: Final = "\n\nThe output is cut. Read the rest with a narrower command: pa
 class GitCommands:
     """Runs commands in the folders of one call."""
 
-    program: GitProgram
-    folders: ConfinedFolders
+    git: GitCall
     approval: Approval
     allow: AbstractSet[Access]
     max_bytes: int
-    labels_streams: bool = False
+    labels_streams: bool
 
-    def run(self, uri: str, line: CommandLine, context: ToolContext) -> str:
+    def run(self, uri: str, line: CommandLine) -> str:
         """Run a command in a folder, and return its output or its error as a text."""
         if line.access not in self.allow:
             raise ToolError(f"`git {line.name}` is not allowed here: it {_WORDS[line.access]}.")
-        if self.folders.status(uri).kind != "folder":
+        if self.git.folders.status(uri).kind != "folder":
             raise ToolError(f"{uri!r} is no folder. Pass the folder to run the command in.")
-        folder = self.folders.locate(uri)
+        folder = self.git.folders.locate(uri)
         if line.name in {"init", "clone"}:
-            return self._make_repository(folder, line, context)
+            return self._make_repository(folder, line)
         if line.name == "version":
-            return self._text(self._start(["version"], folder, (), context), line)
-        merges = line.name in {"merge", "pull"}
-        repository = self.program.open(self.folders, folder, context, access=line.access, merges=merges)
+            return self._text(self.git.run(["version"], None, folder=folder, kept_bytes=self.max_bytes), line)
+        repository = self.git.open(folder, access=line.access, merges=line.name in {"merge", "pull"})
         self._check_paths(line, folder)
         addresses = self._addresses(line, repository)
-        self._ask(line, folder, addresses, context)
-        result = self.program.run(
-            self.folders,
-            repository,
-            _completed(line),
-            context,
-            folder=folder,
-            access=line.access,
-            kept_bytes=self.max_bytes,
+        self._ask(line, folder, addresses)
+        result = self.git.run(
+            _completed(line), repository, folder=folder, access=line.access, kept_bytes=self.max_bytes
         )
         return self._text(result, line)
 
-    def _make_repository(self, folder: Path, line: CommandLine, context: ToolContext) -> str:
+    def _make_repository(self, folder: Path, line: CommandLine) -> str:
         """Run `init` or `clone`, in a folder that these make if it does not exist."""
         names = [*line.arguments, *(line.paths or ())]
         addresses = []
         if line.name == "clone":
             if not names:
                 raise ToolError("`git clone` needs the address of a repository.")
-            addresses = [check_address(names.pop(0), self.program.protocols)]
+            addresses = [check_address(names.pop(0), self.git.program.protocols)]
             names = names or [addresses[0].rstrip("/").rpartition("/")[2].rpartition(":")[2].removesuffix(".git")]
         if len(names) > 1:
             raise ToolError(f"`git {line.name}` takes one folder. Leave out the other arguments.")
         target = self._inside(folder, names[0]) if names else folder
-        refuse_place(self.folders, target)
+        refuse_place(self.git.folders, target)
         if "--bare" in line.options and target.is_dir() and any(target.iterdir()):
             raise ToolError("A bare repository is made in an empty folder only. Pass the name of a new one.")
         if os.path.lexists(target / ".git"):
-            self.program.check(self.folders, open_repository(self.folders, target), context, access=line.access)
-        self._ask(line, folder, addresses, context)
+            self.git.check(open_repository(self.git.folders, target), access=line.access)
+        self._ask(line, folder, addresses)
         if line.name == "init":
-            self.folders.make_folder(str(target))
+            self.git.folders.make_folder(str(target))
         options = [word for word in line.tokens if word not in line.arguments]
         words = [line.name, *line.sub_command.added, *options, "--", *addresses, str(target)]
-        writable = target if target.is_dir() else self._existing(target.parent)
-        return self._text(self._start(words, folder, (writable,), context, access=line.access), line)
-
-    def _start(
-        self,
-        words: Sequence[str],
-        folder: Path,
-        writable: Sequence[Path],
-        context: ToolContext,
-        *,
-        access: Access = "read",
-    ) -> ProcessResult:
-        """Run git without a repository."""
-        is_remote = access == "remote"
-        environment = git_environment(
-            protocols=self.program.protocols if is_remote else (),
-            identity=self.program.author and author_identity(self.program.author),
-            host=self.program.environment if is_remote else None,
+        writable = next(place for place in (target, *target.parents) if place.is_dir())
+        result = self.git.run(
+            words, None, folder=folder, writable=[writable], access=line.access, kept_bytes=self.max_bytes
         )
-        return self.program.start(
-            self.folders, words, context, folder=folder, writable=writable, environment=environment,
-            network=is_remote, kept_bytes=self.max_bytes,
-        )  # fmt: skip
-
-    def _existing(self, folder: Path) -> Path:
-        return next(place for place in (folder, *folder.parents) if place.is_dir())
+        return self._text(result, line)
 
     def _check_paths(self, line: CommandLine, folder: Path) -> None:
         """Raise ToolError for an argument that, if it is a path, leads out of the folders, also through links."""
@@ -129,35 +137,35 @@ class GitCommands:
     def _inside(self, folder: Path, path: str) -> Path:
         """Return a path of an argument. Git follows links in some of them, and compares any two files with `diff`."""
         plain = Path(os.path.normpath(folder / path))
-        roots = self.folders.roots
+        roots = self.git.folders.roots
         if not any(plain.is_relative_to(named) for root in roots for named in (root, shown_path(root, roots))):
             raise ToolError(f"{path[:200]!r} leads out of the folders that this tool may use. Pass another path.")
-        return self.folders.locate(str(folder / path))
+        return self.git.folders.locate(str(folder / path))
 
     def _addresses(self, line: CommandLine, repository: Repository) -> list[str]:
         """Return the addresses that the command talks to, or stores."""
         names = [*line.arguments, *(line.paths or ())]
         if line.name in {"remote add", "remote set-url"}:
             for address in names[1:]:
-                check_address(address, self.program.protocols)
+                check_address(address, self.git.program.protocols)
         if line.access != "remote":
             return []
-        keys = self.program.keys(self.folders, repository)
-        return addresses_of(names[0] if names else None, keys, self.program.protocols)
+        keys = self.git.keys(repository)
+        return addresses_of(names[0] if names else None, keys, self.git.program.protocols)
 
-    def _ask(self, line: CommandLine, folder: Path, addresses: list[str], context: ToolContext) -> None:
+    def _ask(self, line: CommandLine, folder: Path, addresses: list[str]) -> None:
         kinds: dict[Access, ActionKind] = {"read": "read", "write": "write", "remote": "network"}
         shown = [mask_credentials(address) for address in addresses]
         command = mask_credentials(line.text)
-        text = f"Run `{command}` in {self.folders.display(folder)!r}"
+        text = f"Run `{command}` in {self.git.folders.display(folder)!r}"
         discards = line.discards or self._replaces_files(line, folder)
         self.approval.require(
-            context,
+            self.git.context,
             Action(
                 kind="delete" if discards else kinds[line.access],
                 text=f"{text}, which talks to {', '.join(shown)}" if shown else text,
                 is_risky=line.access == "remote" or discards,
-                details={"folder": self.folders.display(folder), "command": command, "addresses": shown},
+                details={"folder": self.git.folders.display(folder), "command": command, "addresses": shown},
             ),
         )
 
@@ -176,7 +184,7 @@ class GitCommands:
         if line.access == "remote" or line.name.startswith("remote"):
             output = mask_credentials(output)
         if result.exit_code != 0:
-            note = self.program.owner_note(self.folders, access=line.access)
+            note = self.git.owner_note(access=line.access)
             output = f"{output}\n{note}".strip("\n")
             if "tell me who you are" in output:
                 output = _NO_AUTHOR

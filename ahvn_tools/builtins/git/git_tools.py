@@ -2,27 +2,119 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, get_args
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Final, get_args
 
 from ahvn_tools.builtins.approval import Approval, Approve
 from ahvn_tools.builtins.files.folders import ConfinedFolders
-from ahvn_tools.builtins.git.annotations import GitBlame, parse_blame
-from ahvn_tools.builtins.git.command_line import parse
+from ahvn_tools.builtins.git.command_line import Access, parse
 from ahvn_tools.builtins.git.commands import GitCommands
-from ahvn_tools.builtins.git.commits import COMMIT_FORMAT, GitLog, parse_commits
-from ahvn_tools.builtins.git.differences import DIFF_FORMAT, GitDiff, GitShow, parse_files, to_page
-from ahvn_tools.builtins.git.environment import Author
-from ahvn_tools.builtins.git.place import Place
-from ahvn_tools.builtins.git.program import GitProgram
-from ahvn_tools.builtins.git.revisions import refuse_odd_characters, resolve_commit, resolve_range
-from ahvn_tools.builtins.git.status import GitStatus, parse_status
-from ahvn_tools.builtins.git.sub_commands import Access
+from ahvn_tools.builtins.git.git_program import Author, GitCall, GitProgram, error_text
+from ahvn_tools.builtins.git.repository import Repository
+from ahvn_tools.builtins.git.results import (
+    COMMIT_FORMAT,
+    DIFF_FORMAT,
+    GitBlame,
+    GitDiff,
+    GitLog,
+    GitShow,
+    GitStatus,
+    parse_blame,
+    parse_commits,
+    parse_files,
+    parse_status,
+    to_page,
+)
 from ahvn_tools.builtins.processes.confinement import Confinement, Sandbox, choose_sandbox
 from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import DefinitionError, ToolError, suggests_options
 from ahvn_tools.registry import ToolRegistry, reg_toolspec
 from ahvn_tools.roots import Roots
+
+
+@dataclass(frozen=True)
+class Place:
+    """A folder or file of a repository that was checked."""
+
+    git: GitCall
+    repository: Repository
+    path: str | None
+    """The path in the repository, with /; None for the repository itself."""
+
+    @classmethod
+    def open(cls, git: GitCall, uri: str) -> Place:
+        """Return the place of a path, which need not exist. Raises ToolError for a path that is in no repository."""
+        located = git.folders.locate(uri)
+        folder = next(place for place in (located, *located.parents) if place.is_dir())
+        if not any(folder.is_relative_to(root) for root in git.folders.roots):
+            raise ToolError(f"{uri!r} does not exist. Pass a folder or file of a repository.")
+        repository = git.open(folder)
+        inside = located.relative_to(repository.top).as_posix()
+        return cls(git, repository, None if inside == "." else inside)
+
+    @property
+    def path_words(self) -> list[str]:
+        """The arguments of git that limit a command to the path."""
+        return ["--"] if self.path is None else ["--", self.path]
+
+    def read(self, words: Sequence[str]) -> tuple[str, bool]:
+        """Return what a command that reads has written, and whether that is all. Raises ToolError if it failed.
+
+        Paths among the words are taken as they are, without patterns.
+        """
+        result = self.git.run(words, self.repository, literal_paths=True)
+        if result.exit_code != 0:
+            raise ToolError(f"git could not do this: {error_text(result)}")
+        return result.stdout.head, not result.stdout.omitted
+
+    def find(self, revision: str) -> str:
+        """Return the hash of what a revision names; nothing if there is none of this name."""
+        words = ["rev-parse", "--quiet", "--verify", "--end-of-options", revision]
+        result = self.git.run(words, self.repository, kept_bytes=1000)
+        return result.stdout.head.strip() if result.exit_code == 0 else ""
+
+    def show_path(self, path: str) -> str:
+        """Return a path of the repository as other tools take it: relative where those begin, else absolute."""
+        shown = self.git.folders.shown(Path(self.repository.top, path))
+        return f"{shown}/" if path.endswith("/") else shown
+
+
+_HASH: Final = re.compile(r"[0-9a-f]{40,64}")
+_RANGE: Final = re.compile(r"\.{2,3}")
+_ODD: Final = re.compile("[\0\ud800-\udfff]")
+_MAX_CHARS: Final = 1_000
+
+
+def resolve_commit(place: Place, revision: str) -> str:
+    """Return the hash of a commit, so that no name is an option. Raises ToolError if there is none of this name."""
+    refuse_odd_characters(revision)
+    found = place.find(f"{revision}^{{commit}}") if len(revision) <= _MAX_CHARS else ""
+    if _HASH.fullmatch(found):
+        return found
+    raise ToolError(
+        f"There is no commit {revision[:100]!r} in this repository. "
+        "Pass a branch, tag or hash; `git_log` lists commits."
+    )
+
+
+def refuse_odd_characters(*texts: str | None) -> None:
+    """Raise ToolError for a text that cannot be an argument of a program: with NUL, or with a lone surrogate."""
+    if any(_ODD.search(text) for text in texts if text):
+        raise ToolError("A text has a NUL character, or one that UTF-8 cannot encode. Remove it.")
+
+
+def resolve_range(place: Place, revision: str) -> str:
+    """Return a commit, or a range of two such as main..feature, with hashes; an end that is left out is HEAD."""
+    dots = _RANGE.search(revision)
+    if dots is None:
+        return resolve_commit(place, revision)
+    ends = (revision[: dots.start()], revision[dots.end() :])
+    first, second = (resolve_commit(place, end or "HEAD") for end in ends)
+    return f"{first}{dots[0]}{second}"
+
 
 if TYPE_CHECKING:
     from ahvn_tools.builtins.workspace.folder_tools import FolderTools
@@ -84,7 +176,7 @@ class Git(ToolRegistry):
             timeout=timeout,
             sandbox=choose_sandbox(sandbox, untrusted=self.folders.roots),
             protocols=_checked_protocols(protocols),
-            author=_checked_author(author),
+            author=author,
             untrusted=self.folders.roots,
             environment=dict(environment or {}),
         )
@@ -101,11 +193,8 @@ class Git(ToolRegistry):
             uri: The folder to run it in.
             args: The arguments of git, as in: commit -m "Fix the parser"
         """
-        commands = GitCommands(
-            self._program, self.folders.for_call(context), self.approval, self.allow, self.max_bytes,
-            labels_streams=self.labels_streams,
-        )  # fmt: skip
-        return commands.run(uri, parse(args), context)
+        commands = GitCommands(self._call(context), self.approval, self.allow, self.max_bytes, self.labels_streams)
+        return commands.run(uri, parse(args))
 
     @reg_toolspec(name="git_status", annotations=_READS, tags=_TAGS)
     def status(self, context: ToolContext, uri: str = ".", skip: int = 0, max_count: int = 200) -> GitStatus:
@@ -118,7 +207,7 @@ class Git(ToolRegistry):
         """
         place = self._open(uri, context)
         words = ["status", "--porcelain=v2", "--branch", "-z", "--untracked-files=normal", "--ignore-submodules=dirty"]
-        output, _ = place.read([*words, *place.path_words], context)
+        output, _ = place.read([*words, *place.path_words])
         return parse_status(
             output, show_path=place.show_path, skip=max(skip, 0), max_count=_between(max_count, 1, _MAX_LINES)
         )
@@ -146,8 +235,8 @@ class Git(ToolRegistry):
         place = self._open(uri, context)
         compared = ["--cached"] if staged else []
         if revision is not None:
-            compared.append(resolve_range(place, revision, context))
-        return self._diff(place, ["diff", "--ignore-submodules=dirty", *compared], start_line, max_lines, context)
+            compared.append(resolve_range(place, revision))
+        return self._diff(place, ["diff", "--ignore-submodules=dirty", *compared], start_line, max_lines)
 
     @reg_toolspec(name="git_log", annotations=_READS, tags=_TAGS)
     def log(
@@ -174,7 +263,7 @@ class Git(ToolRegistry):
             max_count: How many commits to return, at most 200.
         """
         place = self._open(uri, context)
-        if revision == "HEAD" and place.is_empty(context):
+        if revision == "HEAD" and not place.find("HEAD"):
             return GitLog(commits=[])
         count, skip = _between(max_count, 1, _MAX_COUNT), _between(skip, 0, _MAX_SKIP)
         filters = {"--author": author, "--grep": message, "--since": since}
@@ -183,9 +272,9 @@ class Git(ToolRegistry):
             "log", "-z", COMMIT_FORMAT, "--no-show-signature", f"--max-count={count + 1}", f"--skip={skip}",
             "--fixed-strings", "--regexp-ignore-case",
             *(f"{option}={value}" for option, value in filters.items() if value),
-            resolve_range(place, revision, context),
+            resolve_range(place, revision),
         ]  # fmt: skip
-        output, is_whole = place.read([*words, *place.path_words], context)
+        output, is_whole = place.read([*words, *place.path_words])
         commits = parse_commits(output)
         is_last = is_whole and len(commits) <= count
         page = commits[:count]
@@ -204,10 +293,10 @@ class Git(ToolRegistry):
             max_lines: How many lines of the patch to return, at most 1000.
         """
         place = self._open(uri, context)
-        commit = resolve_commit(place, revision, context)
-        output, _ = place.read(["log", "-z", COMMIT_FORMAT, "--no-show-signature", "--no-walk", commit, "--"], context)
+        commit = resolve_commit(place, revision)
+        output, _ = place.read(["log", "-z", COMMIT_FORMAT, "--no-show-signature", "--no-walk", commit, "--"])
         words = ["show", "--format=", "-m", "--first-parent", "--no-show-signature", commit]
-        diff = self._diff(place, words, start_line, max_lines, context)
+        diff = self._diff(place, words, start_line, max_lines)
         return GitShow(commit=parse_commits(output)[0], diff=diff)
 
     @reg_toolspec(name="git_blame", annotations=_READS, tags=_TAGS)
@@ -228,23 +317,26 @@ class Git(ToolRegistry):
         if revision is None and self.folders.for_call(context).status(uri).kind != "file":
             raise ToolError(f"{uri!r} is no file. Pass a file, or a revision in which it is one.")
         count, start = _between(max_lines, 1, _MAX_LINES), max(start_line, 1)
-        at = [] if revision is None else [resolve_commit(place, revision, context)]
+        at = [] if revision is None else [resolve_commit(place, revision)]
         words = ["blame", "--line-porcelain", "--no-textconv", f"-L{start},+{count + 1}", *at, *place.path_words]
-        output, is_whole = place.read(words, context)
+        output, is_whole = place.read(words)
         lines = parse_blame(output)
         is_last = is_whole and len(lines) <= count
         page = lines[:count]
         return GitBlame(lines=page, next_start_line=None if is_last else start + len(page))
 
+    def _call(self, context: ToolContext) -> GitCall:
+        return GitCall(self._program, self.folders.for_call(context), context)
+
     def _open(self, uri: str, context: ToolContext) -> Place:
         """Return the repository of a path, and the path in it."""
-        return Place.open(self._program, self.folders.for_call(context), uri, context)
+        return Place.open(self._call(context), uri)
 
-    def _diff(self, place: Place, words: list[str], start_line: int, max_lines: int, context: ToolContext) -> GitDiff:
+    def _diff(self, place: Place, words: list[str], start_line: int, max_lines: int) -> GitDiff:
         command, *rest = words
-        output, _ = place.read([command, *DIFF_FORMAT, *rest, *place.path_words], context)
+        output, _ = place.read([command, *DIFF_FORMAT, *rest, *place.path_words])
         patch_words = [command, "--patch", "--unified=3", "--find-renames", "--no-ext-diff", "--no-textconv"]
-        patch, is_whole = place.read([*patch_words, *rest, *place.path_words], context)
+        patch, is_whole = place.read([*patch_words, *rest, *place.path_words])
         return to_page(
             parse_files(output, show_path=place.show_path), patch, is_whole=is_whole,
             start_line=max(start_line, 1), max_lines=_between(max_lines, 1, _MAX_LINES),
@@ -268,11 +360,3 @@ def _checked_protocols(protocols: Iterable[str]) -> tuple[str, ...]:
     if not set(names) <= {"https", "http", "ssh"}:
         raise DefinitionError(f"`protocols` is a list of 'https', 'http' and 'ssh', not {protocols!r}.")
     return names
-
-
-def _checked_author(author: Any) -> Author | None:
-    if author is None:
-        return None
-    if not isinstance(author, tuple) or len(author) != len(("name", "address")) or not all(author):
-        raise DefinitionError(f"`author` is a name and an address, as in ('Ann', 'ann@example.com'), not {author!r}.")
-    return author

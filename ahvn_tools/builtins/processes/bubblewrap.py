@@ -98,7 +98,7 @@ def _open(path: str) -> int:
     root = os.open("/", beneath.FOLDER_PART)
     try:
         name = path.lstrip("/") or "."
-        return beneath.open_without_links(root, name, beneath.PATH_ONLY, beneath.best_technique())
+        return beneath.open_without_links(root, name, beneath.PATH_ONLY)
     except OSError as error:
         raise ToolError(
             "The sandbox could not be started: a folder is missing or was replaced. Try again.",

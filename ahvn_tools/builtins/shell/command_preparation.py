@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,11 +15,61 @@ from ahvn_tools.builtins.files.folders import ConfinedFolders
 from ahvn_tools.builtins.processes.confinement import Confinement, Sandbox, choose_sandbox
 from ahvn_tools.builtins.processes.environment import clean_environment
 from ahvn_tools.builtins.shell.rules import HARMLESS_COMMANDS, READING_COMMANDS, CommandRules, ProgramFolders, Verdict
-from ahvn_tools.builtins.shell.shell_programs import ShellPrograms, is_understood_shell, shell_arguments
 from ahvn_tools.builtins.workspace.folder_tools import FolderTools
 from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import DefinitionError, ToolError
 from ahvn_tools.roots import Roots
+
+DEFAULT_SHELLS: Final = (
+    "/bin/bash",
+    "/bin/sh",
+    "/usr/bin/bash",
+    "/usr/local/bin/bash",
+    "/opt/homebrew/bin/bash",
+    "/bin/dash",
+)
+"""The shells that a model may choose by default; the first one that exists is used unless it chooses."""
+
+_UNDERSTOOD: Final = frozenset({"ash", "bash", "busybox", "dash", "sh"})
+
+
+class ShellPrograms:
+    """The shells of a list that exist."""
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        """Raise DefinitionError for a relative path, and if no shell exists."""
+        for path in paths:
+            if not path.startswith("/"):
+                raise DefinitionError(f"A shell is an absolute path such as '/bin/bash', not {path!r}.")
+        self.paths = tuple(path for path in paths if os.access(path, os.X_OK) and Path(path).is_file())
+        if not self.paths:
+            raise DefinitionError(
+                f"None of these shells exists: {', '.join(paths)}. Pass shells=[…] with one that does."
+            )
+
+    def choose(self, path: str | None) -> str:
+        """Return the shell that a model has chosen, or the first one. Raises ToolError for any other path."""
+        if not path:
+            return self.paths[0]
+        if path not in self.paths:
+            raise ToolError(f"`shell_path` must be one of {', '.join(self.paths)}.")
+        return path
+
+
+def is_understood_shell(path: str) -> bool:
+    """Return whether the rules know the language of the shell; /bin/sh may be a link to another one."""
+    return Path(os.path.realpath(path)).name in _UNDERSTOOD
+
+
+def shell_arguments(shell: str, command: str, *, is_interleaved: bool = False) -> list[str]:
+    """Return the arguments that make a shell run a command line, without any file of its user.
+
+    `is_interleaved`: its stderr is its stdout, so that the order of what it writes is kept.
+    """
+    options = ["--noprofile", "--norc"] if shell.endswith("/bash") else []
+    joined = ["/bin/sh", "-c", 'exec "$@" 2>&1', "sh"] if is_interleaved else []
+    return [*joined, shell, *options, "-c", f" {command}"]  # the space: a command that begins with - is no option
+
 
 MAX_COMMAND_BYTES: Final = 100_000
 """Systems refuse an argument that is much longer."""
@@ -79,7 +128,7 @@ class CommandPreparation:
                 "install bubblewrap, or pass another `approve` than 'never'."
             )
         self._approval = Approval(approve)
-        self._environment = shell_environment(environment or {})
+        self._environment = _shell_environment(environment or {})
         self.shells = ShellPrograms(shells)
         self._confine(self.folders.roots, self.shells.choose(None)).warn_of_owners()
 
@@ -147,14 +196,8 @@ class CommandPreparation:
         )
 
 
-def shell_environment(variables: Mapping[str, Any]) -> dict[str, str]:
-    """Return the variables of commands: few, without secrets, and such that no program waits for a person.
-
-    Raises DefinitionError for what is no variable.
-    """
-    for name, value in variables.items():
-        if not re.fullmatch(r"[^=\0]+", name) or not isinstance(value, str) or "\0" in value:
-            raise DefinitionError(f"`environment` is a dict of names and texts; {name!r} is no variable.")
+def _shell_environment(variables: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of commands: few, without secrets, and such that no program waits for a person."""
     plain = {"NO_COLOR": "1", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
     environment = clean_environment(**{**plain, **variables})
     folders = environment.get("PATH", os.defpath).split(os.pathsep)

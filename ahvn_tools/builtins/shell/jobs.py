@@ -1,20 +1,125 @@
-"""Jobs: commands that run while the agent does other things, each visible to the session that started it."""
+"""Background jobs and long outputs of commands: what later calls of the session that started them read."""
 
 from __future__ import annotations
 
+import codecs
 import secrets
 import threading
 import time
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from pathlib import Path
+from typing import Final, Literal
 
-from ahvn_tools.after_fork import reset_after_fork
 from ahvn_tools.builtins.processes.limits import ProcessLimits
-from ahvn_tools.builtins.processes.process import EndReason, ProcessResult, RunningProcess
+from ahvn_tools.builtins.processes.process import EndReason, Output, ProcessResult, RunningProcess
+from ahvn_tools.builtins.processes.terminal_text import overwritten_note, to_readable
 from ahvn_tools.builtins.shell.command_preparation import PreparedCommand
-from ahvn_tools.builtins.shell.stored_outputs import StoredOutputs, delete_output
 from ahvn_tools.errors import ToolError
+
+MAX_OUTPUTS: Final = 32
+MAX_STORED_BYTES: Final = 500_000_000
+
+
+@dataclass(frozen=True)
+class _StoredOutput:
+    session_id: str | None
+    streams: Mapping[str, Output]
+
+    @property
+    def stored_bytes(self) -> int:
+        return sum(_size_of(output.spool) for output in self.streams.values())
+
+    def delete(self) -> None:
+        for output in self.streams.values():
+            if output.spool is not None:
+                output.spool.unlink(missing_ok=True)
+
+
+class StoredOutputs:
+    """The outputs of which a result has only the beginning and the end. A new one may drop the oldest ones."""
+
+    def __init__(self, *, max_outputs: int = MAX_OUTPUTS, max_bytes: int = MAX_STORED_BYTES) -> None:
+        """`max_bytes`: of all outputs together, on disk."""
+        self._max_outputs = max_outputs
+        self._max_bytes = max_bytes
+        self._outputs: OrderedDict[str, _StoredOutput] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def add(self, result: ProcessResult, session_id: str | None) -> str | None:
+        """Return the id under which the session can read the output; None if the result has all of it."""
+        stored = _StoredOutput(session_id, {"stdout": result.stdout, "stderr": result.stderr})
+        if result.stdout.spool is None and result.stderr.spool is None:
+            return None
+        output_id = secrets.token_hex(8)
+        with self._lock:
+            self._outputs[output_id] = stored
+            while len(self._outputs) > self._max_outputs or self._is_too_large():
+                self._outputs.popitem(last=False)[1].delete()
+        return output_id
+
+    def read(
+        self, output_id: str, session_id: str | None, *, stream: Literal["stdout", "stderr"], start: int, size: int
+    ) -> str:
+        """Return a page of at most `size` bytes that begins at the byte `start`, and how to read the next one."""
+        with self._lock:  # also while reading: no other thread deletes the file meanwhile
+            stored = self._outputs.get(output_id)
+            if stored is None or stored.session_id != session_id:
+                raise ToolError(f"There is no output {output_id!r}: old ones are deleted. Run the command again.")
+            output = stored.streams[stream]
+            if output.spool is None:
+                return _page(output.text, stream, 0, output.size, output.size, output.size)
+            available = _size_of(output.spool)
+            if not available:
+                raise ToolError(f"The output {output_id!r} was deleted. Run the command again.")
+            if not 0 <= start < available:
+                raise ToolError(f"`start_byte` must be from 0 to {available - 1}: so much of the output was stored.")
+            text, end = _read_whole_characters(output.spool, start, size, available=available)
+        return _page(text, stream, start, end, output.size, available)
+
+    def close(self) -> None:
+        """Delete all files."""
+        with self._lock:
+            while self._outputs:
+                self._outputs.popitem()[1].delete()
+
+    def _is_too_large(self) -> bool:
+        return sum(stored.stored_bytes for stored in self._outputs.values()) > self._max_bytes
+
+
+def delete_output(result: ProcessResult) -> None:
+    """Delete what a process has left on disk."""
+    _StoredOutput(None, {"stdout": result.stdout, "stderr": result.stderr}).delete()
+
+
+def _page(text: str, stream: str, start: int, end: int, size: int, available: int) -> str:  # noqa: PLR0917
+    if end < available:
+        rest = f"Continue with start_byte={end}."
+    elif available < size:
+        rest = f"Only the first {available:,} bytes were stored."
+    else:
+        rest = "This is the end."
+    text, count = to_readable(text)
+    note = overwritten_note(**{stream: count})
+    return f"{text}\n[{stream}: bytes {start:,} to {end:,} of {size:,}. {f'{note} ' if note else ''}{rest}]"
+
+
+def _read_whole_characters(path: Path, start: int, size: int, *, available: int) -> tuple[str, int]:
+    """Return a text of at most `size` bytes and where it ends: before a character that ends after them."""
+    with path.open("rb") as file:
+        file.seek(start)
+        content = file.read(size)
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    text = decoder.decode(content, start + len(content) >= available)
+    if text:
+        return text, start + len(content) - len(decoder.getstate()[0])
+    return content.decode(errors="replace"), start + len(content)  # less than a character fits
+
+
+def _size_of(path: Path | None) -> int:
+    return 0 if path is None or not path.exists() else path.stat().st_size
+
 
 MAX_ENDED_JOBS: Final = 16
 """How many ended jobs of a session can still be read."""
@@ -97,7 +202,6 @@ class Jobs:
         self._jobs: dict[str, Job] = {}
         self._lock = threading.Lock()
         self._is_closed = False
-        reset_after_fork(self._forget)
 
     def start(self, command: PreparedCommand, limits: ProcessLimits, session_id: str | None) -> Job:
         """Start a command. Raises ToolError if too many run already."""
@@ -143,11 +247,6 @@ class Jobs:
                 with job.lock:
                     job.store(self._outputs)
         return old
-
-    def _forget(self) -> None:
-        """Have no job: those of the parent process stay its own after a fork."""
-        self._jobs.clear()
-        self._lock = threading.Lock()
 
     def _check_limits(self, session_id: str | None) -> None:
         if self._is_closed:

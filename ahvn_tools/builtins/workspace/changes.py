@@ -8,8 +8,7 @@ from functools import cached_property
 from typing import Final
 
 from ahvn_tools import invisible
-from ahvn_tools.builtins.workspace.lines import bare
-from ahvn_tools.builtins.workspace.numbered_lines import numbered_block
+from ahvn_tools.builtins.workspace.lines import bare, numbered_block
 
 CONTEXT_LINES: Final = 3
 """Unchanged lines that are shown before and after a change."""

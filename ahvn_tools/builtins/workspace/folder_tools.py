@@ -1,24 +1,120 @@
-"""What all tools of a workspace share: the folders, the limits and the approvals."""
+"""What all tools of a workspace share: the folders, the limits, the approvals, and what sessions know of files."""
 
 from __future__ import annotations
 
+import hashlib
+import threading
 import unicodedata
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from ahvn_tools import invisible
 from ahvn_tools.builtins.approval import Approval, Approve
 from ahvn_tools.builtins.files.folders import CallRoots, ConfinedFolders, HardLinks
-from ahvn_tools.builtins.workspace.known_versions import KnownVersions
-from ahvn_tools.builtins.workspace.missing_files import similar_names
-from ahvn_tools.builtins.workspace.text_file import TextFile
+from ahvn_tools.builtins.files.risky_paths import is_risky
+from ahvn_tools.builtins.workspace.lines import TextFile
+from ahvn_tools.builtins.workspace.near_lines import describe_near_name
 from ahvn_tools.context import ToolContext
 from ahvn_tools.encoders.binary import guess_mime_type
-from ahvn_tools.errors import DefinitionError, ToolError, ToolLookupError, suggests_options
+from ahvn_tools.errors import DefinitionError, ToolError, ToolLookupError, near_misses, suggests_options
 from ahvn_tools.registry import ToolRegistry
 from ahvn_tools.roots import Roots
 from ahvn_tools.spec import ToolSpec
+
+Key = tuple[str | None, Path]
+
+_LOCKS: Final = 64
+"""Several files share a lock."""
+
+
+class KnownVersions:
+    """The content and encoding of each file as each session last read or wrote it: of the most recent files only."""
+
+    def __init__(self, max_files: int = 10_000) -> None:
+        """`max_files` counts all sessions together; what was read and written least recently is forgotten first."""
+        self._known: OrderedDict[Key, tuple[bytes, str]] = OrderedDict()
+        self._max_files = max_files
+        self._lock = threading.Lock()
+        self._file_locks = tuple(threading.Lock() for _ in range(_LOCKS))
+
+    def locked(self, session: str | None, file: Path) -> threading.Lock:
+        """Return the lock of a file in a session, for a read or write and what is remembered of it.
+
+        Without it, a read of the old content could be remembered after an edit that has ended meanwhile. A call that
+        has the lock must not wait for another lock.
+        """
+        return self._file_locks[hash((session, file)) % _LOCKS]
+
+    def remember(self, session: str | None, file: Path, content: bytes, encoding: str) -> None:
+        """Store that the session has read or written this content in this encoding."""
+        known = _digest(content), encoding
+        with self._lock:
+            self._known[session, file] = known
+            self._known.move_to_end((session, file))
+            while len(self._known) > self._max_files:
+                self._known.popitem(last=False)
+
+    def encoding(self, session: str | None, file: Path) -> str | None:
+        """Return the encoding in which the session has read or written the file last; None if it has not."""
+        with self._lock:
+            known = self._known.get((session, file))
+        return None if known is None else known[1]
+
+    def is_known(self, session: str | None, file: Path) -> bool:
+        """Return whether the session has read or written the file."""
+        with self._lock:
+            return (session, file) in self._known
+
+    def is_stale(self, session: str | None, file: Path, content: bytes) -> bool:
+        """Return whether the session has read or written the file, and it has another content now."""
+        with self._lock:
+            known = self._known.get((session, file))
+        return known is not None and known[0] != _digest(content)
+
+    def move(self, session: str | None, file: Path, target: Path) -> None:
+        """Know a file under its new path."""
+        with self._lock:
+            if (known := self._known.pop((session, file), None)) is not None:
+                self._known[session, target] = known
+
+
+def _digest(content: bytes) -> bytes:
+    return hashlib.sha256(content).digest()
+
+
+def similar_names(folders: ConfinedFolders, uri: str) -> str | None:
+    """Return a sentence with the similar names in its folder; None if the file exists or its folder is outside."""
+    try:
+        missing = folders.locate(uri)
+    except ToolError:
+        return None
+    folder = missing.parent
+    while True:
+        try:
+            names = [entry.name for entry in folders.scan(str(folder))]
+            break
+        except ToolError:
+            missing = folder
+            folder = folder.parent
+            if folder == missing:
+                return None
+    if missing.name in names:
+        return None
+    near = describe_near_name(missing.name, names)
+    near = near or near_misses(invisible.escape_line(missing.name), map(invisible.escape_line, names))
+    if missing == folders.locate(uri):
+        return near if names else "Its folder is empty."
+    return f"{_subject(folders, folder)} has no {invisible.escape_line(missing.name)!r}. {near}"
+
+
+def _subject(folders: ConfinedFolders, folder: Path) -> str:
+    name = folders.display(folder)
+    return "The first folder" if name == "." else f"The folder {invisible.escape_line(name)!r}"
+
 
 READS: Final = {"readOnlyHint": True, "openWorldHint": False}
 """The MCP annotations of tools that only read."""
@@ -76,7 +172,7 @@ class FolderTools(ToolRegistry):
         With `Toolkit.add(workspace, exclusive=workspace.file_key)`, the calls of one answer for one file run in their
         order.
         """
-        path = str(arguments.get("uri") or arguments.get("file_path") or ".")
+        path = str(arguments.get("uri") or ".")
         try:
             return str(self.folders.locate(path))
         except ToolError:
@@ -153,3 +249,31 @@ def with_note(text: str, note: str) -> str:
 
 def _only_reads(spec: ToolSpec) -> bool:
     return (spec.definition.annotations or {}).get("readOnlyHint") is True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """A file or folder that a call is about to change."""
+
+    uri: str
+    """As the model wrote it."""
+    place: Path
+    """Its absolute path without links."""
+    name: str
+    """The path as models and persons read it."""
+    is_risky: bool
+    """Whether another program executes or obeys the file later, whichever root it is seen from."""
+
+    @classmethod
+    def located(cls, folders: ConfinedFolders, uri: str, all_folders: ConfinedFolders) -> Target:
+        """Return the target that a path means in the folders of a call, perhaps outside of all folders."""
+        place, base = folders.locate(uri), folders.base
+        name = place.relative_to(base) if place.is_relative_to(base) else place
+        roots = (*all_folders.roots, *folders.roots)  # those of a call may lie outside of the others
+        seen = (place.relative_to(root) for root in roots if place.is_relative_to(root))
+        return cls(
+            uri=uri,
+            place=place,
+            name=shown(name.as_posix()),
+            is_risky=is_risky(uri) or any(is_risky(path.as_posix()) for path in seen),
+        )

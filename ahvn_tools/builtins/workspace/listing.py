@@ -10,8 +10,7 @@ from ahvn_tools.builtins.files.file_status import readable_name
 from ahvn_tools.builtins.files.folders import ConfinedFolders
 from ahvn_tools.builtins.files.walk import walk
 from ahvn_tools.builtins.workspace.folder_tools import READS, FolderTools, explained_misses, in_one_form, shown
-from ahvn_tools.builtins.workspace.numbered_lines import fitting
-from ahvn_tools.builtins.workspace.pages import Page
+from ahvn_tools.builtins.workspace.lines import Page, fitting
 from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import ToolError
 from ahvn_tools.registry import reg_toolspec

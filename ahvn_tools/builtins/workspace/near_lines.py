@@ -10,8 +10,7 @@ from collections.abc import Iterable
 from itertools import product
 from typing import Final
 
-from ahvn_tools.builtins.workspace.lines import find_lines
-from ahvn_tools.builtins.workspace.numbered_lines import numbered_block
+from ahvn_tools.builtins.workspace.lines import find_lines, numbered_block
 
 _MAX_CHARS: Final = 1_500
 """How much of the file a message shows."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import io
+import itertools
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import islice
-from typing import ClassVar, Final
+from typing import BinaryIO, ClassVar, Final
 
 from ahvn_tools.builtins.files.folders import ConfinedFolders
+from ahvn_tools.builtins.files.text import TextForm, find_encoding
 from ahvn_tools.builtins.workspace.folder_tools import (
     READS,
     FolderTools,
@@ -18,14 +21,65 @@ from ahvn_tools.builtins.workspace.folder_tools import (
     shown,
     with_note,
 )
-from ahvn_tools.builtins.workspace.large_files import iterate_lines, read_form
-from ahvn_tools.builtins.workspace.lines import bare, ending, with_newline
+from ahvn_tools.builtins.workspace.lines import (
+    MAX_LINE_CHARS,
+    TextFile,
+    bare,
+    ending,
+    numbered,
+    rest_of_line,
+    with_newline,
+)
 from ahvn_tools.builtins.workspace.near_lines import describe_near_keyword
-from ahvn_tools.builtins.workspace.numbered_lines import MAX_LINE_CHARS, numbered, rest_of_line
-from ahvn_tools.builtins.workspace.text_file import TextFile
 from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import ToolError
 from ahvn_tools.registry import reg_toolspec
+
+_HEAD_BYTES: Final = 65_536
+"""How much of the file shows its encoding."""
+_PIECE_CHARS: Final = 65_536
+"""How much of a long line is read at once."""
+
+
+def read_form(file: BinaryIO, encoding: str | None) -> TextForm:
+    """Return the form that the beginning of a file shows. Raises ToolError for binary content."""
+    form = find_encoding(file.read(_HEAD_BYTES), encoding)
+    file.seek(0)
+    return form
+
+
+def iterate_lines(
+    file: BinaryIO, encoding: str, max_chars: int, *, first: int, dropped: int
+) -> Generator[str, None, None]:
+    """Yield the lines with their endings; of a long line at most so many characters. What does not fit is replaced.
+
+    The line number `first` comes without its first `dropped` characters.
+    """
+    text = io.TextIOWrapper(file, encoding, "replace", newline="")
+    try:
+        yield from _joined_pieces(text, max_chars, first, dropped)
+    finally:
+        text.detach()
+
+
+def _joined_pieces(text: io.TextIOWrapper, max_chars: int, first: int, dropped: int) -> Iterator[str]:
+    piece = text.readline(_PIECE_CHARS).removeprefix("\ufeff")
+    for number in itertools.count(1):
+        if not piece:
+            return
+        left = dropped if number == first else 0
+        line = bare(piece)[left : left + max_chars]
+        left = max(left - len(bare(piece)), 0)
+        while not ending(piece) and (following := text.readline(_PIECE_CHARS)):
+            piece = following
+            line += bare(piece)[left : left + max_chars - len(line)]
+            left = max(left - len(bare(piece)), 0)
+        next_piece = text.readline(_PIECE_CHARS)
+        if next_piece == "\n" and ending(piece) == "\r":  # one line ending, at the end of a piece
+            next_piece = text.readline(_PIECE_CHARS)
+        yield line + ending(piece)
+        piece = next_piece
+
 
 _LINES_PER_CHECK: Final = 10_000
 """How many lines of a large file are read before the cancellation is checked again."""

@@ -11,19 +11,156 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from ahvn_tools.builtins.files.folders import ConfinedFolders
+from ahvn_tools.builtins.files.text import GUESSED_ENCODINGS, find_codec
 from ahvn_tools.builtins.files.walk import WalkedFile, walk
 from ahvn_tools.builtins.workspace.folder_tools import READS, FolderTools, explained_misses, in_one_form, shown
-from ahvn_tools.builtins.workspace.keyword import UNSEARCHED_ENCODINGS, FoundLine, Keyword
-from ahvn_tools.builtins.workspace.lines import bare_lines
+from ahvn_tools.builtins.workspace.lines import Page, TextFile, bare_lines, fitting
 from ahvn_tools.builtins.workspace.near_lines import describe_near_keyword
-from ahvn_tools.builtins.workspace.numbered_lines import fitting
-from ahvn_tools.builtins.workspace.pages import Page
-from ahvn_tools.builtins.workspace.pattern import Pattern
-from ahvn_tools.builtins.workspace.ripgrep import files_with_matches, find_ripgrep
-from ahvn_tools.builtins.workspace.text_file import TextFile
 from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import ToolError
 from ahvn_tools.registry import reg_toolspec
+
+_WIDE_MARKS: Final = (b"\xff\xfe", b"\xfe\xff")
+"""Byte order marks of encodings whose characters have more than one byte."""
+UNSEARCHED_ENCODINGS: Final = ("utf-32-le", "utf-32-be")
+_ENCODINGS: Final = ("utf-8", *GUESSED_ENCODINGS)
+"""Those that a file may have without the caller's word."""
+MAX_CHARS: Final = 1_000
+"""A longer keyword would take seconds to prepare."""
+_LINES_PER_CHECK: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class FoundLine:
+    """A line with a match."""
+
+    index: int
+    start: int
+    """Where the first match begins in the line, and where it ends: indexes of characters."""
+    end: int
+
+
+class Keyword:
+    """A literal text; it is no pattern, so that no search hangs."""
+
+    def __init__(self, text: str, *, ignore_case: bool = False, encoding: str | None = None) -> None:
+        """Raise ToolError for a text that no line contains. `encoding` is that of the files that are no UTF-8."""
+        if not text or "\n" in text or "\r" in text:
+            raise ToolError("Pass a keyword of one line that is not empty.")
+        if len(text) > MAX_CHARS:
+            raise ToolError(f"The keyword has {len(text):,} characters. Pass a part of it, of at most {MAX_CHARS:,}.")
+        self.text = text
+        self.encoding = None if encoding is None else find_codec(encoding)
+        self._in_line = re.compile(re.escape(text), re.IGNORECASE if ignore_case else 0)
+        self._folded = text.lower().encode() if ignore_case and text.isascii() else b""
+        self._is_anywhere = encoding is not None or (ignore_case and not text.isascii())
+        self._forms = {text.encode()} if text.isascii() else {_encoded(text, each) for each in _ENCODINGS} - {b""}
+
+    def find_lines(self, lines: list[str], is_over: Callable[[], bool]) -> Iterator[FoundLine]:
+        """Yield the first match of each line that has one, until it is over."""
+        for index, line in enumerate(lines):
+            if index % _LINES_PER_CHECK == 0 and is_over():
+                return
+            if (match := self._in_line.search(line)) is not None:
+                yield FoundLine(index, *match.span())
+
+    def may_be_in(self, content: bytes) -> bool:
+        """Return False only if no line of the file contains the keyword: quickly, without decoding."""
+        if self._is_anywhere or content.startswith(_WIDE_MARKS):
+            return True
+        if self._folded:  # letters that are not ASCII may be the same as an ASCII letter in another case
+            return not content.isascii() or self._folded in content.lower()
+        return any(form in content for form in self._forms)
+
+
+def _encoded(text: str, encoding: str) -> bytes:
+    try:
+        return text.encode(encoding)
+    except UnicodeEncodeError:
+        return b""
+
+
+_MAX_MEMORY: Final = 1 << 20
+"""Bytes of a compiled pattern, with its cache; RE2 refuses a larger one."""
+_STEPS: Final = 60_000_000
+"""Size of the compiled pattern times bytes of one call of RE2, which cannot be interrupted: about 2 seconds at most."""
+_MIN_WINDOW, _MAX_WINDOW = 4_096, 65_536
+"""Bytes that one call of RE2 reads, which may take 10 seconds with the largest pattern. Half of a window is read again
+with the next one if it is within one line."""
+_SEVERAL_LINES: Final = re.compile(r"(?<!\\)(?:\\\\)*\\n")
+_ESCAPE: Final = re.compile(r"\\Q.*?(?:\\E|$)|\\.")
+_ENDS_OF_TEXT: Final = {r"\A": "^", r"\z": "$", r"\Z": "$"}
+"""A line is the whole text of a match, so they are the ends of a line."""
+_EXCLUDED_CHARACTERS: Final = re.compile(r"\[\^(?:\\.|[^\]\\])*\]")
+
+
+class Pattern:
+    """A regular expression of RE2, whose matches are within one line."""
+
+    def __init__(self, text: str, *, ignore_case: bool, encoding: str | None = None) -> None:
+        """Raise ToolError for what RE2 does not accept, and where it is not installed."""
+        try:
+            import re2
+        except ImportError:
+            needs = 'A regular expression needs `pip install "ahvn-tools[search]"` where the tool runs.'
+            raise ToolError(f"{needs} Search for a literal text with regex=false.") from None
+        if not text or len(text) > MAX_CHARS:
+            raise ToolError(f"Pass a regular expression that is not empty, of at most {MAX_CHARS:,} characters.")
+        if "\n" in text or "\r" in text or _SEVERAL_LINES.search(_EXCLUDED_CHARACTERS.sub("", text)):
+            raise ToolError(
+                "A match is within one line. Pass a regular expression without line ends, for one of the lines."
+            )
+        text = _ESCAPE.sub(lambda found: _ENDS_OF_TEXT.get(found[0], found[0]), text)
+        self.encoding = None if encoding is None else find_codec(encoding)
+        options = re2.Options()
+        options.log_errors, options.never_nl, options.never_capture = False, True, True
+        options.max_mem, options.case_sensitive = _MAX_MEMORY, not ignore_case
+        try:
+            self._compiled = re2.compile(f"(?m){text}", options)
+        except re2.error as error:
+            raise _refused(error.args[0]) from None
+        except UnicodeEncodeError:
+            raise ToolError("The regular expression has half of a character (a surrogate). Remove it.") from None
+        self._window = max(_MIN_WINDOW, min(_MAX_WINDOW, _STEPS // self._compiled.programsize))
+
+    def may_be_in(self, content: bytes) -> bool:  # noqa: ARG002  # as that of Keyword
+        """Return True: only the lines tell."""
+        return True
+
+    def find_lines(self, lines: list[str], is_over: Callable[[], bool]) -> Iterator[FoundLine]:
+        """Yield the first match of each line that has one, until it is over."""
+        data = "\n".join(lines).encode()
+        position = counted = number = 0
+        while lines and position <= len(data) and not is_over():
+            end, following = self._next_window(data, position)
+            match = self._compiled.search(data, position, end)
+            if match is None:
+                position = following
+                continue
+            number += data.count(b"\n", counted, match.start())
+            counted = match.start()
+            start = data.rfind(b"\n", 0, counted) + 1
+            before = len(data[start:counted].decode(errors="replace"))  # RE2 can begin and end inside of a character
+            yield FoundLine(number, before, before + len(data[counted : match.end()].decode(errors="replace")))
+            end_of_line = data.find(b"\n", match.end())
+            position = end_of_line + 1 if end_of_line >= 0 else len(data) + 1
+
+    def _next_window(self, data: bytes, position: int) -> tuple[int, int]:
+        """Return where the next bytes to read end, which is the end of a line where possible, and those after them."""
+        limit = position + self._window
+        if limit >= len(data):
+            return len(data), len(data) + 1
+        end = data.rfind(b"\n", position, limit)
+        return (end, end + 1) if end >= 0 else (limit, limit - self._window // 2)
+
+
+def _refused(error: bytes | str) -> ToolError:
+    reason = (error.decode(errors="replace") if isinstance(error, bytes) else error).partition(":")[0]
+    return ToolError(
+        f"The regular expression is not accepted: {reason}. The syntax is that of RE2, without lookaround (?=…), "
+        "(?!…), (?<=…), backreferences \\1 and repetitions of more than 1000. Write a simpler one."
+    )
+
 
 MAX_TEXT_CHARS: Final = 300
 """A longer line is cut in a result."""
@@ -58,12 +195,6 @@ _FILE_TYPES: Final = {
 """Extensions by language; any other name is an extension."""
 _MAX_GUESSES: Final = 5
 """How many files with a guessed encoding a result names."""
-_BATCH_FILES: Final = 5_000
-"""How many files ripgrep searches in one call."""
-_BATCH_CHARS: Final = 500_000
-"""How long their names may be together: the system limits the arguments of a program."""
-RIPGREP_MIN_FILES = 1_500
-"""Fewer files are read sooner than ripgrep has started."""
 
 
 class SearchingTools(FolderTools):
@@ -130,8 +261,7 @@ class SearchingTools(FolderTools):
                     is_cancelled=lambda: context.cancelled,
                 )  # fmt: skip
             search = Search(
-                folders, place, wanted, is_chosen, (lines_before, lines_after), self.max_bytes, context,
-                untrusted=(*self.folders.roots, *folders.roots),
+                folders, place, wanted, is_chosen, (lines_before, lines_after), self.max_bytes, context
             )  # fmt: skip
             found = search.count(files) if counts else search.run(files, page)
         context.check_cancelled()
@@ -145,7 +275,7 @@ class SearchingTools(FolderTools):
 
 @dataclass
 class Search:
-    """One search for a keyword, with or without ripgrep, or for a regular expression."""
+    """One search for a keyword or a regular expression."""
 
     folders: ConfinedFolders
     top: Path
@@ -156,8 +286,6 @@ class Search:
     """How many lines are shown before and after a match."""
     max_bytes: int
     context: ToolContext
-    untrusted: tuple[Path, ...]
-    """The folders that models may write, here or in other sessions."""
     files: int = field(default=0, init=False)
     """How many files were to be searched."""
     matches: int = field(default=0, init=False)
@@ -198,7 +326,7 @@ class Search:
     def run(self, files: Iterable[WalkedFile], page: Page) -> list[str]:
         """Return the results of a page in the order of the files, each with the lines around it."""
         results: list[str] = []
-        for path in self._candidates(self._searchable(files)):
+        for path in self._searchable(files):
             if self.matches > page.stop or self._is_over():
                 break
             (lines, guess), found = self._lines(path), []
@@ -217,7 +345,7 @@ class Search:
     def count(self, files: Iterable[WalkedFile]) -> list[str]:
         """Return how many lines of each file have a match."""
         results: list[str] = []
-        for path in self._candidates(self._searchable(files)):
+        for path in self._searchable(files):
             if self._is_over():
                 break
             lines, guess = self._lines(path)
@@ -244,20 +372,6 @@ class Search:
                 if len(self._read) < _NEAR_FILES:
                     self._read.append(file.path)
                 yield file.path
-
-    def _candidates(self, paths: Iterator[str]) -> Iterator[str]:
-        """Yield the files that may contain the keyword. All that ripgrep does is to leave out files without it."""
-        pattern = self.wanted.byte_pattern
-        program = None if pattern is None else find_ripgrep(self.untrusted)
-        if program is None or pattern is None:
-            yield from paths
-            return
-        for batch in _batches(paths):
-            if len(batch) < RIPGREP_MIN_FILES:
-                yield from batch
-                continue
-            matching = files_with_matches(program, pattern, self.top, batch, is_cancelled=self._is_over)
-            yield from (path for path in batch if path in matching)
 
     def _near(self) -> str:
         if isinstance(self.wanted, Pattern):
@@ -309,19 +423,6 @@ def _cut(text: str, found: FoundLine | None = None) -> str:
     cut = f"{'...' if start else ''}{text[start : start + MAX_TEXT_CHARS]}"
     is_cut = len(text) > start + MAX_TEXT_CHARS
     return f"{cut}{'...' if is_cut else ''}{f' (from character {start + 1})' if start else ''}"
-
-
-def _batches(paths: Iterator[str]) -> Iterator[list[str]]:
-    batch: list[str] = []
-    size = 0
-    for path in paths:
-        batch.append(path)
-        size += len(path)
-        if len(batch) == _BATCH_FILES or size > _BATCH_CHARS:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
 
 
 def _name_filter(glob: str | None, file_type: str | None) -> Callable[[str], bool]:

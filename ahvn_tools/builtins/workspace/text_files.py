@@ -7,13 +7,9 @@ from typing import Annotated, Any, Final
 from pydantic import BeforeValidator
 
 from ahvn_tools.builtins.workspace.changes import MAX_SNIPPET_CHARS, Change
-from ahvn_tools.builtins.workspace.editing import insert_lines
-from ahvn_tools.builtins.workspace.folder_tools import READS, exists, shown, with_note
-from ahvn_tools.builtins.workspace.lines import content_lines, replace_lines
-from ahvn_tools.builtins.workspace.missing_files import similar_names
-from ahvn_tools.builtins.workspace.numbered_lines import REST_HINT, numbered_block
-from ahvn_tools.builtins.workspace.text_file import TextFile
-from ahvn_tools.builtins.workspace.writing import CHANGES, WritingTools
+from ahvn_tools.builtins.workspace.editing import CHANGES, WritingTools, insert_lines
+from ahvn_tools.builtins.workspace.folder_tools import READS, exists, shown, similar_names, with_note
+from ahvn_tools.builtins.workspace.lines import REST_HINT, TextFile, content_lines, numbered_block, replace_lines
 from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import ToolError
 from ahvn_tools.registry import reg_toolspec
@@ -43,7 +39,7 @@ class TextFileTools(WritingTools):
     @reg_toolspec(annotations=READS, tags={"files", "read"}, output_schema=None)
     def view_text_file(
         self,
-        file_path: str,
+        uri: str,
         context: ToolContext,
         ranges: list[LineNumber] | None = None,
         encoding: str | None = None,
@@ -51,24 +47,24 @@ class TextFileTools(WritingTools):
         """View a text file, with the number of each line.
 
         Args:
-            file_path: The path or file: URI of the file.
+            uri: The path or file: URI of the file.
             ranges: The first and the last line to view, as in [1, 100]; negative ones count from the end, so that
                 [-100, -1] are the last 100 lines. Without it, the whole file.
             encoding: The encoding of the file, such as gbk, if the text is wrong without it.
         """
-        file = self.read_text(self.folders.for_call(context), file_path, context, encoding)
+        file = self.read_text(self.folders.for_call(context), uri, context, encoding)
         start, stop = 0, len(file.lines)
-        heading = f"The content of {shown(file_path)}:"
+        heading = f"The content of {shown(uri)}:"
         if ranges is not None:
-            start, stop = _range_to_view(ranges, len(file.lines), file_path)
-            heading = f"The content of {shown(file_path)} in {ranges} lines:"
+            start, stop = _range_to_view(ranges, len(file.lines), uri)
+            heading = f"The content of {shown(uri)} in {ranges} lines:"
         text = _fenced(file.lines, start, stop, self.max_output_chars, self.rest_hint)
         return with_note(f"{heading}\n{text}", file.form.note)
 
     @reg_toolspec(annotations=CHANGES, tags={"files", "write"}, output_schema=None)
     def write_text_file(
         self,
-        file_path: str,
+        uri: str,
         content: str,
         context: ToolContext,
         ranges: list[LineNumber] | None = None,
@@ -77,7 +73,7 @@ class TextFileTools(WritingTools):
         """Create a text file, replace its whole content, or replace some of its lines.
 
         Args:
-            file_path: The path or file: URI of the file.
+            uri: The path or file: URI of the file.
             content: The new text.
             ranges: The first and the last line that the content replaces, as in [1, 100]; negative ones count from the
                 end. Without it, the whole file is replaced.
@@ -85,27 +81,27 @@ class TextFileTools(WritingTools):
                 that the file gets.
         """
         folders = self.folders_to_write(context)
-        if not exists(folders, file_path):
-            self.create(folders, file_path, content, context, encoding=encoding)
+        if not exists(folders, uri):
+            self.create(folders, uri, content, context, encoding=encoding)
             ignored = "" if ranges is None else f" The ranges {ranges} is ignored because the file does not exist."
-            return f"Create and write {shown(file_path)} successfully.{ignored}"
+            return f"Create and write {shown(uri)} successfully.{ignored}"
         if ranges is None:
-            self.replace_content(folders, file_path, content, context, encoding=encoding)
-            return f"Overwrite {shown(file_path)} successfully."
+            self.replace_content(folders, uri, content, context, encoding=encoding)
+            return f"Overwrite {shown(uri)} successfully."
 
         def change(file: TextFile) -> list[str]:
             start, stop = _range_to_write(ranges, len(file.lines))
             return replace_lines(file.lines, start, stop, content_lines(content), file.form.newline)
 
-        done = self.edit(folders, file_path, change, context, encoding=encoding).change
+        done = self.edit(folders, uri, change, context, encoding=encoding).change
         start, _ = _range_to_write(ranges, len(done.before))
         snippet = _around(done, start, start + len(content_lines(content)), self.rest_hint)
-        return f"Write {shown(file_path)} successfully. The new content snippet:\n{snippet}"
+        return f"Write {shown(uri)} successfully. The new content snippet:\n{snippet}"
 
     @reg_toolspec(annotations=CHANGES, tags={"files", "write"}, output_schema=None)
     def insert_text_file(
         self,
-        file_path: str,
+        uri: str,
         content: str,
         line_number: LineNumber,
         context: ToolContext,
@@ -114,7 +110,7 @@ class TextFileTools(WritingTools):
         """Insert lines into a text file.
 
         Args:
-            file_path: The path or file: URI of the file.
+            uri: The path or file: URI of the file.
             content: The new lines.
             line_number: The number of the line before which the content is inserted, from 1; the number of lines plus 1
                 inserts it at the end.
@@ -123,11 +119,11 @@ class TextFileTools(WritingTools):
         folders = self.folders_to_write(context)
         if line_number < 1:
             raise ToolError(f"InvalidArgumentsError: The line number {line_number} is invalid. Lines count from 1.")
-        if not exists(folders, file_path):
-            folders.locate(file_path)
-            if similar_names(folders, file_path) is None:
-                folders.status(file_path)  # says why the file cannot be used
-            missing = f"InvalidArgumentsError: The target file {shown(file_path)} does not exist."
+        if not exists(folders, uri):
+            folders.locate(uri)
+            if similar_names(folders, uri) is None:
+                folders.status(uri)  # says why the file cannot be used
+            missing = f"InvalidArgumentsError: The target file {shown(uri)} does not exist."
             raise ToolError(f"{missing} Create it with write_text_file.")
 
         def change(file: TextFile) -> list[str]:
@@ -138,21 +134,21 @@ class TextFileTools(WritingTools):
                 )
             return insert_lines(file, line_number, content)
 
-        done = self.edit(folders, file_path, change, context, encoding=encoding).change
+        done = self.edit(folders, uri, change, context, encoding=encoding).change
         start, stop = line_number - 1, line_number + len(content_lines(content))  # with the line that moved down
         first, last = _bounds(done, start, stop)
         return (
-            f"Insert content into {shown(file_path)} at line {line_number} successfully. The new content between lines "
+            f"Insert content into {shown(uri)} at line {line_number} successfully. The new content between lines "
             f"{first + 1}-{last} is:\n{_around(done, start, stop, self.rest_hint)}"
         )
 
 
-def _range_to_view(ranges: list[int], count: int, file_path: str) -> tuple[int, int]:
+def _range_to_view(ranges: list[int], count: int, uri: str) -> tuple[int, int]:
     """Return the indexes of a range, as a slice; a range that goes beyond the file ends with it."""
     first, last = _checked(ranges, count)
     if first > count:
         raise ToolError(
-            f"InvalidArgumentError: The range '{ranges}' is out of bounds for the file {shown(file_path)!r}, which has "
+            f"InvalidArgumentError: The range '{ranges}' is out of bounds for the file {shown(uri)!r}, which has "
             f"only {count} lines."
         )
     return max(first, 1) - 1, min(last, count)

@@ -1,4 +1,4 @@
-"""Every test of files runs with both techniques of opening a path."""
+"""The place in which the tests of files work."""
 
 from __future__ import annotations
 
@@ -6,16 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ahvn_tools.builtins.files.beneath import Technique
-from ahvn_tools.builtins.files.kernel import has_openat2
 from tests.builtins.files.place import build_place
-
-
-@pytest.fixture(params=["openat2", "walk"])
-def technique(request: pytest.FixtureRequest) -> Technique:
-    if request.param == "openat2" and not has_openat2():
-        pytest.skip("this kernel has no openat2")
-    return request.param
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from ahvn_tools.builtins.files.folder_lock import locked_folder
+from ahvn_tools.builtins.files.atomic_write import locked_folder
 from ahvn_tools.builtins.files.folders import ConfinedFolders
 from ahvn_tools.errors import CallCancelledError, ToolError
 
@@ -21,8 +21,8 @@ FILES = 20
 WORKER = """
 import sys
 from ahvn_tools.builtins.files.folders import ConfinedFolders
-root, technique, worker, edits, files = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5])
-folders = ConfinedFolders(root, technique=technique)
+root, worker, edits, files = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+folders = ConfinedFolders(root)
 for number in range(edits):
     line = f"{worker} {number}\\n".encode()
     folders.update(f"{number % files}.txt", lambda content, _: content + line, max_bytes=1_000_000)
@@ -40,8 +40,8 @@ def files(tmp_path):
     return tmp_path
 
 
-def test_200_updates_of_20_files_by_16_threads_are_all_there(files, technique):
-    folders = ConfinedFolders(files, technique=technique)
+def test_200_updates_of_20_files_by_16_threads_are_all_there(files):
+    folders = ConfinedFolders(files)
 
     def edit(number):
         line = f"thread {number}\n".encode()
@@ -54,9 +54,9 @@ def test_200_updates_of_20_files_by_16_threads_are_all_there(files, technique):
 
 
 @pytest.mark.exhaustive
-def test_200_updates_of_20_files_by_4_processes_are_all_there(files, technique):
+def test_200_updates_of_20_files_by_4_processes_are_all_there(files):
     programs = [
-        subprocess.Popen([sys.executable, "-c", WORKER, str(files), technique, str(worker), "50", str(FILES)])
+        subprocess.Popen([sys.executable, "-c", WORKER, str(files), str(worker), "50", str(FILES)])
         for worker in range(4)
     ]
     assert [program.wait(timeout=60) for program in programs] == [0] * 4
@@ -64,8 +64,8 @@ def test_200_updates_of_20_files_by_4_processes_are_all_there(files, technique):
     assert len(list(files.iterdir())) == FILES
 
 
-def test_one_of_many_that_create_the_same_file_succeeds(tmp_path, technique):
-    folders = ConfinedFolders(tmp_path, technique=technique)
+def test_one_of_many_that_create_the_same_file_succeeds(tmp_path):
+    folders = ConfinedFolders(tmp_path)
 
     def create(number):
         try:
@@ -81,8 +81,8 @@ def test_one_of_many_that_create_the_same_file_succeeds(tmp_path, technique):
     assert len(list((tmp_path / "new" / "deep").iterdir())) == 1
 
 
-def test_one_of_many_that_move_to_the_same_name_succeeds(tmp_path, technique):
-    folders = ConfinedFolders(tmp_path, technique=technique)
+def test_one_of_many_that_move_to_the_same_name_succeeds(tmp_path):
+    folders = ConfinedFolders(tmp_path)
     for number in range(64):
         (tmp_path / f"{number}").write_text(f"{number}")
 
@@ -100,9 +100,9 @@ def test_one_of_many_that_move_to_the_same_name_succeeds(tmp_path, technique):
     assert len(list(tmp_path.iterdir())) == 64
 
 
-def test_a_cancelled_change_stops_waiting(tmp_path, technique):
+def test_a_cancelled_change_stops_waiting(tmp_path):
     (tmp_path / "a.txt").write_text("old")
-    folders = ConfinedFolders(tmp_path, technique=technique)
+    folders = ConfinedFolders(tmp_path)
     entered, release = threading.Event(), threading.Event()
 
     def change(content, _):
@@ -134,10 +134,10 @@ def test_a_change_waits_10_seconds_for_another_one(tmp_path):
     folders.update("a.txt", lambda content, _: b"new", max_bytes=100)
 
 
-def test_what_another_program_writes_during_a_change_is_not_overwritten(tmp_path, technique):
+def test_what_another_program_writes_during_a_change_is_not_overwritten(tmp_path):
     file = tmp_path / "a.txt"
     file.write_text("old")
-    folders = ConfinedFolders(tmp_path, technique=technique)
+    folders = ConfinedFolders(tmp_path)
 
     def change(content, status):
         file.write_text("written by an editor")
@@ -148,9 +148,9 @@ def test_what_another_program_writes_during_a_change_is_not_overwritten(tmp_path
     assert file.read_text() == "written by an editor"
 
 
-def test_the_status_in_a_change_is_that_of_the_content(tmp_path, technique):
+def test_the_status_in_a_change_is_that_of_the_content(tmp_path):
     (tmp_path / "a.txt").write_text("old")
-    folders = ConfinedFolders(tmp_path, technique=technique)
+    folders = ConfinedFolders(tmp_path)
     version = folders.status("a.txt").version
     seen = []
     after = folders.update("a.txt", lambda content, status: seen.append(status.version) or b"new", max_bytes=100)
@@ -158,9 +158,9 @@ def test_the_status_in_a_change_is_that_of_the_content(tmp_path, technique):
     assert after.version == folders.status("a.txt").version != version
 
 
-def test_what_a_change_raises_leaves_the_file_as_it_is(tmp_path, technique):
+def test_what_a_change_raises_leaves_the_file_as_it_is(tmp_path):
     (tmp_path / "a.txt").write_text("old")
-    folders = ConfinedFolders(tmp_path, technique=technique)
+    folders = ConfinedFolders(tmp_path)
 
     def change(content, status):
         raise TimeoutError("too late")
@@ -171,11 +171,11 @@ def test_what_a_change_raises_leaves_the_file_as_it_is(tmp_path, technique):
     assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
 
 
-def test_a_change_that_waited_is_made_in_the_folder_that_has_the_name_then(tmp_path, technique):
+def test_a_change_that_waited_is_made_in_the_folder_that_has_the_name_then(tmp_path):
     for name in ("folder", "other"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "a.txt").write_text(name)
-    folders = ConfinedFolders(tmp_path, technique=technique)
+    folders = ConfinedFolders(tmp_path)
     waits = threading.Event()
     folder = os.open(tmp_path / "folder", os.O_RDONLY)
     try:

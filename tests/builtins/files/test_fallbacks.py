@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from ahvn_tools.builtins.files import kernel
-from ahvn_tools.builtins.files.folder_lock import locked_folder
-from ahvn_tools.builtins.files.folders import ConfinedFolders
+from ahvn_tools.builtins.files import atomic_write
+from ahvn_tools.builtins.files.atomic_write import locked_folder
 
-RENAMES = {"renameat2": kernel.rename_exclusive, "by a link": kernel.rename_by_link}
+RENAMES = {"renameat2": atomic_write.rename_exclusive, "by a link": atomic_write.rename_by_link}
 
 
 @pytest.fixture
@@ -75,13 +74,6 @@ def test_folders_without_locks_are_locked_within_the_process(tmp_path):
     assert entered.wait(30)
     second.join()
     os.close(descriptor)
-
-
-def test_both_techniques_can_be_forced(tmp_path):
-    (tmp_path / "a.txt").write_text("a")
-    for technique in ("openat2", "walk"):
-        assert ConfinedFolders(tmp_path, technique=technique).technique == technique
-    assert ConfinedFolders(tmp_path).technique == ("openat2" if kernel.has_openat2() else "walk")
 
 
 def test_a_system_whose_descriptors_do_not_lead_further_is_refused(tmp_path):

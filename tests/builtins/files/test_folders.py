@@ -28,8 +28,8 @@ def root(base):
 
 
 @pytest.fixture
-def folders(root, technique):
-    return ConfinedFolders(root, technique=technique)
+def folders(root):
+    return ConfinedFolders(root)
 
 
 class TestReading:
@@ -59,8 +59,8 @@ class TestReading:
         assert folders.read("nothing", max_bytes=0)[0] == b""
 
     @pytest.mark.skipif(not Path("/proc/version").exists(), reason="there is no /proc")
-    def test_files_without_a_size_are_read_up_to_the_limit(self, technique):
-        folders = ConfinedFolders("/proc", technique=technique)
+    def test_files_without_a_size_are_read_up_to_the_limit(self):
+        folders = ConfinedFolders("/proc")
         assert folders.read("version", max_bytes=1000)[0]
         with pytest.raises(ToolError, match="more than 5"):
             folders.read("version", max_bytes=5)
@@ -107,11 +107,6 @@ class TestWriting:
             with pytest.raises(ToolError, match=r"is a folder|exists already"):
                 folders.create(path, b"new", overwrite=True)
 
-    def test_the_folder_must_exist_without_make_parents(self, folders, root):
-        with pytest.raises(ToolError, match="does not exist"):
-            folders.create("new/x.txt", b"new", make_parents=False)
-        assert not (root / "new").exists()
-
     @pytest.mark.parametrize("mode", [0o600, 0o755, 0o664])
     def test_permissions_stay(self, folders, root, mode):
         (root / "a.txt").chmod(mode)
@@ -152,16 +147,14 @@ class TestWriting:
         assert (root / "in").is_symlink()
         assert (root / "sub" / "new.txt").read_text() == "new"
 
-    def test_a_write_that_the_system_stops_leaves_the_old_content(self, root, technique):
+    def test_a_write_that_the_system_stops_leaves_the_old_content(self, root):
         """A limit of the process ends the write in the middle."""
         program = (
             "import resource, sys; from ahvn_tools.builtins.files.folders import ConfinedFolders;"
             "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000));"
-            "ConfinedFolders(sys.argv[1], technique=sys.argv[2]).create('a.txt', bytes(5000), overwrite=True)"
+            "ConfinedFolders(sys.argv[1]).create('a.txt', bytes(5000), overwrite=True)"
         )
-        done = subprocess.run(
-            [sys.executable, "-c", program, str(root), technique], capture_output=True, text=True, check=False
-        )
+        done = subprocess.run([sys.executable, "-c", program, str(root)], capture_output=True, text=True, check=False)
         assert "'a.txt' is too large" in done.stderr
         assert (root / "a.txt").read_text() == "content of a.txt"
         assert not list(root.glob(".ahvn-*"))
@@ -173,8 +166,8 @@ class TestHardLinks:
         [("allow", True, True), ("read", True, False), ("refuse", False, False)],
         ids=["allow", "read", "refuse"],
     )
-    def test_a_file_with_other_names(self, root, base, technique, policy, is_read, is_written):
-        folders = ConfinedFolders(root, hard_links=policy, technique=technique)
+    def test_a_file_with_other_names(self, root, base, policy, is_read, is_written):
+        folders = ConfinedFolders(root, hard_links=policy)
         operations = {
             lambda: folders.read("hard", max_bytes=100): is_read,
             lambda: folders.update("hard", lambda content, _: b"new", max_bytes=100): is_written,
@@ -224,8 +217,8 @@ class TestDeletingAndMoving:
             with pytest.raises(ToolError, match="stays where it is"):
                 operation(path)
 
-    def test_a_folder_that_contains_a_root_stays(self, root, technique):
-        folders = ConfinedFolders([root, root / "sub" / "deep"], technique=technique)
+    def test_a_folder_that_contains_a_root_stays(self, root):
+        folders = ConfinedFolders([root, root / "sub" / "deep"])
         for path in ("sub", "sub/deep"):
             with pytest.raises(ToolError, match="stays where it is"):
                 folders.move(path, "x")
@@ -305,10 +298,10 @@ class TestNames:
 
 
 class TestRoots:
-    def test_relative_paths_begin_in_the_first_root(self, base, technique):
+    def test_relative_paths_begin_in_the_first_root(self, base):
         (base / "second").mkdir()
         (base / "second" / "a.txt").write_text("second")
-        folders = ConfinedFolders([base / "second", base / "root"], technique=technique)
+        folders = ConfinedFolders([base / "second", base / "root"])
         assert folders.read("a.txt", max_bytes=100)[0] == b"second"
         assert folders.read(str(base / "root" / "a.txt"), max_bytes=100)[0] == b"content of a.txt"
         assert folders.read("../root/a.txt", max_bytes=100)[0] == b"content of a.txt"
@@ -317,30 +310,30 @@ class TestRoots:
         folders.move("a.txt", "../root/moved.txt")
         assert (base / "root" / "moved.txt").read_text() == "second"
 
-    def test_paths_of_a_root_that_is_a_link_have_the_name_that_the_host_used(self, base, root, technique):
+    def test_paths_of_a_root_that_is_a_link_have_the_name_that_the_host_used(self, base, root):
         (base / "name").symlink_to(root)
-        folders = ConfinedFolders([base / "outside", base / "name"], technique=technique)
+        folders = ConfinedFolders([base / "outside", base / "name"])
         for known in (folders, pickle.loads(pickle.dumps(folders)), ConfinedFolders(folders.roots)):
             assert known.display(f"{base}/name/sub/b.txt") == f"{base}/name/sub/b.txt"
             assert known.display(str(root)) == f"{base}/name"
             assert known.read(f"{base}/name/sub/b.txt", max_bytes=100) == known.read(f"{root}/sub/b.txt", max_bytes=100)
 
-    def test_links_from_one_root_to_another_are_followed(self, base, technique):
-        folders = ConfinedFolders([base / "root", base / "outside"], technique=technique)
+    def test_links_from_one_root_to_another_are_followed(self, base):
+        folders = ConfinedFolders([base / "root", base / "outside"])
         assert folders.read("out_dir/SECRET.txt", max_bytes=100)[0] == b"SECRET"
         assert folders.read("out_dir_rel/SECRET.txt", max_bytes=100)[0] == b"SECRET"
         with pytest.raises(ToolError, match="outside"):
             folders.read("out_sub/../../SECRET.txt", max_bytes=100)
 
-    def test_roots_may_overlap(self, base, technique):
+    def test_roots_may_overlap(self, base):
         root = base / "root"
         for roots in ([root, root / "sub"], [root / "sub", root]):
-            folders = ConfinedFolders(roots, technique=technique)
+            folders = ConfinedFolders(roots)
             assert folders.read(str(root / "sub" / "b.txt"), max_bytes=100)[0] == b"content of sub/b.txt"
             assert folders.read(str(root / "sub" / ".." / "a.txt"), max_bytes=100)[0] == b"content of a.txt"
 
-    def test_a_root_may_be_the_whole_file_system(self, technique, tmp_path):
-        folders = ConfinedFolders("/", technique=technique)
+    def test_a_root_may_be_the_whole_file_system(self, tmp_path):
+        folders = ConfinedFolders("/")
         (tmp_path / "a.txt").write_text("a")
         for path in (str(tmp_path / "a.txt"), str(tmp_path / "a.txt")[1:], f"/../..{tmp_path}/a.txt"):
             assert folders.read(path, max_bytes=100)[0] == b"a"
@@ -352,16 +345,16 @@ class TestRoots:
         with pytest.raises(ToolError, match="stays"):
             folders.delete("/")
 
-    def test_a_root_may_be_named_by_a_link(self, base, technique):
+    def test_a_root_may_be_named_by_a_link(self, base):
         (base / "alias").symlink_to("root")
-        folders = ConfinedFolders(base / "alias", technique=technique)
+        folders = ConfinedFolders(base / "alias")
         assert folders.roots == (base / "root",)
         for path in ("a.txt", str(base / "alias" / "a.txt"), str(base / "root" / "a.txt")):
             assert folders.read(path, max_bytes=100)[0] == b"content of a.txt"
 
     @pytest.mark.parametrize("change", ["deleted", "a link", "another folder", "a file"])
-    def test_a_root_that_was_replaced_is_a_clear_error(self, base, technique, change):
-        folders = ConfinedFolders(base / "root", technique=technique)
+    def test_a_root_that_was_replaced_is_a_clear_error(self, base, change):
+        folders = ConfinedFolders(base / "root")
         (base / "root").rename(base / "old")
         if change == "a link":
             (base / "root").symlink_to("outside")
@@ -380,8 +373,8 @@ class TestRoots:
             with pytest.raises(ToolError, match=r"was deleted or replaced|outside"):
                 operation()
 
-    def test_a_root_below_a_folder_that_became_a_link_is_a_clear_error(self, base, technique):
-        folders = ConfinedFolders(base / "outside" / "sub", technique=technique)
+    def test_a_root_below_a_folder_that_became_a_link_is_a_clear_error(self, base):
+        folders = ConfinedFolders(base / "outside" / "sub")
         (base / "outside").rename(base / "old")
         (base / "evil" / "sub").mkdir(parents=True)
         (base / "evil" / "sub" / "a.txt").write_text("evil")
@@ -389,15 +382,15 @@ class TestRoots:
         with pytest.raises(ToolError, match=r"was deleted or replaced|outside"):
             folders.read("a.txt", max_bytes=100)
 
-    def test_the_current_folder_may_be_gone(self, base, technique):
+    def test_the_current_folder_may_be_gone(self, base):
         program = (
             "import os, sys; from ahvn_tools.builtins.files.folders import ConfinedFolders;"
             "os.mkdir(sys.argv[1] + '/gone'); os.chdir(sys.argv[1] + '/gone'); os.rmdir(sys.argv[1] + '/gone');"
-            "folders = ConfinedFolders(sys.argv[1], technique=sys.argv[2]);"
+            "folders = ConfinedFolders(sys.argv[1]);"
             "print(folders.read('a.txt', max_bytes=100)[0], folders.create('b/c.txt', b'x').size)"
         )
         done = subprocess.run(
-            [sys.executable, "-c", program, str(base / "root"), technique], capture_output=True, text=True, check=False
+            [sys.executable, "-c", program, str(base / "root")], capture_output=True, text=True, check=False
         )
         assert done.stdout == "b'content of a.txt' 1\n", done.stderr
 
@@ -416,9 +409,9 @@ class TestRoots:
 
 
 class TestNarrowing:
-    def test_a_call_uses_the_part_that_both_allow(self, base, technique):
+    def test_a_call_uses_the_part_that_both_allow(self, base):
         root = base / "root"
-        folders = ConfinedFolders(root, technique=technique)
+        folders = ConfinedFolders(root)
         inner = folders.for_call(ToolContext(roots=(root / "sub",)))
         assert inner.roots == (root / "sub",)
         assert inner.read("b.txt", max_bytes=100)[0] == b"content of sub/b.txt"
@@ -427,27 +420,27 @@ class TestNarrowing:
             inner.read("../a.txt", max_bytes=100)
         assert folders.for_call(ToolContext()) is folders
 
-    def test_wider_roots_of_a_call_give_nothing(self, base, technique):
-        folders = ConfinedFolders(base / "root", technique=technique)
+    def test_wider_roots_of_a_call_give_nothing(self, base):
+        folders = ConfinedFolders(base / "root")
         assert folders.for_call(ToolContext(roots=(base,))).roots == (base / "root",)
 
-    def test_roots_of_a_call_that_are_elsewhere_leave_no_folder(self, base, technique):
-        folders = ConfinedFolders(base / "root", technique=technique)
+    def test_roots_of_a_call_that_are_elsewhere_leave_no_folder(self, base):
+        folders = ConfinedFolders(base / "root")
         nothing = folders.for_call(ToolContext(roots=(base / "root-evil",)))
         assert nothing.roots == ()
         for operation in (lambda: nothing.scan("."), lambda: nothing.create("a", b""), lambda: nothing.delete("a")):
             with pytest.raises(ToolError, match="No folder may be used"):
                 operation()
 
-    def test_a_call_whose_host_forbids_files_uses_none(self, base, technique):
-        nothing = ConfinedFolders(base / "root", technique=technique).for_call(ToolContext(forbids_files=True))
+    def test_a_call_whose_host_forbids_files_uses_none(self, base):
+        nothing = ConfinedFolders(base / "root").for_call(ToolContext(forbids_files=True))
         assert nothing.roots == ()
         with pytest.raises(ToolError, match="No folder may be used"):
             nothing.scan(".")
 
-    def test_a_narrow_root_that_became_a_link_is_not_used(self, base, technique):
+    def test_a_narrow_root_that_became_a_link_is_not_used(self, base):
         root = base / "root"
-        inner = ConfinedFolders(root, technique=technique).for_call(ToolContext(roots=(root / "sub",)))
+        inner = ConfinedFolders(root).for_call(ToolContext(roots=(root / "sub",)))
         (root / "sub").rename(root / "sub2")
         (root / "sub").symlink_to(base / "outside")
         for operation in (lambda: inner.read("SECRET.txt", max_bytes=100), lambda: inner.scan(".")):
@@ -457,8 +450,8 @@ class TestNarrowing:
 
 class TestReplacing:
     @pytest.fixture
-    def folders(self, base, technique):
-        return ConfinedFolders(base / "root", technique=technique, call_roots="replace")
+    def folders(self, base):
+        return ConfinedFolders(base / "root", call_roots="replace")
 
     def test_a_call_uses_its_own_roots(self, folders, base):
         inner = folders.for_call(ToolContext(roots=(base / "outside",)))
@@ -477,10 +470,10 @@ class TestReplacing:
         assert inner.create("sub/new.txt", b"new").size == 3
 
     @pytest.mark.parametrize("call_roots", ["narrow", "replace"])
-    def test_what_the_host_says_about_hard_links_holds_in_each_call(self, base, technique, call_roots):
+    def test_what_the_host_says_about_hard_links_holds_in_each_call(self, base, call_roots):
         hard = base / "root" / "sub" / "hard.txt"
         os.link(base / "root" / "a.txt", hard)
-        folders = ConfinedFolders(base / "root", technique=technique, call_roots=call_roots, hard_links="refuse")
+        folders = ConfinedFolders(base / "root", call_roots=call_roots, hard_links="refuse")
         with pytest.raises(ToolError, match="hard links"):
             folders.for_call(ToolContext(roots=(base / "root" / "sub",))).read(str(hard), max_bytes=100)
 
@@ -514,9 +507,9 @@ class TestObject:
         copy = pickle.loads(pickle.dumps(folders))
         assert copy.read("a.txt", max_bytes=100)[0] == b"content of a.txt"
 
-    def test_it_has_no_descriptors_between_calls(self, base, technique):
+    def test_it_has_no_descriptors_between_calls(self, base):
         before = open_descriptors()
-        folders = ConfinedFolders(base / "root", technique=technique)
+        folders = ConfinedFolders(base / "root")
         folders.create("x/y.txt", b"x")
         folders.update("x/y.txt", lambda content, _: b"y", max_bytes=100)
         folders.scan("x")

@@ -23,9 +23,9 @@ from ahvn_tools.builtins.files.folders import ConfinedFolders
 from ahvn_tools.builtins.files.walk import walk
 from ahvn_tools.errors import ToolError
 os.setgroups([])
-os.setgid(int(sys.argv[3]))
-os.setuid(int(sys.argv[3]))
-folders = ConfinedFolders(sys.argv[1], technique=sys.argv[2])
+os.setgid(int(sys.argv[2]))
+os.setuid(int(sys.argv[2]))
+folders = ConfinedFolders(sys.argv[1])
 def attempt(operation):
     try:
         return operation()
@@ -43,7 +43,7 @@ print([file.path for file in walk(folders, ".")])
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root may start programs of another user")
-def test_a_user_without_permissions_gets_clear_errors(technique):
+def test_a_user_without_permissions_gets_clear_errors():
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         root.chmod(0o777)
@@ -60,7 +60,7 @@ def test_a_user_without_permissions_gets_clear_errors(technique):
             (root / name).write_text(name)
             (root / name).chmod(mode)
         os.chown(root / "own.txt", NOBODY, -1)
-        program = [sys.executable, "-c", SCRIPT, folder, technique, str(NOBODY)]
+        program = [sys.executable, "-c", SCRIPT, folder, str(NOBODY)]
         done = subprocess.run(program, capture_output=True, text=True, check=False)
         denied = "cannot be used: the system denies the permission."
         assert done.stdout.splitlines() == [
@@ -80,16 +80,16 @@ def test_a_user_without_permissions_gets_clear_errors(technique):
 
 
 @pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
-def test_a_file_system_that_is_mounted_in_a_root_is_a_part_of_it(base, technique):
+def test_a_file_system_that_is_mounted_in_a_root_is_a_part_of_it(base):
     (base / "root" / "mount").mkdir()
     (base / "outside" / "in.txt").write_text("mounted")
     script = (
         "import sys; from ahvn_tools.builtins.files.folders import ConfinedFolders;"
-        "folders = ConfinedFolders(sys.argv[1], technique=sys.argv[2]);"
+        "folders = ConfinedFolders(sys.argv[1]);"
         "print(folders.read('mount/in.txt', max_bytes=100)[0]); folders.create('mount/new.txt', b'new')"
     )
     mount = ["bwrap", "--dev-bind", "/", "/", "--bind", str(base / "outside"), str(base / "root" / "mount")]
-    program = [*mount, sys.executable, "-c", script, str(base / "root"), technique]
+    program = [*mount, sys.executable, "-c", script, str(base / "root")]
     done = subprocess.run(program, capture_output=True, text=True, check=False)
     if "bwrap:" in done.stderr:
         pytest.skip("bubblewrap does not work here")

@@ -81,8 +81,8 @@ def repeat(body: Callable[[int], object]) -> Counter[str]:
     return answers
 
 
-def test_reads_never_leak(root, base, technique):
-    folders = ConfinedFolders(root, technique=technique)
+def test_reads_never_leak(root, base):
+    folders = ConfinedFolders(root)
     descriptors = open_descriptors()
 
     def read(number: int) -> str:
@@ -97,8 +97,8 @@ def test_reads_never_leak(root, base, technique):
     assert open_descriptors() <= descriptors
 
 
-def test_changes_never_reach_the_outside(root, base, technique):
-    folders = ConfinedFolders(root, technique=technique)
+def test_changes_never_reach_the_outside(root, base):
+    folders = ConfinedFolders(root)
     before = outside_of(base)
     changes: list[Callable[[int], object]] = [
         lambda number: folders.update("swap", lambda content, _: content, max_bytes=100),
@@ -124,8 +124,8 @@ def test_changes_never_reach_the_outside(root, base, technique):
     assert len(answers) > len(changes) // 2, "most kinds of changes succeed now and then"
 
 
-def test_walks_never_leave_the_root(root, base, technique):
-    folders = ConfinedFolders(root, technique=technique)
+def test_walks_never_leave_the_root(root, base):
+    folders = ConfinedFolders(root)
     (base / "outside" / "ONLY_OUTSIDE.txt").write_text(SECRET)
     (root / "folder" / "deep").mkdir()
     (root / "folder" / "deep" / "y.txt").write_text("inside")
@@ -144,14 +144,14 @@ def test_walks_never_leave_the_root(root, base, technique):
     assert answers["walked"] > 10
 
 
-def test_a_root_that_is_exchanged_is_not_used(base, technique):
+def test_a_root_that_is_exchanged_is_not_used(base):
     """The root itself becomes a link or another folder, again and again."""
     root = base / "root"
     (base / "root_link").symlink_to(base / "outside")
     (base / "other").mkdir()
     (base / "other" / "a.txt").write_text(SECRET)
     (base / "outside" / "a.txt").write_text(SECRET)
-    folders = ConfinedFolders(root, technique=technique)
+    folders = ConfinedFolders(root)
     with exchanging(root, base / "root_link", root, base / "other"):
         answers = repeat(lambda _: folders.read("a.txt", max_bytes=100)[0].decode())
     assert set(answers) <= {"content of a.txt", "refused"}

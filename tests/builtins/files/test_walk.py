@@ -24,8 +24,8 @@ def root(tmp_path):
 
 
 @pytest.fixture
-def folders(root, technique):
-    return ConfinedFolders(root, technique=technique)
+def folders(root):
+    return ConfinedFolders(root)
 
 
 def write(root, *paths):
@@ -51,8 +51,8 @@ class TestFiles:
         for folder in ("x", "x/", "./x", str(root / "x"), f"file://{root}/x"):
             assert paths_of(walk(folders, folder)) == ["y/z.txt"]
 
-    def test_links_and_what_is_no_file_are_left_out(self, base, technique):
-        found = paths_of(walk(ConfinedFolders(base / "root", technique=technique), "."))
+    def test_links_and_what_is_no_file_are_left_out(self, base):
+        found = paths_of(walk(ConfinedFolders(base / "root"), "."))
         assert found == ["a.txt", "giant", "hard", "sub/b.txt", "sub/deep/c.txt"]
 
     def test_a_folder_that_is_named_by_a_link_is_walked(self, folders, root):
@@ -156,10 +156,10 @@ class TestGitignore:
         (root / "a" / ".gitignore").write_text("b/*.tmp\n")
         assert paths_of(walk(folders, "a/b")) == ["d.txt"]
 
-    def test_files_above_the_root_are_not_read(self, root, technique):
+    def test_files_above_the_root_are_not_read(self, root):
         write(root, ".git/x", "inner/a.log")
         (root / ".gitignore").write_text("*.log\n")
-        assert paths_of(walk(ConfinedFolders(root / "inner", technique=technique), ".")) == ["a.log"]
+        assert paths_of(walk(ConfinedFolders(root / "inner"), ".")) == ["a.log"]
 
     def test_files_above_the_repository_do_not_count(self, folders, root):
         write(root, "repository/.git/x", "repository/a.log", "b.log")
@@ -239,7 +239,7 @@ class TestAgainstGit:
     @pytest.mark.parametrize(
         "seed", [*range(4), *(pytest.param(seed, marks=pytest.mark.exhaustive) for seed in range(4, 50))]
     )
-    def test_random_trees(self, root, technique, seed):
+    def test_random_trees(self, root, seed):
         choose = random.Random(seed)
         subprocess.run(["git", "init", "-q"], cwd=root, check=True)
         for _ in range(40):
@@ -251,4 +251,4 @@ class TestAgainstGit:
         for place in [*choose.sample(places, min(len(places), 4)), root]:
             lines = [choose.choice(self.PATTERNS) for _ in range(choose.randint(1, 5))]
             (place / ".gitignore").write_text("\n".join(lines) + "\n")
-        self.compare(root, ConfinedFolders(root, technique=technique))
+        self.compare(root, ConfinedFolders(root))

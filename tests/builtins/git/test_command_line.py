@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ahvn_tools.builtins.git.sub_commands import SUB_COMMANDS
+from ahvn_tools.builtins.git.command_line import SUB_COMMANDS
 from tests.builtins.git.repositories import commit_all, git, git_kit, make_repository, run
 
 DANGEROUS = [

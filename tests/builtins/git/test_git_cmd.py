@@ -454,7 +454,7 @@ def test_credentials_in_addresses_are_not_shown(tmp_path):
 
 
 @pytest.mark.parametrize("options", [
-    {"allow": ("reads",)}, {"protocols": ("file",)}, {"author": "Ann"}, {"author": ("Ann",)}, {"sandbox": "jail"},
+    {"allow": ("reads",)}, {"protocols": ("file",)}, {"sandbox": "jail"},
     {"approve": "sometimes"},
 ])  # fmt: skip
 def test_a_mistake_of_the_host_is_a_definition_error(options, tmp_path):

@@ -19,13 +19,11 @@ import pytest
 from fastmcp import Client
 
 from ahvn_tools import Toolkit
-from ahvn_tools.after_fork import CAN_FORK
 from ahvn_tools.builtins.processes.confinement import choose_sandbox
 from ahvn_tools.builtins.processes.limits import ProcessLimits
 from ahvn_tools.builtins.processes.private_folder import private_folder
-from ahvn_tools.builtins.shell import Shell, job_tools
-from ahvn_tools.builtins.shell.jobs import MAX_ENDED_JOBS, MAX_ENDED_JOBS_IN_ALL
-from ahvn_tools.builtins.shell.stored_outputs import MAX_OUTPUTS
+from ahvn_tools.builtins.shell import Shell, shell_tools
+from ahvn_tools.builtins.shell.jobs import MAX_ENDED_JOBS, MAX_ENDED_JOBS_IN_ALL, MAX_OUTPUTS
 from ahvn_tools.errors import CallRejectedError, ToolError
 
 needs_bubblewrap = pytest.mark.skipif(choose_sandbox("auto") == "none", reason="bubblewrap does not work here")
@@ -99,7 +97,7 @@ def test_a_job_is_sent_input_until_it_ends(kit: Any, shell: Shell) -> None:
 
 
 def test_a_job_that_does_not_read_does_not_block_the_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job_tools, "MAX_INPUT_SECONDS", 0.1)
+    monkeypatch.setattr(shell_tools, "MAX_INPUT_SECONDS", 0.1)
     with Shell(tmp_path, sandbox="none", approve="never") as shell:
         kit = Toolkit("shell").add(shell)
         job = start(kit, "sleep 99")
@@ -325,23 +323,6 @@ def test_jobs_end_with_python(tmp_path: Path, end: str) -> None:
         time.sleep(0.02)
 
 
-def test_a_forked_process_ends_no_job_of_its_parent(kit: Any) -> None:
-    job = start(kit, "sleep 60")
-    child = os.fork() if sys.platform != "win32" else 0
-    if child == 0:  # pragma: no cover  # the child is not measured
-        os._exit(_exit_normally())
-    os.waitpid(child, 0)
-    assert status(kit, job)["is_running"]
-
-
-def _exit_normally() -> int:
-    """Run what Python runs at the exit of a forked process."""
-    import weakref
-
-    weakref.finalize._exitfunc()
-    return 0
-
-
 def test_jobs_and_readers_work_from_many_threads(kit: Any) -> None:
     job = start(kit, "for i in $(seq 200); do echo line $i; done")
     texts: list[str] = []
@@ -393,33 +374,6 @@ def test_ended_jobs_of_all_sessions_have_limits(tmp_path: Path) -> None:
             status(sessions[0], jobs[0])
         assert status(sessions[-1], jobs[-1])["ended_by"] == "exit"
         assert len(set(private_folder.path.glob("stdout-*")) - before) <= MAX_OUTPUTS
-
-
-@pytest.mark.skipif(not CAN_FORK, reason="this system does not fork")
-@pytest.mark.exhaustive
-def test_a_forked_process_has_no_jobs_and_can_start_some(tmp_path: Path) -> None:
-    code = """
-        import os, sys
-        from ahvn_tools import Toolkit
-        from ahvn_tools.builtins.shell import Shell
-
-        shell = Shell(sys.argv[1], sandbox="none", approve="never")
-        kit = Toolkit("shell").add(shell)
-        job = kit.call("start_job", {"cmd": "echo one; sleep 1000"})["job_id"]
-        with shell._jobs._lock, shell._outputs._lock:  # as if another thread started a job
-            process = os.fork()
-        if process == 0:
-            assert kit.call("job_status", {}) == []
-            own = kit.call("start_job", {"cmd": "echo two"})["job_id"]
-            print(kit.call("job_output", {"job_id": own, "wait": 60}).stdout, end="", flush=True)
-            shell.close()
-            os._exit(0)
-        assert os.waitpid(process, 0)[1] == 0
-        print(kit.call("job_status", {"job_id": job})[0]["is_running"])
-    """
-    command = [sys.executable, "-c", textwrap.dedent(code), str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
-    assert (done.stdout, done.stderr) == ("two\nTrue\n", "")
 
 
 async def test_a_client_of_a_server_has_jobs(kit: Any) -> None:

@@ -369,7 +369,7 @@ def test_a_page_of_a_stored_output_has_the_last_states_and_says_so(tmp_path: Pat
     kit = kit_of(Shell(tmp_path, sandbox="none", approve="never", limits=ProcessLimits(kept_bytes=1000)))
     cmd = r"n=0; while [ $n -lt 300 ]; do n=$((n+1)); printf '\r%s of 300' $n; done; printf '\n'"
     output_id = kit.call("shell_exec", {"cmd": cmd}).output_id
-    page = kit.call("shell_output", {"output_id": output_id, "start": 2500})
+    page = kit.call("shell_output", {"output_id": output_id, "start_byte": 2500})
     assert page.startswith("300 of 300\n\n[stdout: bytes 2,500 to ")
     assert "as by a progress bar, are left out: " in page
 
@@ -474,13 +474,13 @@ def test_a_long_output_is_read_back_in_pages(tmp_path: Path) -> None:
     assert result.stdout.startswith("1 é\n2 é\n")
     assert result.stdout.endswith("5000 é\n")
     assert "bytes left out" in result.stdout
-    assert f'shell_output(output_id="{result.output_id}", stream="stdout", start=1000)' in str(result)
+    assert f'shell_output(output_id="{result.output_id}", stream="stdout", start_byte=1000)' in str(result)
     text, start = "", 0
     while start is not None:
-        page = kit.call("shell_output", {"output_id": result.output_id, "start": start})
+        page = kit.call("shell_output", {"output_id": result.output_id, "start_byte": start})
         content, _, state = page.rpartition("\n[")
         text += content
-        start = int(state.rpartition("start=")[2].removesuffix(".]")) if "start=" in state else None
+        start = int(state.rpartition("start_byte=")[2].removesuffix(".]")) if "start_byte=" in state else None
     assert text == expected
     assert kit.call("shell_output", {"output_id": result.output_id, "stream": "stderr"}).startswith("1\n2\n")
 
@@ -493,8 +493,8 @@ def test_an_output_belongs_to_its_session_and_ends_with_the_shell(tmp_path: Path
         for session in (kit, kit.session(session_id="two")):
             with pytest.raises(ToolError, match="There is no output"):
                 session.call("shell_output", arguments)
-        with pytest.raises(ToolError, match="`start` must be"):
-            kit.session(session_id="one").call("shell_output", {**arguments, "start": 10**9})
+        with pytest.raises(ToolError, match="`start_byte` must be"):
+            kit.session(session_id="one").call("shell_output", {**arguments, "start_byte": 10**9})
         [stored] = shell._outputs._outputs.values()
         spool = stored.streams["stdout"].spool
         assert spool.exists()
@@ -516,7 +516,7 @@ def test_an_unknown_signal_is_a_number(tmp_path: Path) -> None:
 
 @pytest.mark.exhaustive
 def test_a_stream_ends_at_a_limit_and_the_result_has_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ahvn_tools.builtins.shell.command_tools.MAX_STREAMED_CHARS", 10)
+    monkeypatch.setattr("ahvn_tools.builtins.shell.shell_tools.MAX_STREAMED_CHARS", 10)
     kit = kit_of(Shell(tmp_path, sandbox="none", approve="never"))
     cmd = "echo one; echo two; while [ ! -e go ]; do sleep 0.05; done; echo three; sleep 0.6; echo four"
     chunks = []
@@ -552,7 +552,7 @@ def test_a_flood_is_read_in_bounded_memory_and_time(tmp_path: Path, sandbox: Any
         assert "3,000,000,000 bytes of stdout" in str(result)
         assert sum(len(chunk.value) for chunk in chunks[:-1]) < 1_300_000
         assert psutil.Process().memory_info().rss - before < 200_000_000
-        end = shell.shell_output(result.output_id, ToolContext(), start=999_000)
+        end = shell.shell_output(result.output_id, ToolContext(), start_byte=999_000)
         assert "Only the first 1,000,000 bytes were stored" in end
 
 
@@ -601,8 +601,6 @@ def test_the_model_sees_the_parameters_of_the_seed(tmp_path: Path) -> None:
         {"sandbox": "x"},
         {"allow": "ls"},
         {"max_jobs": 0},
-        {"environment": {"A=B": "c"}},
-        {"environment": {"A": 1}},
     ],
 )
 def test_a_mistake_of_the_host_is_a_definition_error(tmp_path: Path, options: dict[str, Any]) -> None:

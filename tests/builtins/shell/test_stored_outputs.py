@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ahvn_tools.builtins.processes.process import Output, ProcessResult
-from ahvn_tools.builtins.shell.stored_outputs import StoredOutputs
+from ahvn_tools.builtins.shell.jobs import StoredOutputs
 from ahvn_tools.errors import ToolError
 
 NOTHING = Output(head="", size=0)
@@ -32,7 +32,7 @@ def test_pages_together_are_the_output(text: str, size: int, tmp_path_factory: p
         read += content
         if "This is the end." in state:
             break
-        start = int(state.rpartition("start=")[2].removesuffix(".]"))
+        start = int(state.rpartition("start_byte=")[2].removesuffix(".]"))
     outputs.close()
     assert read == text
 
@@ -44,8 +44,8 @@ def test_reading_binary_data_comes_to_an_end(
     outputs = StoredOutputs()
     output_id = outputs.add(result_of(tmp_path_factory.getbasetemp() / "binary", content), "one")
     starts = [0]
-    while "start=" in (page := outputs.read(output_id, "one", stream="stdout", start=starts[-1], size=size)):
-        starts.append(int(page.rpartition("start=")[2].removesuffix(".]")))
+    while "start_byte=" in (page := outputs.read(output_id, "one", stream="stdout", start=starts[-1], size=size)):
+        starts.append(int(page.rpartition("start_byte=")[2].removesuffix(".]")))
         assert starts[-1] > starts[-2]
     outputs.close()
 

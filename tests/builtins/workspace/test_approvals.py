@@ -19,8 +19,8 @@ WRITES = {
     "insert": {"uri": "a.txt", "line": 1, "content": "x"},
     "delete": {"uri": "a.txt"},
     "move": {"uri": "a.txt", "target_uri": "b.txt"},
-    "write_text_file": {"file_path": "a.txt", "content": "x"},
-    "insert_text_file": {"file_path": "a.txt", "content": "x", "line_number": 1},
+    "write_text_file": {"uri": "a.txt", "content": "x"},
+    "insert_text_file": {"uri": "a.txt", "content": "x", "line_number": 1},
 }
 
 
@@ -79,7 +79,7 @@ def test_risky_asks_for_deletions_and_for_files_that_are_executed_later(prepared
     desk.call("move", uri="b.txt", target_uri="x.pth")
     desk.call("move", uri="x.pth", target_uri="c.txt")
     desk.call("mkdir", uri=".git/hooks")
-    desk.call("write_text_file", file_path=".git/hooks/post-commit", content="x")
+    desk.call("write_text_file", uri=".git/hooks/post-commit", content="x")
     desk.call("delete", uri="c.txt")
     assert [action for action, _ in desk.asked] == [
         "Create conftest.py",
@@ -135,7 +135,7 @@ def test_the_person_sees_the_difference(prepared):
     ("tool", "arguments"),
     [
         ("create_file", {"uri": "a.txt", "content": "one\ntwo\n", "overwrite": True}),
-        ("write_text_file", {"file_path": "a.txt", "content": "one\ntwo\n"}),
+        ("write_text_file", {"uri": "a.txt", "content": "one\ntwo\n"}),
         ("edit_file_full_replace", {"uri": "a.txt", "new_content": "one\ntwo\n"}),
     ],
 )
@@ -209,7 +209,7 @@ def test_a_file_that_changes_during_the_approval_is_not_edited(make_desk, tool):
         return True
 
     kit = Toolkit("kit", approver=decide).add(desk.workspace)
-    name = "file_path" if "text_file" in tool else "uri"
+    name = "uri"
     if tool == "edit_file_full_replace":
         kit.call("read_file", {"uri": "a.txt"})
     result = kit.exec(tool, {name: "a.txt", **EDITS[tool]})
@@ -224,7 +224,7 @@ def test_a_read_only_file_is_not_edited_and_nobody_is_asked(make_desk, tool, app
     desk = make_desk(approve=approve)
     desk.write("a.txt", "one\n").chmod(0o444)
     desk.call("read_file", uri="a.txt")
-    name = "file_path" if "text_file" in tool else "uri"
+    name = "uri"
     assert "'a.txt' is read-only" in desk.error(tool, **{name: "a.txt"}, **EDITS[tool])
     assert desk.asked == []
     assert desk.read("a.txt") == b"one\n"
@@ -239,7 +239,7 @@ def test_a_file_that_becomes_read_only_during_the_approval_is_not_edited(make_de
         return True
 
     kit = Toolkit("kit", approver=decide).add(desk.workspace)
-    assert "read-only" in kit.exec("write_text_file", {"file_path": "a.txt", "content": "two"}).text
+    assert "read-only" in kit.exec("write_text_file", {"uri": "a.txt", "content": "two"}).text
     assert desk.read("a.txt") == b"one\n"
 
 

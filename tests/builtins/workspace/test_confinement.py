@@ -76,7 +76,7 @@ def outside(tmp_path):
 
 def check_attack(tool, attack, outside, root):
     path = ATTACKS[attack].format(outside=outside, root=root)
-    arguments = {("file_path" if "text_file" in tool else "uri"): path, **TOOLS[tool]}
+    arguments = {"uri": path, **TOOLS[tool]}
     kit = Toolkit("kit").add(Workspace(root, approve="never", hard_links="refuse"))
     result = kit.exec(tool, arguments, timeout=20)
     assert SECRET not in result.text
@@ -115,7 +115,7 @@ def test_the_roots_of_a_session_are_narrower(tmp_path):
     assert session.call("ls", {"uri": "."}) == "[FILE] a.txt"
     assert session.call("search_file_contains_keyword", {"uri": ".", "keyword": SECRET}) == f"a.txt:1:one {SECRET}"
     for tool, arguments in TOOLS.items():
-        path = {("file_path" if "text_file" in tool else "uri"): str(tmp_path / "two" / "a.txt")}
+        path = {"uri": str(tmp_path / "two" / "a.txt")}
         result = session.exec(tool, {**path, **arguments})
         assert result.is_error
         assert SECRET not in result.text

@@ -21,7 +21,7 @@ from ahvn_tools.builtins.workspace.diagnostics import DiagnosticsTools
 
 needs_bubblewrap = pytest.mark.skipif(choose_sandbox("auto") == "none", reason="bubblewrap does not work here")
 PROGRAMS = ("ruff", "pyright", "mypy", "gcc", "node", "bash", "javac", "python", "python3", "cc1", "as", "git")
-MODULES = ("conftest", "sitecustomize", "usercustomize", "plugin", "ast", "json", "os", "encodings", "source_parser")
+MODULES = ("conftest", "sitecustomize", "usercustomize", "plugin", "ast", "json", "os", "encodings", "parser_program")
 SETTINGS = {
     "mypy.ini": "[mypy]\nplugins = ./plugin.py\npython_executable = ./python\n",
     "setup.cfg": "[mypy]\nplugins = ./plugin.py\n",

@@ -16,9 +16,9 @@ from ahvn_tools.builtins.workspace.diagnostics import DiagnosticsTools
 FILES = {"a.py": "x = = 1\n", "b.py": "y = 1\n", "a.js": "let a = ;\n", "a.sh": "if\n", "A.java": "class {\n"}
 NAMES = ("ruff", "pyright", "mypy", "gcc", "javac", "node", "bash")
 ELSEWHERE = {
-    "ruff": """echo '[{"filename": "/etc/passwd", "code": "F821", "location": null, "message": "m"}]'""",
-    "pyright": """echo '{"generalDiagnostics": [{"file": "/etc/passwd", "severity": "error", "message": "m"}]}'""",
-    "mypy": """echo '{"file": "/etc/p", "line": 1, "column": 0, "message": "m", "severity": "error", "code": null}'""",
+    "ruff": "echo '/etc/passwd:1:1: F821 m'",
+    "pyright": "echo '/etc/passwd:1:1 - error: m (reportAny)'; exit 1",
+    "mypy": "echo '/etc/passwd:1:1: error: m  [misc]'; exit 1",
     "javac": "echo '/etc/A.java:1: error: m' >&2; exit 1",
     "gcc": "echo '/etc/passwd:1:1: error: m' >&2; exit 1",
     "bash": "echo '/etc/passwd: line 1: m' >&2; exit 1",

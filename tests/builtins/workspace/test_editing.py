@@ -38,7 +38,7 @@ def test_an_existing_file_is_overwritten_only_on_request(desk):
     ("tool", "arguments"),
     [
         ("create_file", {"uri": "a.txt", "content": "x\ny\n", "overwrite": True}),
-        ("write_text_file", {"file_path": "a.txt", "content": "x\ny\n"}),
+        ("write_text_file", {"uri": "a.txt", "content": "x\ny\n"}),
     ],
 )
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])

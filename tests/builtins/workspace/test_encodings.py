@@ -6,7 +6,6 @@ import sys
 
 import pytest
 
-from ahvn_tools.builtins.workspace import searching
 from tests.builtins.workspace.test_stale_edits import EDITS, READS
 
 CHINESE = "今天天气很好,我们去公园散步。\none\n"
@@ -21,13 +20,13 @@ NOTE = (
 )
 WHOLE = {
     "create_file": {"uri": "a.txt", "content": "钥\n", "overwrite": True},
-    "write_text_file": {"file_path": "a.txt", "content": "钥\n"},
+    "write_text_file": {"uri": "a.txt", "content": "钥\n"},
     "edit_file_full_replace": {"uri": "a.txt", "new_content": "钥\n"},
 }
 
 
 def _path(tool):
-    return {"file_path" if "text_file" in tool else "uri": "a.txt"}
+    return {"uri": "a.txt"}
 
 
 @pytest.fixture
@@ -138,7 +137,7 @@ def test_utf_16_without_a_byte_order_mark_is_converted_once_it_was_read(desk):
     desk.write("a.txt", "one\n".encode("utf-16-le"))
     assert "binary" in desk.error("read_file", uri="a.txt")
     assert desk.call("read_file", uri="a.txt", encoding="utf-16") == "one\n"
-    desk.call("write_text_file", file_path="a.txt", content="new\n", encoding="utf-8")
+    desk.call("write_text_file", uri="a.txt", content="new\n", encoding="utf-8")
     assert desk.read("a.txt") == b"new\n"
 
 
@@ -190,8 +189,7 @@ def test_a_search_finds_text_in_the_guessed_encoding(desk):
 
 
 @pytest.mark.usefixtures("without_detection")
-def test_a_search_takes_the_encoding_of_files_that_are_no_utf_8(desk, monkeypatch):
-    monkeypatch.setattr(searching, "RIPGREP_MIN_FILES", 0)
+def test_a_search_takes_the_encoding_of_files_that_are_no_utf_8(desk):
     desk.write("a.txt", CHINESE.encode("gbk"))
     desk.write("b.txt", b"\xff\xff\n")
     desk.write("c.txt", CHINESE)

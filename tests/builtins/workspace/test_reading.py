@@ -89,7 +89,7 @@ def test_all_of_a_long_line_can_be_read_as_the_notes_say(make_desk, max_bytes, e
 @pytest.mark.parametrize("tool", ["partially_read_by_range", "view_text_file"])
 def test_a_long_line_among_others_is_cut_and_says_how_to_read_on(desk, tool):
     desk.write("a.txt", f"one\n{'x' * 2_000}{'y' * 9}\nthree\n")
-    path = {"file_path": "a.txt"} if tool == "view_text_file" else {"uri": "a.txt", "start_line": 1, "end_line": 3}
+    path = {"uri": "a.txt"} if tool == "view_text_file" else {"uri": "a.txt", "start_line": 1, "end_line": 3}
     read = desk.call(tool, **path)
     assert f"2: {'x' * 2_000}... (The line is longer. Go on with partially_read_by_range, start_line=2" in read
     assert read_on(desk, read) == f"2 (from character 2001): {'y' * 9}"

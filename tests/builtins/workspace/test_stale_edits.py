@@ -25,7 +25,7 @@ READS = {
 
 
 def _path(name):
-    return {"file_path" if "text_file" in name else "uri": "a.txt"}
+    return {"uri": "a.txt"}
 
 
 @pytest.mark.parametrize("edit", EDITS)
@@ -112,7 +112,7 @@ def test_an_edit_that_fails_leaves_what_is_known(desk):
 
 
 def test_what_is_known_is_bounded(desk):
-    from ahvn_tools.builtins.workspace.known_versions import KnownVersions
+    from ahvn_tools.builtins.workspace.folder_tools import KnownVersions
 
     versions = KnownVersions(max_files=3)
     for number in range(10):

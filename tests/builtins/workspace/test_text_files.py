@@ -21,7 +21,7 @@ def ten(desk):
 
 def test_a_file_is_viewed_with_numbers(desk):
     desk.write("b.txt", "one\r\n\ttwo")
-    assert desk.call("view_text_file", file_path="b.txt") == "The content of b.txt:\n```\n1: one\n2: \ttwo\n```"
+    assert desk.call("view_text_file", uri="b.txt") == "The content of b.txt:\n```\n1: one\n2: \ttwo\n```"
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_a_file_is_viewed_with_numbers(desk):
 )
 def test_a_range_is_viewed(desk, ranges, numbers):
     lines = "\n".join(f"{n}: {n}" for n in numbers)
-    assert desk.call("view_text_file", file_path="a.txt", ranges=ranges) == (
+    assert desk.call("view_text_file", uri="a.txt", ranges=ranges) == (
         f"The content of a.txt in {ranges} lines:\n```\n{lines}\n```"
     )
 
@@ -58,17 +58,17 @@ BAD_RANGES = {
 @pytest.mark.parametrize("ranges", BAD_RANGES)
 def test_a_bad_range_is_refused_and_the_file_stays(desk, ranges):
     numbers = [int(number) for number in ranges.strip("[]").split(",")]
-    assert desk.error("view_text_file", file_path="a.txt", ranges=numbers) == BAD_RANGES[ranges]
-    assert desk.error("write_text_file", file_path="a.txt", content="x", ranges=numbers) == BAD_RANGES[ranges]
+    assert desk.error("view_text_file", uri="a.txt", ranges=numbers) == BAD_RANGES[ranges]
+    assert desk.error("write_text_file", uri="a.txt", content="x", ranges=numbers) == BAD_RANGES[ranges]
     assert desk.read("a.txt").decode() == TEN
 
 
 @pytest.mark.parametrize("ranges", [[True, 3], [1, True]], ids=str)
 def test_true_is_no_number_of_a_line(desk, ranges):
     """Python would take it as 1."""
-    assert desk.error("view_text_file", file_path="a.txt", ranges=ranges).startswith("Invalid arguments: 'ranges[")
-    assert desk.error("write_text_file", file_path="a.txt", content="x", ranges=ranges).startswith("Invalid arguments")
-    assert desk.error("insert_text_file", file_path="a.txt", content="x", line_number=True).startswith(
+    assert desk.error("view_text_file", uri="a.txt", ranges=ranges).startswith("Invalid arguments: 'ranges[")
+    assert desk.error("write_text_file", uri="a.txt", content="x", ranges=ranges).startswith("Invalid arguments")
+    assert desk.error("insert_text_file", uri="a.txt", content="x", line_number=True).startswith(
         "Invalid arguments: 'line_number'"
     )
     assert desk.read("a.txt").decode() == TEN
@@ -79,9 +79,9 @@ import os, sys
 from ahvn_tools.builtins import Workspace
 
 tool = Workspace(sys.argv[1], approve="never").toolspec("insert_text_file")
-tool.exec(file_path="missing.txt", content="x", line_number=1).text  # imports what the other user cannot read
+tool.exec(uri="missing.txt", content="x", line_number=1).text  # imports what the other user cannot read
 os.setuid(65_534)
-print(tool.exec(file_path="closed/a.txt", content="x", line_number=1).text)
+print(tool.exec(uri="closed/a.txt", content="x", line_number=1).text)
 """
 
 
@@ -98,27 +98,25 @@ def test_a_file_whose_folder_is_closed_is_not_called_missing():
 
 
 def test_a_range_behind_the_file_is_refused(desk):
-    assert desk.error("view_text_file", file_path="a.txt", ranges=[11, 13]) == (
+    assert desk.error("view_text_file", uri="a.txt", ranges=[11, 13]) == (
         "InvalidArgumentError: The range '[11, 13]' is out of bounds for the file 'a.txt', which has only 10 lines."
     )
     for first in (11, -11):
-        assert desk.error("write_text_file", file_path="a.txt", content="x", ranges=[first, 13]) == (
+        assert desk.error("write_text_file", uri="a.txt", content="x", ranges=[first, 13]) == (
             f"The start line {first} is invalid. The file only has 10 lines."
         )
     assert desk.read("a.txt").decode() == TEN
 
 
 def test_a_missing_file_is_named_with_similar_ones(desk):
-    assert desk.error("view_text_file", file_path="b.txt") == (
-        "There is no file or folder 'b.txt'. Did you mean 'a.txt'?"
-    )
+    assert desk.error("view_text_file", uri="b.txt") == ("There is no file or folder 'b.txt'. Did you mean 'a.txt'?")
 
 
 def test_a_new_file_is_created_and_an_old_one_overwritten(desk):
-    assert desk.call("write_text_file", file_path="b.txt", content="x") == "Create and write b.txt successfully."
-    assert desk.call("write_text_file", file_path="b.txt", content="y") == "Overwrite b.txt successfully."
+    assert desk.call("write_text_file", uri="b.txt", content="x") == "Create and write b.txt successfully."
+    assert desk.call("write_text_file", uri="b.txt", content="y") == "Overwrite b.txt successfully."
     assert desk.read("b.txt") == b"y"
-    assert desk.call("write_text_file", file_path="c.txt", content="x", ranges=[1, 2]) == (
+    assert desk.call("write_text_file", uri="c.txt", content="x", ranges=[1, 2]) == (
         "Create and write c.txt successfully. The ranges [1, 2] is ignored because the file does not exist."
     )
 
@@ -143,12 +141,12 @@ def test_a_range_is_replaced_and_the_other_lines_stay(desk, ranges, content, edi
         return (text if has_end else text.removesuffix("\n")).replace("\n", newline).encode()
 
     desk.write("b.txt", stored("1\n2\n3\n4\n"))
-    desk.call("write_text_file", file_path="b.txt", content=content, ranges=ranges)
+    desk.call("write_text_file", uri="b.txt", content=content, ranges=ranges)
     assert desk.read("b.txt") == stored(edited)
 
 
 def test_what_was_written_is_shown_with_the_lines_around_it(desk):
-    assert desk.call("write_text_file", file_path="a.txt", content="x\ny\n", ranges=[8, 8]) == (
+    assert desk.call("write_text_file", uri="a.txt", content="x\ny\n", ranges=[8, 8]) == (
         "Write a.txt successfully. The new content snippet:\n"
         "```\n3: 3\n4: 4\n5: 5\n6: 6\n7: 7\n8: x\n9: y\n10: 9\n11: 10\n```"
     )
@@ -156,11 +154,11 @@ def test_what_was_written_is_shown_with_the_lines_around_it(desk):
 
 def test_lines_are_inserted_before_a_line_and_at_the_end(desk):
     desk.write("b.txt", "1\n2")
-    assert desk.call("insert_text_file", file_path="b.txt", content="x", line_number=2) == (
+    assert desk.call("insert_text_file", uri="b.txt", content="x", line_number=2) == (
         "Insert content into b.txt at line 2 successfully. The new content between lines 1-3 is:\n"
         "```\n1: 1\n2: x\n3: 2\n```"
     )
-    desk.call("insert_text_file", file_path="b.txt", content="y\n", line_number=4)
+    desk.call("insert_text_file", uri="b.txt", content="y\n", line_number=4)
     assert desk.read("b.txt") == b"1\nx\n2\ny"
 
 
@@ -174,7 +172,7 @@ def test_an_insertion_is_shown_with_the_line_that_moved_down_and_five_lines_on_e
 ):
     desk.write("b.txt", "\n".join(map(str, range(50))))
     content = "\n".join("x" * count)
-    shown = desk.call("insert_text_file", file_path="b.txt", content=content, line_number=number)
+    shown = desk.call("insert_text_file", uri="b.txt", content=content, line_number=number)
     lines = desk.read("b.txt").decode().splitlines()
     block = "".join(f"{line}: {lines[line - 1]}\n" for line in range(first, last + 1))
     assert shown.endswith(f"The new content between lines {first}-{last} is:\n```\n{block}```")
@@ -195,6 +193,6 @@ def test_an_insertion_is_shown_with_the_line_that_moved_down_and_five_lines_on_e
     ids=["zero", "negative", "too large", "missing"],
 )
 def test_an_impossible_insertion_is_refused(desk, path, number, message):
-    assert desk.error("insert_text_file", file_path=path, content="x", line_number=number) == message
+    assert desk.error("insert_text_file", uri=path, content="x", line_number=number) == message
     assert desk.read("a.txt").decode() == TEN
     assert not (desk.folder / "b.txt").exists()

@@ -55,9 +55,9 @@ def test_every_tool_says_what_it_does_and_whether_it_only_reads(tmp_path):
         ("insert", ["uri", "line", "content"]),
         ("delete", ["uri"]),
         ("move", ["uri", "target_uri"]),
-        ("view_text_file", ["file_path"]),
-        ("write_text_file", ["file_path", "content"]),
-        ("insert_text_file", ["file_path", "content", "line_number"]),
+        ("view_text_file", ["uri"]),
+        ("write_text_file", ["uri", "content"]),
+        ("insert_text_file", ["uri", "content", "line_number"]),
     ],
 )
 def test_the_required_parameters_of_a_tool(tmp_path, tool, required):
@@ -78,7 +78,7 @@ def test_a_read_only_workspace_writes_nothing_when_a_method_is_called(tmp_path, 
     writable = Workspace(tmp_path).toolspec(tool)
     workspace = Workspace(tmp_path, read_only=True, approve="never")
     kit = Toolkit("kit").add(getattr(workspace, tool))
-    text = {"uri": "a.txt", "file_path": "a.txt", "target_uri": "b.txt"}
+    text = {"uri": "a.txt", "target_uri": "b.txt"}
     arguments = {name: text.get(name, 1 if name in ("line", "line_number") else "x") for name in writable.params}
     arguments = {n: v for n, v in arguments.items() if n in writable.definition.input_schema["required"]}
     assert kit.exec(tool, arguments).text == "These folders are read-only, so nothing was changed."

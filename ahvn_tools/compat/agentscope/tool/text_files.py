@@ -72,7 +72,7 @@ async def _call(tool: str, file_path: str, **arguments: Any) -> ToolResponse:
     files = Workspace([".", "/"], approve="never", hard_links="allow")
     files.rest_hint = REST_HINT
     path = _expand(file_path)
-    result = await files.toolspec(tool).aexec(file_path=path, **arguments)
+    result = await files.toolspec(tool).aexec(uri=path, **arguments)
     text = result.text if result.error is None else _error_text(tool, path, result.text)
     return text_response(text, metadata=metadata)
 

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from ahvn_tools.builtins.workspace.source_parser.languages import LANGUAGES, language_of
-from ahvn_tools.builtins.workspace.source_parser.problems import MAX_PROBLEMS
-from ahvn_tools.builtins.workspace.source_parser.program import main
+from ahvn_tools.builtins.workspace.parser_program import LANGUAGES, MAX_PROBLEMS, language_of, main
+from tests.builtins.workspace.test_outline import OUTLINES, SOURCES
 
 
 def answer(task: str, language: str, content: bytes) -> dict[str, Any]:
@@ -57,7 +56,7 @@ def test_many_syntax_errors_are_cut() -> None:
     assert len(found) == MAX_PROBLEMS
 
 
-@pytest.mark.parametrize("language", [language.name for language in LANGUAGES])
+@pytest.mark.parametrize("language", LANGUAGES)
 def test_an_empty_file_defines_nothing_and_is_correct(language: str) -> None:
     assert answer("outline", language, b"") == {"definitions": [], "is_complete": True}
     assert answer("check", language, b"") == {"problems": []}
@@ -89,38 +88,11 @@ def test_default_values_of_many_nested_expressions_are_left_out() -> None:
     assert "reason" in reply or [definition[5] for definition in reply["definitions"]] == ["f", "A"]
 
 
-DEFINED = {
-    "a.c": b"typedef struct { int x; } A;\nint (*pointer)(int);\nint *f(void);\n"
-    b"struct S s;\nenum E { X };\nunion U { int x; };",
-    "a.cpp": b"namespace n { class C { ~C(); operator int(); }; }\nint n::C::f() { return 1; }",
-    "a.cs": b"namespace N; class C { C() {} void M() {} }",
-    "a.go": b"package a\ntype T struct {}\nfunc (t *T) M() {}\nfunc () N() {}",
-    "a.js": b"const f = () => 1, n = 2;\nclass A { x = () => 1; y = 2; static z; }",
-    "a.rs": b"struct A;\nimpl A { fn f() {} }\nimpl B for A {}",
-    "a.ts": b"interface I { m(): void }\nexport default class {}",
-    "a.tsx": b"const A = () => <a/>;",
-    "a.php": b"<?php class C { function m() {} }",
-    "a.rb": b"class A < B\ndef m; end\nend",
-    "a.java": b"class A { A() {} void m() {} }",
-    "a.py": b"class A:\n    async def m(self): ...\n",
-}
-NAMES = {
-    "a.c": ["Struct A", "Function f", "Enum E", "Union U"],
-    "a.cpp": ["Namespace n", "Class C", "Method ~C", "Method operator int", "Method n::C::f"],
-    "a.cs": ["Class C", "Method C", "Method M"],
-    "a.go": ["Struct T", "Method T.M", "Method N"],
-    "a.js": ["Function f", "Class A", "Method x"],
-    "a.rs": ["Struct A", "Impl A", "Method f", "Impl B for A"],
-    "a.ts": ["Interface I", "Method m"],
-    "a.tsx": ["Function A"],
-    "a.php": ["Class C", "Method m"],
-    "a.rb": ["Class A", "Method m"],
-    "a.java": ["Class A", "Method A", "Method m"],
-    "a.py": ["Class A", "Method m"],
-}
-
-
-@pytest.mark.parametrize("name", DEFINED)
+@pytest.mark.parametrize("name", SOURCES)
 def test_definitions_have_a_kind_and_a_name(name: str) -> None:
-    found = answer("outline", language_of(name) or "", DEFINED[name])["definitions"]
-    assert [f"{kind} {own_name}" for _, kind, own_name, *_ in found] == NAMES[name]
+    found = answer("outline", language_of(name) or "", SOURCES[name].encode())["definitions"]
+    lines = [
+        f"{'  ' * depth}- {kind} {own_name} [{first if first == last else f'{first}-{last}'}]"
+        for depth, kind, own_name, first, last, _ in found
+    ]
+    assert "\n".join([f"File: {name}", *lines]) == OUTLINES[name]

@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from ahvn_tools.builtins.processes.isolated_python import module_folder, run_isolated_python
 from ahvn_tools.builtins.processes.process import ProcessResult
-from ahvn_tools.builtins.workspace.source_parser.definitions import Definition
-from ahvn_tools.builtins.workspace.source_parser.languages import BY_NAME
-from ahvn_tools.builtins.workspace.source_parser.problems import SyntaxProblem
-from ahvn_tools.builtins.workspace.source_parser.protocol import READY
+from ahvn_tools.builtins.workspace import parser_program
+from ahvn_tools.builtins.workspace.parser_program import LANGUAGES, READY, Definition, SyntaxProblem
 from ahvn_tools.errors import ToolError
 from ahvn_tools.roots import without_dots
 
@@ -23,10 +21,6 @@ MEMORY_BYTES: Final = 1_000_000_000
 MAX_FILE_BYTES: Final = 1_000_000
 """The size up to which a file is parsed."""
 
-_START: Final = (
-    "import sys; sys.path += sys.argv[2:]; from source_parser.program import main; "
-    "main(sys.stdin.buffer, sys.stdout.buffer, float(sys.argv[1]))"
-)
 _MODULES_BY_DATA: Final = {"YAML": ("yaml",), "JSON": (), "TOML": (), "Python": ()}
 
 
@@ -45,8 +39,8 @@ class Reply:
     """What the parsing process found in a file."""
 
     source: Source
-    definitions: list[Definition]
-    problems: list[SyntaxProblem]
+    definitions: list[Definition] = field(default_factory=list)
+    problems: list[SyntaxProblem] = field(default_factory=list)
     is_complete: bool = True
     """Whether these are all definitions."""
     reason: str | None = None
@@ -74,7 +68,9 @@ def parse(
     while remaining and not is_cancelled():
         seconds = deadline - time.monotonic()
         if seconds <= 0:
-            yield from (_failed(source, "not parsed, because the others took too long") for source in remaining)
+            yield from (
+                Reply(source=source, reason="not parsed, because the others took too long") for source in remaining
+            )
             return
         ready, *lines = _run(task, remaining, seconds, sandbox, is_cancelled).stdout.head.split("\n")
         if is_cancelled():
@@ -86,7 +82,7 @@ def parse(
             yield _reply(source, line)
         remaining = remaining[len(lines) :]
         if remaining:
-            yield _failed(remaining.pop(0), "takes too much time or memory to parse")
+            yield Reply(source=remaining.pop(0), reason="takes too much time or memory to parse")
 
 
 def _run(
@@ -96,10 +92,10 @@ def _run(
     sandbox: Literal["bubblewrap", "none"],
     is_cancelled: Callable[[], bool],
 ) -> ProcessResult:
-    package = without_dots(__file__).parent
+    program = without_dots(parser_program.__file__)
     return run_isolated_python(
-        ["-c", _START, str(SECONDS_PER_FILE), str(package.parent)],
-        folder=package, modules={module for source in sources for module in _modules(source.language)},
+        [str(program), str(SECONDS_PER_FILE)],
+        folder=program.parent, modules={module for source in sources for module in _modules(source.language)},
         timeout=seconds, memory_bytes=MEMORY_BYTES, sandbox=sandbox,
         stdin=b"".join(_request(task, source) for source in sources), is_cancelled=is_cancelled,
     )  # fmt: skip
@@ -120,10 +116,6 @@ def _reply(source: Source, line: str) -> Reply:
     )  # fmt: skip
 
 
-def _failed(source: Source, reason: str) -> Reply:
-    return Reply(source=source, definitions=[], problems=[], reason=reason)
-
-
 def _modules(language: str) -> tuple[str, ...]:
     known = _MODULES_BY_DATA.get(language)
-    return known if known is not None else ("tree_sitter", BY_NAME[language].module)
+    return known if known is not None else ("tree_sitter", LANGUAGES[language][1])
