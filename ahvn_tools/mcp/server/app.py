@@ -41,17 +41,22 @@ from ahvn_tools.execution.deadline import cancel_and_wait, outcome_of
 from ahvn_tools.execution.runner import capture_outcome
 from ahvn_tools.formats.json_data import replace_surrogates
 from ahvn_tools.mcp.server import large_results
+from ahvn_tools.mcp.server.components import (
+    GetPrompt,
+    ReadResource,
+    SpecTool,
+    to_fastmcp_prompt,
+    to_fastmcp_resource,
+    to_fastmcp_tool,
+)
 from ahvn_tools.mcp.server.http_guards import HeaderGuard, ListeningStreamEnd, UniqueRequestIdGuard
-from ahvn_tools.mcp.server.linked_resource import ReadResource, to_fastmcp_resource
-from ahvn_tools.mcp.server.passed_prompt import GetPrompt, to_fastmcp_prompt
 from ahvn_tools.mcp.server.request import Request
 from ahvn_tools.mcp.server.running_calls import RunningCalls
 from ahvn_tools.mcp.server.standard_streams import claimed_stdin, claimed_stdout
-from ahvn_tools.mcp.server.tool import SpecTool, to_fastmcp_tool
 from ahvn_tools.results import ToolResult
 
 if TYPE_CHECKING:
-    from ahvn_tools.mcp.server.message_reader import MessageReader
+    from ahvn_tools.mcp.server.stdio_messages import MessageReader
     from ahvn_tools.mcp.server.tasks import FindTool, Tasks  # they need an extra
 
 log = logging.getLogger(__name__)
@@ -299,8 +304,7 @@ def _create_tasks(
     tasks: Any, name: str, per_client: int | None, served_tools: ServedTools, find_tool: FindTool
 ) -> Tasks:
     try:
-        from ahvn_tools.mcp.server.task_store import to_url
-        from ahvn_tools.mcp.server.tasks import Tasks
+        from ahvn_tools.mcp.server.tasks import Tasks, to_url
     except ModuleNotFoundError as missing:
         raise DefinitionError('tasks= needs fastmcp-tasks: pip install "ahvn-tools[tasks]"') from missing
     return Tasks(

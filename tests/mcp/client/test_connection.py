@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import os
 import signal
 import subprocess
@@ -31,7 +30,7 @@ from ahvn_tools.errors import (
 )
 from ahvn_tools.execution import background_loop
 from ahvn_tools.mcp.client.client_settings import ClientSettings
-from ahvn_tools.mcp.client.pool import ConnectionPool
+from ahvn_tools.mcp.client.connection import ConnectionPool
 from ahvn_tools.mcp.client.targets import Target, resolve_targets
 from ahvn_tools.mcp.trust.limits import Limits
 from tests.mcp.hostile.meter import Stall
@@ -644,20 +643,11 @@ async def test_pending_call_fails_when_the_connection_is_closed(connect: Connect
         await waiting
 
 
-async def test_garbage_collected_connection_ends_its_server(mark: Path) -> None:
-    (target,) = resolve_targets([sys.executable, str(RAW), "good", str(mark)])
-    connection = ConnectionPool(target)
-    await answer(connection, "pid")
-    del connection
-    gc.collect()
-    assert await asyncio.to_thread(wait_until, lambda: not is_alive(pids(mark)[0]))
-
-
 EXIT = """
 import asyncio, sys
 from ahvn_tools.execution import background_loop
 from ahvn_tools.mcp.client.client_settings import ClientSettings
-from ahvn_tools.mcp.client.pool import ConnectionPool
+from ahvn_tools.mcp.client.connection import ConnectionPool
 from ahvn_tools.mcp.trust.limits import Limits
 from ahvn_tools.mcp.client.targets import resolve_targets
 
@@ -710,39 +700,4 @@ def test_no_server_outlives_the_program(mark: Path, tmp_path: Path, how: str) ->
     assert "Task was destroyed" not in ended.stderr
     assert time.monotonic() - since < 50
     assert len(pids(mark)) == 5
-    assert wait_until(lambda: not any(map(is_alive, pids(mark))), 10)
-
-
-FORK = """
-import asyncio, os, sys
-from ahvn_tools.mcp.client.pool import ConnectionPool
-from ahvn_tools.mcp.client.targets import resolve_targets
-
-connection = ConnectionPool(resolve_targets([sys.executable, sys.argv[1], "good", sys.argv[2]])[0])
-pid = lambda: asyncio.run(connection.call("pid", {})).structured_content["result"]
-first = pid()
-child = os.fork()
-if not child:
-    second = pid()
-    connection.close()
-    os._exit(0 if second != first else 1)
-assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-assert pid() == first
-"""
-
-
-@pytest.mark.exhaustive
-def test_forked_child_starts_another_server(mark: Path, tmp_path: Path) -> None:
-    program = tmp_path / "program.py"
-    program.write_text(FORK)
-    ended = subprocess.run(
-        [sys.executable, "-W", "ignore", str(program), str(RAW), str(mark)],
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-    )
-    assert ended.returncode == 0, ended.stderr
-    assert len(pids(mark)) == 2
     assert wait_until(lambda: not any(map(is_alive, pids(mark))), 10)

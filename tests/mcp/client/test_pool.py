@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -16,9 +15,8 @@ from mcp_types import ToolListChangedNotification
 from ahvn_tools.errors import ToolConnectionError
 from ahvn_tools.execution import background_loop
 from ahvn_tools.mcp.client.client_settings import ClientSettings
-from ahvn_tools.mcp.client.pool import ConnectionPool
+from ahvn_tools.mcp.client.connection import ConnectionPool
 from ahvn_tools.mcp.client.targets import Target, resolve_targets
-from tests.mcp.serving import process
 
 
 class CountingTarget:
@@ -197,45 +195,3 @@ async def test_headers_are_refused_for_a_server_that_is_not_reached_over_http() 
     with pytest.raises(ToolConnectionError, match="takes no headers") as error:
         await pool.call("number", {}, headers=user("a"))
     assert error.value.tool == "number"
-
-
-CLOSE_IN_CHILD = """
-import asyncio, contextlib, os, signal, warnings
-from fastmcp import FastMCP
-from fastmcp.client.transports import FastMCPTransport
-from ahvn_tools.mcp.client import fastmcp_clients
-from ahvn_tools.mcp.client.client_settings import ClientSettings
-from ahvn_tools.mcp.client.pool import ConnectionPool
-from ahvn_tools.mcp.client.targets import Target
-from ahvn_tools.mcp.trust.limits import Limits
-
-warnings.simplefilter("ignore", DeprecationWarning)  # of fork in a process with threads, from Python 3.12 on
-
-@contextlib.asynccontextmanager
-async def hang_at_the_end(server):
-    yield
-    await asyncio.sleep(600)
-
-def make_client(settings):
-    return fastmcp_clients.make_client(FastMCPTransport(FastMCP("slow", lifespan=hang_at_the_end)), settings)
-
-target = Target(name="slow", make_client=make_client, takes_headers=True)
-pool = ConnectionPool(target, ClientSettings(limits=Limits(close=600)), max_connections=1)
-for user in ("ann", "bob"):  # which closes ann's connection
-    asyncio.run(pool.tools(headers={"Authorization": user}))
-if not os.fork():
-    signal.alarm(30)
-    pool.close()
-    os._exit(0)
-_, status = os.wait()
-print(os.waitstatus_to_exitcode(status), flush=True)
-os._exit(0)
-"""
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
-@pytest.mark.exhaustive
-def test_forked_child_does_not_wait_for_connections_that_its_parent_closes() -> None:
-    with process(CLOSE_IN_CHILD) as parent:
-        output, errors = parent.communicate(timeout=100)
-    assert (output, errors) == ("0\n", "")

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from ahvn_tools import Toolkit
 from ahvn_tools.errors import ToolConnectionError
-from ahvn_tools.mcp.client import server_stderr
-from ahvn_tools.mcp.client.server_stderr import CHUNK_BYTES, SafeLines
+from ahvn_tools.mcp.client import stdio
+from ahvn_tools.mcp.client.stdio import CHUNK_BYTES, SafeLines
 from ahvn_tools.mcp.trust.limits import Limits
 from ahvn_tools.secret_texts import SecretTexts
 from tests.mcp.hostile.driver import command
@@ -30,7 +30,7 @@ LIMIT = 200_000
 @pytest.fixture(autouse=True)
 def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     """Read a flood as fast as possible, for tests that wait for its end."""
-    monkeypatch.setattr(server_stderr, "FLOOD_PAUSE", 0)
+    monkeypatch.setattr(stdio, "FLOOD_PAUSE", 0)
 
 
 def flood(stderr: Path | None, server: Any = None) -> None:
@@ -91,9 +91,9 @@ def test_only_a_regular_file_gets_the_stderr_of_a_server(tmp_path: Path, kind: s
 
 
 OWN_STDERR = """
-from ahvn_tools.mcp.client import server_stderr
+from ahvn_tools.mcp.client import stdio
 from tests.mcp.client.test_server_stderr import flood
-server_stderr.FLOOD_PAUSE = 0
+stdio.FLOOD_PAUSE = 0
 flood(None)
 """
 

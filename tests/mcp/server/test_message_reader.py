@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from ahvn_tools.mcp.server.message_reader import MessageReader
 from ahvn_tools.mcp.server.standard_streams import claimed_stdin
+from ahvn_tools.mcp.server.stdio_messages import MessageReader
 from tests.mcp.serving import ENVIRONMENT, LONGEST
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="mcp reads the messages there")

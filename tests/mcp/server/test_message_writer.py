@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from ahvn_tools.mcp.server.message_writer import MessageWriter
+from ahvn_tools.mcp.server.stdio_messages import MessageWriter
 from tests.mcp.serving import ENVIRONMENT, LONGEST
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="mcp writes the messages there")

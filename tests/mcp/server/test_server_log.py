@@ -13,7 +13,7 @@ from fastmcp import Client
 
 from ahvn_tools import Toolkit, aserve
 from ahvn_tools.errors import ToolSpecError
-from ahvn_tools.mcp.server.server_log import log_to_stderr
+from ahvn_tools.mcp.server.run import log_to_stderr
 from ahvn_tools.middleware import log
 from tests.mcp.serving import ENVIRONMENT, LONGEST, over_http
 

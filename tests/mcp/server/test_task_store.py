@@ -24,7 +24,7 @@ from mcp_types import INTERNAL_ERROR, MISSING_REQUIRED_CLIENT_CAPABILITY
 
 from ahvn_tools import ToolContext, Toolkit
 from ahvn_tools.errors import ToolSpecError
-from ahvn_tools.mcp.server import task_store, tasks
+from ahvn_tools.mcp.server import tasks
 from ahvn_tools.secret_key import SecretKey
 from tests.mcp.serving import over_http
 
@@ -156,7 +156,7 @@ async def test_tasks_in_memory_end_with_the_server():
 
 async def test_a_task_that_runs_is_kept_although_nobody_asks_for_it(monkeypatch):
     monkeypatch.setattr(tasks, "KEEP_SECONDS", 0.1)
-    for module in (task_store, fastmcp_tasks.creation, fastmcp_tasks.handlers):
+    for module in (tasks, fastmcp_tasks.creation, fastmcp_tasks.handlers):
         monkeypatch.setattr(module, "TASK_MAPPING_TTL_BUFFER_SECONDS", 0)
     server = kit_of(wait).to_fastmcp_server(tasks=True)
     async with Client(server) as client:
@@ -244,7 +244,7 @@ def test_a_url_that_cannot_be_read_is_an_error_that_shows_no_password(url):
     ],
 )
 def test_a_url_is_described_without_its_password(url, shown):
-    assert task_store.describe_url(url) == shown
+    assert tasks.describe_url(url) == shown
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mcp_types import Tool
 
-from ahvn_tools.mcp.trust.wire import to_wire
+from ahvn_tools.mcp.trust.changes import to_wire
 
 WIRE = {
     "name": "look up",
