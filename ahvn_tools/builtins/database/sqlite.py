@@ -1,4 +1,4 @@
-"""SQLite: read-only by the mode of the file, by `query_only`, and by an authorizer that allows reads alone."""
+"""SQLite: read-only by the mode of the file and by `query_only`; an authorizer refuses what leaves the tables."""
 
 from __future__ import annotations
 
@@ -39,17 +39,6 @@ _KINDS: Final = {
 }
 """What the authorizer refuses, as models know it."""
 
-_READS: Final = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE}
-_WRITES: Final = {
-    getattr(sqlite3, f"SQLITE_{name}")
-    for name in (
-        *("INSERT", "UPDATE", "DELETE", "ALTER_TABLE", "REINDEX", "ANALYZE", "CREATE_INDEX", "CREATE_TABLE"),
-        *("CREATE_TRIGGER", "CREATE_VIEW", "CREATE_VTABLE", "DROP_INDEX", "DROP_TABLE", "DROP_TRIGGER", "DROP_VIEW"),
-        *("DROP_VTABLE", "CREATE_TEMP_TABLE", "DROP_TEMP_TABLE", "CREATE_TEMP_INDEX", "DROP_TEMP_INDEX"),
-    )
-}
-_WRITES_OF_RTREE: Final = {sqlite3.SQLITE_INSERT, sqlite3.SQLITE_DELETE}
-_TABLES_OF_RTREE: Final = ("_node", "_rowid", "_parent")
 _REFUSED_FUNCTIONS: Final = {"load_extension", "fts3_tokenizer", "readfile", "writefile", "edit", "lsmode"}
 _PRAGMAS: Final = {
     *("table_info", "table_xinfo", "table_list", "index_list", "index_info", "index_xinfo", "foreign_key_list"),
@@ -134,7 +123,7 @@ class SQLiteSession(DatabaseSession):
                 "The file is no SQLite database.",
                 explanation="A DuckDB file has a name that ends in .duckdb or .ddb, or the URL 'duckdb:///path'.",
             )
-        if self._denied & _WRITES or code & 0xFF == sqlite3.SQLITE_READONLY:
+        if code & 0xFF == sqlite3.SQLITE_READONLY:
             return NotReadOnlyError(READ_ONLY)
         if self._denied:
             kind = next((name for action, name in _KINDS.items() if action in self._denied), "This statement")
@@ -149,19 +138,15 @@ class SQLiteSession(DatabaseSession):
         return InvalidStatementError(f"SQLite refuses the statement: {message[:1000]}")
 
     def _authorize(self, action: int, first: str | None, second: str | None, *_: str | None) -> int:
-        if action in _READS or self._is_allowed(action, first, second):
+        """Deny what is neither a read nor a change of a table; whether it may change one, the file decides."""
+        if action == sqlite3.SQLITE_FUNCTION:
+            is_allowed = (second or "").lower() not in _REFUSED_FUNCTIONS
+        elif action == sqlite3.SQLITE_PRAGMA:
+            name = (first or "").lower()
+            is_allowed = name in _PRAGMAS or (name in _PRAGMAS_WITHOUT_ARGUMENT and second is None)
+        else:
+            is_allowed = action not in _KINDS
+        if is_allowed:
             return sqlite3.SQLITE_OK
         self._denied.add(action)
         return sqlite3.SQLITE_DENY
-
-    def _is_allowed(self, action: int, first: str | None, second: str | None) -> bool:
-        if action == sqlite3.SQLITE_FUNCTION:
-            return (second or "").lower() not in _REFUSED_FUNCTIONS
-        if action == sqlite3.SQLITE_PRAGMA:
-            name = (first or "").lower()
-            return name in _PRAGMAS or (name in _PRAGMAS_WITHOUT_ARGUMENT and second is None)
-        if action == sqlite3.SQLITE_UPDATE and first == "sqlite_master":
-            return True  # SQLite asks this where a query opens a virtual table; it refuses a real update itself
-        if action in _WRITES_OF_RTREE and (first or "").endswith(_TABLES_OF_RTREE):
-            return True  # opening an R-tree prepares these; the mode of the file and `query_only` refuse to run them
-        return self._may_write and action in _WRITES

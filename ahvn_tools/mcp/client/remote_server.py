@@ -377,10 +377,10 @@ class RemoteServer:
 
     async def _call_listeners(self, changes: Changes) -> None:
         for listener in list(self._listeners):
-            outcome = await capture_outcome(call_host_function, listener, self, changes)  # catches SystemExit too
-            if outcome.error is not None:
-                message = "A listener to changes of the MCP server %r failed."
-                log.error(message, self.name, exc_info=outcome.error)
+            try:
+                await call_host_function(listener, self, changes)
+            except Exception:
+                log.exception("A listener to changes of the MCP server %r failed.", self.name)
 
     async def _call_tool(self, name: str, arguments: dict[str, Any], context: ToolContext) -> Any:
         headers = await self._resolve_headers(context.state)
