@@ -195,7 +195,7 @@ class ToolExports(Generic[P, R]):
 
     def to_fastmcp(self) -> Tool:
         """Return a FastMCP tool to serve; each call uses the spec's bindings and state of that moment."""
-        from ahvn_tools.mcp.server.tool import to_fastmcp_tool
+        from ahvn_tools.mcp.server.components import to_fastmcp_tool
 
         return to_fastmcp_tool(self.definition, self._serve, timeout=self.compiled.template.timeout)
 

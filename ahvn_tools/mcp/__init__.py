@@ -61,6 +61,6 @@ async def aconnect(server: Any, *, name: str | None = None, **options: Unpack[Co
 
 
 def _resolve_server(server: Any, name: str | None, options: ConnectOptions) -> RemoteServer:
-    from ahvn_tools.mcp.client.resolve import resolve_server
+    from ahvn_tools.mcp.client.remote_server import resolve_server
 
     return resolve_server(server, name, options)

@@ -10,7 +10,7 @@ from typing import Any
 from mcp_types import GetPromptResult, Prompt
 
 from ahvn_tools.errors import ToolCallError, ToolkitError
-from ahvn_tools.mcp.server.passed_prompt import GetPrompt
+from ahvn_tools.mcp.server.components import GetPrompt
 from ahvn_tools.toolkit.imported_server import ImportedServer
 from ahvn_tools.toolkit.selection import Selection
 from ahvn_tools.toolkit.visibility import StoreView

@@ -25,7 +25,7 @@ from ahvn_tools.builtins.knowledge import Knowledge
 from ahvn_tools.cli.app import main
 from ahvn_tools.errors import ToolkitError, ToolSpecError
 from ahvn_tools.manifest import dump
-from ahvn_tools.mcp.client.server_stderr import StderrWriter
+from ahvn_tools.mcp.client.stdio import StderrWriter
 from ahvn_tools.mcp.trust.pins import Pins
 from ahvn_tools.middleware import record, replay
 from ahvn_tools.toolkit.sqlite_approval_store import SQLiteApprovalStore

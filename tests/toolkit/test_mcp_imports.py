@@ -26,7 +26,7 @@ from ahvn_tools.errors import (
     ToolkitError,
     ToolLookupError,
 )
-from ahvn_tools.mcp.client import session
+from ahvn_tools.mcp.client import connection
 from ahvn_tools.mcp.trust.changes import Changes
 from ahvn_tools.middleware.cache.middleware import cache
 from tests.mcp.loopback import over_http
@@ -238,7 +238,7 @@ class TestAdding:
         assert len(kit) == 4
         kit.remove_mcp("notes")
         assert len(kit) == 0
-        assert session.open_sessions == set()
+        assert connection.open_sessions == set()
 
     async def test_a_cancelled_add_leaves_a_complete_server_or_nothing(self):
         for pause in range(8):
@@ -252,7 +252,7 @@ class TestAdding:
                 assert await kit.acall("get note", {"number": 1}) == {"number": 1}
                 await kit.aremove_mcp("notes")
             assert len(kit) == 0
-        assert session.open_sessions == set()
+        assert connection.open_sessions == set()
 
     @pytest.mark.parametrize("server", [3, object(), [], ""])
     def test_an_argument_that_is_no_server_is_an_error(self, server):

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import json
 import os
 import signal
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from ahvn_tools.builtins.database.request import Request, error_to_json
-from ahvn_tools.builtins.database.statement import Session
+from ahvn_tools.builtins.database.session import DatabaseSession
+from ahvn_tools.builtins.database.statement import TOO_MUCH_MEMORY, Limits, Request
 from ahvn_tools.errors import ToolError
+
+_SESSIONS: Final = {
+    "sqlite": ("sqlite", "SQLiteSession"),
+    "duckdb": ("duckdb", "DuckDBSession"),
+    "postgresql": ("postgresql", "PostgreSQLSession"),
+    "other": ("other_dialects", "OtherSession"),
+}
 
 
 def main() -> None:
     """Answer one request."""
     data = json.load(sys.stdin)
-    request = Request.from_json(data["request"])
+    request = Request(**{**data["request"], "limits": Limits(**data["request"]["limits"])})
     if hasattr(
         signal, "setitimer"
     ):  # pragma: no branch  # Windows has none; elsewhere it ends a process without parent
@@ -31,34 +40,25 @@ def main() -> None:
 
 def _answer(engine: str, target: str, request: Request) -> dict[str, Any]:
     try:
-        session = _open(engine, target, request)
+        module, name = _SESSIONS[engine]
+        open_session = getattr(importlib.import_module(f"ahvn_tools.builtins.database.{module}"), name)
+        session: DatabaseSession = open_session(target, request.limits, may_write=request.may_write)
+        _limit_memory(request.limits.max_memory)
         try:
-            return request.perform(session)
+            return session.perform(request)
         finally:
             session.close()
     except ToolError as error:
-        return error_to_json(error)
+        return {"error": type(error).__name__, "message": error.message, "explanation": error.explanation}
     except MemoryError:
-        return error_to_json(ToolError("The statement needs too much memory. Read fewer rows, or shorter values."))
+        return {"error": "ToolError", "message": TOO_MUCH_MEMORY, "explanation": None}
 
 
-def _open(engine: str, target: str, request: Request) -> Session:
-    if engine == "duckdb":
-        from ahvn_tools.builtins.database.duckdb import DuckDBSession
-
-        return DuckDBSession(Path(target), request.limits, may_write=request.may_write)
-    if engine == "postgresql":
-        from ahvn_tools.builtins.database.postgresql import PostgreSQLSession
-
-        return PostgreSQLSession(target, request.limits, may_write=request.may_write)
-    if engine == "sqlite":
-        from ahvn_tools.builtins.database.sqlite import SQLiteSession
-
-        return SQLiteSession(Path(target), request.limits, may_write=request.may_write)
-    from ahvn_tools.builtins.database.other_dialects import OtherSession
-
-    return OtherSession(target, request.limits)
-
-
-if __name__ == "__main__":
-    main()
+def _limit_memory(max_memory: int) -> None:
+    """Let this process take `max_memory` bytes more than it has now. Only Linux says how much that is."""
+    sizes = Path("/proc/self/statm")
+    if importlib.util.find_spec("resource") is None or not sizes.exists():  # pragma: no cover
+        return
+    resource = importlib.import_module("resource")
+    present = int(sizes.read_text(encoding="ascii").split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (present + max_memory, present + max_memory))

@@ -1,20 +1,26 @@
-"""A statement for a database, the limits of its run, and the rows that it returns."""
+"""What a call asks of a database, its limits, the rows that it returns, and its errors. All of it is JSON data."""
 
 from __future__ import annotations
 
+import datetime as dt
+import json
+import math
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
-from ahvn_tools.builtins.database.cells import plain_cell
 from ahvn_tools.errors import ToolError
-
-_LOCK_PART: Final = 0.75
 
 Parameters = Mapping[str, Any] | Sequence[Any] | None
 """The values of `:name` by name, the values of `?` in order, or none."""
+
+_LOCK_PART: Final = 0.75
+_MAX_INT: Final = 2**63
+"""Larger integers become texts: many programs that read JSON would round them."""
+_MAX_DECIMAL_BITS: Final = 10_000
+"""Python refuses to write longer integers in decimal."""
 
 
 class NotReadOnlyError(ToolError):
@@ -27,6 +33,15 @@ class NotAllowedError(ToolError):
 
 class InvalidStatementError(ToolError):
     """The database cannot run a statement: it has a mistake, or reads what does not exist."""
+
+
+class UnreachableError(ToolError):
+    """There is no connection to the database; `explanation` has the reason for the developer."""
+
+
+READ_ONLY: Final = "This database is read-only here: only statements that read may run."
+TOO_MUCH_MEMORY: Final = "The statement needs too much memory. Read fewer rows, or shorter values."
+SEVERAL_STATEMENTS: Final = "The query has several statements. Pass one statement at a time."
 
 
 def timeout_error(timeout: float, *, knows_locks: bool = True) -> ToolError:
@@ -47,10 +62,6 @@ def lock_error(timeout: float) -> ToolError:
         f"Another program holds a lock on the database, and did not release it within {timeout:.1f} seconds. Nothing "
         "was changed. Try again later."
     )
-
-
-class UnreachableError(ToolError):
-    """There is no connection to the database; `explanation` has the reason for the developer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,11 +89,14 @@ class Limits:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Statement:
-    """One statement and the values of its parameters."""
+class Request:
+    """Run `query`; without one, describe `table`; without one, describe the database."""
 
-    query: str
+    limits: Limits
+    may_write: bool = False
+    query: str | None = None
     parameters: Parameters = None
+    table: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,30 +115,10 @@ class Rows:
     changed: int | None = None
     """Rows that the statement has changed, if the database counts them."""
 
-
-class Session(Protocol):
-    """One connection, for one call."""
-
-    def run(self, statement: Statement) -> Rows:
-        """Run the statement of a model. Raises ToolError with the text of the database."""
-
-    def fetch(self, query: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Return the rows of a short query of our own."""
-
-    def tables(self) -> list[tuple[str | None, str, str]]:
-        """Return schema, name and kind ("table" or "view") of each table."""
-
-    def columns(self, schema: str | None, table: str) -> list[dict[str, Any]]:
-        """Return name, type, nullable and default of each column."""
-
-    def keys(self, schema: str | None, table: str) -> list[str]:
-        """Return the keys and unique indexes of a table, as SQL."""
-
-    def quote(self, name: str) -> str:
-        """Return a name as SQL."""
-
-    def close(self) -> None:
-        """Close the connection."""
+    @property
+    def omitted(self) -> int:
+        """How many rows are missing between the first and the last ones."""
+        return self.row_count - len(self.first) - len(self.last)
 
 
 class RowWindow:
@@ -139,11 +133,6 @@ class RowWindow:
         self._only_row: Sequence[Any] | None = None
         self._count = 0
         self._has_more = False
-
-    @property
-    def is_full(self) -> bool:
-        """Whether there are more rows than are read."""
-        return self._has_more
 
     def add(self, row: Sequence[Any]) -> bool:
         """Take a row. Return False if no more rows must be read."""
@@ -181,3 +170,41 @@ class RowWindow:
             has_cut_values=any(is_cut for _, is_cut in (*self._first, *self._last)),
             changed=changed,
         )
+
+
+def plain_cell(value: Any, limit: int) -> tuple[Any, bool]:
+    """Return a value as None, a bool, a number or a text of about `limit` characters, and whether it was cut."""
+    if value is None or value is True or value is False:
+        return value, False
+    if type(value) is int and -_MAX_INT <= value < _MAX_INT:
+        return value, False
+    if type(value) is float and math.isfinite(value):
+        return value, False
+    if isinstance(value, bytes | bytearray | memoryview):
+        return _cut_bytes(bytes(value), limit)
+    return _cut(_text_of(value), limit)
+
+
+def _text_of(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if type(value) is int:
+        return str(value) if value.bit_length() < _MAX_DECIMAL_BITS else hex(value)
+    if type(value) is float:
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, dt.date | dt.time):
+        return value.isoformat()
+    if isinstance(value, list | tuple | dict):
+        return json.dumps(value, ensure_ascii=False, default=str)
+    return str(value)
+
+
+def _cut(text: str, limit: int) -> tuple[str, bool]:
+    text = text if text.isascii() else text.encode("utf-8", "replace").decode()
+    return (text, False) if len(text) <= limit else (f"{text[:limit]}… ({len(text):,} characters)", True)
+
+
+def _cut_bytes(value: bytes, limit: int) -> tuple[str, bool]:
+    shown = max(limit // 2, 1)
+    text = f"0x{value[:shown].hex()}"
+    return (text, False) if len(value) <= shown else (f"{text}… ({len(value):,} bytes)", True)

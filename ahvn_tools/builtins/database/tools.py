@@ -9,12 +9,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from ahvn_tools.builtins.approval import Action, Approval, Approve
-from ahvn_tools.builtins.database.connection import DatabaseConnection
-from ahvn_tools.builtins.database.description import render_description
-from ahvn_tools.builtins.database.request import Request, rows_of
-from ahvn_tools.builtins.database.statement import Limits, NotAllowedError, NotReadOnlyError, UnreachableError
-from ahvn_tools.builtins.database.table import fit_rows, omitted, render_rows
-from ahvn_tools.builtins.database.target import DISPLAY_NAMES, Target, Url
+from ahvn_tools.builtins.database.results import fit_rows, render_description, render_rows
+from ahvn_tools.builtins.database.statement import (
+    Limits,
+    NotAllowedError,
+    NotReadOnlyError,
+    Request,
+    Rows,
+    UnreachableError,
+)
+from ahvn_tools.builtins.database.target import DISPLAY_NAMES, DatabaseConnection, Target, Url
 from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import DefinitionError, ToolError, suggests_options
 from ahvn_tools.registry import ToolRegistry, reg_toolspec
@@ -92,13 +96,12 @@ class Database(ToolRegistry):
             query: One statement, with `:name` or `?` in the place of each value.
             parameters: The values: an object for `:name`, a list for `?`.
         """
-        request = Request(limits=self.limits, query=_checked_query(query), parameters=_checked_parameters(parameters))
-        rows = fit_rows(rows_of(self._perform(request, context)))
+        rows = fit_rows(self._rows(query, parameters, context))
         structured = {
             "columns": list(rows.columns),
             "rows": [*rows.first, *rows.last],
             "row_count": None if rows.has_more else rows.row_count,
-            "truncated": bool(omitted(rows) or rows.has_more or rows.has_cut_values),
+            "truncated": bool(rows.omitted or rows.has_more or rows.has_cut_values),
         }
         return ToolResult(render_rows(rows), structured)
 
@@ -115,10 +118,11 @@ class Database(ToolRegistry):
         answer = self._connection.perform(Request(limits=self.limits, table=table), context)
         return ToolResult(render_description(answer), dict(answer))
 
-    def _perform(self, request: Request, context: ToolContext) -> dict[str, Any]:
+    def _rows(self, query: str, parameters: Mapping[str, Value] | list[Value] | None, context: ToolContext) -> Rows:
         """Run a statement; say which ones run here if the database never runs this one."""
+        request = Request(limits=self.limits, query=_checked_query(query), parameters=_checked_parameters(parameters))
         try:
-            return self._read_or_write(request, context)
+            return Rows(**self._read_or_write(request, context))
         except NotAllowedError as error:
             runs = "read tables" if self.read_only else "read or write tables"
             raise ToolError(f"{error.message} Use statements that {runs}.") from None
@@ -155,9 +159,8 @@ class Database(ToolRegistry):
         Raises ToolError, also for a result with more than `max_rows` rows or a value of more than `max_width`
         characters (10,000 in a single row): a part of a result is never returned.
         """
-        request = Request(limits=self.limits, query=_checked_query(query), parameters=_checked_parameters(parameters))
-        rows = rows_of(self._perform(request, ToolContext()))
-        if omitted(rows) or rows.has_more or rows.has_cut_values:
+        rows = self._rows(query, parameters, ToolContext())
+        if rows.omitted or rows.has_more or rows.has_cut_values:
             raise ToolError(
                 f"The result has more than {self.limits.max_rows:,} rows, or a value of more than "
                 f"{self.limits.max_width:,} characters. Select less, or make the Database with a larger `max_rows` and "

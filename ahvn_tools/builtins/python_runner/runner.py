@@ -9,9 +9,8 @@ from typing import Final
 from ahvn_tools.builtins.approval import Action, Approval, Approve
 from ahvn_tools.builtins.files.folders import ConfinedFolders
 from ahvn_tools.builtins.processes.confinement import Confinement, Sandbox, choose_sandbox
-from ahvn_tools.builtins.python_runner.answer import AnswerLimits
-from ahvn_tools.builtins.python_runner.execution import MAX_CODE_CHARS, Execution, Folders
-from ahvn_tools.builtins.python_runner.interpreter import Engine, Interpreter
+from ahvn_tools.builtins.python_runner.code_run import AnswerLimits
+from ahvn_tools.builtins.python_runner.execution import MAX_CODE_CHARS, Engine, Execution, Folders, Interpreter
 from ahvn_tools.builtins.python_runner.sessions import PythonSessions
 from ahvn_tools.builtins.workspace.folder_tools import FolderTools
 from ahvn_tools.code_mode.call_form import without_fence
@@ -138,7 +137,7 @@ class PythonRunner(ToolRegistry):
         return specs
 
     def close(self) -> None:
-        """End the interpreters of all sessions. They also end with this object, and with Python."""
+        """End the interpreters of all sessions. They also end with Python."""
         if self.sessions is not None:
             self.sessions.close()
 

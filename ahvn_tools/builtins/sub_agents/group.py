@@ -1,20 +1,47 @@
-"""SubAgentGroup: the sub-agents of one call, which run at once and end together."""
+"""SubAgentGroup: the sub-agents of one call, which run at once and end together, and the text about how they ended."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
-from typing import Final
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
 
-from ahvn_tools.builtins.sub_agents.reports import Report
 from ahvn_tools.builtins.sub_agents.task import Runner, SubAgentTask
 from ahvn_tools.errors import ToolError, exception_text
 
-CANCEL_GRACE_SECONDS: Final = 5.0
-"""How many seconds a runner has to end after its task was cancelled; then it is left, with a warning in the log."""
-
 _logger = logging.getLogger(__name__)
+
+Ending = Literal["finished", "failed", "cancelled", "timeout"]
+
+_SEPARATOR: Final = "\n\n----------------\n\n"
+_IMITATION: Final = re.compile(
+    r"(?:\A|(?<=[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]))(?=[^\S\n]{0,50}(?:#{1,9}\s{0,9}Sub-agent|-{16}))", re.IGNORECASE
+)
+"""The beginning of a line that looks like one of ours."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """How one sub-agent ended."""
+
+    name: str
+    ending: Ending
+    text: str
+    """What it reports; for a failed one what went wrong."""
+
+    def to_text(self, max_chars: int) -> str:
+        """Return the text for the parent, with at most `max_chars` characters of the report."""
+        if self.ending == "cancelled":
+            return f"### Sub-agent {self.name!r} was deleted (Cancelled)."
+        text = _cut(self.text, max_chars)
+        if self.ending == "timeout":
+            return f"### Sub-agent {self.name!r} was stopped: {text}"
+        if self.ending == "failed":
+            return f"### Sub-agent {self.name!r} Failed:\n{text}"
+        return f"### Sub-agent {self.name!r} Finished:\n{text}"
 
 
 class SubAgentGroup:
@@ -75,46 +102,31 @@ class SubAgentGroup:
             return Report(name=task.name, ending="cancelled", text="")
         running = self._running[task.id] = asyncio.ensure_future(self._start(task))
         try:
-            await asyncio.wait([running], timeout=task.timeout)
+            async with asyncio.timeout(task.timeout) as timeout:
+                report = await running
+        except asyncio.CancelledError:
+            if (parent := asyncio.current_task()) is not None and parent.cancelling():
+                raise
+            return Report(name=task.name, ending="cancelled", text="")
+        except Exception as error:  # noqa: BLE001  # it is what the parent reads
+            if timeout.expired():
+                return self._report_timeout(task)
+            _logger.warning("Sub-agent %r failed with %s.", task.name, type(error).__name__)
+            return Report(name=task.name, ending="failed", text=self._error_text(error))
         finally:
-            is_over = not running.done()
-            await self._end(task, running)
             del self._running[task.id]
-        return self._report(task, running, is_over=is_over)
+        if report is None and (report := self._submitted(task.id)) is None:
+            return Report(name=task.name, ending="failed", text="It ended without a report.")
+        return Report(name=task.name, ending="finished", text=report)
 
     async def _start(self, task: SubAgentTask) -> str | None:
         return await self._runner(task)
 
-    async def _end(self, task: SubAgentTask, running: asyncio.Task[str | None]) -> None:
-        """Cancel a sub-agent that still runs, and wait for its end."""
-        if running.done():
-            return
-        running.cancel()
-        await asyncio.wait([running], timeout=CANCEL_GRACE_SECONDS)
-        if not running.done():
-            _logger.warning("The runner of sub-agent %r ignores its cancellation, and still runs.", task.name)
-            running.add_done_callback(_discard)
-
-    def _report(self, task: SubAgentTask, running: asyncio.Task[str | None], *, is_over: bool) -> Report:
+    def _report_timeout(self, task: SubAgentTask) -> Report:
         submitted = self._submitted(task.id)
-        if is_over:
-            text = f"it took longer than {task.timeout:g} seconds."
-            text += "" if submitted is None else f" It had reported before:\n{submitted}"
-            return Report(name=task.name, ending="timeout", text=text)
-        if running.cancelled():
-            return Report(name=task.name, ending="cancelled", text="")
-        if error := running.exception():
-            _logger.warning("Sub-agent %r failed with %s.", task.name, type(error).__name__)
-            return Report(name=task.name, ending="failed", text=self._error_text(error))
-        report: object = running.result()  # a runner is the host's code, perhaps without types
-        if report is None:
-            report = submitted
-        if report is None:
-            return Report(name=task.name, ending="failed", text="It ended without a report.")
-        if not isinstance(report, str):
-            _logger.warning("The runner of sub-agent %r must return a text or None.", task.name)
-            return Report(name=task.name, ending="failed", text="Its report is no text.")
-        return Report(name=task.name, ending="finished", text=report)
+        text = f"it took longer than {task.timeout:g} seconds."
+        text += "" if submitted is None else f" It had reported before:\n{submitted}"
+        return Report(name=task.name, ending="timeout", text=text)
 
     def _error_text(self, error: BaseException) -> str:
         if isinstance(error, ToolError):
@@ -122,7 +134,14 @@ class SubAgentGroup:
         return type(error).__name__ if self._masks_errors else f"{type(error).__name__}: {exception_text(error)}"
 
 
-def _discard(running: asyncio.Task[str | None]) -> None:
-    """Take the exception of a task that is no longer awaited, so that asyncio does not log it."""
-    if not running.cancelled():
-        running.exception()
+def join(reports: Iterable[Report], max_chars: int) -> str:
+    """Return the reports as one text."""
+    return _SEPARATOR.join(report.to_text(max_chars) for report in reports)
+
+
+def _cut(text: str, max_chars: int) -> str:
+    """Return a report, shortened, in which no line looks like the beginning of another report."""
+    shown = _IMITATION.sub("> ", text[:max_chars])
+    if len(text) <= max_chars:
+        return shown
+    return f"{shown}\n[… {len(text) - max_chars:,} more characters were left out …]"

@@ -12,15 +12,63 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from ahvn_tools.context import ToolContext
-from ahvn_tools.errors import ToolCallError, ToolError
+from ahvn_tools.errors import ToolCallError, ToolError, ToolTimeoutError
 from ahvn_tools.execution.background_loop import running_loop
 from ahvn_tools.invisible import escape
 from ahvn_tools.mcp.client.errors import INVALID_REQUEST, sanitize_text
-from ahvn_tools.mcp.client.idle_clock import IdleClock
 from ahvn_tools.mcp.trust.limits import Budgets, Limits, RefusedToolError, check_size
 
 if TYPE_CHECKING:  # slow
     from mcp_types import CreateMessageResult, ElicitResult, ErrorData, ListRootsResult
+
+T = TypeVar("T")
+
+
+class IdleClock:
+    """The clock of one call. It starts again with each progress message, and stands still while a person answers."""
+
+    def __init__(self, tool: str, seconds: float | None) -> None:
+        """End the call after `seconds`; None: never. For the event loop that runs now."""
+        self._tool, self._seconds = tool, seconds
+        self._loop = asyncio.get_running_loop()
+        self._timeout: asyncio.Timeout | None = None
+        self._pauses = 0
+
+    async def run(self, call: Coroutine[Any, Any, T]) -> T:
+        """Return the result of a call. Raises ToolTimeoutError."""
+        try:
+            async with asyncio.timeout(self._seconds) as timeout:
+                self._timeout = timeout
+                return await call
+        except TimeoutError:
+            if not timeout.expired():
+                raise
+            message = f"The server of tool {self._tool!r} has sent no progress for {self._seconds:g} s."
+            raise ToolTimeoutError(message, tool=self._tool, timeout=self._seconds) from None
+        finally:
+            self._timeout = None
+
+    def restart(self) -> None:
+        """Start again; from any thread."""
+        if self._seconds is not None:
+            with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
+                self._loop.call_soon_threadsafe(self._reschedule)
+
+    @contextlib.contextmanager
+    def pause(self) -> Generator[None]:
+        """Stand still inside this block, in the loop of the call."""
+        self._pauses += 1
+        self._reschedule()
+        try:
+            yield
+        finally:
+            self._pauses -= 1
+            self._reschedule()
+
+    def _reschedule(self) -> None:
+        if self._timeout is not None and self._seconds is not None and not self._timeout.expired():
+            self._timeout.reschedule(None if self._pauses else self._loop.time() + self._seconds)
+
 
 log = logging.getLogger(__name__)
 
@@ -46,8 +94,6 @@ _RESERVED_META_PREFIX: Final = "io.modelcontextprotocol/"
 
 GetRoots = Callable[[], tuple[Path, ...] | None]
 """Returns the folders of a toolkit; None if it has not said which tools may use."""
-
-T = TypeVar("T")
 
 
 class Caller(Protocol):

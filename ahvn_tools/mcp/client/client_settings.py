@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from ahvn_tools.execution.runner import capture_outcome
 from ahvn_tools.execution.threads import call_host_function
 from ahvn_tools.mcp.trust.limits import Limits
 from ahvn_tools.secret_texts import SecretTexts
@@ -97,11 +96,10 @@ def wrap_handler(handler: Callable[..., Any] | None) -> Callable[..., Awaitable[
         return None
 
     async def answer(*arguments: Any) -> Any:
-        # a SystemExit would end the connection for all its users
-        outcome = await capture_outcome(call_host_function, handler, *arguments)
-        if outcome.error is not None:
-            log.error("A handler of server requests raised.", exc_info=outcome.error)
+        try:
+            return await call_host_function(handler, *arguments)
+        except Exception:
+            log.exception("A handler of server requests raised.")
             raise RuntimeError("The client could not answer.") from None
-        return outcome.value
 
     return answer

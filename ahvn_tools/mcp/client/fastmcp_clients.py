@@ -15,6 +15,7 @@ from fastmcp.client.auth import BearerAuth
 from fastmcp.client.elicitation import create_elicitation_callback
 from fastmcp.client.transports import (
     ClientTransport,
+    FastMCPTransport,
     SSETransport,
     StdioTransport,
     StreamableHttpTransport,
@@ -24,9 +25,11 @@ from fastmcp.client.transports.config import MCPConfigTransport
 from mcp import ClientSession
 from mcp_types import ElicitResult, Implementation
 
+from ahvn_tools.errors import DefinitionError
 from ahvn_tools.mcp.client.client_settings import ClientSettings
 from ahvn_tools.mcp.client.guarded_session import make_session_class
 from ahvn_tools.mcp.client.http import BoundedHTTPFactory, ObservedAuth
+from ahvn_tools.mcp.client.mcp_config import ServerEntry
 from ahvn_tools.mcp.client.stdio import BoundedStdioTransport
 from ahvn_tools.redaction import is_secret_name
 from ahvn_tools.secret_texts import SecretTexts
@@ -205,3 +208,57 @@ def get_location(client: Client[Any]) -> str | list[str] | None:
     if isinstance(inner, StreamableHttpTransport | SSETransport):
         return inner.url
     return [inner.command, *inner.args] if isinstance(inner, StdioTransport) else None
+
+
+_TRUST_ADVICE = "or, if you trust the server with messages of any size, pass fastmcp.Client(transport)"
+
+
+def read_transport(server: Any) -> Any:
+    """Return what a transport object connects to: a ServerEntry, a server object, or a configuration.
+
+    Returns None for an object that is no transport. Raises DefinitionError for a transport whose messages cannot be
+    limited.
+    """
+    if not isinstance(server, ClientTransport):
+        return None
+    if _is_kind(server, StdioTransport):
+        stdio: Any = server
+        command = (stdio.command, *stdio.args)
+        return ServerEntry(command=command, env=stdio.env or {}, cwd=stdio.cwd, log_file=stdio.log_file)
+    if _is_kind(server, StreamableHttpTransport) or _is_kind(server, SSETransport):
+        return _read_http_transport(server)
+    if _is_kind(server, FastMCPTransport):
+        in_memory: Any = server
+        return in_memory.server
+    kind = type(server).__name__
+    if isinstance(server, MCPConfigTransport):
+        if (config := get_client_config(server)) is not None:
+            return config
+        raise DefinitionError(
+            f"The configuration of a {kind} changes tools, so that the messages of its servers cannot be limited: "
+            f"use `include`, `exclude`, `describe` and `arguments` instead, {_TRUST_ADVICE}."
+        )
+    raise DefinitionError(
+        f"A {kind} connects by its own code, so that the messages of its server cannot be limited: pass a URL, a "
+        f"command, or a transport class of FastMCP, {_TRUST_ADVICE}."
+    )
+
+
+def _is_kind(transport: Any, kind: type[ClientTransport]) -> bool:
+    """Return whether a transport connects as this class of FastMCP does; a subclass may only choose the server."""
+    return isinstance(transport, kind) and type(transport).connect_session is kind.connect_session
+
+
+def _read_http_transport(transport: Any) -> ServerEntry:
+    if transport.httpx_client_factory is not None:
+        raise DefinitionError(
+            f"A {type(transport).__name__} with an `httpx_client_factory` makes its own HTTP clients, so that the "
+            f"messages of its server cannot be limited: use `headers`, `auth` and `verify` instead, {_TRUST_ADVICE}."
+        )
+    return ServerEntry(
+        url=transport.url,
+        headers=transport.headers,
+        auth=transport.auth,
+        transport="sse" if isinstance(transport, SSETransport) else "http",
+        verify=transport.verify,
+    )

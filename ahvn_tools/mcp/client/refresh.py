@@ -35,7 +35,6 @@ class Refresher:
         self._server_name = server_name
         self._run_update = update
         self._notify = notify
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._lock = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
         self.refreshed_at = -math.inf
@@ -51,7 +50,6 @@ class Refresher:
 
     async def update(self, *, unless_since: float = math.inf) -> Changes:
         """Update and return the changes; do nothing if an update has begun after `unless_since`."""
-        self._reset_for_running_loop()
         async with self._lock:
             if self.refreshed_at > unless_since:
                 return Changes()
@@ -64,7 +62,6 @@ class Refresher:
         """Refresh soon, unless another update begins before that."""
         if self._is_closed:
             return
-        self._reset_for_running_loop()
         loop = asyncio.get_running_loop()
         self._changed_at = loop.time()
         if self._task is None or self._task.done():
@@ -73,11 +70,10 @@ class Refresher:
     def close(self) -> None:
         """Cancel the scheduled refresh, and schedule no other. May be called in any thread."""
         self._is_closed = True
-        if self._loop is not None:
+        if self._task is not None:
             background_loop.call_soon(self._cancel_task)
 
     def _cancel_task(self) -> None:
-        self._reset_for_running_loop()
         if self._task is not None:
             self._task.cancel()
 
@@ -93,12 +89,6 @@ class Refresher:
             except Exception as error:  # noqa: BLE001  # a server may fail in any way; the previous tools stay valid
                 if not self._is_closed:
                     log.warning("The tools of the MCP server %r were not refreshed: %s", self._server_name, error)
-
-    def _reset_for_running_loop(self) -> None:
-        """Drop the lock and the task of another loop: in a forked child, the lock may be held forever."""
-        loop = asyncio.get_running_loop()
-        if self._loop is not loop:
-            self._loop, self._lock, self._task = loop, asyncio.Lock(), None
 
 
 async def watch_list_changes(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib.util
 import logging
 import threading
 import weakref
@@ -24,35 +25,37 @@ from ahvn_tools.errors import (
 from ahvn_tools.execution import background_loop
 from ahvn_tools.execution.runner import capture_outcome
 from ahvn_tools.execution.threads import call_host_function, run_in_thread
-from ahvn_tools.mcp.client.caller import GetRoots, make_meta, run_call
+from ahvn_tools.mcp.client.caller import GetRoots, IdleClock, make_meta, run_call
 from ahvn_tools.mcp.client.client_settings import ClientSettings
+from ahvn_tools.mcp.client.connection import ConnectionPool, Session, list_pages
 from ahvn_tools.mcp.client.errors import sanitize_text
-from ahvn_tools.mcp.client.idle_clock import IdleClock
 from ahvn_tools.mcp.client.options import (
     CLIENT,
     ChangeListener,
     ConnectOptions,
+    check_options,
     is_credentials_provider,
     validate_names,
 )
-from ahvn_tools.mcp.client.pool import ConnectionPool
-from ahvn_tools.mcp.client.prompts import get_prompt, list_prompts
 from ahvn_tools.mcp.client.refresh import Refresher
-from ahvn_tools.mcp.client.remote_tool import RemoteTool, ResultParser, tool_changed_error
-from ahvn_tools.mcp.client.resource_tool import make_resource_tool, to_tool_result
-from ahvn_tools.mcp.client.session import Session
-from ahvn_tools.mcp.client.targets import Target, is_valid_header, reveal_secrets
-from ahvn_tools.mcp.trust.changes import Changes, compare
+from ahvn_tools.mcp.client.remote_tool import (
+    RemoteTool,
+    ResultParser,
+    make_resource_tool,
+    to_tool_result,
+    tool_changed_error,
+)
+from ahvn_tools.mcp.client.targets import Target, is_valid_header, resolve_targets, reveal_secrets
+from ahvn_tools.mcp.trust.changes import Changes, compare, to_wire
 from ahvn_tools.mcp.trust.limits import Limits
 from ahvn_tools.mcp.trust.pins import Pins
 from ahvn_tools.mcp.trust.screening import screen, screen_prompts
-from ahvn_tools.mcp.trust.wire import to_wire
 from ahvn_tools.schema.root_parameters import root_parameter_names
 from ahvn_tools.sources import mcp as mcp_source
 from ahvn_tools.sources.options import validate_options
 from ahvn_tools.template import ToolTemplate
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # slow
     from mcp_types import GetPromptResult, Prompt, ReadResourceResult
     from mcp_types import Tool as WireTool
 
@@ -374,10 +377,10 @@ class RemoteServer:
 
     async def _call_listeners(self, changes: Changes) -> None:
         for listener in list(self._listeners):
-            outcome = await capture_outcome(call_host_function, listener, self, changes)  # catches SystemExit too
-            if outcome.error is not None:
-                message = "A listener to changes of the MCP server %r failed."
-                log.error(message, self.name, exc_info=outcome.error)
+            try:
+                await call_host_function(listener, self, changes)
+            except Exception:
+                log.exception("A listener to changes of the MCP server %r failed.", self.name)
 
     async def _call_tool(self, name: str, arguments: dict[str, Any], context: ToolContext) -> Any:
         headers = await self._resolve_headers(context.state)
@@ -405,17 +408,16 @@ class RemoteServer:
         return await self._read_resource(uri, "read_resource", await self._resolve_headers(state))
 
     async def _read_resource(self, uri: str, tool: str, headers: Mapping[str, str] | None) -> ReadResourceResult:
-        async def read(current: Session) -> ReadResourceResult:
-            result: ReadResourceResult = await current.client.read_resource_mcp(uri)
-            return result
-
-        return await self._pool.request(read, "Reading a resource", headers=headers, tool=tool)
+        result: ReadResourceResult = await self._pool.request(
+            lambda current: current.client.read_resource_mcp(uri), "Reading a resource", headers=headers, tool=tool
+        )
+        return result
 
     async def list_prompts(self) -> Mapping[str, Prompt]:
         """List the prompts of the server, which are screened as its tools are. Raises as `arefresh` does."""
         revision = self.prompts_revision
         listed = await self._pool.request(
-            lambda current: list_prompts(current, self._limits),
+            self._fetch_prompts,
             "Listing the prompts",
             headers=await self._resolve_headers(self.get_host_state()),
             timeout=self._limits.listing,
@@ -432,17 +434,26 @@ class RemoteServer:
             self.prompts = by_name
         return by_name
 
+    async def _fetch_prompts(self, current: Session) -> list[Prompt]:
+        client = current.client
+        if getattr(client.server_capabilities, "prompts", None) is None:
+            return []
+        return await list_pages(
+            client.list_prompts_mcp, lambda page: list(page.prompts), self._limits, "prompts", self.name
+        )
+
     async def get_prompt(
         self, name: str, arguments: dict[str, str], state: Mapping[str, Any], timeout: float | None
     ) -> GetPromptResult:
         """Return the messages of a prompt, with the credentials of a state. Raises ToolCallError."""
-        return await self._pool.request(
-            lambda current: get_prompt(current, name, arguments),
+        result: GetPromptResult = await self._pool.request(
+            lambda current: current.client.get_prompt_mcp(name, arguments),
             f"Prompt {name!r}",
             headers=await self._resolve_headers(state),
             timeout=timeout,
             tool="get_prompt",
         )
+        return result
 
     def _forget_prompts(self) -> None:
         self.prompts = None
@@ -472,3 +483,31 @@ class RemoteServer:
 
     def _credentials_error(self, reason: str) -> ToolConnectionError:
         return ToolConnectionError(f"There are no credentials for the MCP server {self.name!r}: `auth` {reason}.")
+
+
+def resolve_server(server: Any, name: str | None, options: ConnectOptions) -> RemoteServer:
+    """Return the one server that `server` names. Raises DefinitionError."""
+    servers = resolve_servers(server, None, options)
+    if len(servers) == 1:
+        return servers[0] if name is None else resolve_servers(server, name, options)[0]
+    named = [one for one in servers if one.name == name]
+    if len(named) != 1:
+        raise DefinitionError(f"There are {len(servers)} servers: {[one.name for one in servers]}. Choose one: name=….")
+    return named[0]
+
+
+def resolve_servers(server: Any, name: str | None, options: ConnectOptions) -> list[RemoteServer]:
+    """Return the servers that `server` names, none of them connected. Raises DefinitionError."""
+    if importlib.util.find_spec("fastmcp") is None:
+        raise ImportError('MCP servers need fastmcp: pip install "fastmcp>=4,<5"', name="fastmcp")
+    check_options(options)
+    auth = options.get("auth")
+    targets = resolve_targets(
+        server,
+        name=name,
+        auth=None if is_credentials_provider(auth) else auth,
+        env=options.get("env"),
+        inputs=options.get("inputs"),
+        stderr=options.get("stderr"),
+    )
+    return [RemoteServer(target, **options) for target in targets]

@@ -7,7 +7,7 @@ import functools
 import json
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from ahvn_tools.context import ToolContext
 from ahvn_tools.error_detail import ErrorDetail
@@ -18,6 +18,9 @@ from ahvn_tools.results import ToolResult, join_texts, media_blocks
 from ahvn_tools.schema.jsonschema import compile_validator
 from ahvn_tools.schema.limits import ValidationCost
 from ahvn_tools.schema.output import Output, describes_object, to_object_schema
+
+if TYPE_CHECKING:  # slow
+    from mcp_types import CallToolResult, ReadResourceResult, Tool
 
 RESERVED_META_KEYS: Final = frozenset({
     "approval", "attempts", "cached", "changed", "duration", "ends_session", "further_approvals", "omitted_chars",
@@ -137,3 +140,27 @@ def _find_structured(call_result: Any) -> Any:
 
 def _read_text(call_result: Any) -> str:
     return sanitize_text(join_texts(call_result.content))
+
+
+MAX_URI_CHARS: Final = 2_000
+"""The maximum length of a URI."""
+
+
+def make_resource_tool(name: str, server_name: str) -> Tool:
+    """Return the definition of the tool."""
+    from mcp_types import Tool, ToolAnnotations
+
+    uri = {"type": "string", "maxLength": MAX_URI_CHARS, "description": "The URI, as a result of a tool has it."}
+    return Tool(
+        name=name,
+        description=f"Read a resource of the MCP server {server_name!r} that a result of one of its tools refers to.",
+        input_schema={"type": "object", "properties": {"uri": uri}, "required": ["uri"], "additionalProperties": False},
+        annotations=ToolAnnotations(read_only_hint=True),
+    )
+
+
+def to_tool_result(read: ReadResourceResult) -> CallToolResult:
+    """Return the contents of a resource as blocks of a result."""
+    from mcp_types import CallToolResult, EmbeddedResource
+
+    return CallToolResult(content=[EmbeddedResource(resource=content) for content in read.contents])

@@ -99,9 +99,9 @@ def _find_sources(server: Any, env: Mapping[str, str], inputs: Mapping[str, str]
     elif isinstance(server, Mapping) and server and all(isinstance(entry, ServerEntry) for entry in server.values()):
         return dict(server)
     elif not isinstance(server, Mapping):
-        from ahvn_tools.mcp.client import fastmcp_clients, fastmcp_transports
+        from ahvn_tools.mcp.client import fastmcp_clients
 
-        if isinstance(source := fastmcp_transports.read_transport(server), ServerEntry):
+        if isinstance(source := fastmcp_clients.read_transport(server), ServerEntry):
             return {"": source}
         config = source if isinstance(source, Mapping) else fastmcp_clients.get_client_config(server)
         if config is None:

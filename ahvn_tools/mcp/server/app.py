@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import logging
 import weakref
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from fastmcp import FastMCP
@@ -41,17 +42,22 @@ from ahvn_tools.execution.deadline import cancel_and_wait, outcome_of
 from ahvn_tools.execution.runner import capture_outcome
 from ahvn_tools.formats.json_data import replace_surrogates
 from ahvn_tools.mcp.server import large_results
+from ahvn_tools.mcp.server.components import (
+    GetPrompt,
+    ReadResource,
+    SpecTool,
+    to_fastmcp_prompt,
+    to_fastmcp_resource,
+    to_fastmcp_tool,
+)
 from ahvn_tools.mcp.server.http_guards import HeaderGuard, ListeningStreamEnd, UniqueRequestIdGuard
-from ahvn_tools.mcp.server.linked_resource import ReadResource, to_fastmcp_resource
-from ahvn_tools.mcp.server.passed_prompt import GetPrompt, to_fastmcp_prompt
 from ahvn_tools.mcp.server.request import Request
 from ahvn_tools.mcp.server.running_calls import RunningCalls
 from ahvn_tools.mcp.server.standard_streams import claimed_stdin, claimed_stdout
-from ahvn_tools.mcp.server.tool import SpecTool, to_fastmcp_tool
 from ahvn_tools.results import ToolResult
 
 if TYPE_CHECKING:
-    from ahvn_tools.mcp.server.message_reader import MessageReader
+    from ahvn_tools.mcp.server.stdio_messages import MessageReader
     from ahvn_tools.mcp.server.tasks import FindTool, Tasks  # they need an extra
 
 log = logging.getLogger(__name__)
@@ -196,18 +202,15 @@ class ServedToolsServer(FastMCP):
             self._message_reader.stop()
 
     async def _list_tools(self) -> Sequence[Tool]:
-        outcome = await capture_outcome(self._served_tools.definitions, Request.current())
-        if outcome.error is not None:  # the host's own functions may raise anything
-            raise MCPError(INTERNAL_ERROR, _to_client_message(outcome.error, "The tools cannot be listed.")) from None
-        served = [self._to_spec_tool(definition) for definition in outcome.value]
+        with _told_to_client(functools.partial(MCPError, INTERNAL_ERROR), "The tools cannot be listed."):
+            definitions = await self._served_tools.definitions(Request.current())
+        served = [self._to_spec_tool(definition) for definition in definitions]
         names = {tool.name for tool in served}
         return [*served, *(tool for tool in await super()._list_tools() if tool.name not in names)]
 
     async def _get_tool(self, name: str, version: VersionSpec | None = None) -> Tool | None:
-        outcome = await capture_outcome(self._served_tools.find, name, Request.current())
-        if outcome.error is not None:
-            raise ToolError(_to_client_message(outcome.error, f"Error calling tool {quote_name(name)}")) from None
-        definition: ToolDefinition | None = outcome.value
+        with _told_to_client(ToolError, f"Error calling tool {quote_name(name)}"):
+            definition = await self._served_tools.find(name, Request.current())
         if definition is None or not (version is None or version.matches(definition.version)):
             tool = await super()._get_tool(name, version)
             if tool is None and len(name) > MAX_NAME_CHARS:  # FastMCP's own message would repeat the whole name
@@ -219,27 +222,24 @@ class ServedToolsServer(FastMCP):
         resource = await super()._get_resource(uri, version)
         if resource is not None:
             return resource
-        outcome = await capture_outcome(self._served_tools.find_resource, uri, Request.current())
-        if outcome.error is not None:
-            raise ResourceError(_to_client_message(outcome.error, "The resource cannot be read."))
-        return None if outcome.value is None else to_fastmcp_resource(uri, outcome.value)
+        with _told_to_client(ResourceError, "The resource cannot be read."):
+            read = await self._served_tools.find_resource(uri, Request.current())
+        return None if read is None else to_fastmcp_resource(uri, read)
 
     async def _list_prompts(self) -> Sequence[Prompt]:
-        outcome = await capture_outcome(self._served_tools.list_prompts, Request.current())
-        if outcome.error is not None:
-            raise MCPError(INTERNAL_ERROR, _to_client_message(outcome.error, "The prompts cannot be listed.")) from None
+        with _told_to_client(functools.partial(MCPError, INTERNAL_ERROR), "The prompts cannot be listed."):
+            passed = await self._served_tools.list_prompts(Request.current())
         own = await super()._list_prompts()
         names = {prompt.name for prompt in own}
-        return [*own, *(to_fastmcp_prompt(*prompt) for prompt in outcome.value if prompt[0].name not in names)]
+        return [*own, *(to_fastmcp_prompt(*prompt) for prompt in passed if prompt[0].name not in names)]
 
     async def _get_prompt(self, name: str, version: VersionSpec | None = None) -> Prompt | None:
         prompt = await super()._get_prompt(name, version)
         if prompt is not None:
             return prompt
-        outcome = await capture_outcome(self._served_tools.find_prompt, name, Request.current())
-        if outcome.error is not None:
-            raise PromptError(_to_client_message(outcome.error, "The prompt cannot be read."))
-        return None if outcome.value is None else to_fastmcp_prompt(*outcome.value)
+        with _told_to_client(PromptError, "The prompt cannot be read."):
+            found = await self._served_tools.find_prompt(name, Request.current())
+        return None if found is None else to_fastmcp_prompt(*found)
 
     def _to_spec_tool(self, definition: ToolDefinition) -> SpecTool:
         """Return the FastMCP tool of a definition, created once for equal definitions."""
@@ -259,7 +259,8 @@ class ServedToolsServer(FastMCP):
         if self._task_mode(name) == "forbidden" and self._served_tools.task_mode(name) == "required":
             message = f"Tool {name!r} only runs as a task, and this server runs no tasks."
             return ToolResult(error=ErrorDetail(code="not_available", message=message))
-        task = asyncio.create_task(capture_outcome(self._served_tools.call_tool, name, arguments, Request.current()))
+        request = Request.current()
+        task = asyncio.create_task(capture_outcome(self._served_tools.call_tool, name, arguments, request))
         try:
             await asyncio.wait({task})
         finally:
@@ -299,8 +300,7 @@ def _create_tasks(
     tasks: Any, name: str, per_client: int | None, served_tools: ServedTools, find_tool: FindTool
 ) -> Tasks:
     try:
-        from ahvn_tools.mcp.server.task_store import to_url
-        from ahvn_tools.mcp.server.tasks import Tasks
+        from ahvn_tools.mcp.server.tasks import Tasks, to_url
     except ModuleNotFoundError as missing:
         raise DefinitionError('tasks= needs fastmcp-tasks: pip install "ahvn-tools[tasks]"') from missing
     return Tasks(
@@ -343,6 +343,15 @@ class PollingSubscriptionBus(InMemorySubscriptionBus):
                 if (revision := get_revision()) != last[index]:
                     last[index] = revision
                     listener(event)
+
+
+@contextlib.contextmanager
+def _told_to_client(kind: Callable[[str], Exception], message: str) -> Generator[None]:
+    """Raise an error of the client's for any other: with the text of an error of ours, otherwise with `message`."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001  # the host's own functions may raise anything
+        raise kind(_to_client_message(error, message)) from None
 
 
 def _to_client_message(error: BaseException, message: str) -> str:

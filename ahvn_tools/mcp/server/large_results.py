@@ -6,14 +6,13 @@ FastMCP and mcp see a placeholder in place of the large parts, which `LargeResul
 from __future__ import annotations
 
 import asyncio
-import json
 import secrets
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Final
 
 from mcp_types import CallToolRequestParams, CallToolResult, TextContent
-from pydantic_core import to_jsonable_python
+from pydantic_core import to_json
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ahvn_tools.errors import LimitExceededError
@@ -28,10 +27,7 @@ STALL_SECONDS: Final = 60.0
 """Seconds without any progress after which a client that does not read is disconnected."""
 
 _SCOPE_KEY: Final = "ahvn_tools.large_parts"
-_ENCODER: Final = json.JSONEncoder(separators=(",", ":"), default=to_jsonable_python)
-_BATCH_ITEMS: Final = 256
-_STEP_CHARS: Final = 64 * 1024
-_SENT_CHARS: Final = 256 * 1024
+_SENT_BYTES: Final = 256 * 1024
 
 CallToolHandler = Callable[[Any, CallToolRequestParams], Awaitable[Any]]
 
@@ -70,7 +66,7 @@ class LargeParts:
         return result.model_copy(update=replaced) if replaced else result
 
     async def _add(self, placeholder: str, value: Any) -> None:
-        pieces = (await run_in_thread(lambda _: list(encode(value)))).get()
+        pieces = (await run_in_thread(lambda _: encode(value))).get()
         if self._is_closed:
             return
         size = sum(map(len, pieces))
@@ -172,47 +168,7 @@ def _text_fields(block: Any) -> Iterator[tuple[Any, str]]:
                 yield owner, field
 
 
-def encode(value: Any) -> Iterator[bytes]:
-    """Yield the JSON of a value in pieces. No step takes long, so that other threads run meanwhile."""
-    texts: list[str] = []
-    size = 0
-    for text in _iterate_json(value):
-        texts.append(text)
-        size += len(text)
-        if size >= _SENT_CHARS:
-            yield "".join(texts).encode()
-            texts, size = [], 0
-    yield "".join(texts).encode()
-
-
-def _iterate_json(value: Any) -> Iterator[str]:
-    if not exceeds_size(value, _STEP_CHARS):
-        yield _ENCODER.encode(value)
-    elif isinstance(value, str):
-        yield '"'
-        for start in range(0, len(value), _STEP_CHARS):
-            yield _ENCODER.encode(value[start : start + _STEP_CHARS])[1:-1]
-        yield '"'
-    elif isinstance(value, dict):
-        for index, (key, member) in enumerate(value.items()):
-            yield ("," if index else "{") + _ENCODER.encode({key: 0})[1:-2]
-            yield from _iterate_json(member)
-        yield "}"
-    elif isinstance(value, list | tuple):
-        yield from _iterate_list(value)
-    else:
-        yield from _iterate_json(to_jsonable_python(value))
-
-
-def _iterate_list(items: list[Any] | tuple[Any, ...]) -> Iterator[str]:
-    for start in range(0, len(items), _BATCH_ITEMS):
-        batch = items[start : start + _BATCH_ITEMS]
-        yield "," if start else "["
-        if not exceeds_size(batch, _STEP_CHARS):
-            yield _ENCODER.encode(batch)[1:-1]
-            continue
-        for index, item in enumerate(batch):
-            if index:
-                yield ","
-            yield from _iterate_json(item)
-    yield "]"
+def encode(value: Any) -> list[bytes]:
+    """Return the JSON of a value in pieces."""
+    data = to_json(value)
+    return [data[start : start + _SENT_BYTES] for start in range(0, len(data), _SENT_BYTES)]

@@ -19,9 +19,36 @@ from uvicorn.config import LOG_LEVELS
 from ahvn_tools.errors import ToolSpecError, unknown_options
 from ahvn_tools.mcp.server.app import ServedToolsServer
 from ahvn_tools.mcp.server.running_calls import CANCEL_SECONDS, RunningCalls
-from ahvn_tools.mcp.server.server_log import log_to_stderr
 from ahvn_tools.mcp.server.standard_streams import line_buffered_stdout
 from ahvn_tools.template import is_duration
+
+_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
+
+@contextlib.contextmanager
+def log_to_stderr(level: int | None) -> Generator[None]:
+    """Write the records of this package of at least this level to stderr, until the end of the block.
+
+    A host that has configured logging keeps its handlers and, without a `level`, its levels. Otherwise the level is
+    INFO by default, that of the middleware `log`.
+    """
+    logger, handlers = logging.getLogger(__package__.partition(".")[0]), []
+    before = logger.level
+    if not logger.hasHandlers():
+        handlers = [logging.StreamHandler(sys.stderr)]
+        handlers[0].setFormatter(logging.Formatter(_FORMAT))
+        level = logging.INFO if level is None and before == logging.NOTSET else level
+    if level is not None:
+        logger.setLevel(level)
+    for handler in handlers:
+        logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+        for handler in handlers:
+            logger.removeHandler(handler)
+
 
 log = logging.getLogger(__name__)
 

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import os
 import signal
 import threading
 from collections.abc import Callable, Coroutine, Generator
 from types import FrameType
 from typing import Any, Final
-
-log = logging.getLogger(__name__)
 
 FORCED_EXIT_SECONDS: Final = 5.0
 """Seconds after SIGTERM at which the process exits, whatever blocks it."""
@@ -40,7 +37,7 @@ def run_until_signal(
     task = loop.create_task(work)
     with _handle_signals(_SignalHandler(loop, task, kill_processes), exit_handler) as handler:
         try:
-            _run_to_completion(loop, task)
+            loop.run_until_complete(task)
         except asyncio.CancelledError:
             if handler.signal is None:
                 raise
@@ -48,17 +45,6 @@ def run_until_signal(
             _close_loop(loop)
     if handler.signal == signal.SIGINT:
         raise KeyboardInterrupt
-
-
-def _run_to_completion(loop: asyncio.AbstractEventLoop, task: asyncio.Task[None]) -> None:
-    """Run a task to its end, although `sys.exit()` in another task of the loop interrupts the loop."""
-    while True:
-        try:
-            return loop.run_until_complete(task)
-        except BaseException as error:  # raised again if it is the task's own
-            if task.done():
-                raise
-            log.warning("A task in the server's loop raised %s; the server continues.", type(error).__name__)
 
 
 class _SignalHandler:

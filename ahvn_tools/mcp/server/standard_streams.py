@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ahvn_tools.mcp.server.message_reader import MessageReader
-    from ahvn_tools.mcp.server.message_writer import MessageWriter
+    from ahvn_tools.mcp.server.stdio_messages import MessageReader, MessageWriter
 
 
 @contextlib.contextmanager
@@ -46,7 +45,7 @@ def claimed_stdin() -> Generator[MessageReader | None]:
         return
     import fcntl  # Windows has no such module
 
-    from ahvn_tools.mcp.server.message_reader import MessageReader  # others need only the redirection
+    from ahvn_tools.mcp.server.stdio_messages import MessageReader  # others need only the redirection
 
     with contextlib.ExitStack() as stack:
         descriptor = fcntl.fcntl(0, fcntl.F_DUPFD_CLOEXEC, 3)
@@ -67,7 +66,7 @@ def claimed_stdout() -> Generator[MessageWriter | None]:
         return
     import fcntl  # Windows has no such module
 
-    from ahvn_tools.mcp.server.message_writer import MessageWriter  # others need only the redirection
+    from ahvn_tools.mcp.server.stdio_messages import MessageWriter  # others need only the redirection
 
     with contextlib.ExitStack() as stack:
         descriptor = fcntl.fcntl(1, fcntl.F_DUPFD_CLOEXEC, 3)  # `dup` could return that of a closed standard stream

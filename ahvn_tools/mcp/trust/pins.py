@@ -14,7 +14,7 @@ from filelock import FileLock, Timeout
 
 from ahvn_tools import atomic_file
 from ahvn_tools.errors import LimitExceededError, ToolkitError
-from ahvn_tools.mcp.trust.wire import to_wire
+from ahvn_tools.mcp.trust.changes import to_wire
 from ahvn_tools.regular_file import read_regular
 
 FILE_VERSION: Final = 1

@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -17,38 +16,23 @@ psutil = pytest.importorskip("psutil", reason="psutil is not installed")
 
 NOT_READS = {
     "insert": "INSERT INTO teas VALUES (9, 'x', 1)",
-    "update": "UPDATE teas SET price = 0",
-    "delete": "DELETE FROM cups",
     "create table": "CREATE TABLE x (a INTEGER)",
-    "create temporary table": "CREATE TEMP TABLE x AS SELECT 1",
     "create macro": "CREATE TEMP MACRO f() AS 1",
     "drop": "DROP TABLE cups",
-    "alter": "ALTER TABLE cups ADD COLUMN x INTEGER",
-    "comment": "COMMENT ON TABLE teas IS 'x'",
     "copy to a file": "COPY teas TO '{folder}/out.csv'",
-    "copy to standard output": "COPY (SELECT 1) TO '/dev/stdout'",
     "copy from a file": "COPY teas FROM '/etc/passwd'",
     "export": "EXPORT DATABASE '{folder}/out'",
     "import": "IMPORT DATABASE '{folder}'",
     "attach a file": "ATTACH '{folder}/other.db'",
-    "attach memory": "ATTACH ':memory:' AS m",
-    "detach": "DETACH teas",
     "install": "INSTALL httpfs",
-    "load": "LOAD httpfs",
     "load a file": "LOAD '{folder}/x.duckdb_extension'",
     "set": "SET memory_limit = '100GB'",
-    "reset": "RESET lock_configuration",
-    "external access": "SET enable_external_access = true",
     "pragma": "PRAGMA enable_profiling",
-    "profiling to a file": "PRAGMA profiling_output = '{folder}/x'",
     "call": "CALL enable_logging()",
     "secret": "CREATE SECRET (TYPE s3)",
     "read a csv file": "SELECT * FROM read_csv('/etc/passwd')",
     "read a text file": "SELECT * FROM read_text('/etc/passwd')",
     "read a file by its name": "SELECT * FROM '/etc/passwd'",
-    "read parquet": "SELECT * FROM parquet_scan('/etc/passwd')",
-    "sniff": "SELECT * FROM sniff_csv('/etc/passwd')",
-    "list files": "SELECT * FROM glob('/etc/*')",
     "the network": "SELECT * FROM read_csv('http://127.0.0.1:9/x.csv')",
     "environment": "SELECT getenv('HOME')",
     "a query in a query": "FROM query('DELETE FROM cups')",
@@ -57,7 +41,6 @@ NOT_READS = {
     "checkpoint": "CHECKPOINT",
     "use": "USE memory",
     "two statements": "SELECT 1; DELETE FROM cups",
-    "two statements around a text": "SELECT ';'; SELECT 2",
 }
 FEW = ["insert", "copy to a file", "read a text file", "set", "two statements"]
 
@@ -80,12 +63,9 @@ def test_read_only_refuses(duckdb_file: Path, run_query, name: str) -> None:
     "query",
     [
         "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT count(*) FROM n",
-        "SELECT sum(a.range * b.range) FROM range(1000000) a, range(1000000) b",
         "SELECT levenshtein(repeat('a', 1000000), repeat('b', 1000000))",
         "SELECT length(repeat('a', 2000000000))",
         "SELECT list(range) FROM range(1000000000)",
-        "SELECT * FROM range(100000000000) ORDER BY random()",
-        "SELECT lpad('a', 1000000000, 'b')",
     ],
 )
 def test_expensive_query_ends_by_its_limit(duckdb_file: Path, run_query, query: str) -> None:
@@ -156,14 +136,6 @@ def test_parameters_are_bound(duckdb_file: Path, run_query, query: str, paramete
 
 
 @pytest.mark.exhaustive
-def test_many_calls_read_at_once(duckdb_file: Path) -> None:
-    kit = Toolkit("teas").add(Database(duckdb_file))
-    with ThreadPoolExecutor(8) as pool:
-        texts = pool.map(lambda n: kit.call("exec_sql", {"query": "SELECT :n", "parameters": {"n": n}}), range(16))
-        assert [text.splitlines()[2] for text in texts] == [str(n) for n in range(16)]
-
-
-@pytest.mark.exhaustive
 @pytest.mark.parametrize("read_only", [True, False])
 def test_another_process_that_has_the_file_open_is_named(duckdb_file: Path, run_query, *, read_only: bool) -> None:
     """A reader keeps writers out, too."""
@@ -184,6 +156,11 @@ def test_another_process_that_has_the_file_open_is_named(duckdb_file: Path, run_
 def test_advice_names_what_runs_in_this_database(duckdb_file: Path, run_query, runs: str, *, read_only: bool) -> None:
     result = run_query(Database(duckdb_file, read_only=read_only, approve="never"), "ATTACH 'x' AS y")
     assert result.text == f"ATTACH statements are not allowed here. Use statements that {runs}"
+
+
+@pytest.mark.exhaustive
+def test_table_that_is_absent_names_the_tool_that_lists_them(duckdb_file: Path, run_query) -> None:
+    assert "`db_info` lists the tables." in run_query(Database(duckdb_file), "SELECT * FROM absent").text
 
 
 @pytest.mark.exhaustive

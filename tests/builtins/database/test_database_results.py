@@ -126,7 +126,7 @@ def test_columns_of_the_same_name_are_separate(sqlite_file: Path, run_query) -> 
         ("", "The query is empty"),
         (" \n", "The query is empty"),
         ("SELEC 1", 'near "SELEC": syntax error'),
-        ("SELECT * FROM absent", "no such table: absent"),
+        ("SELECT * FROM absent", "no such table: absent. `db_info` lists the tables."),
         ("SELECT 1; SELECT 2", "Pass one statement at a time"),
         ("SELECT 1\0", "NUL character"),
         ("SELECT '\ud800'", "UTF-8 cannot encode"),

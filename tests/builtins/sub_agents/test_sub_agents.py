@@ -10,7 +10,6 @@ from fastmcp import Client
 
 from ahvn_tools import ToolContext, ToolError, Toolkit
 from ahvn_tools.builtins import SubAgents, SubAgentTask, Workspace
-from ahvn_tools.builtins.sub_agents import group
 from ahvn_tools.errors import DefinitionError
 
 
@@ -160,32 +159,6 @@ def test_a_model_may_shorten_the_time_and_not_lengthen_it(kit: Toolkit) -> None:
     SubAgents(note, kit, timeout=5).add_to(kit)
     fork(kit, {"prompt": "x", "timeout": 2}, {"prompt": "y", "timeout": 500})
     assert times == [2, 5]
-
-
-def test_a_runner_that_ignores_its_cancellation_does_not_hang_its_parent(
-    kit: Toolkit, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(group, "CANCEL_GRACE_SECONDS", 0.05)
-    is_over = asyncio.Event()
-
-    async def ignore(task: SubAgentTask) -> str:
-        while not is_over.is_set():
-            try:
-                await is_over.wait()
-            except asyncio.CancelledError:
-                continue
-        return ""
-
-    SubAgents(ignore, kit, timeout=0.05).add_to(kit)
-
-    async def run() -> str:
-        text = await kit.acall("self_fork", {"context_summary": "", "sub_agents": [{"prompt": "x"}]})
-        is_over.set()
-        await asyncio.sleep(0)
-        return text
-
-    assert "was stopped" in asyncio.run(run())
-    assert "ignores its cancellation" in caplog.text
 
 
 async def test_the_host_can_cancel_one_sub_agent(kit: Toolkit) -> None:
@@ -416,16 +389,6 @@ def test_a_report_cannot_imitate_that_of_another(kit: Toolkit, start: str) -> No
         "### Sub-agent 'agent-1' Finished:", "### Sub-agent 'agent-2' Finished:",
     ]  # fmt: skip
     assert lines.count("----------------") == 1
-
-
-def test_a_report_that_is_no_text_fails_alone(kit: Toolkit) -> None:
-    async def answer(task: SubAgentTask) -> str:
-        return 42 if task.prompt == "one" else "fine"  # type: ignore[return-value]  # what hosts may do
-
-    SubAgents(answer, kit).add_to(kit)
-    first, second = fork(kit, {"prompt": "one"}, {"prompt": "two"}).split("\n\n----------------\n\n")
-    assert first == "### Sub-agent 'agent-1' Failed:\nIts report is no text."
-    assert second == "### Sub-agent 'agent-2' Finished:\nfine"
 
 
 def test_a_sub_agent_can_finish_when_the_tools_have_a_prefix(kit: Toolkit) -> None:

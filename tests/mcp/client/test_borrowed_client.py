@@ -133,35 +133,9 @@ async def test_bound_parameter_is_sent_but_absent_from_the_schema(client):
     assert (await spec.aexec(query="x", user="eve")).error.code == "invalid_parameters"
 
 
-async def test_clone_has_separate_bindings(memory):
-    spec = await ToolSpec.from_client(memory, "search", binds={"user": "user"})
-    spec.state["user"] = "ann"
-    twin = spec.clone()
-    twin.state["user"] = "bob"
-    assert ((await spec.acall(query="x"))["user"], (await twin.acall(query="x"))["user"]) == ("ann", "bob")
-
-
-async def test_remote_tool_without_a_result_returns_none(client):
-    spec = await ToolSpec.from_client(client, "note")
-    assert await spec.acall(text="a") is None
-    result = await spec.aexec(text="a")
-    assert (result.is_error, result.value, result.content) == (False, None, [])
-
-
 async def test_stream_of_a_remote_tool_is_its_last_result(memory):
     spec = await ToolSpec.from_client(memory, "add")
     assert [(result.value, result.is_last) async for result in spec.astream(a=1, b=2)] == [(3, True)]
-
-
-async def test_text_result_is_not_converted_to_a_number(memory):
-    spec = await ToolSpec.from_client(memory, "number")
-    for text in ("007", "1.5e3", "true", "null", "[1]"):
-        assert await spec.acall(text=text) == text
-
-
-async def test_wrapped_result_is_unwrapped(memory):
-    result = await (await ToolSpec.from_client(memory, "add")).aexec(a=1, b=2)
-    assert (result.value, result.structured_content) == (3, {"result": 3})
 
 
 async def test_unknown_tool_error_names_near_misses(memory):
@@ -176,22 +150,11 @@ async def test_sync_call_from_another_thread_works(client):
     assert await asyncio.to_thread(lambda: [result.value for result in spec.stream(a=1, b=2)]) == [3]
 
 
-async def test_call_from_another_loop_works(memory):
-    spec = await ToolSpec.from_client(memory, "add")
-    assert await asyncio.to_thread(lambda: asyncio.run(spec.acall(a=1, b=2))) == 3
-
-
 async def test_sync_call_in_the_clients_loop_raises_instead_of_hanging(client):
     spec = await ToolSpec.from_client(client, "add")
     with pytest.raises(SyncCallError, match="acall"):
         spec(a=1, b=2)
     assert await spec.acall(a=1, b=2) == 3
-
-
-async def test_concurrent_calls_from_many_threads_work(memory):
-    spec = await ToolSpec.from_client(memory, "add")
-    sums = await asyncio.gather(*(asyncio.to_thread(spec, a=i, b=1) for i in range(8)))
-    assert sums == list(range(1, 9))
 
 
 async def test_remote_error_is_cut_and_masks_bound_values(client):
@@ -216,13 +179,6 @@ async def test_timeout_is_on_time_and_keeps_the_session(client):
     assert await patient.acall(seconds=0) == "slept"
 
 
-async def test_timeout_applies_to_a_call_from_another_thread(memory):
-    spec = await ToolSpec.from_client(memory, "sleep", timeout=0.2)
-    assert (await asyncio.to_thread(spec.exec, seconds=30)).error.code == "timeout"
-    patient = await ToolSpec.from_client(memory, "sleep")
-    assert await patient.acall(seconds=0) == "slept"
-
-
 async def test_cancelled_call_leaves_the_session_usable(client):
     spec = await ToolSpec.from_client(client, "sleep")
     task = asyncio.create_task(spec.acall(seconds=30))
@@ -231,11 +187,6 @@ async def test_cancelled_call_leaves_the_session_usable(client):
     with pytest.raises(asyncio.CancelledError):
         await task
     assert await spec.acall(seconds=0) == "slept"
-
-
-async def test_timeout_none_means_no_limit():
-    async with Client(in_memory()) as client:
-        assert (await ToolSpec.from_client(client, "add", timeout=None)).timeout is None
 
 
 async def test_from_client_checks_options_and_bindings():
@@ -307,17 +258,6 @@ async def test_client_that_moves_between_running_loops_is_called_in_the_one_wher
             return await spec.acall(a=1, b=2)
 
     assert await asyncio.to_thread(asyncio.run, call_in_another_loop()) == 3
-
-
-def test_closed_loop_is_a_connection_error():
-    async def make_spec() -> ToolSpec:
-        async with Client(in_memory()) as client:
-            return await ToolSpec.from_client(client, "add")
-
-    spec = asyncio.run(make_spec())
-    assert spec.exec(a=1, b=2).error.code == "connection"
-    with pytest.raises(ToolConnectionError, match="not running"):
-        spec(a=1, b=2)
 
 
 @pytest.mark.exhaustive

@@ -16,7 +16,7 @@ from ahvn_tools.errors import ToolTimeoutError
 from ahvn_tools.execution import background_loop
 from ahvn_tools.mcp.client import fastmcp_clients  # noqa: F401  # its import takes a second of the time to connect
 from ahvn_tools.mcp.client.client_settings import ClientSettings
-from ahvn_tools.mcp.client.pool import ConnectionPool
+from ahvn_tools.mcp.client.connection import ConnectionPool
 from ahvn_tools.mcp.client.targets import resolve_targets
 from tests.mcp.hostile import stdio
 from tests.mcp.hostile.behaviours import BEHAVIOURS
@@ -224,7 +224,7 @@ async def test_meter_detects_a_blocked_loop() -> None:
 
 FIRST = """
 import asyncio
-from ahvn_tools.mcp.client.pool import ConnectionPool
+from ahvn_tools.mcp.client.connection import ConnectionPool
 from ahvn_tools.mcp.client.targets import resolve_targets
 from tests.mcp.hostile.driver import command
 from tests.mcp.hostile.meter import measured

@@ -9,7 +9,7 @@ import pytest
 
 from ahvn_tools.mcp.client import fastmcp_clients  # noqa: F401  # its import takes a second of the time to connect
 from ahvn_tools.mcp.client.client_settings import ClientSettings
-from ahvn_tools.mcp.client.pool import ConnectionPool
+from ahvn_tools.mcp.client.connection import ConnectionPool
 from ahvn_tools.mcp.client.targets import resolve_targets
 from ahvn_tools.mcp.trust.limits import Limits
 from tests.mcp.hostile.driver import (

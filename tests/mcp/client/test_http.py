@@ -24,7 +24,7 @@ from starlette.routing import Route
 
 from ahvn_tools.errors import InvalidResultError, ToolConnectionError, ToolError, ToolTimeoutError
 from ahvn_tools.mcp.client.client_settings import ClientSettings
-from ahvn_tools.mcp.client.pool import ConnectionPool
+from ahvn_tools.mcp.client.connection import ConnectionPool
 from ahvn_tools.mcp.client.targets import resolve_targets
 from ahvn_tools.mcp.trust.limits import Limits
 

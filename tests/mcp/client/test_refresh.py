@@ -13,7 +13,7 @@ from mcp.shared.subscriptions import ToolsListChanged
 
 from ahvn_tools.execution import background_loop
 from ahvn_tools.mcp.client import refresh
-from ahvn_tools.mcp.client.pool import ConnectionPool
+from ahvn_tools.mcp.client.connection import ConnectionPool
 from ahvn_tools.mcp.client.targets import resolve_targets
 from tests.mcp.client.test_http import Site
 

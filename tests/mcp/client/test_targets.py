@@ -25,8 +25,8 @@ from pydantic import SecretStr
 
 from ahvn_tools.errors import DefinitionError
 from ahvn_tools.mcp.client.client_settings import ClientSettings
+from ahvn_tools.mcp.client.connection import ConnectionPool
 from ahvn_tools.mcp.client.http import BoundedHTTPFactory
-from ahvn_tools.mcp.client.pool import ConnectionPool
 from ahvn_tools.mcp.client.stdio import BoundedStdioTransport
 from ahvn_tools.mcp.client.targets import Target, resolve_targets
 

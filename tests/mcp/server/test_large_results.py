@@ -65,22 +65,12 @@ async def test_a_large_result_is_what_the_tool_returned(wire: Any, json_response
         assert (await client.call_tool("resource")).content[0].resource.text == TEXT
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        TEXT,
-        ROWS,
-        {"a": ROWS, "b": {"c": TEXT, "d": []}, "é": 1},
-        [TEXT, [ROWS, 1], {}],
-        tuple(range(50_000)),
-        {str(number): number for number in range(50_000)},
-    ],
-)
-@pytest.mark.default_cases(2)
-def test_the_pieces_of_a_value_are_its_json(value: Any):
-    pieces = list(encode(value))
-    assert json.loads(b"".join(pieces)) == (list(value) if isinstance(value, tuple) else value)
-    assert max(map(len, pieces)) < 4 * 65_536 + 12 * 65_536  # an escaped character has at most 12
+def test_the_pieces_of_a_value_are_its_json():
+    value = {"a": ROWS, "b": {"c": TEXT, "d": []}, "é": 1, "f": (1, 2)}
+    pieces = encode(value)
+    assert json.loads(b"".join(pieces)) == {**value, "f": [1, 2]}
+    assert len(pieces) > 1
+    assert max(map(len, pieces)) <= 262_144
 
 
 async def test_other_tasks_run_between_the_pieces_of_a_response():

@@ -277,31 +277,6 @@ def test_an_exception_of_the_work_is_raised_and_the_handlers_are_restored():
     assert before == (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT))
 
 
-@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt, None])
-def test_another_task_in_the_loop_cannot_end_the_work(
-    kind: type[BaseException] | None, caplog: pytest.LogCaptureFixture
-):
-    done = []
-
-    async def disturb() -> None:
-        if kind is None:
-            asyncio.get_running_loop().stop()
-        else:
-            raise kind
-
-    async def work() -> None:
-        for _ in range(2):
-            tasks.append(asyncio.create_task(disturb()))
-            await asyncio.sleep(0.01)
-        done.append(True)
-
-    tasks: list[asyncio.Task[None]] = []
-    signals.run_until_signal(work())
-    assert done == [True]
-    assert len(caplog.messages) == 2
-    assert all(task.done() and (kind is None or isinstance(task.exception(), kind)) for task in tasks)
-
-
 def test_an_exit_of_the_work_itself_is_raised():
     async def leave() -> None:
         raise SystemExit(3)

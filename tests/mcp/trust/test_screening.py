@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from mcp_types import Tool
 
 from ahvn_tools import invisible
+from ahvn_tools.mcp.trust.changes import to_wire
 from ahvn_tools.mcp.trust.limits import Budgets
 from ahvn_tools.mcp.trust.screening import screen
-from ahvn_tools.mcp.trust.wire import to_wire
 from tests.clocks import cpu_limit
 from tests.property_checks import EXAMPLES, run_examples
 from tests.schema.test_complexity import bomb

@@ -1,4 +1,4 @@
-"""The rows of a result as a text for a model."""
+"""The answers of a database as texts for a model: rows, and descriptions."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from ahvn_tools.builtins.database.session import MAX_COLUMNS, MAX_COUNTED_ROWS, MAX_TABLES
 from ahvn_tools.builtins.database.statement import Limits, Rows, RowWindow
 
 NO_ROWS: Final = "Query executed successfully. But no rows returned."
@@ -18,6 +19,8 @@ _CONTROL_IN_TEXT: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _SEPARATOR: Final = " | "
 _LONG_TEXT: Final = 200
 """A single row with a longer text is shown with a line for each column."""
+MAX_LISTED_COLUMNS: Final = 20
+"""Columns of a table in a list of tables."""
 _NAMES: Final = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
 
 
@@ -45,7 +48,7 @@ def render_rows(rows: Rows) -> str:
     lines = [body[:MAX_CHARS], f"{total} {'row' if total == '1' else 'rows'} in total."]
     if len(body) > MAX_CHARS:
         lines.append("The text is cut here. Select fewer columns.")
-    if omitted(rows) or rows.has_more:
+    if rows.omitted or rows.has_more:
         lines.append("Use LIMIT and OFFSET, WHERE or an aggregate to read other rows.")
     if rows.has_cut_values:
         lines.append(
@@ -61,11 +64,6 @@ def render_records(records: Sequence[Mapping[str, Any]], *, max_rows: int, max_w
     for record in records:
         window.add([*record.values()])
     return render_rows(fit_rows(window.finish()))
-
-
-def omitted(rows: Rows) -> int:
-    """Return how many rows are missing between the first and the last ones."""
-    return rows.row_count - len(rows.first) - len(rows.last)
 
 
 def _without_rows(rows: Rows) -> str:
@@ -92,7 +90,7 @@ def _table(rows: Rows) -> str:
     widths = [max(map(len, column)) for column in zip(names, *head, *tail, strict=True)]
     lines = [_line(names, widths), _line(["-" * width for width in widths], widths)]
     lines += [_line(row, widths) for row in head]
-    if count := omitted(rows):
+    if count := rows.omitted:
         lines.append(f"... ({count:,} {'row' if count == 1 else 'rows'} omitted)")
     return "\n".join([*lines, *(_line(row, widths) for row in tail)])
 
@@ -121,3 +119,55 @@ def _value_text(value: Any) -> str:
 def _escape(match: re.Match[str]) -> str:
     sign = match.group()
     return _NAMES.get(sign) or (f"\\x{ord(sign):02x}" if sign < "\u0100" else f"\\u{ord(sign):04x}")
+
+
+def render_description(answer: Mapping[str, Any]) -> str:
+    """Return a description as text."""
+    return _render_table(answer) if "keys" in answer else _render_tables(answer)
+
+
+def _render_tables(answer: Mapping[str, Any]) -> str:
+    lines = [f"{answer['table_count']:,} tables and views."]
+    for table in answer["tables"]:
+        columns = table["columns"]
+        names = ", ".join(columns[:MAX_LISTED_COLUMNS])
+        more = f", and {len(columns) - MAX_LISTED_COLUMNS} more" if len(columns) > MAX_LISTED_COLUMNS else ""
+        lines.append(
+            f"{_one_line(table['name'])} ({table['kind']}{_row_text(table['rows'])}): "
+            f"{_one_line(names) or 'it cannot be read'}{more}"
+        )
+    if answer["table_count"] > MAX_TABLES:
+        lines.append(f"{answer['table_count'] - MAX_TABLES:,} more are not listed. Pass the name of one as `table`.")
+    lines.append("Pass a name as `table` to see its columns, keys and first rows.")
+    return "\n".join(lines)
+
+
+def _row_text(count: int | None) -> str:
+    if count is None:
+        return ""
+    return (
+        f", more than {MAX_COUNTED_ROWS:,} rows"
+        if count > MAX_COUNTED_ROWS
+        else f", {count:,} {'row' if count == 1 else 'rows'}"
+    )
+
+
+def _render_table(answer: Mapping[str, Any]) -> str:
+    lines = [f"{_one_line(answer['name'])} ({answer['kind']}{_row_text(answer['rows'])})", "Columns:"]
+    for column in answer["columns"]:
+        required = "" if column["nullable"] else " NOT NULL"
+        default = "" if column["default"] is None else f" DEFAULT {column['default']}"
+        lines.append(_one_line(f"  {column['name']} {column['type']}{required}{default}"))
+    if answer["column_count"] > MAX_COLUMNS:
+        lines.append(f"  {answer['column_count'] - MAX_COLUMNS:,} more columns are not listed.")
+    lines += ["Keys:", *(_one_line(f"  {key}") for key in answer["keys"])] if answer["keys"] else []
+    sample = answer["sample"]
+    if sample["rows"]:
+        rows = Rows(columns=sample["columns"], first=sample["rows"], row_count=len(sample["rows"]))
+        lines += ["First rows:", render_rows(rows).rsplit("\n", 1)[0]]
+    return "\n".join(lines)
+
+
+def _one_line(text: str) -> str:
+    """Return a text from the database in one line, so that it cannot look like another table or column."""
+    return "".join(sign if sign.isprintable() else " " for sign in text)

@@ -5,8 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import select
+import stat
 from collections.abc import AsyncGenerator
 from typing import Final
+
+from anyio import to_thread
 
 from ahvn_tools.mcp.lone_surrogates import replace_lone_surrogates
 
@@ -72,3 +76,45 @@ class MessageReader:
 async def _decode(line: bytes) -> str:
     """Return a message as text. A lone surrogate costs its character: mcp would drop the message, unanswered."""
     return (await replace_lone_surrogates(line)).decode()
+
+
+class MessageWriter:
+    """Has what mcp's `stdio_server` calls of an open file.
+
+    A short message is written at once if the pipe or socket is ready: then it fits. Others are written in a thread,
+    because the client may read late. An open file would take two threads for each message, which is most of the time of
+    a short call.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._texts: list[str] = []
+        mode = os.fstat(descriptor).st_mode
+        self._max_bytes_at_once = select.PIPE_BUF if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) else 0
+        self._poll = select.poll()
+        self._poll.register(descriptor, select.POLLOUT)
+
+    async def write(self, text: str) -> None:
+        """Keep a text until `flush`."""
+        self._texts.append(text)
+
+    async def flush(self) -> None:
+        """Write what was kept. Raises OSError when the client has closed its end."""
+        data = "".join(self._texts).encode()
+        self._texts.clear()
+        if len(data) <= self._max_bytes_at_once and self._poll.poll(0):
+            data = data[self._write(data) :]
+        if data:
+            await to_thread.run_sync(self._write_all, data)
+
+    def _write(self, data: bytes) -> int:
+        try:
+            return os.write(self._descriptor, data)
+        except BlockingIOError:  # the client has made its pipe non-blocking
+            return 0
+
+    def _write_all(self, data: bytes) -> None:
+        while data:
+            data = data[self._write(data) :]
+            if data:
+                self._poll.poll()
