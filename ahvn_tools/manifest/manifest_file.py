@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from ahvn_tools.errors import SourceError
-from ahvn_tools.json_types import JsonObject
 from ahvn_tools.loading.options import ReadOptions
 from ahvn_tools.manifest.build import Build
 from ahvn_tools.manifest.builder import Builder
 from ahvn_tools.manifest.document import Document, Problem, merge_part, read_document, unknown_part
-from ahvn_tools.manifest.loaded_parts import LoadedParts
 from ahvn_tools.manifest.validation import validate, validate_written
 from ahvn_tools.manifest.variables import resolve_variables
 from ahvn_tools.toolkit import Toolkit
@@ -23,21 +21,6 @@ PROFILE_VARIABLE: Final = "AHVN_TOOLS_PROFILE"
 
 MAX_DEPTH: Final = 20
 """How many manifests may lead to another one."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class LoadedManifest:
-    """The manifest that a toolkit was loaded from: `store.manifest` of the toolkit."""
-
-    file: Path
-    data: JsonObject = field(repr=False)
-    """Its data with the profile merged over it, with `${VARIABLE}` as it is written."""
-    written: JsonObject = field(repr=False)
-    """Its data as it is written, with all profiles and audiences."""
-    parts: LoadedParts = field(repr=False)
-    """The toolkit as it was loaded."""
-    profile: str | None = None
-    audience: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,18 +58,11 @@ def load_manifest(
     kit = Builder(build=build, load_nested=_load_nested).toolkit(file.stem)
     if choice.name is not None:
         kit.name = choice.name
-    with_profile = merge_part(written, "profiles", choice.profile).data
-    store = kit._view.store  # noqa: SLF001  # the manifest of a toolkit is no attribute of it
-    store.manifest = LoadedManifest(
-        file=file,
-        data=with_profile,
-        written=written.data,
-        parts=LoadedParts.of(kit),
-        profile=choice.profile,
-        audience=choice.audience,
-    )
+    store = kit._view.store  # noqa: SLF001  # of another package of this project
     store.audience = choice.audience
-    if choice.audience is None and isinstance(parts := with_profile.get("audiences"), Mapping):
+    if choice.audience is None and isinstance(
+        parts := merge_part(written, "profiles", choice.profile).data.get("audiences"), Mapping
+    ):
         store.separate_audiences |= frozenset(parts)
     return kit
 

@@ -140,8 +140,8 @@ def _explain_foreign(template: ToolTemplate) -> str:
         return f"{head} it is a FastMCP tool. Make it with ToolSpec.from_function from the function of that tool."
     if "context" in template.rebuild_arguments:
         return (
-            f"{head} it is a tool of an MCP server. Send a manifest, which manifest.dump(toolkit) writes, or connect "
-            "in the other process: ToolSpec.from_server(mcp.connect(…))."
+            f"{head} it is a tool of an MCP server. Send a manifest with the server, or connect in the other "
+            "process: ToolSpec.from_server(mcp.connect(…))."
         )
     return f"{head} it is a LangChain tool. Make it with ToolSpec.from_langchain in the other process."
 
