@@ -1,4 +1,4 @@
-"""Load sources of any kind into one toolkit."""
+"""Loader: makes a toolkit of sources."""
 
 from __future__ import annotations
 
@@ -11,20 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ahvn_tools.errors import SourceError, ToolCallError, ToolSpecError, suggests_options
-from ahvn_tools.loading import reader
-from ahvn_tools.loading.contents import Contents, ServerSource
-from ahvn_tools.loading.kinds import classify
+from ahvn_tools.loading.contents import Contents, ServerSource, add_load_errors, adopt_servers, close_servers, skipping
+from ahvn_tools.loading.kinds import classify, read_source
 from ahvn_tools.loading.options import ReadOptions
-from ahvn_tools.loading.skipping import skipping
-from ahvn_tools.manifest.load_errors import add_load_errors
-from ahvn_tools.manifest.server_ownership import adopt_servers, close_servers
 from ahvn_tools.redaction import mask_credentials
 from ahvn_tools.roots import Roots, to_roots
 from ahvn_tools.sources.budget import Budget
 from ahvn_tools.toolkit import Toolkit
 from ahvn_tools.trust import Trust
 
-if TYPE_CHECKING:  # slow, and few toolkits have one
+if TYPE_CHECKING:
     from concurrent.futures import Executor
 
 
@@ -93,7 +89,7 @@ def load(
                 loaded.append(_load_manifest(location, options, profile, audience, None))
                 contents.append(Contents(name=loaded[-1].name, toolkit=loaded[-1]))
             else:
-                contents.append(reader.read(kind, location, _with_budget(options, location)))
+                contents.append(read_source(kind, location, _with_budget(options, location)))
         if len(contents) == 1 and contents[0].toolkit is not None and not files:
             return _single_toolkit(contents[0], name, audience, executor)
         kit = _combine(contents, name, audience, executor)

@@ -11,9 +11,8 @@ from ahvn_tools.errors import SourceError
 from ahvn_tools.loading.options import ReadOptions
 from ahvn_tools.manifest.build import Build
 from ahvn_tools.manifest.builder import Builder
-from ahvn_tools.manifest.document import Document, Problem, merge_part, read_document, unknown_part
+from ahvn_tools.manifest.document import Document, Problem, merge_part, read_document, resolve_variables, unknown_part
 from ahvn_tools.manifest.validation import validate, validate_written
-from ahvn_tools.manifest.variables import resolve_variables
 from ahvn_tools.toolkit import Toolkit
 
 PROFILE_VARIABLE: Final = "AHVN_TOOLS_PROFILE"

@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
+from pydantic_core import PydanticCustomError
 
 from ahvn_tools import middleware
+from ahvn_tools.errors import near_misses
 from ahvn_tools.loading.options import ReadOptions
 from ahvn_tools.manifest.manifest_model import ManifestModel
 from ahvn_tools.middleware import Middleware
@@ -171,3 +173,37 @@ def build(name: str, options: Mapping[str, Any] | MiddlewareOptions, read_option
     model = options if isinstance(options, MiddlewareOptions) else MIDDLEWARE[name].model_validate(options)
     made: Middleware = getattr(middleware, name)(**model.arguments(read_options))
     return made
+
+
+ITEM_TITLE: Final = "A middleware"
+"""The title in the JSON Schema of the models, in place of the schema itself."""
+
+
+def _to_mapping(value: Any) -> Any:
+    return {value: None} if isinstance(value, str) else value
+
+
+def _check_item(value: dict[str, dict[str, Any] | None]) -> dict[str, dict[str, Any] | None]:
+    if len(value) != 1:
+        raise PydanticCustomError(
+            "middleware", "write one middleware for each item of the list: its name, or its name and its options"
+        )
+    (name,) = value
+    if ":" not in name and name not in MIDDLEWARE:
+        hint = near_misses(name, MIDDLEWARE)
+        raise PydanticCustomError(
+            "middleware",
+            "there is no middleware {name}. {hint} Name your own as `module:name`",
+            {"name": repr(name), "hint": hint},
+        )
+    return value
+
+
+MiddlewareItem = Annotated[
+    dict[str, dict[str, Any] | None],
+    BeforeValidator(_to_mapping),
+    AfterValidator(_check_item),
+    WithJsonSchema({"title": ITEM_TITLE}),
+]
+"""One of `ahvn_tools.middleware` by its name, such as `log` or `{retry: {attempts: 3}}`, or the import path of another,
+`acme.tools:audit`, or of a function that makes one with these options: `{acme.tools:audit: {level: 2}}`."""

@@ -13,7 +13,7 @@ from fastmcp import FastMCP
 
 from ahvn_tools import Toolkit, load
 from ahvn_tools.errors import SourceError
-from ahvn_tools.manifest.server_ownership import close_servers
+from ahvn_tools.manifest.loader import close_servers
 from tests.manifest.conftest import Load
 
 SERVER = """
