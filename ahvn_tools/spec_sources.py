@@ -233,9 +233,9 @@ class ToolSources(ToolExports[P, R]):
         """
         from ahvn_tools.spec_data.tool_data import load
 
-        loaded = load(data, trust, [_full_name(base) for base in cls.__mro__])
-        spec = cls(loaded.template, loaded.body)
-        spec._secrets = loaded.secret_keys
+        template, body, secret_keys = load(data, trust, [_full_name(base) for base in cls.__mro__])
+        spec = cls(template, body)
+        spec._secrets = secret_keys
         for binding in spec.compiled.bindings.values():
             with contextlib.suppress(StateKeyError):  # a key in a list that the state does not have: the binding has it
                 binding.store_default(copy_containers(binding.default), spec.state)

@@ -242,12 +242,7 @@ class _Writer:
 
 
 def _has_value(binding: Binding, key: StateKey, state: Mapping[str, Any]) -> bool:
-    if binding.default is not UNSET or binding.is_value_removed:
-        return True
-    try:
-        return key.read(state) is not MISSING
-    except Exception:  # noqa: BLE001  # a property may raise anything: there may be a value
-        return True
+    return binding.default is not UNSET or binding.is_value_removed or key.read(state) is not MISSING
 
 
 def is_plain_json(value: Any) -> bool:

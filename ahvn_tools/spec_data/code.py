@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -25,92 +25,43 @@ from ahvn_tools.trust import Trust
 Function = Callable[..., Any]
 
 
-class CodeData(Protocol):
-    """What data says about the code of a tool."""
+@dataclass(frozen=True, kw_only=True)
+class CodeData:
+    """What data says about the code of a tool: where a function is imported from, a request, or a text."""
 
-    @property
-    def source(self) -> str | None:
-        """The text of the code, if the data has it."""
-
-    @property
-    def source_function(self) -> str | None:
-        """The name of the tool's function in it."""
-
-    @property
-    def docstring(self) -> str | None:
-        """The docstring that replaces the function's."""
-
-    @property
-    def has_types(self) -> bool:
-        """Whether the function's annotations validate its arguments, and not the option `input_schema` alone."""
-
-    def require_trust(self, trust: Trust) -> None:
-        """Raise SourceError unless the code may be run."""
-
-    def load(self, options: Mapping[str, Any]) -> Function:
-        """Return the function. Raises SourceError."""
-
-
-@dataclass(frozen=True)
-class ImportedCode:
-    """A function that is imported."""
-
-    path: FunctionPath
-    has_types: bool
+    path: FunctionPath | None = None
+    request: HTTPBody | None = None
+    """A request, which runs no code of its own."""
+    source: str | None = None
+    """The text of the code."""
+    source_function: str | None = None
+    """The name of the tool's function in the text."""
     docstring: str | None = None
-    source: None = None
-    source_function: None = None
-
-    def require_trust(self, trust: Trust) -> None:
-        """Raise SourceError unless the module may be imported."""
-        self.path.require_trust(trust)
-
-    def load(self, _options: Mapping[str, Any]) -> Function:
-        """Import the function."""
-        return self.path.load()
-
-
-@dataclass(frozen=True)
-class CodeText:
-    """A function that a text defines."""
-
-    source: str
-    source_function: str
+    """The docstring that replaces the function's."""
     has_types: bool = True
-    docstring: None = None
+    """Whether the function's annotations validate its arguments, and not the option `input_schema` alone."""
 
     def require_trust(self, trust: Trust) -> None:
-        """Raise SourceError unless code that is a text may be run."""
-        trust.require_code()
+        """Raise SourceError unless the code may be run, or requests may be sent there."""
+        trusted = self.path or self.request
+        if trusted is not None:
+            trusted.require_trust(trust)
+        else:
+            trust.require_code()
 
     def load(self, options: Mapping[str, Any]) -> Function:
-        """Run the text and return the function."""
+        """Return the function: import it, or run the text. Raises SourceError."""
+        if self.path is not None:
+            return self.path.load()
+        if self.request is not None:
+            return self.request
         try:
-            _, body = code_source.build_template(self.source, self.source_function, None, options)
+            _, body = code_source.build_template(str(self.source), self.source_function, None, options)
         except ToolSpecError:
             raise
         except (Exception, SystemExit) as reason:
             raise SourceError(f"The code in the data cannot be run: {type(reason).__name__}: {reason}") from reason
         return function_of(body)
-
-
-@dataclass(frozen=True)
-class RequestCode:
-    """A request, which runs no code of its own."""
-
-    body: HTTPBody
-    has_types: bool = False
-    docstring: None = None
-    source: None = None
-    source_function: None = None
-
-    def require_trust(self, trust: Trust) -> None:
-        """Raise SourceError unless requests may be sent there."""
-        self.body.require_trust(trust)
-
-    def load(self, _options: Mapping[str, Any]) -> Function:
-        """Return the function that sends the request."""
-        return self.body
 
 
 def function_of(body: Any) -> Function:
@@ -161,16 +112,18 @@ def read_code(data: Any) -> CodeData:
 def _read_path(data: JsonObject) -> CodeData:
     read_object(data, "code", ("kind", "module", "qualname"), ("docstring",))
     docstring = read(data["docstring"], "code.docstring", str) if "docstring" in data else None
-    return ImportedCode(FunctionPath.read_names(data, "code"), data["kind"] == "function", docstring)
+    path = FunctionPath.read_names(data, "code")
+    return CodeData(path=path, has_types=data["kind"] == "function", docstring=docstring)
 
 
 def _read_text(data: JsonObject) -> CodeData:
     read_object(data, "code", ("kind", "text", "function"))
-    return CodeText(read(data["text"], "code.text", str), read(data["function"], "code.function", str))
+    function = read(data["function"], "code.function", str)
+    return CodeData(source=read(data["text"], "code.text", str), source_function=function)
 
 
 def _read_request(data: JsonObject) -> CodeData:
-    return RequestCode(read_body(data))
+    return CodeData(request=read_body(data), has_types=False)
 
 
 _READERS: Final[Mapping[str, Callable[[JsonObject], CodeData]]] = {

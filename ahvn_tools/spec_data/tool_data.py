@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
@@ -171,41 +171,26 @@ MAX_ERROR_CHARS: Final = 1000
 """The middle of a longer error is left out: it may repeat a name or a type that data has."""
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
-class LoadedTool:
-    """What a spec is made of."""
+def load(
+    data: Any, trust: Iterable[str | os.PathLike[str]], spec_classes: Collection[str]
+) -> tuple[ToolTemplate, Function, frozenset[StateKey]]:
+    """Return the template and the body of a tool, and the keys that were ever bound as secret.
 
-    template: ToolTemplate
-    body: Callable[..., Any]
-    secret_keys: frozenset[StateKey]
-    """Keys that were ever bound as secret."""
-
-
-def load(data: Any, trust: Iterable[str | os.PathLike[str]], spec_classes: Collection[str]) -> LoadedTool:
-    """Return the parts of a tool; `spec_classes` are the full names of the class to make and of its bases.
-
-    Raises SourceError.
+    `spec_classes` are the full names of the class to make and of its bases. Raises SourceError.
     """
     if trust is None:
         raise SourceError("trust is a list, because None would not say what may be run: [] trusts nothing.")
     try:
-        return _load(data, Trust(trust), spec_classes)
+        tool = ToolData.read(data)
+        if tool.spec_class is not None and tool.spec_class not in spec_classes:
+            name, needed = tool.definition.name, quote_name(tool.spec_class)
+            raise SourceError(f"The tool {name!r} is a {needed}: load it with from_dict of that class.")
+        tool.require_trust(Trust(trust))
+        return *tool.load(), tool.secret_keys
     except SourceError as error:
         if _is_plain(str(error)):
             raise
         raise SourceError(_to_plain(str(error))) from error.__cause__
-
-
-def _load(data: Any, trust: Trust, spec_classes: Collection[str]) -> LoadedTool:
-    tool = ToolData.read(data)
-    if tool.spec_class is not None and tool.spec_class not in spec_classes:
-        raise SourceError(
-            f"The tool {tool.definition.name!r} is a {quote_name(tool.spec_class)}: load it with from_dict of that "
-            "class."
-        )
-    tool.require_trust(trust)
-    template, body = tool.load()
-    return LoadedTool(template=template, body=body, secret_keys=tool.secret_keys)
 
 
 def _is_plain(text: str) -> bool:

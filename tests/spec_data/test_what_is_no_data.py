@@ -212,17 +212,6 @@ class TestValues:
         with pytest.raises(ToolSpecError, match=r"The value of parameter 'tone' of 'greet' is a \w+ that is not plain"):
             spec.to_dict(values=True)
 
-    def test_a_state_that_cannot_be_read_may_have_a_value(self):
-        class State(dict):
-            def get(self, *_: Any) -> Any:
-                raise RuntimeError(CANARY)
-
-            __contains__ = __getitem__ = get
-
-        spec = ToolSpec.from_function(tools.greet).bind("tone")
-        spec.state = State()
-        assert spec.to_dict()["binds"]["tone"] == {"key": "tone", "needs_value": True}
-
 
 class TestSecrets:
     @pytest.mark.parametrize("values", [False, True])
