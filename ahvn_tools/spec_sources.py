@@ -204,14 +204,14 @@ class ToolSources(ToolExports[P, R]):
         >>> ToolSpec.from_dict(data, trust=["html"]).call("<b>")
         '&lt;b&gt;'
         """
-        from ahvn_tools.spec_data import writer
+        from ahvn_tools.spec_data import tool_data
 
         if attributes := self.__dict__.keys() - OWN_ATTRIBUTES:
             raise ToolSpecError(
                 f"Attribute {min(attributes)!r} of {self.__name__!r} is not part of the data: delete it first, "
                 "and set it again after from_dict()."
             )
-        return writer.write(
+        return tool_data.write(
             self.compiled,
             self.body,
             self.state,
@@ -231,11 +231,11 @@ class ToolSources(ToolExports[P, R]):
         Raises SourceError for what is not trusted, for data that is not as `to_dict` wrote it, and for code whose
         definition differs from that of the data, with the differences.
         """
-        from ahvn_tools.spec_data.reader import load
+        from ahvn_tools.spec_data.tool_data import load
 
-        loaded = load(data, trust, [_full_name(base) for base in cls.__mro__])
-        spec = cls(loaded.template, loaded.body)
-        spec._secrets = loaded.secret_keys
+        template, body, secret_keys = load(data, trust, [_full_name(base) for base in cls.__mro__])
+        spec = cls(template, body)
+        spec._secrets = secret_keys
         for binding in spec.compiled.bindings.values():
             with contextlib.suppress(StateKeyError):  # a key in a list that the state does not have: the binding has it
                 binding.store_default(copy_containers(binding.default), spec.state)

@@ -1,37 +1,37 @@
-"""The command `ahvn-tools`: its commands are imported when they are used."""
+"""The command `ahvn-tools`: its commands, its exit status, and its completion in shells."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Annotated, Any, Final, Literal
 
-from cyclopts import App, CycloptsError
+from cyclopts import App, CycloptsError, Parameter
 
 from ahvn_tools import __version__
-from ahvn_tools.cli.errors import CommandError, UsageError
-from ahvn_tools.cli.output import flush_stdout, prepare_streams, print_message
+from ahvn_tools.cli.output import CommandError, UsageError, flush_stdout, prepare_streams, print_message
+from ahvn_tools.cli.sources import Flag
 from ahvn_tools.errors import ToolCallError, ToolSpecError
 
 INTERRUPTED_STATUS = 130
 """The exit status after Ctrl-C, as in shells."""
 
 COMMANDS: Final = {
-    "list": ("listing:list_tools", "List the tools of sources."),
-    "show": ("show:show", "Show one tool: parameters, bindings, labels, schemas."),
-    "search": ("search:search", "Find tools by words."),
+    "list": ("tools:list_tools", "List the tools of sources."),
+    "show": ("tools:show", "Show one tool: parameters, bindings, labels, schemas."),
+    "search": ("tools:search", "Find tools by words."),
     "call": ("call:call", "Call a tool and print its result."),
     "export": ("export:export", "Print tools as JSON in a provider's format."),
-    "prompt": ("prompt:prompt", "Print tools as text for a model."),
+    "prompt": ("export:prompt", "Print tools as text for a model."),
     "check": ("check:check", "Check what providers do with tools, and what is wrong with them."),
-    "pin": ("pin:pin", "Write the definitions of tools to a lock file."),
-    "diff": ("diff:diff", "Compare the tools of two sources, or of a lock file and a source."),
+    "pin": ("export:pin", "Write the definitions of tools to a lock file."),
+    "diff": ("export:diff", "Compare the tools of two sources, or of a lock file and a source."),
     "install": ("install:install", "Let an MCP client start a server of tools."),
-    "uninstall": ("uninstall:uninstall", "Remove a server from the configuration of an MCP client."),
+    "uninstall": ("install:uninstall", "Remove a server from the configuration of an MCP client."),
     "serve": ("serve:serve", "Serve tools to MCP clients."),
     "new": ("new:new", "Write a small working file to start from, with a test."),
-    "completion": ("completion:completion", "Print or install the script for completion in a shell."),
+    "completion": ("app:completion", "Print or install the script for completion in a shell."),
 }
 """The commands: the module of this package and its function, and what the list of commands says."""
 
@@ -89,3 +89,30 @@ def run_command(command: Callable[[], int | None]) -> int:
 def _report_error(message: str, *, status: int) -> int:
     print_message(f"error: {message}")
     return status
+
+
+def completion(
+    shell: Annotated[Literal["bash", "zsh", "fish", "powershell"] | None, Parameter(name="SHELL")] = None,
+    /,
+    *,
+    install: Flag = False,
+) -> None:
+    """Print the script that completes commands, options and their values in a shell.
+
+    Parameters
+    ----------
+    shell
+        The shell; by default the one that started the command.
+    install
+        Write the script to the folder where the shell looks for it. For bash, zsh and PowerShell, a line is added to
+        the shell's own startup file, unless it is there already.
+    """
+    from cyclopts.completion import ShellDetectionError
+
+    try:
+        if install:
+            print_message(f"Wrote {app.install_completion(shell=shell)}. Start a new shell to use it.")
+        else:
+            print(app.generate_completion(shell=shell))  # noqa: T201  # code: nothing in it is escaped
+    except ShellDetectionError:
+        raise CommandError("The shell is unknown: name it, as in `ahvn-tools completion bash`.") from None

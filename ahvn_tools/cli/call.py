@@ -1,22 +1,25 @@
-"""`ahvn-tools call`: call one tool of a source, and print its result."""
+"""`ahvn-tools call`: call a tool, print what it sends, and ask the person at the terminal."""
 
 from __future__ import annotations
 
 import contextlib
+import getpass
+import json
 import math
+import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Self, TextIO
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from ahvn_tools.cli import output
-from ahvn_tools.cli.call_arguments import read_arguments
-from ahvn_tools.cli.call_output import CallOutput
-from ahvn_tools.cli.errors import CommandError, UsageError
+from ahvn_tools.cli.arguments import ValueReader, read_arguments, read_state
+from ahvn_tools.cli.output import CommandError, UsageError
+from ahvn_tools.cli.output_file import has_file, write_media_file
 from ahvn_tools.cli.sources import (
     Flag,
     MoreSources,
@@ -27,15 +30,17 @@ from ahvn_tools.cli.sources import (
     open_toolkit,
     stdout_to_stderr,
 )
-from ahvn_tools.cli.state_file import read_state
-from ahvn_tools.cli.terminal import TerminalApprover, ask_for_missing, describe_request, is_interactive
-from ahvn_tools.cli.tool_facts import credentials
+from ahvn_tools.cli.tools import credentials
 from ahvn_tools.errors import ApprovalRequiredError, BindError, StateKeyError
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.results import ToolResult
+from ahvn_tools.redaction import is_secret_name, is_secret_schema
+from ahvn_tools.results import ToolResult, to_sendable
 from ahvn_tools.schema.keywords import WRAP_RESULT_KEY
 
-if TYPE_CHECKING:  # the command line is parsed without pydantic
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+    from ahvn_tools.middleware.approve import ApprovalRequest
     from ahvn_tools.toolkit import Toolkit
 
 FAILED_STATUS: Final = 1
@@ -174,3 +179,296 @@ def _describe_pending(result: ToolResult) -> str:
     from ahvn_tools.middleware.approve import ApprovalRequest  # slow, and few calls need it
 
     return f"This call needs an approval: {describe_request(ApprovalRequest.from_json(request))}."
+
+
+class CallOutput:
+    """Prints to the command's stdout, also while `sys.stdout` is stderr for the tool."""
+
+    def __init__(self, stdout: TextIO, *, tool: str, folder: Path, is_json: bool) -> None:
+        """Print the results of a call of `tool`, and write its files to `folder`."""
+        self._stdout = stdout
+        self._tool, self._folder, self._is_json = tool, folder, is_json
+        self._is_terminal = stdout.isatty()
+        self._progress = ProgressBar() if sys.stderr.isatty() else None
+        self._has_items = False
+        self.is_wrapped = False
+        """Whether the structured content of a result is `{\"result\": value}`, by FastMCP's convention."""
+
+    @classmethod
+    @contextlib.contextmanager
+    def open(cls, *, tool: str, folder: Path, is_json: bool) -> Generator[Self]:
+        """Yield one that prints to what is stdout now."""
+        with _own_stdout() as stdout:
+            printing = cls(stdout, tool=tool, folder=folder, is_json=is_json)
+            try:
+                yield printing
+            finally:
+                printing.pause()
+
+    def print_chunk(self, chunk: ToolResult) -> None:
+        """Print what a tool sends before its result: items to stdout, other output and progress to stderr."""
+        if "progress" in chunk.meta:
+            if self._progress is not None:
+                self._progress.update(chunk)
+        elif chunk.meta.get("output"):
+            self.pause()
+            print(output.escape(_to_text(chunk.value)), file=sys.stderr, flush=True)  # noqa: T201  # the output of a command
+        else:
+            self._has_items = True
+            self.pause()
+            self._print_json(chunk) if self._is_json else self._print_value(chunk)
+
+    def print_result(self, result: ToolResult) -> None:
+        """Print the last result of a call that has succeeded. Items that were printed are not printed again."""
+        self.pause()
+        if self._is_json:
+            self._print_json(result)
+        elif not self._has_items:
+            self._print_value(result)
+
+    def print_failure(self, result: ToolResult) -> None:
+        """Print the last result of a call that has failed, for machines only."""
+        self.pause()
+        if self._is_json:
+            self._print_json(result)
+
+    def pause(self) -> None:
+        """Remove the progress bar, until there is new progress."""
+        if self._progress is not None:
+            self._progress.stop()
+
+    def _print_json(self, result: ToolResult) -> None:
+        data, is_ascii = to_json(result), not self._is_unicode
+        text = json.dumps(data, ensure_ascii=is_ascii, default=_to_plain_block)
+        if self._is_terminal and output.escape(text) != text:
+            text = json.dumps(data, default=_to_plain_block).replace("\x7f", "\\u007f")
+        self._print(text)
+
+    def _print_value(self, result: ToolResult) -> None:
+        blocks = result.blocks or ()
+        if result.blocks is None or result.structured_content is not None:
+            self._print_content(result.value if self.is_wrapped and result.is_unwrapped else result.whole_value)
+            blocks = tuple(block for block in blocks if has_file(block))
+        for block in blocks:
+            if has_file(block):
+                self._print(output.escape(str(write_media_file(block, self._folder, self._tool))))
+            else:
+                self._print_content(_block_text(block))
+
+    def _print_content(self, value: Any) -> None:
+        if value is None:
+            return
+        if not self._is_terminal:
+            self._print(_to_text(value, is_ascii=not self._is_unicode))
+        elif isinstance(value, str):
+            self._print(output.escape(value))
+        else:
+            self._print_highlighted(output.to_json(value))
+
+    def _print_highlighted(self, text: str) -> None:
+        from rich.console import Console
+        from rich.highlighter import JSONHighlighter
+        from rich.text import Text
+
+        console = Console(file=self._stdout, soft_wrap=True)
+        console.print(JSONHighlighter()(Text(text)))
+        self._stdout.flush()
+
+    def _print(self, text: str) -> None:
+        print(text, file=self._stdout, flush=True)
+
+    @property
+    def _is_unicode(self) -> bool:
+        return (getattr(self._stdout, "encoding", None) or "").lower().startswith("utf")
+
+
+class ProgressBar:
+    """The progress of one call, as a bar on stderr."""
+
+    def __init__(self) -> None:
+        """Show nothing before the first report."""
+        self._bar: Progress | None = None
+        self._task: TaskID | None = None
+
+    def update(self, chunk: ToolResult) -> None:
+        """Show the progress that a tool reports, and its message."""
+        report, message = chunk.meta["progress"], output.escape_line(_to_text(chunk.value)) if chunk.value else ""
+        if self._bar is None or self._task is None:
+            self._bar = _create_bar()
+            self._task = self._bar.add_task("")
+        self._bar.update(self._task, completed=report["progress"], total=report["total"], description=message)
+        self._bar.start()
+
+    def stop(self) -> None:
+        """Remove the bar from the terminal, until there is another report."""
+        if self._bar is not None:
+            self._bar.stop()
+
+
+def to_json(result: ToolResult) -> JsonObject:
+    """Return a result as JSON data: its fields, its content as MCP writes it, and `is_error`."""
+    sendable = to_sendable(result)
+    return {
+        "value": None if sendable.is_error else sendable.whole_value if sendable.is_raw else sendable.value,
+        "structured_content": sendable.structured_content,
+        "content": _to_content(sendable),
+        "is_error": sendable.is_error,
+        "error": None if sendable.error is None else {"code": sendable.error.code, "message": sendable.error.message},
+        "meta": sendable.meta,
+        "is_last": result.is_last,
+        "is_interrupted": result.is_interrupted,
+        "id": result.id,
+    }
+
+
+def _to_content(result: ToolResult) -> list[Any]:
+    """Return the content as JSON data; without mcp for a result that has no blocks."""
+    if result.blocks is not None:
+        return [_to_plain_block(block) for block in result.blocks]
+    return [] if result.whole_value is None and not result.is_error else [{"type": "text", "text": result.text}]
+
+
+def _to_plain_block(block: Any) -> Any:
+    return block.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def _block_text(block: Any) -> str:
+    """Return the text of a block, the URI of a link, or the text of a resource."""
+    if block.type == "text":
+        return str(block.text)
+    if block.type == "resource":
+        return str(block.resource.text)
+    return str(getattr(block, "uri", f"[{block.type}]"))
+
+
+def _to_text(value: Any, *, is_ascii: bool = False) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=is_ascii)
+
+
+def _create_bar() -> Progress:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+    columns = (
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}", markup=False),
+    )
+    console = Console(stderr=True)
+    return Progress(*columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False)
+
+
+@contextlib.contextmanager
+def _own_stdout() -> Iterator[TextIO]:
+    """Yield a stream to what is stdout now; it stays so while file descriptor 1 is stderr."""
+    from ahvn_tools.mcp.server.standard_streams import is_process_stream
+
+    if not is_process_stream(sys.stdout, 1):
+        yield sys.stdout
+        return
+    sys.stdout.flush()
+    encoding = sys.stdout.encoding
+    with os.fdopen(os.dup(1), "w", encoding=encoding, errors="backslashreplace", newline=None) as stream:
+        yield stream
+
+
+_YES = frozenset({"y", "yes"})
+_NO = frozenset({"n", "no"})
+_MAX_ANSWER_BYTES = 4096
+
+
+def is_interactive() -> bool:
+    """Return whether a person can be asked: stdin, stdout and stderr are terminals."""
+    return all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
+
+
+def ask_for_missing(arguments: JsonObject, schema: JsonObject) -> JsonObject:
+    """Return the arguments with the required ones that were missing; each is asked for until it fits.
+
+    Raises UsageError when the input ends.
+    """
+    missing = [name for name in schema.get("required", ()) if name not in arguments]
+    reader = ValueReader(schema)
+    return {**arguments, **{name: _ask_for(name, reader) for name in missing}}
+
+
+def _ask_for(name: str, reader: ValueReader) -> Any:
+    schema = reader.property(name)
+    is_secret = is_secret_schema(schema) or is_secret_name(name)
+    description = schema.get("description") or schema.get("title") or ""
+    _print_question(f"{name} ({reader.describe(name)}){f': {description}' if description else ''}")
+    while True:
+        text = _read_secret() if is_secret else _read_line(f"{name}= ")
+        if not text:
+            _print_question(f"{name!r} is required. Ctrl-C ends the command.")
+            continue
+        try:
+            value = reader.read(name, [text])
+        except UsageError as error:
+            _print_question(str(error))
+            continue
+        if reader.fits(name, value):
+            return value
+        _print_question(f"{name!r} {reader.find_problem(name, value)}.")
+
+
+def _read_line(prompt: str) -> str:
+    sys.stderr.write(output.escape_line(prompt) + " ")
+    sys.stderr.flush()
+    line = sys.stdin.readline()
+    if not line:
+        raise UsageError("The input ended before all required parameters had a value.")
+    return line.strip()
+
+
+def _read_secret() -> str:
+    try:
+        return getpass.getpass("(hidden) ", stream=sys.stderr)
+    except EOFError:
+        raise UsageError("The input ended before all required parameters had a value.") from None
+
+
+def _print_question(text: str) -> None:
+    output.print_message(text)
+
+
+class TerminalApprover:
+    """Asks the person at the terminal to approve a call, or what its tool asks for."""
+
+    def __init__(self, before_question: Callable[[], None]) -> None:
+        """`before_question` makes room in the terminal."""
+        self._before_question = before_question
+
+    def __call__(self, request: ApprovalRequest) -> bool:
+        """Return whether the person approves. In a thread of its own, which Ctrl-C leaves behind."""
+        self._before_question()
+        output.print_message(describe_request(request))
+        while True:
+            sys.stderr.write("Approve? [y/N] ")
+            sys.stderr.flush()
+            answer = _read_answer()
+            if answer in _YES:
+                return True
+            if not answer or answer in _NO:
+                return False
+            output.print_message("Answer y or n.")
+
+
+def describe_request(request: ApprovalRequest) -> str:
+    """Return what is to be approved, with the arguments or details, in which secrets are masked."""
+    if request.action is None:
+        return f"{request.tool} wants to run with {json.dumps(request.arguments, ensure_ascii=False)}"
+    details = f" {json.dumps(request.details, ensure_ascii=False)}" if request.details else ""
+    return f"{request.tool} asks: {request.action}{details}"
+
+
+def _read_answer() -> str:
+    """Read a line without Python's lock of stdin: a thread that waits for that lock would block the exit."""
+    data = b""
+    while not data.endswith(b"\n") and len(data) < _MAX_ANSWER_BYTES:
+        received = os.read(sys.stdin.fileno(), _MAX_ANSWER_BYTES)
+        if not received:
+            break
+        data += received
+    return data.decode("utf-8", "replace").strip().lower()

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from ahvn_tools.cli.errors import UsageError
-from ahvn_tools.cli.output import print_json, print_message, to_json
+from ahvn_tools.cli.output import UsageError, print_json, print_message, to_json
 from ahvn_tools.cli.output_file import write_text
 from ahvn_tools.cli.sources import Flag, Names, SourceParameters, Sources, load_status, open_toolkit
 

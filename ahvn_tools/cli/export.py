@@ -1,17 +1,29 @@
-"""`ahvn-tools export`: the tools of sources as a provider's request contains them."""
+"""`ahvn-tools export`, `prompt`, `pin` and `diff`: definitions of tools for models, for files and compared."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from cyclopts import Parameter
 
-from ahvn_tools.cli.errors import UsageError
-from ahvn_tools.cli.output import print_json, print_message, to_json
+from ahvn_tools.cli.output import UsageError, escape_line, print_json, print_message, print_text, print_words, to_json
 from ahvn_tools.cli.output_file import write_text
-from ahvn_tools.cli.sources import Flag, SourceParameters, Sources, load_status, open_toolkit
+from ahvn_tools.cli.sources import (
+    Flag,
+    SourceOptions,
+    SourceParameters,
+    Sources,
+    load_status,
+    open_toolkit,
+    require_complete,
+    to_name_condition,
+)
 from ahvn_tools.formats import FormatName
+
+if TYPE_CHECKING:  # the command line is parsed without pydantic
+    from ahvn_tools.definition import ToolDefinition
+    from ahvn_tools.mcp.trust.changes import Changes
 
 
 def export(
@@ -66,3 +78,177 @@ def require_format(name: str) -> None:
         formats.get(name)
     except ToolLookupError as error:
         raise UsageError(str(error)) from None
+
+
+def prompt(*sources: Sources, calling: Flag = False, notes: Flag = False, options: SourceParameters = None) -> int:
+    """Print the tools of active groups as text for a model: the signature and the docstring of each.
+
+    Parameters
+    ----------
+    sources
+        Python files, modules, folders, manifests, MCP servers, OpenAPI documents.
+    calling
+        Print a system message with the schemas and the protocol by which a model without function calling calls tools.
+    notes
+        Print the notes of the active groups, too.
+    """
+    with open_toolkit(sources, options) as kit:
+        if calling:
+            texts = [message["content"] for message in kit.to("prompt")]
+        else:
+            texts = [kit.to_prompt()]
+        if notes and kit.notes:
+            texts.append(kit.notes)
+        print_text("\n\n".join(texts))
+        return load_status(kit, options)
+
+
+def pin(
+    *sources: Sources,
+    output: Annotated[Path, Parameter(name=["--output", "-o"])] = Path("tools.lock"),
+    options: SourceParameters = None,
+) -> None:
+    """Write the definitions and fingerprints of tools to a lock file, for `check --lock` and `diff`.
+
+    The file contains what models see: no bound value, no state. The same tools give the same text, so it can be kept
+    in version control.
+
+    Parameters
+    ----------
+    sources
+        Where the tools are, as for `list`.
+    output
+        The lock file. No other file is replaced.
+    """
+    from ahvn_tools import definition_lock
+
+    with open_toolkit(sources, options) as kit:
+        require_complete(kit, options)
+        definitions = [spec.definition for spec in kit]
+    before = definition_lock.read(output) if output.exists() else None
+    write_text(output, definition_lock.to_text(definitions), replaces=before is not None)
+    count = f"{len(definitions)} tool{'' if len(definitions) == 1 else 's'}"
+    if before is None:
+        print_text(f"Pinned {count} in {output}.")
+        return
+    changes = definition_lock.compare(before, definitions)
+    words = [
+        f"{len(names)} {word}"
+        for word, names in (
+            ("added", changes.added),
+            ("removed", changes.removed),
+            ("changed", changes.breaking | changes.compatible),
+        )
+        if names
+    ]
+    print_text(f"Pinned {count} in {output}: {', '.join(words) or 'no change'}.")
+
+
+_STYLES: Final = {"removed": "bold red", "breaking": "bold red", "compatible": "cyan", "added": "green"}
+
+SHORT_FINGERPRINT = 12
+"""How many digits of a fingerprint the text shows."""
+
+
+def diff(
+    old: Annotated[str | Path, Parameter(name="OLD")],
+    new: Annotated[str | Path, Parameter(name="NEW")],
+    /,
+    *,
+    fail_on: Literal["breaking", "any", "never"] = "breaking",
+    json: Flag = False,
+    options: SourceParameters = None,
+) -> int:
+    """Compare two sources, or a lock file and a source: tools that were added, removed or changed.
+
+    A change is breaking if a call that was valid may be refused, or a result may not fit the output schema of before.
+    The exit status is 1 if a tool was removed or has a breaking change.
+
+    Parameters
+    ----------
+    old
+        The tools of before: a source, or a file that `ahvn-tools pin` wrote.
+    new
+        The tools of now: a source or such a file.
+    fail_on
+        Which changes make the exit status 1: breaking ones, any, or none.
+    json
+        Print the changes as JSON.
+    """
+    from ahvn_tools import definition_lock
+
+    before, after = (_read(source, options) for source in (old, new))
+    changes = definition_lock.compare(before, after)
+    rows = _to_rows(changes, _get_fingerprints(before), _get_fingerprints(after))
+    if json:
+        print_json({"changes": rows, "summary": _count(changes)})
+    else:
+        _print_rows(rows, changes)
+    is_breaking = bool(changes.removed or changes.breaking)
+    return int(is_breaking if fail_on == "breaking" else bool(changes) and fail_on == "any")
+
+
+def _read(source: str | Path, options: SourceOptions | None) -> list[ToolDefinition]:
+    from ahvn_tools import definition_lock
+
+    if definition_lock.is_lock_file(source):
+        return read_lock(source, options)
+    with open_toolkit([source], options) as kit:
+        require_complete(kit, options)
+        return [spec.definition for spec in kit]
+
+
+def _get_fingerprints(definitions: list[ToolDefinition]) -> dict[str, str]:
+    return {definition.name: definition.fingerprint for definition in definitions}
+
+
+def _to_rows(changes: Changes, before: dict[str, str], after: dict[str, str]) -> list[dict[str, Any]]:
+    """Return one object for each changed tool, the breaking ones first."""
+    return [
+        {"tool": name, "change": word, "reasons": list(reasons), "old": before.get(name), "new": after.get(name)}
+        for word, tools in _group(changes).items()
+        for name, reasons in tools.items()
+    ]
+
+
+def _group(changes: Changes) -> dict[str, dict[str, tuple[str, ...]]]:
+    """Return the reasons by kind of change and tool."""
+    return {
+        "removed": dict.fromkeys(changes.removed, ()),
+        "breaking": changes.breaking,
+        "compatible": changes.compatible,
+        "added": dict.fromkeys(changes.added, ()),
+    }
+
+
+def _count(changes: Changes) -> dict[str, int]:
+    return {word: len(tools) for word, tools in _group(changes).items()}
+
+
+def _print_rows(rows: list[dict[str, Any]], changes: Changes) -> None:
+    for row in rows:
+        old, new = ((row[key] or "none")[:SHORT_FINGERPRINT] for key in ("old", "new"))
+        print_words(row["change"], f": {row['tool']} ({old} -> {new})", styles=_STYLES)
+        for reason in row["reasons"]:
+            print_text(f"    {escape_line(reason)}")
+    if not rows:
+        print_text("No differences.")
+        return
+    print_text("\n" + ", ".join(f"{count} {word}" for word, count in _count(changes).items() if count) + ".")
+
+
+def read_lock(path: str | Path, options: SourceOptions | None) -> list[ToolDefinition]:
+    """Return the definitions in a lock file that `--include`, `--exclude` and `--tag` select.
+
+    A definition has no group and no audience: for these, the file is taken as a whole. Raises SourceError.
+    """
+    from ahvn_tools import definition_lock
+
+    options = options or SourceOptions()
+    tags = set(options.tag or ())
+    is_included = to_name_condition(options)
+    return [
+        definition
+        for definition in definition_lock.read(path)
+        if is_included(definition) and (not tags or tags & definition.tags)
+    ]

@@ -1,4 +1,4 @@
-"""`ahvn-tools install`: write a server of some sources to the MCP configuration of a client."""
+"""`ahvn-tools install` and `uninstall`: a server in the MCP configuration of a client."""
 
 from __future__ import annotations
 
@@ -13,11 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from ahvn_tools.cli.clients.config_file import ConfigFile, to_text
-from ahvn_tools.cli.clients.known import CLIENTS, Client, ClientName, Scope, ServerEntry
-from ahvn_tools.cli.clients.server_command import build_command
-from ahvn_tools.cli.clients.variables import read_variables
-from ahvn_tools.cli.errors import CommandError, UsageError
-from ahvn_tools.cli.output import print_message, print_text
+from ahvn_tools.cli.known_clients import CLIENTS, Client, ClientName, Scope, ServerEntry, build_command, read_variables
+from ahvn_tools.cli.output import CommandError, UsageError, print_message, print_text
 from ahvn_tools.cli.sources import Flag, Names, SourceOptions, SourceParameters, Sources, open_toolkit
 
 if TYPE_CHECKING:
@@ -161,3 +158,37 @@ def _confirm(name: str, path: Path) -> None:
     print_message(f"{question} Replace it? [y/N]")
     if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
         raise CommandError(f"Nothing was changed: {path} still has its server {name!r}.")
+
+
+def uninstall(
+    name: str,
+    /,
+    *,
+    client: ClientName,
+    scope: Scope | None = None,
+    config: Path | None = None,
+) -> None:
+    """Remove a server from the MCP configuration of a client. The old file is kept as a copy beside it.
+
+    Parameters
+    ----------
+    name
+        The name of the server in the configuration.
+    client
+        The program whose configuration it is.
+    scope
+        user: for all projects; the default. project: for the current folder.
+    config
+        The file, if it is another one.
+    """
+    target = CLIENTS[client]
+    path = config.expanduser() if config is not None else target.get_file(scope)
+    keys, is_confined = (target.section, name), config is not None or scope == "project"
+    missing = CommandError(f"{str(path)!r} has no server {name!r}.")
+    if not path.parent.is_dir():
+        raise missing
+    with ConfigFile.open(path, target.syntax, is_confined=is_confined) as file:
+        if file.get_entry(keys) is None:
+            raise missing
+        backup = file.remove_entry(keys)
+    print_text(f"Removed {name!r} from {path}. The old file is {backup}.")

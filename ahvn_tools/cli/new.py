@@ -14,8 +14,7 @@ from typing import Annotated, Final, Literal
 
 from cyclopts import Parameter
 
-from ahvn_tools.cli.errors import CommandError, UsageError
-from ahvn_tools.cli.output import print_text
+from ahvn_tools.cli.output import CommandError, UsageError, print_text
 from ahvn_tools.cli.output_file import OutputFile
 
 Kind = Literal["tool", "registry", "toolkit"]

@@ -1,20 +1,27 @@
-"""What commands print: texts, JSON and tables, in a terminal and in a pipe.
-
-Texts come from tools and servers. A character that a person does not see, or that controls a terminal, is escaped.
-"""
+"""What a command prints, and the errors that end it."""
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
+
+
+class CommandError(Exception):
+    """A failure that ends the command with this message to its user, without a traceback."""
+
+
+class UsageError(Exception):
+    """The command line is wrong."""
+
 
 NARROW_WIDTH = 80
 """In a terminal with fewer columns, each row of a table is a block of lines."""
@@ -189,3 +196,34 @@ def _to_blocks(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> Render
 
 def _is_unicode(stream: TextIO | None) -> bool:
     return (getattr(stream, "encoding", None) or "").lower().startswith("utf")
+
+
+@contextlib.contextmanager
+def log_to_stderr(*, tracebacks: bool) -> Generator[None]:
+    """Print the warnings of this package to stderr, each on one line; with `tracebacks`, those below the line.
+
+    mcp's client logs nothing meanwhile: the error about a server says what is wrong.
+    """
+    import logging  # slow, and completion does not need it
+
+    class MessageHandler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            """Print the message, and the traceback of the exception that it is about."""
+            print_message(f"{record.levelname.lower()}: {record.getMessage()}")
+            if tracebacks and record.exc_info and record.exc_info[1] is not None:
+                print_traceback(record.exc_info[1])
+
+    client_logger = logging.getLogger("mcp.client")
+    level = client_logger.level
+    client_logger.setLevel(logging.CRITICAL)
+    logger = logging.getLogger("ahvn_tools")
+    handler = MessageHandler(logging.WARNING)
+    propagates = logger.propagate
+    logger.addHandler(handler)
+    logger.propagate = False  # a source may configure the root logger
+    try:
+        yield
+    finally:
+        client_logger.setLevel(level)
+        logger.removeHandler(handler)
+        logger.propagate = propagates

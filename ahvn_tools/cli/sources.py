@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from ahvn_tools.cli.errors import CommandError, UsageError
 from ahvn_tools.cli.garbage import end_start
-from ahvn_tools.cli.output import print_message, print_traceback
+from ahvn_tools.cli.output import CommandError, UsageError, print_message, print_traceback
 from ahvn_tools.errors import SkippedOperationError, near_misses
 
 if TYPE_CHECKING:  # the command line is parsed, and completed, without pydantic
@@ -108,7 +107,7 @@ def open_toolkit(
 
 
 def _load(sources: Sequence[Any], options: SourceOptions) -> Toolkit:
-    from ahvn_tools.cli.log_messages import log_to_stderr
+    from ahvn_tools.cli.output import log_to_stderr
     from ahvn_tools.manifest import load
 
     end_start()
@@ -160,7 +159,7 @@ def select_tools(kit: Toolkit, options: SourceOptions) -> Toolkit:
         kit = kit.session(audience=None).activate(*options.group)
         selection["groups"] = options.group
     if options.include or options.exclude:
-        selection["where"] = _to_name_condition(options.include or ["*"], options.exclude or ())
+        selection["where"] = to_name_condition(options)
     return kit.select(inactive=True, **selection) if selection else kit
 
 
@@ -181,7 +180,10 @@ def _require_known(option: str, values: Iterable[str] | None, known: Callable[[]
             raise UsageError(f"--{option} {value!r} matches no tool. {near_misses(value, names)}")
 
 
-def _to_name_condition(include: Sequence[str], exclude: Sequence[str]) -> Callable[[ToolDefinition], bool]:
+def to_name_condition(options: SourceOptions) -> Callable[[ToolDefinition], bool]:
+    """Return whether `--include` and `--exclude` select a tool, as a function of its definition."""
+    include, exclude = options.include or ["*"], options.exclude or ()
+
     def matches(definition: ToolDefinition) -> bool:
         name = definition.name
         return any(fnmatchcase(name, pattern) for pattern in include) and not any(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ahvn_tools.loading.definition_file import to_seconds
+    from ahvn_tools.loading.definitions import to_seconds
 
 __all__ = ["to_seconds"]
 
@@ -17,6 +17,6 @@ def __getattr__(name: str) -> Any:
     """Import the function at its first use (PEP 562): a plain file is read without YAML."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from ahvn_tools.loading import definition_file
+    from ahvn_tools.loading import definitions
 
-    return getattr(definition_file, name)
+    return getattr(definitions, name)

@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from ahvn_tools.errors import SourceError
-from ahvn_tools.loading import members, reader
-from ahvn_tools.loading.contents import Contents, ServerSource
-from ahvn_tools.loading.kinds import classify_file, is_manifest
+from ahvn_tools.loading import members
+from ahvn_tools.loading.contents import Contents, ServerSource, skipping
+from ahvn_tools.loading.kinds import classify_file, is_manifest, read_source
 from ahvn_tools.loading.module_import import import_file
 from ahvn_tools.loading.options import ReadOptions
-from ahvn_tools.loading.skipping import skipping
 
 MAX_FILES: Final = 1_000
 """How many files with tools a folder may have."""
@@ -60,7 +59,7 @@ def _read_file(file: Path, shown: str, options: ReadOptions) -> Contents:
         log.warning("%s is a manifest, and a folder is loaded without it. To use it, load it by its path.", shown)
     if kind is None or kind == "manifest":
         return Contents(name=file.stem)
-    return reader.read(kind, shown, options)
+    return read_source(kind, shown, options)
 
 
 class _Collected:

@@ -1,17 +1,21 @@
-"""JSON files of sources, which may have comments and commas too many, as editors write them."""
+"""JSON files, and tools in them as MCP lists them."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from ahvn_tools.errors import SourceError
+from ahvn_tools.errors import SourceError, ToolSpecError
+from ahvn_tools.loading.contents import Contents
+from ahvn_tools.loading.options import ReadOptions
+from ahvn_tools.redaction import clip
 from ahvn_tools.regular_file import open_regular
 from ahvn_tools.sources.budget import Budget
+from ahvn_tools.spec import ToolSpec
 
 MAX_BYTES: Final = 64_000_000
 
@@ -108,3 +112,54 @@ def _loads(text: str) -> Any:
         from ahvn_tools.mcp.client.mcp_config import without_comments
 
         return json.loads(without_comments(text))
+
+
+MAX_MESSAGE_CHARS: Final = 1_000
+"""An error shows at most this much of what is wrong: names and regular expressions may be long."""
+
+
+def read(location: Any, options: ReadOptions) -> Contents:
+    """Return the tools of a file, or of its content. Calls of them answer `connection`. Raises SourceError."""
+    if not isinstance(location, str):
+        return Contents(name="tools", tools=tuple(_to_specs(location, "The list of tools", options.budget)))
+    file = options.resolve(location)
+    if file.suffix == ".jsonl":
+        parts = [
+            (parse_json(line, location, number, options.budget), f"{location}, line {number}")
+            for number, line in enumerate(read_text(file, location).split("\n"), 1)
+            if line.strip()
+        ]
+    else:
+        parts = [(read_json(file, location, options.budget), location)]
+    tools = tuple(spec for content, place in parts for spec in _to_specs(content, place, options.budget))
+    if not tools:
+        raise SourceError(f"{location} has no tools.", file=location)
+    return Contents(name=Path(location).stem, tools=tools)
+
+
+def _to_specs(content: Any, place: str, budget: Budget) -> Iterator[ToolSpec]:
+    from mcp_types import Tool
+    from pydantic import ValidationError
+
+    tools = _find_tools(content, place)
+    budget.spend_parts(len(tools))
+    for number, tool in enumerate(tools, 1):
+        budget.spend_size(tool)
+        where = f"{place}: tool {number}"
+        try:
+            yield ToolSpec.from_mcp(Tool.model_validate(tool))
+        except ValidationError as error:
+            problem = error.errors(include_input=False, include_url=False)[0]
+            key = clip(".".join(map(str, problem["loc"])), MAX_MESSAGE_CHARS) or "it"
+            raise SourceError(f"{where} is not a tool of MCP: `{key}`: {problem['msg']}.", file=place) from None
+        except ToolSpecError as error:
+            raise SourceError(f"{where}: {clip(str(error), MAX_MESSAGE_CHARS)}", file=place) from error
+
+
+def _find_tools(content: Any, place: str) -> list[Any]:
+    if isinstance(content, Mapping):
+        content = content.get("result", content)
+        content = content.get("tools", [content]) if isinstance(content, Mapping) else content
+    if not isinstance(content, list | tuple):
+        raise SourceError(f"{place} is neither a tool of MCP nor a list of tools.", file=place)
+    return list(content)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -10,7 +11,8 @@ from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
 from ahvn_tools.errors import SourceError
-from ahvn_tools.loading.options import exists, to_path
+from ahvn_tools.loading.contents import Contents
+from ahvn_tools.loading.options import ReadOptions, exists, to_path
 
 Kind = Literal[
     "builtins",
@@ -206,3 +208,29 @@ def _kind_of_content(content: Any) -> Kind | None:
 
 def _is_wire_tool(content: Any) -> bool:
     return isinstance(content, Mapping) and "name" in content and bool({"inputSchema", "input_schema"} & content.keys())
+
+
+_READERS: dict[Kind, str] = {
+    "code": "python_modules:read_code",
+    "definition": "definitions:read",
+    "folder": "folder:read",
+    "module": "python_modules:read",
+    "object": "members:read",
+    "openapi": "openapi:read",
+    "package": "python_modules:read_package",
+    "python": "python_modules:read",
+    "server": "servers:read",
+    "wire": "json_file:read",
+}
+"""The module of this package that reads a kind, and its function, imported when it is needed: most are slow."""
+
+
+def read_source(kind: Kind, location: Any, options: ReadOptions) -> Contents:
+    """Return what a source contains. Raises SourceError when it cannot be loaded."""
+    if kind not in _READERS:
+        raise SourceError(f"{location!r}: sources of the kind {kind!r} cannot be loaded.")
+    if isinstance(location, str):
+        options.require_readable(location)
+    module, _, name = _READERS[kind].partition(":")
+    contents: Contents = getattr(importlib.import_module(f"ahvn_tools.loading.{module}"), name)(location, options)
+    return contents

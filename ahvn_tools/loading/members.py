@@ -1,4 +1,4 @@
-"""Which tools an object is, and which members of a module are tools."""
+"""The tools in Python modules and objects."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import inspect
 import types
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 from ahvn_tools.errors import SourceError, ToolSpecError
 from ahvn_tools.loading.contents import Contents, ServerSource
 from ahvn_tools.loading.module_import import own_name, running_code_of
+from ahvn_tools.loading.options import ReadOptions
 from ahvn_tools.registry import ToolRegistry
 from ahvn_tools.sources.langchain_classes import langchain_classes, spec_behind
 from ahvn_tools.spec import ToolSpec
@@ -197,3 +199,21 @@ def _has_type(value: Any, names: frozenset[str]) -> bool:
     return any(
         base.__name__ in names and base.__module__.partition(".")[0] in _SERVER_PACKAGES for base in type(value).__mro__
     )
+
+
+def read(location: Any, options: ReadOptions) -> Contents:  # noqa: ARG001  # the shape of a reader
+    """Return what an object contains. Nothing is run for it. Raises SourceError for what is no tool."""
+    if isinstance(location, ModuleType):
+        contents = read_module(location, location.__name__)
+        if contents.is_empty:
+            raise SourceError(f"The module {location.__name__!r} has no tools: pass one of its members.")
+        return contents
+    return read_object(location, _name(location), "The source")
+
+
+def _name(value: Any) -> str:
+    """Return the name of a toolkit of an object: its own, that of its class for a registry."""
+    for name in (getattr(value, "name", None), getattr(value, "__name__", None)):
+        if isinstance(name, str) and name:
+            return name
+    return "tools" if isinstance(value, list | tuple | dict | set) else type(value).__name__

@@ -1,4 +1,4 @@
-"""A toolkit as one YAML file: `load` makes the toolkit of a manifest or of any source, `dump` writes a manifest."""
+"""A toolkit as one YAML file: `load` makes the toolkit of a manifest or of any source."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 from ahvn_tools.manifest.loader import load
 
 if TYPE_CHECKING:
-    from ahvn_tools.manifest.agents import select_agent
     from ahvn_tools.manifest.schema import json_schema
-    from ahvn_tools.manifest.writer import dump
+    from ahvn_tools.manifest.toolset_files import select_agent
 
-__all__ = ["dump", "json_schema", "load", "select_agent"]
+__all__ = ["json_schema", "load", "select_agent"]
 
-_MODULES = {"dump": "writer", "json_schema": "schema", "select_agent": "agents"}
+_MODULES = {"json_schema": "schema", "select_agent": "toolset_files"}
 """The module of each function that is imported when it is first used: YAML is slow to import."""
 
 

@@ -13,10 +13,9 @@ from ahvn_tools.execution.call import Middleware
 from ahvn_tools.loading.options import ReadOptions
 from ahvn_tools.loading.python_modules import read_member, split_location
 from ahvn_tools.manifest import middleware_table
-from ahvn_tools.manifest.document import Document, Problem
+from ahvn_tools.manifest.document import Document, Problem, Resolved
 from ahvn_tools.manifest.model import Manifest
 from ahvn_tools.manifest.validation import describe_option_errors
-from ahvn_tools.manifest.variables import Resolved
 from ahvn_tools.sources.budget import BudgetError
 from ahvn_tools.toolkit import Toolkit
 from ahvn_tools.toolkit.entry_options import validate_middleware

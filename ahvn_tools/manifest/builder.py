@@ -1,31 +1,153 @@
-"""Builder: makes the toolkit of a manifest."""
+"""Builder: reads a manifest, and makes its toolkit, all of it or none."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import fnmatch
+import logging
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from ahvn_tools.code_mode.limits import CodeLimits
-from ahvn_tools.errors import SourceError, ToolkitError, ToolSpecError
-from ahvn_tools.loading import reader
-from ahvn_tools.loading.contents import Contents
+from ahvn_tools.errors import (
+    BindError,
+    SourceError,
+    ToolkitError,
+    ToolLookupError,
+    ToolSpecError,
+    near_misses,
+)
+from ahvn_tools.loading.contents import Contents, add_load_errors, adopt_servers, close_servers
 from ahvn_tools.loading.environment import VARIABLE
-from ahvn_tools.loading.kinds import classify
+from ahvn_tools.loading.kinds import classify, read_source
+from ahvn_tools.loading.options import ReadOptions
 from ahvn_tools.loading.python_modules import split_location
-from ahvn_tools.manifest import http_options, source_model, tool_options
+from ahvn_tools.manifest import source_adder, source_model, tool_options
 from ahvn_tools.manifest.build import Build, NestedError
-from ahvn_tools.manifest.document import Problem
-from ahvn_tools.manifest.load_errors import add_load_errors
-from ahvn_tools.manifest.server_options import to_server_source
-from ahvn_tools.manifest.server_ownership import adopt_servers, close_servers
-from ahvn_tools.manifest.source_adder import SourceAdder
-from ahvn_tools.manifest.toolset_adder import ToolsetAdder
-from ahvn_tools.manifest.unknown_tools import refuse_unknown_tools
+from ahvn_tools.manifest.document import (
+    Document,
+    Path_,
+    Problem,
+    merge_part,
+    read_document,
+    resolve_variables,
+    to_text,
+    unknown_part,
+)
+from ahvn_tools.manifest.source_adder import SourceAdder, to_server_source
+from ahvn_tools.manifest.toolset_files import add_toolset_files, agent_selection, find_files, unknown_tools
+from ahvn_tools.manifest.validation import validate, validate_written
+from ahvn_tools.schema.dialects.finding import Finding
 from ahvn_tools.secret_key import SecretKey
 from ahvn_tools.toolkit import Toolkit
 from ahvn_tools.toolkit.entry_options import validate_callable
+from ahvn_tools.toolkit.single_tools import is_pattern
+
+log = logging.getLogger(__name__)
+
+PROFILE_VARIABLE: Final = "AHVN_TOOLS_PROFILE"
+"""The environment variable that names the profile where `load` does not."""
+
+MAX_DEPTH: Final = 20
+"""How many manifests may lead to another one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """Which parts of a manifest are used."""
+
+    profile: str | None = None
+    audience: str | None = None
+    name: str | None = None
+    """The name of the toolkit, instead of what the manifest says."""
+    is_profile_required: bool = True
+    """Whether the manifest must have the profile: an inherited one is used where there is one of its name."""
+
+
+def load_manifest(
+    location: str, options: ReadOptions, choice: Choice, *, shown: str | None = None, ancestors: tuple[Path, ...] = ()
+) -> Toolkit:
+    """Return the toolkit of a manifest. Raises SourceError, about all that is wrong, with a line for each.
+
+    `shown` is how errors name the file; `ancestors` are the manifests that lead to it.
+    """
+    options.require_readable(location)
+    file = options.resolve(location).resolve()
+    shown = location if shown is None else shown
+    if file in ancestors:
+        chain = " -> ".join(path.name for path in (*ancestors[ancestors.index(file) :], file))
+        raise SourceError(f"{shown}: the manifest includes itself: {chain}.", file=shown)
+    if len(ancestors) >= MAX_DEPTH:
+        raise SourceError(f"{shown}: manifests include each other too deeply: at most {MAX_DEPTH} levels.", file=shown)
+    options.budget.spend_parts()
+    written = read_document(file, shown, options.budget)
+    document, choice = _choose_parts(written, options.env, choice)
+    options = replace(options.for_documents_in(file.parent), folder=file.parent)
+    build = _prepare(written, document, options, choice, (*ancestors, file))
+    kit = Builder(build=build).toolkit(file.stem)
+    if choice.name is not None:
+        kit.name = choice.name
+    store = kit._view.store  # noqa: SLF001  # of another package of this project
+    store.audience = choice.audience
+    if choice.audience is None and isinstance(
+        parts := merge_part(written, "profiles", choice.profile).data.get("audiences"), Mapping
+    ):
+        store.separate_audiences |= frozenset(parts)
+    return kit
+
+
+def _load_nested(location: str, build: Build, profile: str | None) -> Toolkit:
+    shown = build.document.yaml.name if build.document.yaml is not None else ""
+    choice = Choice(profile=profile or build.profile, audience=build.audience, is_profile_required=profile is not None)
+    nested_shown = (Path(shown).parent / location).as_posix()
+    return load_manifest(location, build.read_options, choice, shown=nested_shown, ancestors=build.ancestors)
+
+
+def _choose_parts(written: Document, env: Mapping[str, str], choice: Choice) -> tuple[Document, Choice]:
+    """Return the document with the profile and the audience merged over it, and what was chosen."""
+    profile, is_required = choice.profile, choice.is_profile_required
+    source = ""
+    if profile is None and is_required and env.get(PROFILE_VARIABLE):
+        profile, source = env[PROFILE_VARIABLE], f" The environment variable {PROFILE_VARIABLE} names it."
+    if profile is not None and (problem := unknown_part(written, "profiles", profile)) is not None:
+        if is_required:
+            raise written.error([Problem(path=("profiles",), message=problem + source)])
+        profile = None
+    document = written
+    for kind, name in (("profiles", profile), ("audiences", choice.audience)):
+        document = merge_part(document, kind, name)
+    return document, replace(choice, profile=profile)
+
+
+def _prepare(
+    written: Document, document: Document, options: ReadOptions, choice: Choice, ancestors: tuple[Path, ...]
+) -> Build:
+    """Return what the toolkit is made from. Raises SourceError for what can be seen without loading a source."""
+    resolved = resolve_variables(document.data, options.variables, options.budget)
+    manifest, problems = validate(resolved.data)
+    unresolved = {problem.path for problem in resolved.problems}
+    problems = [*resolved.problems, *(problem for problem in problems if problem.path not in unresolved)]
+    if document is not written:
+        written_problems = validate_written(written.data)
+        known = {document.origin(problem.path) for problem in problems}
+        problems += [
+            replace(problem, path=problem.path, is_written=True)
+            for problem in written_problems
+            if problem.path not in known
+        ]
+    if problems or manifest is None:
+        raise document.error(problems)
+    return Build(
+        document=document,
+        manifest=manifest,
+        resolved=resolved,
+        read_options=options,
+        profile=choice.profile,
+        audience=choice.audience,
+        ancestors=ancestors,
+    )
+
 
 _TOOLKIT_OPTIONS = (
     "timeout", "middleware_timeout", "max_concurrency", "max_background", "mask_errors", "strict", "output",
@@ -37,8 +159,6 @@ class Builder:
     """Makes the toolkit of a manifest, all of it or none."""
 
     build: Build
-    load_nested: Any
-    """Returns the toolkit of another manifest: `(location, build, profile)`."""
 
     def toolkit(self, default_name: str) -> Toolkit:
         """Return the toolkit. Raises SourceError about all that is wrong; no server stays connected then."""
@@ -79,7 +199,7 @@ class Builder:
                 adder.add(self._read(index, source, kit))
         build.raise_problems()
         refuse_unknown_tools(build, kit)
-        ToolsetAdder(kit=kit, build=build).add()
+        self._add_toolsets(kit)
         self._add_model_tools(kit)
         build.raise_problems()
 
@@ -147,11 +267,11 @@ class Builder:
         if kind == "builtins":
             return self._read_builtins(source)
         if isinstance(source, source_model.HTTPSource):
-            return http_options.read_http(self.build, index)
+            return source_adder.read_http(self.build, index)
         if isinstance(source, source_model.OpenAPISource):
-            contents = http_options.read_openapi(self.build, index, source)
+            contents = source_adder.read_openapi(self.build, index, source)
         else:
-            contents = reader.read(kind, location, self.build.read_options)
+            contents = read_source(kind, location, self.build.read_options)
         add_load_errors(kit, contents.errors)
         self.build.others.extend(thing for thing in (contents.toolkit, *contents.tools) if isinstance(thing, Toolkit))
         return contents
@@ -168,7 +288,7 @@ class Builder:
 
     def _read_nested(self, location: str, source: Any, kit: Toolkit) -> Contents:
         try:
-            nested = self.load_nested(location, self.build, getattr(source, "profile", None))
+            nested = _load_nested(location, self.build, getattr(source, "profile", None))
         except SourceError as error:
             if error.line is None:  # no part of that file is wrong: it is missing, or it leads to itself
                 raise
@@ -176,6 +296,49 @@ class Builder:
         self.build.nested.append(nested)
         add_load_errors(kit, nested.load_errors)
         return Contents(name=nested.name, toolkit=nested)
+
+    def _add_toolsets(self, kit: Toolkit) -> None:
+        """Add the toolsets of files, then those of the manifest, which replace them, then the agents."""
+        build, manifest = self.build, self.build.manifest
+        self._add_toolset_files(kit)
+        toolsets = {name: _to_selection(toolset) for name, toolset in manifest.toolsets.items()}
+        self._add_selections(kit, "toolsets", toolsets)
+        for name in manifest.agents:
+            if name in kit.toolsets:
+                with build.at("agents", name):
+                    raise ToolkitError(f"there is a toolset {name!r}: an agent is a toolset, so give it another name")
+        agents = {name: agent_selection(agent) for name, agent in manifest.agents.items()}
+        self._add_selections(kit, "agents", agents)
+        for name, agent in manifest.agents.items():
+            for message in unknown_tools(kit, agent.tools):
+                log.warning("The agent %r: %s", name, message)
+
+    def _add_toolset_files(self, kit: Toolkit) -> None:
+        build, options = self.build, self.build.read_options
+        places = build.manifest.tool_sets if "tool_sets" in build.manifest.model_fields_set else None
+        with build.at("tool_sets"):
+            files = find_files(options.folder, places)
+            options.budget.spend_parts(len(files))
+            for error in add_toolset_files(kit, files, options):
+                with build.at("tool_sets"):
+                    raise _to_nested(error)
+
+    def _add_selections(self, kit: Toolkit, section: str, selections: Mapping[str, Any]) -> None:
+        waiting = dict(selections)
+        while waiting:  # a toolset may be made of one that comes later
+            failed: dict[str, ToolSpecError] = {}
+            self.build.read_options.budget.spend_parts(len(waiting))
+            for name, options in waiting.items():
+                try:
+                    kit.add_toolset(name, **options)
+                except ToolSpecError as error:
+                    failed[name] = error
+            if failed.keys() == waiting.keys():
+                for name, failure in failed.items():
+                    with self.build.at(section, name):
+                        raise failure
+                return
+            waiting = {name: waiting[name] for name in failed}
 
     def _add_model_tools(self, kit: Toolkit) -> None:
         manifest = self.build.manifest
@@ -224,3 +387,77 @@ def _refuse_taken_name(kit: Toolkit, name: str) -> None:
 
 def _texts(tool: Any) -> Any:
     return {key: value for key, value in tool.fields_set("name", "title", "description").items() if value is not None}
+
+
+def _to_nested(error: SourceError) -> NestedError:
+    return NestedError(str(error), file=error.file, line=error.line)
+
+
+def _to_selection(toolset: Any) -> dict[str, Any]:
+    options = {"description": toolset.description, **_to_conditions(toolset), "ordered": toolset.ordered}
+    if "any_of" in toolset.model_fields_set:
+        options["any_of"] = [item if isinstance(item, str) else _to_conditions(item) for item in toolset.any_of]
+    return options
+
+
+def _to_conditions(conditions: Any) -> dict[str, Any]:
+    given: Mapping[str, Any] = conditions.fields_set("tools", "tags", "groups", "audience", "toolset")
+    return {"names" if key == "tools" else key: value for key, value in given.items() if value is not None}
+
+
+def refuse_unknown_tools(build: Build, kit: Toolkit) -> None:
+    """Make problems of names and patterns in `tools` and `presets` that no tool has, and of parameters of patterns.
+
+    A part of a source that could not be loaded may have them, so then `check` finds them. A server may have what fits a
+    pattern later; of the tools that fit it now, one must have its parameters.
+    """
+    store = kit._view.store  # noqa: SLF001  # of another package of this project
+    servers = store.imported_servers.values()
+    known: dict[str, Collection[str]] = dict(build.parameters)
+    for imported in servers:
+        known |= imported.local_parameters()
+    named = list(_named_tools(build))
+    used = {name for name, _, _ in named if any(fnmatch.fnmatchcase(tool, name) for tool in known)}
+    for imported in servers:
+        imported.tools_of_others = used  # also of those that are left out here
+    problems = list(_find_unknown(named, known, has_servers=bool(servers)))
+    if any(imported.error is not None for imported in servers):
+        return  # `check` compares the patterns with the tools that it has then
+    if kit.load_errors:
+        store.load_findings = tuple(_to_finding(path, error) for path, error in problems)
+        return
+    for path, error in problems:
+        with build.at(*path):
+            raise error
+
+
+def _find_unknown(
+    named: Iterable[tuple[str, Path_, dict[str, Path_]]], known: Mapping[str, Collection[str]], *, has_servers: bool
+) -> Iterator[tuple[Path_, ToolSpecError]]:
+    for name, path, parameters in named:
+        matching = [tool for tool in known if fnmatch.fnmatchcase(tool, name)]
+        if not matching and not (has_servers and is_pattern(name)):
+            what = "no tool matches" if is_pattern(name) else "there is no tool"
+            yield path, ToolLookupError(f"{what} {name!r}. {near_misses(name, known)}")
+        if not (matching and is_pattern(name)):
+            continue
+        own = {parameter for tool in matching for parameter in known[tool]}
+        for parameter, inner_path in parameters.items():
+            if parameter not in own:
+                problem = f"none of these tools has a parameter {parameter!r}. {near_misses(parameter, own)}"
+                yield (*path, *inner_path), BindError(problem)
+
+
+def _to_finding(path: Path_, error: ToolSpecError) -> Finding:
+    problem, _, fix = str(error).partition(". ")
+    place = f"{to_text(path)!r} of the manifest"
+    return Finding(rule="unmatched-option", severity="warning", place=place, problem=problem, fix=fix)
+
+
+def _named_tools(build: Build) -> Iterator[tuple[str, Path_, dict[str, Path_]]]:
+    """Yield each name and pattern with its path, and its parameters with their paths below that one."""
+    for name, tool in build.manifest.tools.items():
+        preset: dict[str, Path_] = {parameter: ("preset", parameter) for parameter in tool.preset}
+        yield name, ("tools", name), preset | {parameter: ("binds", parameter) for parameter in tool.binds}
+    for name, values in build.manifest.presets.items():
+        yield name, ("presets", name), {parameter: (parameter,) for parameter in values}

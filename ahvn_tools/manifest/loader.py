@@ -1,4 +1,4 @@
-"""Load sources of any kind into one toolkit."""
+"""Loader: makes a toolkit of sources."""
 
 from __future__ import annotations
 
@@ -11,21 +11,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ahvn_tools.errors import SourceError, ToolCallError, ToolSpecError, suggests_options
-from ahvn_tools.loading import reader
-from ahvn_tools.loading.contents import Contents, ServerSource
-from ahvn_tools.loading.kinds import classify
+from ahvn_tools.loading.contents import Contents, ServerSource, add_load_errors, adopt_servers, close_servers, skipping
+from ahvn_tools.loading.kinds import classify, read_source
 from ahvn_tools.loading.options import ReadOptions
-from ahvn_tools.loading.skipping import skipping
-from ahvn_tools.manifest.load_errors import add_load_errors
-from ahvn_tools.manifest.server_ownership import adopt_servers, close_servers
 from ahvn_tools.redaction import mask_credentials
 from ahvn_tools.roots import Roots, to_roots
 from ahvn_tools.sources.budget import Budget
 from ahvn_tools.toolkit import Toolkit
 from ahvn_tools.trust import Trust
 
-if TYPE_CHECKING:  # slow, and few toolkits have one
+if TYPE_CHECKING:
     from concurrent.futures import Executor
+
+
+_TOOLSET_FOLDERS = ("configs/tool_sets", "configs/tool-sets")
 
 
 @suggests_options
@@ -93,13 +92,12 @@ def load(
                 loaded.append(_load_manifest(location, options, profile, audience, None))
                 contents.append(Contents(name=loaded[-1].name, toolkit=loaded[-1]))
             else:
-                contents.append(reader.read(kind, location, _with_budget(options, location)))
+                contents.append(read_source(kind, location, _with_budget(options, location)))
         if len(contents) == 1 and contents[0].toolkit is not None and not files:
             return _single_toolkit(contents[0], name, audience, executor)
         kit = _combine(contents, name, audience, executor)
-        for folder in (Path(location) for kind, location in located if kind == "folder"):
-            _add_toolsets_of_folder(kit, folder, options)
-        _add_toolsets(kit, files, options)
+        folders = (Path(location) for kind, location in located if kind == "folder")
+        _add_toolsets(kit, folders, files, options)
         return kit
     except BaseException:
         for kit in loaded:
@@ -170,7 +168,7 @@ async def aload(
 def _load_manifest(
     location: str, options: ReadOptions, profile: str | None, audience: str | None, name: str | None
 ) -> Toolkit:
-    from ahvn_tools.manifest.manifest_file import Choice, load_manifest  # slow, and not for other sources
+    from ahvn_tools.manifest.builder import Choice, load_manifest
 
     return load_manifest(
         location, _with_budget(options, location), Choice(profile=profile, audience=audience, name=name)
@@ -268,13 +266,17 @@ def _things(content: Contents) -> Sequence[Any]:
     return content.tools if content.toolkit is None else (content.toolkit,)
 
 
-def _add_toolsets_of_folder(kit: Toolkit, folder: Path, options: ReadOptions) -> None:
-    """Add the toolsets of the files in `configs/tool_sets` of a folder. A broken file is skipped and remembered."""
-    if any((folder / place).is_dir() for place in ("configs/tool_sets", "configs/tool-sets")):
-        from ahvn_tools.manifest import toolset_files  # slow, and few folders have any
+def _add_toolsets(kit: Toolkit, folders: Iterable[Path], files: Sequence[Path], options: ReadOptions) -> None:
+    """Add the toolsets in `configs/tool_sets` of folders, and of files. A broken file is skipped and remembered."""
+    own_folders = [folder for folder in folders if any((folder / place).is_dir() for place in _TOOLSET_FOLDERS)]
+    if not (own_folders or files):
+        return
+    from ahvn_tools.manifest.toolset_files import add_toolset_files, find_files  # slow, and few folders have any
 
-        options = replace(options.for_documents_in(folder.resolve()), folder=folder)
-        add_load_errors(kit, toolset_files.add_toolset_files(kit, toolset_files.find_files(folder), options))
+    for folder in own_folders:
+        own = replace(options.for_documents_in(folder.resolve()), folder=folder)
+        add_load_errors(kit, add_toolset_files(kit, find_files(folder), own))
+    add_load_errors(kit, add_toolset_files(kit, files, options))
 
 
 def _find_toolset_files(tool_sets: Iterable[Any], options: ReadOptions) -> list[Path]:
@@ -284,17 +286,9 @@ def _find_toolset_files(tool_sets: Iterable[Any], options: ReadOptions) -> list[
     places = [os.fspath(place) for place in _present(tool_sets, options)]
     if not places:
         return []
-    from ahvn_tools.manifest import toolset_files  # as above
+    from ahvn_tools.manifest.toolset_files import find_files  # as above
 
-    return toolset_files.find_files(options.folder, places)
-
-
-def _add_toolsets(kit: Toolkit, files: Sequence[Path], options: ReadOptions) -> None:
-    """Add the toolsets of these files, as above."""
-    if files:
-        from ahvn_tools.manifest import toolset_files  # as above
-
-        add_load_errors(kit, toolset_files.add_toolset_files(kit, files, options))
+    return find_files(options.folder, places)
 
 
 def _keep_audience(kit: Toolkit, audience: str) -> None:

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
+from pydantic_core import PydanticCustomError
 
 from ahvn_tools import middleware
-from ahvn_tools.errors import ToolSpecError
-from ahvn_tools.json_types import JsonObject
+from ahvn_tools.errors import near_misses
 from ahvn_tools.loading.options import ReadOptions
 from ahvn_tools.manifest.manifest_model import ManifestModel
 from ahvn_tools.middleware import Middleware
-from ahvn_tools.middleware.factory import factory_call
 
 Level = Literal["debug", "info", "warning", "error", "critical"]
 
@@ -169,8 +167,6 @@ MIDDLEWARE: Final[Mapping[str, type[MiddlewareOptions]]] = MappingProxyType(
 )
 """The options of each middleware, by the name of its function in `ahvn_tools.middleware`; `observe` has a function."""
 
-_SECRET_OPTIONS = frozenset({"secret_key"})
-
 
 def build(name: str, options: Mapping[str, Any] | MiddlewareOptions, read_options: ReadOptions) -> Middleware:
     """Return a middleware of this package. Raises pydantic's ValidationError, and ToolSpecError, for its options."""
@@ -179,32 +175,35 @@ def build(name: str, options: Mapping[str, Any] | MiddlewareOptions, read_option
     return made
 
 
-def to_item(layer: Middleware, folder: Path | None) -> str | JsonObject:
-    """Return the item of a manifest that makes such a middleware: its name, or its name with its options.
-
-    A path is written relative to the folder of the manifest where it is inside of it. Raises ToolSpecError for a
-    middleware that is not from this package, and for options that YAML cannot hold.
-    """
-    made = factory_call(layer)
-    if made is None:
-        raise ToolSpecError("it was not made by `ahvn_tools.middleware`: name it as `module:name`")
-    if made.name not in MIDDLEWARE:
-        raise ToolSpecError(f"YAML cannot hold the function of `{made.name}`: name one that makes it, as `module:name`")
-    options = {name: _to_option(name, value, folder) for name, value in made.options.items()}
-    try:
-        MIDDLEWARE[made.name].model_validate(options, strict=True)
-    except ValidationError as error:
-        wrong = ", ".join(sorted({repr(problem["loc"][0]) for problem in error.errors(include_input=False)}))
-        raise ToolSpecError(f"YAML cannot hold the option {wrong} of `{made.name}`: leave it out") from None
-    return {made.name: options} if options else made.name
+ITEM_TITLE: Final = "A middleware"
+"""The title in the JSON Schema of the models, in place of the schema itself."""
 
 
-def _to_option(name: str, value: Any, folder: Path | None) -> Any:
-    if name in _SECRET_OPTIONS and value is not None:
-        raise ToolSpecError(f"its option {name!r} is a secret: write it as ${{VARIABLE}} in the manifest")
-    if name == "level" and isinstance(value, int):
-        return logging.getLevelName(value).lower()
-    if name == "path":
-        path = Path(value).absolute()
-        return str(path.relative_to(folder) if folder is not None and path.is_relative_to(folder) else path)
-    return sorted(value) if isinstance(value, set | frozenset) else list(value) if isinstance(value, tuple) else value
+def _to_mapping(value: Any) -> Any:
+    return {value: None} if isinstance(value, str) else value
+
+
+def _check_item(value: dict[str, dict[str, Any] | None]) -> dict[str, dict[str, Any] | None]:
+    if len(value) != 1:
+        raise PydanticCustomError(
+            "middleware", "write one middleware for each item of the list: its name, or its name and its options"
+        )
+    (name,) = value
+    if ":" not in name and name not in MIDDLEWARE:
+        hint = near_misses(name, MIDDLEWARE)
+        raise PydanticCustomError(
+            "middleware",
+            "there is no middleware {name}. {hint} Name your own as `module:name`",
+            {"name": repr(name), "hint": hint},
+        )
+    return value
+
+
+MiddlewareItem = Annotated[
+    dict[str, dict[str, Any] | None],
+    BeforeValidator(_to_mapping),
+    AfterValidator(_check_item),
+    WithJsonSchema({"title": ITEM_TITLE}),
+]
+"""One of `ahvn_tools.middleware` by its name, such as `log` or `{retry: {attempts: 3}}`, or the import path of another,
+`acme.tools:audit`, or of a function that makes one with these options: `{acme.tools:audit: {level: 2}}`."""

@@ -10,7 +10,7 @@ from pydantic_core import PydanticCustomError
 
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.manifest.manifest_model import ManifestModel, Names, Seconds, Values, ValuesByTool
-from ahvn_tools.manifest.middleware_item import MiddlewareItem
+from ahvn_tools.manifest.middleware_table import MiddlewareItem
 from ahvn_tools.manifest.source_model import FunctionOptions, Source, ToolRestrictions
 from ahvn_tools.manifest.toolset_model import Agent, Toolset
 from ahvn_tools.sources.options import OutputForm

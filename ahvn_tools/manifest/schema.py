@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.manifest.middleware_item import ITEM_TITLE
-from ahvn_tools.manifest.middleware_table import MIDDLEWARE
+from ahvn_tools.manifest.middleware_table import ITEM_TITLE, MIDDLEWARE
 from ahvn_tools.manifest.model import Manifest
 
 SCHEMA_FILE: Final = Path(__file__).with_name("schema.json")

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag
 
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.manifest.manifest_model import Callers, ManifestModel, Names, Seconds, ValuesByTool
-from ahvn_tools.manifest.middleware_item import MiddlewareItem
+from ahvn_tools.manifest.middleware_table import MiddlewareItem
 from ahvn_tools.toolkit.duplicates import OnDuplicate
 
 LOCATIONS: Final = (

@@ -1,4 +1,4 @@
-"""The bindings of a tool as data: parameters, keys and resolvers, and values only on request, secret ones never."""
+"""The bindings and the options of a tool as data."""
 
 from __future__ import annotations
 
@@ -7,15 +7,18 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from pydantic_core import to_jsonable_python
+
 from ahvn_tools.binding import Binding, EnvironmentVariable, WorkerResolver
 from ahvn_tools.context import resolve_context, resolve_transport_context
 from ahvn_tools.errors import ToolSpecError
 from ahvn_tools.execution.compiled_tool import CompiledTool
-from ahvn_tools.execution.secret_options import removed_defaults
+from ahvn_tools.execution.secret_options import removed_defaults, without_secret_values
 from ahvn_tools.json_types import JsonObject
+from ahvn_tools.schema.argument_changes import ArgumentChange
 from ahvn_tools.sources.langchain_injection import InjectedKey
-from ahvn_tools.spec_data.fields import MAX_DEPTH, error, join, read, read_object, read_true
-from ahvn_tools.spec_data.import_path import FunctionPath
+from ahvn_tools.sources.options import ToolOptions, to_wire_annotations, to_wire_icons
+from ahvn_tools.spec_data.fields import MAX_DEPTH, FunctionPath, error, join, read, read_object, read_true
 from ahvn_tools.state import MISSING, UNSET, StateKey
 from ahvn_tools.trust import Trust
 
@@ -239,12 +242,7 @@ class _Writer:
 
 
 def _has_value(binding: Binding, key: StateKey, state: Mapping[str, Any]) -> bool:
-    if binding.default is not UNSET or binding.is_value_removed:
-        return True
-    try:
-        return key.read(state) is not MISSING
-    except Exception:  # noqa: BLE001  # a property may raise anything: there may be a value
-        return True
+    return binding.default is not UNSET or binding.is_value_removed or key.read(state) is not MISSING
 
 
 def is_plain_json(value: Any) -> bool:
@@ -271,3 +269,83 @@ def secret_keys(compiled: CompiledTool, secrets: Iterable[StateKey]) -> frozense
     """Return the keys that are or were bound as secret."""
     bound = (*compiled.template.bindings.values(), *compiled.bindings.values())
     return frozenset(secrets) | {item.key for item in bound if item.is_secret and item.key is not None}
+
+
+_NAMES: Final = tuple(name for name in ToolOptions.__annotations__ if name != "binds")
+"""The options in data, which has the bindings apart."""
+
+
+_LISTS: Final = ("examples", "icons", "ship", "tags")
+"""Options that any iterable may be, and that are lists in data."""
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class OptionsData:
+    """What data says about the options of a tool."""
+
+    values: Mapping[str, Any]
+    """The options that are JSON."""
+    render: FunctionPath | None = None
+
+    @classmethod
+    def read(cls, data: Any) -> OptionsData:
+        """Return what data says. Raises SourceError for unknown options; a tool's source checks the values."""
+        values = dict(read_object(data, "options", ("name",), _NAMES))
+        for name in _LISTS:
+            if values.get(name) is not None:
+                read(values[name], join("options", name), list)
+        changes = values.get("arguments")
+        for name, change in read({} if changes is None else changes, "options.arguments", dict).items():
+            read_object(change, join("options.arguments", name), optional=ArgumentChange.__annotations__)
+        render = FunctionPath.read(values.pop("render"), "options.render") if "render" in values else None
+        return cls(values=values, render=render)
+
+    def require_trust(self, trust: Trust) -> None:
+        """Raise SourceError unless the function of `render` may be imported."""
+        if self.render is not None:
+            self.render.require_trust(trust)
+
+    def load(self) -> JsonObject:
+        """Return the options; the function of `render` is imported. Raises SourceError."""
+        return {**self.values} if self.render is None else {**self.values, "render": self.render.load()}
+
+
+def write_options(compiled: CompiledTool) -> JsonObject:
+    """Return the options of a tool as data. Raises ToolSpecError, which names the option that cannot be data."""
+    template = compiled.template
+    own = without_secret_values(compiled)
+    options = {"name": template.name, **{name: own[name] for name in _NAMES if name in own}}
+    hidden = frozenset(compiled.bindings)
+    if options.get("render") is None:
+        options.pop("render", None)
+    data = {}
+    for name, value in options.items():
+        if name == "examples":
+            value = to_jsonable_python(template.visible_examples(hidden)) or None  # noqa: PLW2901  # the same option
+        try:
+            data[name] = json.loads(json.dumps(_to_json(name, value, template.name), allow_nan=False))
+        except (TypeError, ValueError, RecursionError) as error:
+            raise ToolSpecError(
+                f"Option {name!r} of {template.name!r} has a value without a JSON form: "
+                "set another one with transform()."
+            ) from error
+    return data
+
+
+def _to_json(name: str, value: Any, tool: str) -> Any:
+    if value is None:
+        return None
+    match name:
+        case "tags":
+            return sorted(set(value))
+        case "ship":
+            return list(value)
+        case "annotations":
+            return to_wire_annotations(value)
+        case "icons":
+            return to_wire_icons(value)
+        case "render":
+            return FunctionPath.of(value, f"The function of the option 'render' of {tool!r}").to_data()
+        case "arguments":
+            return {argument: dict(change) for argument, change in value.items()}
+    return value

@@ -1,10 +1,11 @@
-"""ToolData: the data of one tool, read and checked, and the tool that is made from it."""
+"""The data of a tool: written, and read again without running anything that is not trusted."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
@@ -15,10 +16,9 @@ from ahvn_tools.errors import SourceError, ToolSpecError, quote_name
 from ahvn_tools.execution.compiled_tool import CompiledTool
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.sources import function as function_source
-from ahvn_tools.spec_data.binds import BindData, read_binds
-from ahvn_tools.spec_data.code import CodeData, Function, read_code
+from ahvn_tools.spec_data.binds import BindData, OptionsData, read_binds, secret_keys, write_binds, write_options
+from ahvn_tools.spec_data.code import CodeData, Function, function_of, read_code, write_code
 from ahvn_tools.spec_data.fields import error, join, read, read_json, read_object
-from ahvn_tools.spec_data.options import OptionsData
 from ahvn_tools.state import StateKey
 from ahvn_tools.template import ToolTemplate
 from ahvn_tools.trust import Trust
@@ -165,3 +165,85 @@ def _read_definition(data: JsonObject) -> ToolDefinition:
             "written."
         )
     return definition
+
+
+MAX_ERROR_CHARS: Final = 1000
+"""The middle of a longer error is left out: it may repeat a name or a type that data has."""
+
+
+def load(
+    data: Any, trust: Iterable[str | os.PathLike[str]], spec_classes: Collection[str]
+) -> tuple[ToolTemplate, Function, frozenset[StateKey]]:
+    """Return the template and the body of a tool, and the keys that were ever bound as secret.
+
+    `spec_classes` are the full names of the class to make and of its bases. Raises SourceError.
+    """
+    if trust is None:
+        raise SourceError("trust is a list, because None would not say what may be run: [] trusts nothing.")
+    try:
+        tool = ToolData.read(data)
+        if tool.spec_class is not None and tool.spec_class not in spec_classes:
+            name, needed = tool.definition.name, quote_name(tool.spec_class)
+            raise SourceError(f"The tool {name!r} is a {needed}: load it with from_dict of that class.")
+        tool.require_trust(Trust(trust))
+        return *tool.load(), tool.secret_keys
+    except SourceError as error:
+        if _is_plain(str(error)):
+            raise
+        raise SourceError(_to_plain(str(error))) from error.__cause__
+
+
+def _is_plain(text: str) -> bool:
+    return len(text) <= MAX_ERROR_CHARS and text.replace("\n", "").isprintable()
+
+
+def _to_plain(text: str) -> str:
+    """Return the text of an error without control characters that data may have brought into it, and cut."""
+    half = MAX_ERROR_CHARS // 2
+    shown = text if len(text) <= MAX_ERROR_CHARS else f"{text[:half]} … {text[-half:]}"
+    return "".join(char if char.isprintable() or char == "\n" else ascii(char)[1:-1] for char in shown)
+
+
+def write(
+    compiled: CompiledTool,
+    body: Any,
+    state: Mapping[str, Any],
+    secrets: Iterable[StateKey],
+    *,
+    spec_class: str | None,
+    with_values: bool,
+) -> JsonObject:
+    """Return the data of a tool. Raises ToolSpecError, with the fix, for a part that is not data."""
+    definition, keys = compiled.definition, secret_keys(compiled, secrets)
+    data: JsonObject = {
+        "version": VERSION,
+        "definition": definition_lock.to_json(definition),
+        "fingerprint": definition.fingerprint,
+        "code": write_code(compiled.template, body),
+        "options": write_options(compiled),
+        "binds": write_binds(compiled, state, keys, with_values=with_values),
+    }
+    if keys:
+        data["secret_keys"] = sorted(key.text for key in keys)
+    if spec_class is not None:
+        data["spec_class"] = spec_class
+    data = json.loads(json.dumps(data))
+    data["digest"] = digest(data)
+    _require_complete(data, compiled, body)
+    return data
+
+
+def _require_complete(data: JsonObject, compiled: CompiledTool, body: Any) -> None:
+    """Raise ToolSpecError if the data gives another tool, as for types that only the defining function knows."""
+    tool = ToolData.read(data)
+    name, bindings = compiled.template.name, {item.parameter: item.to_binding() for item in tool.binds}
+    try:
+        template, _ = tool.build(function_of(body), tool.options.load(), bindings)
+        again = CompiledTool(template, template.bindings).definition
+    except ToolSpecError as error:
+        raise ToolSpecError(f"{name!r} cannot be made from data again: {error}") from error
+    if again != compiled.definition:
+        raise ToolSpecError(
+            f"{name!r} would be another tool: {describe_changes(compiled.definition, again)}. Pass as "
+            "options what its function does not say itself, such as the description."
+        )

@@ -70,8 +70,6 @@ class ToolStore:
     """The parts of its sources that were skipped because they cannot be loaded."""
     load_findings: tuple[Finding, ...] = ()
     """What a manifest names that no loaded tool has, where a part of its sources was skipped."""
-    manifest: Any = None
-    """The manifest that the toolkit was loaded from, a LoadedManifest; None without one."""
     audience: str | None = None
     """The audience that the toolkit was loaded for; sessions and servers that name none are for it."""
     separate_audiences: frozenset[str] = frozenset()

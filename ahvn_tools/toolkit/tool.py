@@ -203,8 +203,7 @@ class ToolkitTool(ToolSpec):
     def to_dict(self, *, values: bool = False) -> NoReturn:  # noqa: ARG002  # as of a spec
         """Refuse: the data would lose what the toolkit demands of the tool. Raises ToolkitError."""
         raise ToolkitError(
-            f"{self.name!r} belongs to a toolkit: write the toolkit with `manifest.dump(toolkit)`, or write "
-            "`tool.clone().to_dict()`."
+            f"{self.name!r} belongs to a toolkit: write a manifest of the toolkit, or write `tool.clone().to_dict()`."
         )
 
     def _clear_cache(self) -> None:

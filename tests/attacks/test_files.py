@@ -24,7 +24,6 @@ from ahvn_tools import Toolkit, definition_lock
 from ahvn_tools.builtins.knowledge import Knowledge
 from ahvn_tools.cli.app import main
 from ahvn_tools.errors import ToolkitError, ToolSpecError
-from ahvn_tools.manifest import dump
 from ahvn_tools.mcp.client.stdio import StderrWriter
 from ahvn_tools.mcp.trust.pins import Pins
 from ahvn_tools.middleware import record, replay
@@ -126,7 +125,6 @@ WRITERS: dict[str, Callable[[str], Any]] = {
     "pins": lambda path: Pins(path).check("server", [{"name": "a"}]),
     "approval_store": SQLiteApprovalStore,
     "Knowledge": Knowledge,
-    "manifest.dump": lambda path: dump(Toolkit("empty"), path),
     "definition_lock.write": lambda path: definition_lock.write(path, []),
     "stderr": lambda path: StderrWriter(Path(path), 100),
 }

@@ -12,8 +12,7 @@ from fastmcp import Client
 from ahvn_tools import Toolkit, load
 from ahvn_tools.builtins import Database, Knowledge, Shell, System, Workspace, standard_toolkit
 from ahvn_tools.builtins.sub_agents import SubAgentTask
-from ahvn_tools.errors import DefinitionError, SourceError, ToolkitError
-from ahvn_tools.manifest import dump
+from ahvn_tools.errors import DefinitionError, SourceError
 
 COMMON = {
     "read_file", "ls", "shell_exec", "edit_file_full_replace", "edit_file_search_replace", "partially_read_by_range",
@@ -208,20 +207,6 @@ def test_a_manifest_without_roots_for_the_built_in_tools_is_refused(tmp_path: Pa
     manifest.write_text("sources:\n  - builtins: standard\n", encoding="utf-8")
     with pytest.raises(SourceError, match=r"kit\.yaml.*need folders"):
         load(manifest)
-
-
-def test_a_manifest_with_built_in_tools_is_written_back(tmp_path: Path) -> None:
-    manifest = tmp_path / "kit.yaml"
-    text = "sources:\n  - builtins: [files]\n    roots: [.]\n    prefix: my_\n    approve: never\n"
-    manifest.write_text(text, encoding="utf-8")
-    again = tmp_path / "again.yaml"
-    again.write_text(dump(load(manifest)), encoding="utf-8")
-    assert names(load(again)) == names(load(manifest))
-
-
-def test_a_standard_toolkit_is_no_manifest_and_says_how_to_write_one(tmp_path: Path) -> None:
-    with pytest.raises(ToolkitError, match="source `builtins`"):
-        dump(standard_toolkit(tmp_path))
 
 
 @pytest.mark.exhaustive

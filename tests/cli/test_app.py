@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from ahvn_tools.cli.app import COMMANDS, main
-from ahvn_tools.cli.errors import CommandError, UsageError
+from ahvn_tools.cli.output import CommandError, UsageError
 from tests.cli.served import run
 
 
@@ -17,7 +17,7 @@ def test_the_help_lists_all_commands_with_a_summary_and_imports_none():
     program = (
         "import sys\nfrom ahvn_tools.cli.app import COMMANDS, main\nmain([])\n"
         "modules = ['ahvn_tools.cli.' + path.partition(':')[0] for path, _ in COMMANDS.values()]\n"
-        "assert not sys.modules.keys() & set(modules)"
+        "assert sys.modules.keys() & set(modules) <= {'ahvn_tools.cli.app'}"
     )
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
     assert ran.returncode == 0, ran.stderr

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from ahvn_tools.cli.app import main
-from ahvn_tools.cli.call_arguments import read_arguments
-from ahvn_tools.cli.errors import UsageError
+from ahvn_tools.cli.arguments import read_arguments
+from ahvn_tools.cli.output import UsageError
 from tests.cli.desk import DESK
 
 

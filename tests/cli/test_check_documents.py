@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ahvn_tools.cli.app import main
-from ahvn_tools.cli.clients.known import CLIENTS
+from ahvn_tools.cli.known_clients import CLIENTS
 from ahvn_tools.lint import RULES
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")

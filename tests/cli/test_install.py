@@ -19,7 +19,7 @@ from fastmcp.client.transports import StdioTransport
 from inline_snapshot import snapshot
 
 from ahvn_tools.cli.app import main
-from ahvn_tools.cli.clients.known import CLIENTS, ClientName
+from ahvn_tools.cli.known_clients import CLIENTS, ClientName
 from tests.cli.served import COMMAND, ENVIRONMENT, LONGEST
 
 TOOLS = '''

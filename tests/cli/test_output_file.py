@@ -125,7 +125,7 @@ def test_a_pipe_in_place_of_the_configuration_is_refused_and_not_waited_for(caps
 ALL_AT_ONCE = """
 import os, sys
 from ahvn_tools.cli.app import main
-import ahvn_tools.cli.install, ahvn_tools.cli.uninstall
+import ahvn_tools.cli.install, ahvn_tools.cli.install
 
 def run_all(commands):
     start, go = os.pipe()

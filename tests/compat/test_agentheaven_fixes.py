@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import contextlib
 import functools
 import pickle
@@ -14,7 +13,6 @@ from typing import Any
 import pytest
 from fastmcp import Client, FastMCP
 from mcp.types import Tool as MCPTool
-from pydantic import BaseModel
 
 from ahvn_tools import Toolkit, ToolResult
 from ahvn_tools import ToolRegistry as CoreToolRegistry
@@ -29,11 +27,8 @@ from ahvn_tools.compat.agentheaven import (
 )
 from ahvn_tools.errors import (
     DefinitionError,
-    InvalidParametersError,
     ToolConnectionError,
     ToolError,
-    ToolLookupError,
-    UnboundStateError,
 )
 
 
@@ -43,23 +38,6 @@ def greet(name: str, tone: str = "plain") -> str:
 
 
 # state and clones
-
-
-def test_a_change_of_the_state_is_seen_by_the_next_call():
-    tool = ToolSpec.from_function(greet).bind("tone", "style.tone", "warm")
-    assert tool(name="Ann") == "warm: hello, Ann"
-    tool.state["style"]["tone"] = "cold"
-    assert tool(name="Ann") == "cold: hello, Ann"
-
-
-def test_a_clone_calls_with_its_own_state_and_bindings():
-    tool = ToolSpec.from_function(greet).bind("tone", "style.tone", "warm")
-    twin = tool.clone()
-    twin.state["style"]["tone"] = "cold"
-    assert twin(name="Ann") == twin.call(name="Ann") == twin.exec(name="Ann").value == "cold: hello, Ann"
-    assert tool.state == {"style": {"tone": "warm"}}
-    twin.unbind("tone")
-    assert (twin(name="Ann", tone="new"), list(tool.params)) == ("new: hello, Ann", ["name"])
 
 
 def test_a_clone_and_a_pickle_keep_the_class():
@@ -95,11 +73,6 @@ def test_the_names_of_release_0_9_4_are_those_of_0_9_2():
     assert type(tool) is ToolSpec
     assert tool.to_sig(name="Ann") == tool.signature(name="Ann") == "welcome(name='Ann', tone='plain')"
     assert tool.to_func()("Ann", tone="warm") == tool.to_function()("Ann", tone="warm") == "warm: hello, Ann"
-
-
-def test_a_bound_parameter_without_a_value_is_an_error_that_names_the_key():
-    with pytest.raises(UnboundStateError, match=r"'name' is bound to 'user\.name'"):
-        ToolSpec.from_function(greet).bind("name", "user.name")()
 
 
 # registry
@@ -244,166 +217,6 @@ def test_a_dataclass_with_slots_is_a_registry():
     assert Scaled(3).to_toolspecs()["scale"](a=2) == 6
 
 
-# calls
-
-
-async def test_calls_work_inside_of_a_running_loop():
-    async def later(name: str) -> str:
-        """Greet later.
-
-        Returns:
-            str: A greeting.
-        """
-        return f"later: {name}"
-
-    tool = ToolSpec.from_function(later)
-    assert tool(name="Ann") == tool.exec(name="Ann").value == await tool.acall(name="Ann") == "later: Ann"
-
-
-def test_an_async_function_whose_docstring_has_returns_works():
-    async def answer() -> int:
-        """Answer.
-
-        Returns:
-            int: The answer.
-        """
-        return 42
-
-    assert ToolSpec.from_function(answer)() == 42
-
-
-def test_fields_in_the_returns_section_change_no_value():
-    def many() -> dict:
-        """Return many.
-
-        Returns:
-            dict: The fields.
-                - a (int): One.
-                - b (str): Two.
-        """
-        return {"a": 1, "b": "q"}
-
-    def one() -> dict:
-        """Return one.
-
-        Returns:
-            dict: The fields.
-                - a (int): One.
-        """
-        return {"a": 1}
-
-    assert (
-        ToolSpec.from_function(many)() == ToolSpec.from_function(many).exec().structured_content == {"a": 1, "b": "q"}
-    )
-    assert ToolSpec.from_function(one)() == {"a": 1}
-
-
-def test_functions_without_a_return_annotation_return_their_value():
-    def plain(a: int):
-        return {"a": a}
-
-    def nothing() -> None: ...
-
-    assert ToolSpec.from_function(plain)(a=1) == {"a": 1}
-    assert ToolSpec.from_function(nothing)() is None
-
-
-def test_a_model_with_one_field_is_that_field_and_one_with_two_is_a_dict():
-    class One(BaseModel):
-        a: int
-
-    class Two(One):
-        b: int = 2
-
-    def one() -> One:
-        return One(a=1)
-
-    def two() -> Two:
-        return Two(a=1)
-
-    assert (ToolSpec.from_function(one)(), ToolSpec.from_function(two)()) == (1, {"a": 1, "b": 2})
-
-
-# docstrings and code
-
-
-def test_no_text_of_a_docstring_is_executed(monkeypatch):
-    executed: list[Any] = []
-    monkeypatch.setattr(builtins, "print", executed.append)
-
-    def look(word: str) -> str:
-        """Look.
-
-        Args:
-            word (print('type')): A word. Defaults to print('PWNED') or 'x'.
-
-        Returns:
-            print('returns'): It.
-        """
-        return word
-
-    tool = ToolSpec.from_function(look)
-    assert (tool.params["word"]["type"], tool.input_schema["required"]) == ("string", ["word"])
-    assert (tool.docstring, tool.code, executed) == (tool.docstring, tool.code, [])
-
-
-def test_an_optional_parameter_with_a_docstring_has_one_type():
-    def pick(k: int | None = None) -> int:
-        """Pick.
-
-        Args:
-            k (str): How many.
-        """
-        return k or 0
-
-    tool = ToolSpec.from_function(pick)
-    assert tool.params["k"]["anyOf"] == [{"type": "integer"}, {"type": "null"}]
-    assert "type" not in tool.params["k"]
-    assert "k: str" not in tool.code
-    assert (tool(k=None), tool(k=3)) == (0, 3)
-
-
-@pytest.mark.parametrize(
-    "text", ['"""', "'''", "\\", 'end"', '\\"""', "a\n\nb\\n", "{x}"], ids=lambda text: text.encode().hex()
-)
-def test_code_is_valid_for_any_description(text):
-    tool = ToolSpec.from_function(greet, description=text)
-    names: dict[str, Any] = {}
-    exec(compile(tool.code, "code", "exec", dont_inherit=True), names)
-    assert tool.to_function()("Ann") == "plain: hello, Ann"
-
-
-def test_code_is_valid_for_names_that_are_no_identifiers():
-    schema = {"type": "object", "properties": {"page-size": {"type": "integer"}, "class": {}}, "required": ["class"]}
-    listed = MCPTool(name="my.tool", inputSchema=schema)
-    tool = ToolSpec.from_mcp(listed)
-    compile(tool.code, "code", "exec", dont_inherit=True)
-    assert tool.to_function().__name__ == "my_tool"
-
-
-CODE = """
-import math
-from typing import List
-
-def helper(n: int) -> int:
-    return n * 2
-
-def total(numbers: List[int]) -> int:
-    return helper(sum(numbers)) + math.floor(0.5) + (total(numbers[1:]) if numbers else 0)
-"""
-
-
-def test_code_may_have_helpers_imports_and_recursion():
-    assert ToolSpec.from_code(CODE, "total")(numbers=[1, 2]) == 6 + 4
-
-
-def test_imports_of_code_are_no_tools_and_its_module_is_its_own():
-    tool = ToolSpec.from_code(
-        "from math import floor\nSPEC = 'ToolSpec' in globals()\ndef f() -> bool:\n    return SPEC"
-    )
-    assert (tool.name, tool()) == ("f", False)
-
-
 # MCP
 
 
@@ -437,33 +250,6 @@ def test_a_tool_that_a_server_lists_is_a_tool():
     assert not tool.available()
     with pytest.raises(ToolConnectionError, match="pass a connected one"):
         tool()
-
-
-async def test_all_ways_to_call_a_tool_of_a_client_send_what_is_bound(client):
-    tool = await ToolSpec.from_client(client, "search")
-    tool.bind("user", default="ann")
-    expected = {"query": "tea", "limit": 10, "user": "ann"}
-    assert await tool.acall(query="tea") == (await tool.aexec(query="tea")).value == expected
-    assert (list(tool.params), type(tool)) == (["query", "limit"], ToolSpec)
-    tool.unbind("user")
-    assert (await tool.acall(query="tea"))["user"] == "guest"
-
-
-async def test_values_of_a_client_keep_their_types(client):
-    tools = {name: await ToolSpec.from_client(client, name) for name in ("text", "number")}
-    assert [await tools["text"].acall(value=value) for value in ("007", "1.5e3")] == ["007", "1.5e3"]
-    assert await tools["number"].acall(value=7) == 7
-
-
-async def test_a_call_that_would_wait_for_its_own_loop_says_what_to_call(client):
-    tool = await ToolSpec.from_client(client, "number")
-    with pytest.raises(RuntimeError, match=r"await spec\.acall"):
-        tool(value=1)
-
-
-async def test_a_tool_that_the_server_does_not_have_is_an_error(client):
-    with pytest.raises(ToolLookupError, match=r"no tool 'serach'.*'search'"):
-        await ToolSpec.from_client(client, "serach")
 
 
 async def test_available_says_whether_the_client_is_connected(client):
@@ -698,50 +484,6 @@ def test_a_database_that_does_not_exist_and_an_unknown_option_are_errors(tmp_pat
 # declared differences
 
 
-def test_exec_returns_errors_and_call_raises_them():
-    def fail() -> int:
-        raise ValueError("no")
-
-    assert ToolSpec.from_function(fail).exec().error.code == "tool_error"
-    for arguments in ({"name": 3, "tone": []}, {"nam": "Ann"}, {}):
-        assert ToolSpec.from_function(greet).exec(**arguments).error.code == "invalid_parameters"
-        with pytest.raises(InvalidParametersError):
-            ToolSpec.from_function(greet)(**arguments)
-
-
-def test_a_docstring_sets_no_default_and_no_output_schema():
-    def look(word: str) -> dict:
-        """Look.
-
-        Args:
-            word: A word. Defaults to 'x'.
-
-        Returns:
-            str: A text.
-        """
-        return {"word": word}
-
-    tool = ToolSpec.from_function(look)
-    assert ("default" in tool.params["word"], tool.input_schema["required"]) == (False, ["word"])
-    assert (tool.output_schema["type"], tool(word="a")) == ("object", {"word": "a"})
-
-
-def test_none_is_a_value_and_the_default_of_a_parameter_is_used():
-    def show(value: str | None, size: int = 3) -> str:
-        return f"{value} {size}"
-
-    tool = ToolSpec.from_function(show).bind("value", default=None).bind("size", "config.size")
-    assert tool() == "None 3"
-    tool.bind("value", default="other")
-    assert tool() == "None 3"
-
-
-@pytest.mark.parametrize("key", ["a..b", "", "[x]"])
-def test_a_malformed_key_is_an_error(key):
-    with pytest.raises(ValueError, match="Malformed state key"):
-        ToolSpec.from_function(greet).bind("tone", key)
-
-
 def test_bindings_can_be_changed_as_a_dict():
     tool = ToolSpec.from_function(greet)
     tool.state["style"] = {"tone": "warm"}
@@ -754,38 +496,6 @@ def test_bindings_can_be_changed_as_a_dict():
     assert (dict(tool.binds), tool(name="Ann")) == ({}, "plain: hello, Ann")
     with pytest.raises(KeyError):
         del binds["tone"]
-
-
-def test_arguments_may_be_passed_by_position():
-    assert ToolSpec.from_function(greet).bind("tone", default="warm")("Ann") == "warm: hello, Ann"
-
-
-@pytest.mark.parametrize("option", ["exclude_args", "enabled", "task", "auth"])
-def test_options_that_fastmcp_or_a_tool_does_not_have_are_errors(option):
-    with pytest.raises(DefinitionError, match=option):
-        ToolSpec.from_function(greet, **{option: True})
-
-
-def test_examples_are_dicts():
-    with pytest.raises(DefinitionError, match="must be a dict"):
-        ToolSpec.from_function(greet, examples=[object()])
-    with pytest.raises(TypeError):
-        ToolSpec.from_function(greet, [{"name": "Ann"}])
-
-
-def test_partials_and_variadic_functions_are_tools():
-    def join(first: str, *rest: str, **more: str) -> str:
-        return "".join((first, *rest, *more))
-
-    assert list(ToolSpec.from_function(join).params) == ["first"]
-    partial = ToolSpec.from_function(functools.partial(greet, tone="warm"))
-    assert (list(partial.params), partial(name="Ann")) == (["name"], "warm: hello, Ann")
-
-
-def test_a_signature_leaves_out_what_has_no_value():
-    schema = {"type": "object", "properties": {"a": {}, "b": {}, "c": {"default": 1}}, "required": ["a"]}
-    tool = ToolSpec.from_mcp(MCPTool(name="far", inputSchema=schema))
-    assert (tool.signature(), tool.signature(b=2, other=3)) == ("far(a, c=1)", "far(a, b=2, c=1)")
 
 
 def test_two_methods_with_one_tool_name_are_an_error():

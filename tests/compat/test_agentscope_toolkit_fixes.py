@@ -4,10 +4,8 @@ import asyncio
 import contextlib
 import copy
 import functools
-import gc
 import logging
 import threading
-import weakref
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -224,20 +222,6 @@ class TestFixed:
         answers = await asyncio.gather(*(answer_of(toolkit, "wait", a=number) for number in range(20)))
         assert answers == [str(number) for number in range(20)]
 
-    async def test_a_toolkit_that_is_not_used_any_more_is_freed(self):
-        freed = []
-
-        async def use() -> None:
-            toolkit = Toolkit()
-            weakref.finalize(toolkit, freed.append, True)
-            toolkit.register_tool_function(add)
-            toolkit.register_tool_function(toolkit.reset_equipped_tools)
-            await answer_of(toolkit, "add", a=1)
-
-        await use()
-        gc.collect()
-        assert freed == [True]
-
 
 def name_it(name: str) -> Any:
     def function() -> ToolResponse:
@@ -428,22 +412,6 @@ class TestPresets:
         with pytest.raises(ValueError, match="'show'") as error:
             toolkit.register_tool_function(functools.partial(show, *positional, **named))
         assert "hunter2" not in str(error.value)
-
-    def test_a_removed_tool_is_not_kept(self, toolkit):
-        class Service:
-            pass
-
-        def register() -> weakref.ref[Service]:
-            service = Service()
-            toolkit.register_tool_function(
-                lambda **more: text(more), func_name="show", preset_kwargs={"service": service}
-            )
-            return weakref.ref(service)
-
-        gone = register()
-        toolkit.remove_tool_function("show")
-        gc.collect()
-        assert gone() is None
 
     def test_a_schema_that_is_changed_later_changes_nothing(self, toolkit):
         schema = {"type": "function", "function": {"name": "ping", "strict": True}}

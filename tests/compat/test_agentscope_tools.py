@@ -20,9 +20,15 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from ahvn_tools.compat.agentscope.message import TextBlock, ToolUseBlock
-from ahvn_tools.compat.agentscope.tool import Toolkit, ToolResponse
-from ahvn_tools.compat.agentscope.tool.execution import execute_python_code, execute_shell_command
-from ahvn_tools.compat.agentscope.tool.text_files import insert_text_file, view_text_file, write_text_file
+from ahvn_tools.compat.agentscope.tool import (
+    Toolkit,
+    ToolResponse,
+    execute_python_code,
+    execute_shell_command,
+    insert_text_file,
+    view_text_file,
+    write_text_file,
+)
 
 VARIABLE = "AGENTSCOPE_DANGEROUS_TEXT_IO"
 BLOCKED = "Blocked by policy: raw OS file access is disabled. Use FileSystem service tools instead."

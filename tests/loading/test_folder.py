@@ -93,7 +93,7 @@ def test_a_broken_file_is_logged_with_its_traceback_skipped_and_reported(write, 
     write("kind: http\nkind: mcp", "kit/twice.yaml")
     write('{"mcpServers": {"a": {}}}', "kit/mcp.json")
     write("[1,\n", "kit/open.json")
-    with caplog.at_level(logging.WARNING, logger="ahvn_tools.loading.skipping"):
+    with caplog.at_level(logging.WARNING, logger="ahvn_tools.loading.contents"):
         kit = load("kit")
     assert [spec.name for spec in kit] == ["one"]
     assert [(error.file, error.line) for error in kit.load_errors] == [

@@ -8,8 +8,7 @@ from typing import get_args
 import pytest
 
 from ahvn_tools.errors import SourceError
-from ahvn_tools.loading import reader
-from ahvn_tools.loading.kinds import Kind
+from ahvn_tools.loading.kinds import _READERS, Kind, read_source
 from ahvn_tools.loading.options import ReadOptions
 from ahvn_tools.manifest.loader import aload, load
 
@@ -17,9 +16,9 @@ TOOL = "from ahvn_tools import tool\n@tool\ndef {name}() -> str:\n    return '{n
 
 
 def test_every_kind_that_a_file_of_this_package_reads_has_a_reader():
-    assert set(get_args(Kind)) - set(reader._READERS) == {"builtins", "manifest"}
+    assert set(get_args(Kind)) - set(_READERS) == {"builtins", "manifest"}
     with pytest.raises(SourceError, match=r"'x.yaml': sources of the kind 'manifest' cannot be loaded"):
-        reader.read("manifest", "x.yaml", ReadOptions())
+        read_source("manifest", "x.yaml", ReadOptions())
 
 
 async def test_sources_are_loaded_in_a_loop_and_in_a_worker_thread_of_it(write):

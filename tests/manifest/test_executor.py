@@ -9,7 +9,6 @@ import pytest
 
 from ahvn_tools import Toolkit, aload, load
 from ahvn_tools.errors import SourceError
-from ahvn_tools.manifest import dump
 
 TOOLS = '''
 from ahvn_tools import ToolContext, tool
@@ -58,16 +57,6 @@ def test_without_an_executor_the_tools_are_findings(manifest):
     kit = load(manifest)
     assert sorted(found.tool for found in kit.check() if found.rule == "no-executor") == ["add", "where"]
     assert kit.exec("add", {"a": 1, "b": 2}).error.code == "connection"
-
-
-def test_the_options_are_dumped(manifest, tmp_path):
-    with ThreadPoolExecutor(1) as executor:
-        dump(load(manifest, executor=executor), tmp_path / "again.yaml")
-        again = load(tmp_path / "again.yaml", executor=executor)
-        again.state["user"] = {"locale": "de"}
-        assert again.call("where") == {"user": {"locale": "de"}}
-        assert again["where"].compiled.plan.ships_secrets
-        assert not again["add"].compiled.plan.ships_secrets
 
 
 def test_a_key_for_a_tool_without_a_context_is_an_error_with_its_line(manifest):

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,9 +13,7 @@ from fastmcp import FastMCP
 
 from ahvn_tools import Toolkit, load
 from ahvn_tools.errors import SourceError
-from ahvn_tools.manifest import dump
-from ahvn_tools.manifest.loader import aload
-from ahvn_tools.manifest.server_ownership import close_servers
+from ahvn_tools.manifest.loader import close_servers
 from tests.manifest.conftest import Load
 
 SERVER = """
@@ -112,7 +107,7 @@ def test_options_of_a_server_and_of_single_tools(load_text: Load, loaded: list[T
     assert (burn.definition.description, burn.tags, burn.timeout) == ("Burn!", {"remote", "hot"}, 3)
     assert kit.exec("b_burn_book", {"title": "Emma"}).error.code == "approval_required"
     assert [spec.name for spec in kit.group("danger").tools] == ["b_burn_book"]
-    shown = str([repr(kit), kit.to("openai"), kit.servers, kit.state_dict(), kit.check(), kit._view.store.manifest])
+    shown = str([repr(kit), kit.to("openai"), kit.servers, kit.state_dict(), kit.check()])
     assert SECRET not in shown
     assert "oak-shelf" not in shown
 
@@ -300,143 +295,3 @@ def test_binds_may_name_a_parameter_of_a_tool_that_is_left_out(loaded: list[Tool
     server.tool(lambda: 1, name="one")
     loaded.append(Toolkit("k").add_mcp(server, binds="user", exclude="ask"))
     assert [spec.name for spec in loaded[0]] == ["one"]
-
-
-@pytest.mark.exhaustive
-def test_a_server_without_the_only_tool_of_its_binds_is_written_and_loaded(
-    load_text: Load, loaded: list[Toolkit]
-) -> None:
-    source = f"{{server: [{json.dumps(sys.executable)}, shelf.py], binds: user}}"
-    kit = load_text(f"sources: [{source}]\nbinds: {{user: user}}")
-    loaded.append(kit)
-    kit.remove("get_book")
-    dump(kit, "again.yaml")
-    again = load("again.yaml")
-    loaded.append(again)
-    assert [spec.name for spec in again] == ["burn_book"]
-
-
-@pytest.mark.exhaustive
-def test_a_toolkit_with_a_server_is_written_in_its_order(folder: Path, loaded: list[Toolkit]) -> None:
-    kit = Toolkit("k").add_mcp([sys.executable, "shelf.py"], name="shelf")
-    loaded.append(kit)
-    import notes  # made by the fixture `folder`
-
-    kit.add(notes.find)
-    dump(kit, "again.yaml")
-    again = load("again.yaml")
-    loaded.append(again)
-    assert [spec.name for spec in again] == [spec.name for spec in kit]
-
-
-def running_servers() -> list[str]:
-    """Return the command lines of this process's children that run the server."""
-    found = []
-    for status in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            command = status.read_bytes().replace(b"\0", b" ").decode()
-        except OSError:
-            continue
-        if str(Path.cwd()) in command and "shelf.py" in command:
-            found.append(command)
-    return found
-
-
-def wait_until_closed() -> None:
-    end = time.monotonic() + 60
-    while running_servers() and time.monotonic() < end:
-        time.sleep(0.05)
-    assert not running_servers()
-
-
-@pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="it looks for processes")
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("bad", ["- missing.py", "- {path: notes.py, presets: {find: {limt: 1}}}"])
-def test_no_server_stays_connected_when_loading_fails(bad: str, load_text: Load) -> None:
-    with pytest.raises(SourceError):
-        load_text(f"sources:\n  - server: shelf.py\n  {bad}\n")
-    wait_until_closed()
-
-
-@pytest.mark.exhaustive
-@pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="it looks for processes")
-def test_servers_of_included_manifests_are_closed_with_the_toolkit(folder: Path) -> None:
-    (folder / "inner.yaml").write_text("sources: [{server: shelf.py}]")
-    (folder / "kit.yaml").write_text("sources: [{manifest: inner.yaml, prefix: i_}, {server: shelf.py}]")
-    kit = load("kit.yaml", "notes.py")
-    assert kit.call("i_burn_book", {"title": "x"}) == "burned x"
-    assert len(kit.servers) == 2
-    close_servers(kit)
-    wait_until_closed()
-    with pytest.raises(SourceError):
-        load("kit.yaml", "missing.py")
-    wait_until_closed()
-
-
-def test_a_toolkit_of_the_host_keeps_its_servers_when_loading_fails(folder: Path, loaded: list[Toolkit]) -> None:
-    """It belongs to the host. A new toolkit of it lists its servers, so that they can be closed."""
-    server = FastMCP("own")
-    server.tool(lambda: "1", name="one")
-    own = Toolkit("own").add_mcp(server)
-    loaded.append(own)
-    with pytest.raises(SourceError):
-        load(own, "missing.py")
-    with pytest.raises(ValueError, match="cannot be loaded"):
-        load(own, Toolkit("other"), "def no_such(: pass\n")
-    assert own.call("one", {}) == "1"
-    assert set(load(own, "notes.py").servers) == {"own"}
-
-
-async def test_loading_from_async_code_does_not_block_the_loop(folder: Path) -> None:
-    (folder / "slow.py").write_text(
-        "import threading\nfrom ahvn_tools import tool\nfrom tests.manifest import test_servers\n"
-        "test_servers.STARTED.set()\nassert test_servers.GO.wait(60)\n@tool\ndef late(): return 1\n"
-    )
-    (folder / "kit.yaml").write_text("sources: [slow.py, 'shelf.py:server']")
-    STARTED.clear()
-    GO.clear()
-    task = asyncio.create_task(aload("kit.yaml"))
-    assert await asyncio.to_thread(STARTED.wait, 60)
-    GO.set()
-    kit = await task
-    assert await kit.acall("burn_book", {"title": "x"}) == "burned x"
-    close = asyncio.to_thread(close_servers, kit)
-    await close
-    with pytest.raises(SourceError):
-        await aload("missing.yaml")
-
-
-STARTED, GO = threading.Event(), threading.Event()
-
-
-async def test_what_a_cancelled_load_has_connected_is_closed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (folder / "slow.py").write_text(
-        "from ahvn_tools import tool\nfrom tests.manifest import test_servers\n"
-        "test_servers.STARTED.set()\nassert test_servers.GO.wait(60)\n@tool\ndef late(): return 1\n"
-    )
-    (folder / "kit.yaml").write_text("sources: ['shelf.py:server', slow.py]")
-    STARTED.clear()
-    GO.clear()
-    closed = threading.Event()
-    from ahvn_tools.manifest import loader  # the module, not the function
-
-    def close(kit: Any) -> None:
-        close_servers(kit)
-        closed.set()
-
-    monkeypatch.setattr(loader, "close_servers", close)
-    task = asyncio.create_task(aload("kit.yaml"))
-    assert await asyncio.to_thread(STARTED.wait, 60)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    GO.set()
-    assert await asyncio.to_thread(closed.wait, 60)
-
-
-def test_a_server_object_of_the_host_is_a_source(loaded: list[Toolkit]) -> None:
-    server = FastMCP("own")
-    server.tool(lambda: "1", name="one")
-    kit = load(server)
-    loaded.append(kit)
-    assert kit.call("one", {}) == "1"

@@ -67,7 +67,7 @@ def leaks(kit: Toolkit) -> str:
     shown = [repr(kit), str(kit.to("openai")), str(kit.to("anthropic")), kit.to_prompt(), str(kit.state_dict())]
     shown += [repr(spec) + str(spec.definition) + str(dict(spec.binds)) + repr(spec.compiled) for spec in kit]
     shown += [str(kit.check()), str(kit.servers), str(kit.duplicates), kit._repr_html_()]
-    shown += [repr(kit._view.store.manifest), repr(kit._view.store.bindings)]
+    shown += [repr(kit._view.store.bindings)]
     return "\n".join(shown)
 
 

@@ -13,8 +13,7 @@ from ahvn_tools import ToolSpec
 from ahvn_tools.definition_lock import from_json
 from ahvn_tools.errors import SourceError
 from ahvn_tools.spec_data.fields import MAX_DEPTH
-from ahvn_tools.spec_data.reader import MAX_ERROR_CHARS
-from ahvn_tools.spec_data.tool_data import digest
+from ahvn_tools.spec_data.tool_data import MAX_ERROR_CHARS, digest
 from tests.spec_data import tools
 from tests.spec_data.subjects import SUBJECTS, TRUST, from_data, to_data
 from tests.spec_data.test_mutations import changed, paths

@@ -113,7 +113,7 @@ def test_tools_of_servers_and_of_other_libraries_are_errors_with_the_fix():
 
     with pytest.raises(ToolSpecError, match=r"it is a FastMCP tool\. Make it with ToolSpec\.from_function"):
         ToolSpec.from_mcp(Tool.from_function(tools.greet)).to_dict()
-    with pytest.raises(ToolSpecError, match=r"a tool of an MCP server\. Send a manifest, which manifest\.dump"):
+    with pytest.raises(ToolSpecError, match=r"a tool of an MCP server\. Send a manifest with the server"):
         ToolSpec.from_mcp(WireTool(name="echo", input_schema={"type": "object"})).to_dict()
 
 
@@ -126,9 +126,7 @@ def test_a_langchain_tool_is_an_error_with_the_fix():
 def test_a_tool_in_a_toolkit_names_what_can_be_written():
     kit = Toolkit("kit")
     kit.add(tools.greet, name="hello")
-    with pytest.raises(
-        ToolSpecError, match=r"belongs to a toolkit: write .* with `manifest\.dump\(toolkit\)`, or write `tool\.clone"
-    ):
+    with pytest.raises(ToolSpecError, match=r"belongs to a toolkit: write a manifest .*, or write `tool\.clone"):
         kit["hello"].to_dict()
     assert kit["hello"].clone().to_dict()["options"]["name"] == "hello"
 
@@ -213,17 +211,6 @@ class TestValues:
         spec = ToolSpec.from_function(functools.partial(tools.greet, tone=value))
         with pytest.raises(ToolSpecError, match=r"The value of parameter 'tone' of 'greet' is a \w+ that is not plain"):
             spec.to_dict(values=True)
-
-    def test_a_state_that_cannot_be_read_may_have_a_value(self):
-        class State(dict):
-            def get(self, *_: Any) -> Any:
-                raise RuntimeError(CANARY)
-
-            __contains__ = __getitem__ = get
-
-        spec = ToolSpec.from_function(tools.greet).bind("tone")
-        spec.state = State()
-        assert spec.to_dict()["binds"]["tone"] == {"key": "tone", "needs_value": True}
 
 
 class TestSecrets:

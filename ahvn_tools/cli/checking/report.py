@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ahvn_tools import definition_lock
 from ahvn_tools.cli.checking.locations import Location, Locations, to_relative
-from ahvn_tools.cli.locked_tools import read_lock
+from ahvn_tools.cli.export import read_lock
 from ahvn_tools.cli.sources import SourceOptions
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.json_types import JsonObject

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, Literal, Self
 
-from ahvn_tools.cli.errors import CommandError
+from ahvn_tools.cli.output import CommandError
 from ahvn_tools.cli.output_file import OutputFile
 from ahvn_tools.json_types import JsonObject
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from ahvn_tools import Limits, ToolResult, ToolSpec
 from ahvn_tools.compat.agentscope.message import OutputBlock
-from ahvn_tools.compat.agentscope.tool.response import ToolResponse
+from ahvn_tools.compat.agentscope.tool import ToolResponse
 from ahvn_tools.errors import ToolError, ToolLookupError
 from ahvn_tools.mcp import aconnect
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
 from typing import Any, TypeAlias
 
-from ahvn_tools.compat.agentscope.tool.response import ToolResponse
+from ahvn_tools.compat.agentscope.tool import ToolResponse
 
 __all__ = ["JSONPrimitive", "JSONSerializableObject", "ToolFunction"]
 

@@ -1,18 +1,24 @@
-"""The clients whose configuration is known, each after its own documentation."""
+"""MCP clients: where their configurations are, and how each starts a server."""
 
 from __future__ import annotations
 
+import io
 import os
 import re
+import shutil
+import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from ahvn_tools.cli.clients.config_file import Syntax
-from ahvn_tools.cli.errors import UsageError
+from ahvn_tools.cli.output import UsageError
+from ahvn_tools.cli.sources import SourceOptions
 from ahvn_tools.json_types import JsonObject
+from ahvn_tools.regular_file import read_bounded
+from ahvn_tools.roots import without_dots
 
 Scope = Literal["project", "user"]
 """`"project"`: for the current folder. `"user"`: for all projects of the user."""
@@ -215,3 +221,166 @@ CLIENTS: Final[dict[str, Client]] = {
     ),
 }
 """The clients by name: those of `ClientName`."""
+
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Variables:
+    """What an entry says about the environment of its server."""
+
+    values: dict[str, str]
+    """By name; a value may refer to a variable of the client."""
+    passed: list[str]
+    """The names of variables that the client passes on."""
+    file: str | None
+    """A file with more variables, which the client reads."""
+    known: dict[str, str]
+    """The values that are known now, to load the sources with."""
+
+
+def read_variables(client: Client, items: Sequence[str], env_file: Path | None) -> Variables:
+    """Return what `--env` and `--env-file` say. Raises UsageError for what the client cannot do."""
+    file = None if env_file is None else env_file.expanduser()
+    if file is not None and not file.is_file():
+        raise UsageError(f"There is no file {str(env_file)!r}.")
+    is_read = file is not None and client.has_env_file
+    known = {} if file is None else _read_file(file)
+    copied = {} if is_read else dict(known)
+    values, passed = dict(copied), []
+    for item in items:
+        name, separator, value = item.partition("=")
+        if not _NAME.fullmatch(name):
+            raise UsageError(f"--env {name!r} is no name of a variable: write NAME=VALUE, or NAME.")
+        if separator:
+            known[name] = values[name] = value
+        elif client.reference is not None:
+            values[name] = client.reference.replace("NAME", name)
+        elif client.passes_variables:
+            passed.append(name)
+        else:
+            raise UsageError(f"{client.title} does not pass on variables of its own: write --env {name}=VALUE.")
+    for name, value in copied.items():
+        if values[name] == value and client.replaces(value):
+            raise UsageError(
+                f"The value of {name!r} in {str(env_file)!r} has a '$' that {client.title} reads as a reference to a "
+                f"variable of its own. Use --env {name}, and set the variable for {client.title}."
+            )
+    path = str(file.resolve()) if file is not None and is_read else None
+    return Variables(values=values, passed=passed, file=path, known=known)
+
+
+def _read_file(file: Path) -> dict[str, str]:
+    """Return the variables in a file. Raises UsageError, without any part of their values."""
+    from dotenv import dotenv_values
+
+    try:
+        with file.open("rb") as opened:
+            text = read_bounded(opened).decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is no UTF-8 text"
+        raise UsageError(f"The file {str(file)!r} cannot be read: {reason}.") from None
+    values = {name: value or "" for name, value in dotenv_values(stream=io.StringIO(text), interpolate=False).items()}
+    for name, value in values.items():
+        if not _NAME.fullmatch(name) or "\0" in value:
+            raise UsageError(f"The file {str(file)!r} has no variable of an environment: {name!r}. Correct that line.")
+    return values
+
+
+_PREFIXES = ("openapi:", "mcp:")
+_OPTIONS = ("profile", "audience", "trust", "root", "group", "tag", "include", "exclude")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerCommand:
+    """A program with its arguments, and the variables that it needs."""
+
+    program: str
+    arguments: list[str]
+    env: dict[str, str]
+
+
+def build_command(
+    sources: Sequence[str],
+    options: SourceOptions,
+    *,
+    python: str | None = None,
+    uvx: bool = False,
+    packages: Sequence[str] = (),
+) -> ServerCommand:
+    """Return the command that serves sources: with this interpreter, with `python`, or with `uvx` and these packages.
+
+    Paths are absolute. Raises UsageError for a source that is code.
+    """
+    arguments = ["serve", *(to_absolute(source) for source in sources), *_to_arguments(options)]
+    env = {"PYTHONPATH": str(Path.cwd())} if any(map(_is_module_here, sources)) else {}
+    if uvx:
+        extra = [part for package in packages for part in ("--with", package)]
+        return ServerCommand(
+            program="uvx", arguments=["--from", "ahvn-tools", *extra, "ahvn-tools", *arguments], env=env
+        )
+    if packages:
+        raise UsageError("--with is for --uvx: another interpreter has its packages installed.")
+    # -P: the client may start it in a repository of others, whose files must not take the place of modules
+    program = str(without_dots(sys.executable)) if python is None else _find_program(python)
+    return ServerCommand(program=program, arguments=["-P", "-m", "ahvn_tools", *arguments], env=env)
+
+
+def to_absolute(source: str) -> str:
+    """Return a source that means the same in any folder. Raises UsageError for code."""
+    if "\n" in source:
+        raise UsageError("Code cannot be installed: write it to a file.")
+    for prefix in _PREFIXES:
+        if source.startswith(prefix):
+            return prefix + to_absolute(source.removeprefix(prefix))
+    if source == "builtins":
+        return source
+    file, colon, name = source.rpartition(":")
+    if Path(source).expanduser().exists():
+        return _resolve(source)
+    return f"{_resolve(file)}:{name}" if colon and file and Path(file).expanduser().exists() else source
+
+
+def _resolve(path: str) -> str:
+    return str(without_dots(Path(path).expanduser()))
+
+
+def _is_module_here(source: str) -> bool:
+    """Return whether a source is a module that is imported from the current folder."""
+    first = source.partition(":")[0].partition(".")[0]
+    is_file = to_absolute(source) != source or not first.isidentifier()
+    return not is_file and (Path(first).is_dir() or Path(f"{first}.py").is_file())
+
+
+def _find_program(program: str) -> str:
+    """Return the absolute path of an interpreter. Raises UsageError if there is none, or if it lacks this package."""
+    found = shutil.which(program)
+    if found is None:
+        raise UsageError(f"There is no program {program!r}.")
+    check = [found, "-c", "import ahvn_tools"]
+    if subprocess.run(check, capture_output=True, check=False, stdin=subprocess.DEVNULL).returncode:  # noqa: S603  # the program that the user names
+        raise UsageError(f"{program!r} cannot import ahvn_tools: install ahvn-tools for it, or use --uvx.")
+    return str(without_dots(found))
+
+
+def _to_arguments(options: SourceOptions) -> list[str]:
+    arguments = []
+    for name in _OPTIONS:
+        value = getattr(options, name)
+        for item in [value] if isinstance(value, str) else value or ():
+            arguments += [f"--{name}", _LASTING.get(name, str)(item)]
+    return arguments
+
+
+def _to_lasting_trust(pattern: str) -> str:
+    """Return a pattern of trust that means the same in any folder, and in which a client replaces nothing."""
+    from ahvn_tools.trust import is_path  # as above: not for completion
+
+    if pattern.startswith("${") and pattern.endswith("}"):
+        return f"env:{pattern[2:-1]}"
+    return pattern if "://" in pattern or not is_path(pattern) else _resolve(pattern)
+
+
+_LASTING = {"trust": _to_lasting_trust, "root": _resolve}
+"""The options with paths, and what makes them absolute."""
