@@ -24,11 +24,11 @@ import pytest
 
 from ahvn_tools import Secret, ToolContext, ToolSpec
 from ahvn_tools.errors import DefinitionError, PickleError, ToolConnectionError
-from ahvn_tools.execution.executors.call_executor import CallObserver, CallTask, RunningCall
+from ahvn_tools.execution.workers.call_executor import CallObserver, CallTask, RunningCall
 from ahvn_tools.executors import RayExecutor
 from ahvn_tools.executors.ray.task import stream_body
 from tests.execution.entry_points import until
-from tests.execution.isolation.bodies import is_gone, read_pids
+from tests.execution.workers.bodies import is_gone, read_pids
 from tests.executors import worker_bodies as bodies
 from tests.executors.contract import ExecutorContract, are_gone, in_executor
 

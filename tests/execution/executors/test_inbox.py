@@ -15,10 +15,9 @@ from hypothesis import strategies
 
 from ahvn_tools import ToolContext, Toolkit, ToolSpec
 from ahvn_tools.errors import LimitExceededError
-from ahvn_tools.execution.executors import links
-from ahvn_tools.execution.executors.inbox import MAX_WAITING, Inbox
-from ahvn_tools.execution.isolation import replies
-from ahvn_tools.execution.isolation.body_call import WorkerLostError
+from ahvn_tools.execution.workers import link, replies
+from ahvn_tools.execution.workers.body_call import WorkerLostError
+from ahvn_tools.execution.workers.executor_call import MAX_WAITING, Inbox
 from ahvn_tools.executors import ProcessExecutor
 from tests.property_checks import EXAMPLES, run_examples
 
@@ -155,7 +154,7 @@ def test_too_much_output_is_refused_in_the_body_as_in_a_local_call(executor, lim
 
 
 def test_a_link_that_keeps_all_for_the_end_keeps_the_newest_of_the_progress():
-    kept, items = links.KeepingLink(), encoded(["progress", "progress", "output", "progress", "progress", "progress"])
+    kept, items = link.KeepingLink(), encoded(["progress", "progress", "output", "progress", "progress", "progress"])
     for item in items:
         kept.send(item)
     assert kept.replies == [items[1], items[2], items[5]]

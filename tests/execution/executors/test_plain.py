@@ -14,9 +14,8 @@ import pytest
 
 from ahvn_tools import Toolkit, ToolSpec
 from ahvn_tools.errors import ApprovalRequiredError, ToolConnectionError
-from ahvn_tools.execution.executors import channel, links
-from ahvn_tools.execution.executors.task import PlainTask, TaskResult, run_task
-from ahvn_tools.execution.isolation import replies
+from ahvn_tools.execution.workers import channel, link, replies
+from ahvn_tools.execution.workers.plain import PlainTask, TaskResult, run_task
 from tests.execution.entry_points import until
 from tests.execution.executors import bodies
 
@@ -182,8 +181,8 @@ def test_a_body_on_another_computer_is_cancelled_after_its_seconds(tmp_path):
 
 
 def test_what_is_kept_for_the_end_has_a_limit(monkeypatch):
-    monkeypatch.setattr(links, "MAX_KEPT_BYTES", 100)
-    kept = links.KeepingLink()
+    monkeypatch.setattr(link, "MAX_KEPT_BYTES", 100)
+    kept = link.KeepingLink()
     for _ in range(10):
         kept.send(b"x" * 30)
     assert len(kept.replies) == 3
