@@ -16,7 +16,6 @@ from traceback import extract_tb
 from types import CodeType, ModuleType
 from typing import Final
 
-from ahvn_tools.after_fork import reset_after_fork
 from ahvn_tools.errors import SourceError
 from ahvn_tools.execution.pickling import pickle_by_value
 from ahvn_tools.loading.kinds import unknown_kind
@@ -31,12 +30,6 @@ _PREFIX: Final = "_loaded_"
 
 _lock = threading.RLock()
 """Held while a module is imported: `sys.path` and the standard streams are those of the process."""
-
-
-@reset_after_fork
-def _replace_lock() -> None:  # pragma: no cover  # runs in child processes, which report no coverage
-    global _lock  # noqa: PLW0603
-    _lock = threading.RLock()
 
 
 def import_file(file: Path, options: ReadOptions, shown: str) -> ModuleType:

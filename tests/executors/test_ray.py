@@ -624,34 +624,6 @@ ray.shutdown()
             "3",
         ]
 
-    def test_a_forked_process_refuses_calls(self, tmp_path: Path, temporary_folder: str) -> None:
-        """Its parent goes on."""
-        printed = run_program(
-            f"""
-import os
-init()
-executor = RayExecutor()
-future = executor.submit(bodies.wait_for, {str(tmp_path / "gate")!r})
-child = os.fork()
-if child == 0:
-    try:
-        executor.submit(bodies.add, 1, 2)
-    except RuntimeError as error:
-        print(error, flush=True)
-    executor.shutdown()
-    os._exit(0)
-os.waitpid(child, 0)
-open({str(tmp_path / "gate")!r}, "w").close()
-print(future.result(bodies.WAIT))
-executor.shutdown()
-ray.shutdown()
-""",
-            temporary_folder,
-        )
-        refused, result = printed.splitlines()
-        assert "Ray does not work in a forked process" in refused
-        assert result == "None"
-
     def test_a_process_can_end_while_calls_run(self, tmp_path: Path, temporary_folder: str) -> None:
         printed = run_program(
             f"""

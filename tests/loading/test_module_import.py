@@ -175,30 +175,6 @@ def test_two_threads_that_load_a_file_at_once_import_it_once(write):
     assert all(kit is kits[0] for kit in kits)
 
 
-@pytest.mark.exhaustive
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform does not fork")
-def test_a_child_process_loads_files_although_a_thread_of_its_parent_did_when_it_was_forked(write):
-    write("import threading\nbegun, end = threading.Event(), threading.Event()", "hut.py")
-    write("import hut\nhut.begun.set()\nhut.end.wait(60)\nfrom ahvn_tools import Toolkit\nkit = Toolkit('tea')")
-    write(TOOL.format(name="greet", value="'hello'"), "garden.py")
-    program = """
-import os, threading
-from ahvn_tools.manifest import load
-import hut
-thread = threading.Thread(target=load, args=["shed.py"])
-thread.start()
-hut.begun.wait(60)
-if os.fork() == 0:
-    print(load("garden.py").call("greet"), flush=True)
-    os._exit(0)
-os.wait()
-hut.end.set()
-thread.join()
-"""
-    ran = python("import sys; sys.path.insert(0, '')" + program)
-    assert "hello" in (ran.stdout + ran.stderr).splitlines()  # what the thread has redirected goes to stderr
-
-
 def test_a_file_may_load_another_one(write):
     write("from ahvn_tools.manifest import load\nkit = load('hut.py')")
     write("from ahvn_tools import Toolkit\nkit = Toolkit('tea')", "hut.py")

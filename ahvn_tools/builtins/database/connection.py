@@ -10,7 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ahvn_tools.after_fork import reset_after_fork
 from ahvn_tools.builtins.database.request import Request
 from ahvn_tools.builtins.database.statement import UnreachableError
 from ahvn_tools.builtins.database.statement_process import perform_in_process
@@ -39,11 +38,6 @@ class DatabaseConnection:
         self._temporary: Path | None = None
         self._delete_temporary: Callable[[], object] = lambda: None
         self._lock = threading.Lock()
-        reset_after_fork(self._forget)
-
-    def _forget(self) -> None:
-        """Start with an empty database in a forked process."""
-        self._temporary, self._lock = None, threading.Lock()
 
     @property
     def target(self) -> Target:

@@ -11,7 +11,6 @@ import time
 from pathlib import Path
 from typing import BinaryIO
 
-from ahvn_tools.after_fork import reset_after_fork
 from ahvn_tools.builtins.processes.folder_deletion import delete_folder
 
 _PREFIX = "ahvn-tools-"
@@ -28,7 +27,6 @@ class PrivateFolder:
     def __init__(self) -> None:
         self._path: Path | None = None
         self._lock = threading.Lock()
-        reset_after_fork(self._forget)
 
     @property
     def path(self) -> Path:
@@ -54,10 +52,6 @@ class PrivateFolder:
         descriptor, path = tempfile.mkstemp(prefix=f"{name}-", dir=self.path)
         os.close(descriptor)
         return Path(path).open("r+b", buffering=0)
-
-    def _forget(self) -> None:
-        """Leave the folder to the parent process."""
-        self._path, self._lock = None, threading.Lock()
 
 
 def delete_own_folder(path: Path, process: int) -> None:

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final
 
-from ahvn_tools.after_fork import reset_after_fork
 from ahvn_tools.builtins.python_runner.code_run import CodeRun
 from ahvn_tools.builtins.python_runner.execution import Execution, Folders
 from ahvn_tools.builtins.python_runner.session import PythonSession
@@ -41,7 +40,6 @@ class PythonSessions:
         self._lost: OrderedDict[SessionKey, None] = OrderedDict()
         self._lock = threading.Lock()
         self._timers: list[threading.Timer] = []
-        reset_after_fork(self._forget)
         weakref.finalize(self, _end_all, self._sessions, self._timers)
 
     def run(self, code: str, folders: Folders, timeout: float, context: ToolContext) -> CodeRun:
@@ -148,13 +146,6 @@ class PythonSessions:
             timer.daemon = True
             timer.start()
             self._timers.append(timer)
-
-    def _forget(self) -> None:
-        """Have no session: those of the parent process stay its own after a fork."""
-        self._sessions.clear()
-        self._lost.clear()
-        self._timers.clear()
-        self._lock = threading.Lock()
 
 
 def _end_idle(find_sessions: Callable[[], PythonSessions | None]) -> None:

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from ahvn_tools.after_fork import reset_after_fork
 from ahvn_tools.builtins.processes.limits import ProcessLimits
 from ahvn_tools.builtins.processes.process import EndReason, ProcessResult, RunningProcess
 from ahvn_tools.builtins.shell.command_preparation import PreparedCommand
@@ -97,7 +96,6 @@ class Jobs:
         self._jobs: dict[str, Job] = {}
         self._lock = threading.Lock()
         self._is_closed = False
-        reset_after_fork(self._forget)
 
     def start(self, command: PreparedCommand, limits: ProcessLimits, session_id: str | None) -> Job:
         """Start a command. Raises ToolError if too many run already."""
@@ -143,11 +141,6 @@ class Jobs:
                 with job.lock:
                     job.store(self._outputs)
         return old
-
-    def _forget(self) -> None:
-        """Have no job: those of the parent process stay its own after a fork."""
-        self._jobs.clear()
-        self._lock = threading.Lock()
 
     def _check_limits(self, session_id: str | None) -> None:
         if self._is_closed:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from ahvn_tools.after_fork import reset_after_fork
 from ahvn_tools.builtins.processes.process import Output, ProcessResult
 from ahvn_tools.builtins.processes.terminal_text import overwritten_note, to_readable
 from ahvn_tools.errors import ToolError
@@ -43,7 +42,6 @@ class StoredOutputs:
         self._max_bytes = max_bytes
         self._outputs: OrderedDict[str, _StoredOutput] = OrderedDict()
         self._lock = threading.Lock()
-        reset_after_fork(self._forget)
 
     def add(self, result: ProcessResult, session_id: str | None) -> str | None:
         """Return the id under which the session can read the output; None if the result has all of it."""
@@ -82,11 +80,6 @@ class StoredOutputs:
         with self._lock:
             while self._outputs:
                 self._outputs.popitem()[1].delete()
-
-    def _forget(self) -> None:
-        """Have no output: those of the parent process stay its own after a fork."""
-        self._outputs.clear()
-        self._lock = threading.Lock()
 
     def _is_too_large(self) -> bool:
         return sum(stored.stored_bytes for stored in self._outputs.values()) > self._max_bytes

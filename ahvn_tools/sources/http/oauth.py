@@ -15,7 +15,6 @@ from authlib.oauth2.rfc6749.parameters import prepare_token_request
 from authlib.oauth2.rfc6749.wrappers import OAuth2Token
 from pydantic_core import from_json
 
-from ahvn_tools.after_fork import reset_after_fork
 from ahvn_tools.errors import ToolConnectionError
 from ahvn_tools.sources.http.security import ClientCredentials
 
@@ -43,12 +42,6 @@ class TokenKey:
 _tokens: OrderedDict[TokenKey, Any] = OrderedDict()
 _lock = threading.Lock()
 _fetches: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[TokenKey, asyncio.Lock]] = WeakKeyDictionary()
-
-
-@reset_after_fork
-def _reset_lock() -> None:  # pragma: no cover  # runs in child processes, which report no coverage
-    global _lock  # noqa: PLW0603
-    _lock = threading.Lock()
 
 
 async def find_token(key: TokenKey, send: SendTokenRequest) -> str:

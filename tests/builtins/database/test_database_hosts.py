@@ -195,18 +195,6 @@ def test_database_without_a_path_lives_until_it_is_closed(run_query) -> None:
     database.close()
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform does not fork")
-@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-def test_forked_child_has_a_database_of_its_own(run_query) -> None:
-    database = Database("sqlite://", read_only=False, approve="never")
-    run_query(database, "CREATE TABLE t (n)")
-    child = os.fork()
-    if child == 0:
-        os._exit(0 if run_query(database, "SELECT * FROM t").is_error else 1)
-    assert os.waitpid(child, 0)[1] == 0
-    assert not run_query(database, "SELECT * FROM t").is_error
-
-
 @pytest.mark.exhaustive
 async def test_many_calls_from_async_code(sqlite_file: Path) -> None:
     import asyncio

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import os
-import shutil
 import threading
 import time
 
@@ -13,7 +11,6 @@ import pytest
 
 from ahvn_tools import Toolkit
 from ahvn_tools.builtins import Workspace
-from ahvn_tools.builtins.processes.private_folder import private_folder
 from ahvn_tools.builtins.python_runner import PythonRunner
 from tests.builtins.python_runner.running import LONGEST, SANDBOXES, left_folders, left_processes
 
@@ -303,21 +300,6 @@ def test_sessions_end_with_their_runner(nothing_left):
     del kit
     gc.collect()
     assert left_processes() == []
-
-
-def test_a_forked_process_leaves_the_sessions_of_its_parent(start):
-    kit = start().session()
-    run(kit, "x = 1")
-    pid = os.fork()
-    if pid == 0:
-        status = 1
-        try:
-            status = 0 if "NameError" in run(kit, "x").value else 2
-        finally:
-            shutil.rmtree(private_folder.path)  # that of this process, whose exit handlers do not run
-            os._exit(status)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-    assert value(kit, "x") == "1"
 
 
 async def _until(is_true):

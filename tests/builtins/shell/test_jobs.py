@@ -19,7 +19,6 @@ import pytest
 from fastmcp import Client
 
 from ahvn_tools import Toolkit
-from ahvn_tools.after_fork import CAN_FORK
 from ahvn_tools.builtins.processes.confinement import choose_sandbox
 from ahvn_tools.builtins.processes.limits import ProcessLimits
 from ahvn_tools.builtins.processes.private_folder import private_folder
@@ -393,33 +392,6 @@ def test_ended_jobs_of_all_sessions_have_limits(tmp_path: Path) -> None:
             status(sessions[0], jobs[0])
         assert status(sessions[-1], jobs[-1])["ended_by"] == "exit"
         assert len(set(private_folder.path.glob("stdout-*")) - before) <= MAX_OUTPUTS
-
-
-@pytest.mark.skipif(not CAN_FORK, reason="this system does not fork")
-@pytest.mark.exhaustive
-def test_a_forked_process_has_no_jobs_and_can_start_some(tmp_path: Path) -> None:
-    code = """
-        import os, sys
-        from ahvn_tools import Toolkit
-        from ahvn_tools.builtins.shell import Shell
-
-        shell = Shell(sys.argv[1], sandbox="none", approve="never")
-        kit = Toolkit("shell").add(shell)
-        job = kit.call("start_job", {"cmd": "echo one; sleep 1000"})["job_id"]
-        with shell._jobs._lock, shell._outputs._lock:  # as if another thread started a job
-            process = os.fork()
-        if process == 0:
-            assert kit.call("job_status", {}) == []
-            own = kit.call("start_job", {"cmd": "echo two"})["job_id"]
-            print(kit.call("job_output", {"job_id": own, "wait": 60}).stdout, end="", flush=True)
-            shell.close()
-            os._exit(0)
-        assert os.waitpid(process, 0)[1] == 0
-        print(kit.call("job_status", {"job_id": job})[0]["is_running"])
-    """
-    command = [sys.executable, "-c", textwrap.dedent(code), str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
-    assert (done.stdout, done.stderr) == ("two\nTrue\n", "")
 
 
 async def test_a_client_of_a_server_has_jobs(kit: Any) -> None:
