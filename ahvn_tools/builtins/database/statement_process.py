@@ -13,7 +13,7 @@ from typing import Final
 
 from ahvn_tools.builtins.database.deadline import POLL_SECONDS, Deadline
 from ahvn_tools.builtins.database.request import Request, raise_error_of
-from ahvn_tools.builtins.processes.memory_file import as_file
+from ahvn_tools.builtins.processes.private_folder import as_file
 from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import ToolError
 from ahvn_tools.json_types import JsonObject

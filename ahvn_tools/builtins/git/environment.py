@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from ahvn_tools.builtins.processes.environment import clean_environment
+from ahvn_tools.builtins.processes.private_folder import clean_environment
 
 Author = tuple[str, str]
 """The name and the e-mail address of commits."""

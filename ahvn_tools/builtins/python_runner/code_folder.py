@@ -7,8 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from ahvn_tools.builtins.processes.folder_deletion import delete_folder
-from ahvn_tools.builtins.processes.private_folder import private_folder
+from ahvn_tools.builtins.processes.private_folder import delete_folder, private_folder
 
 
 class CodeFolder:

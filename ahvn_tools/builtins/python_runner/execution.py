@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from ahvn_tools.builtins.processes.confinement import Confinement
-from ahvn_tools.builtins.processes.environment import clean_environment
-from ahvn_tools.builtins.processes.limits import ProcessLimits
+from ahvn_tools.builtins.processes.confinement import Confinement, ProcessLimits
+from ahvn_tools.builtins.processes.private_folder import clean_environment
 from ahvn_tools.builtins.processes.process import OnOutput, run_process
 from ahvn_tools.builtins.python_runner.answer import Answer, AnswerLimits
 from ahvn_tools.builtins.python_runner.code_folder import CodeFolder

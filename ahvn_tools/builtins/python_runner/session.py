@@ -9,7 +9,7 @@ import uuid
 from contextlib import suppress
 from typing import Final
 
-from ahvn_tools.builtins.processes.running import RunningProcess
+from ahvn_tools.builtins.processes.process import RunningProcess
 from ahvn_tools.builtins.python_runner.answer import Answer
 from ahvn_tools.builtins.python_runner.code_folder import CodeFolder
 from ahvn_tools.builtins.python_runner.code_run import CodeRun

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from ahvn_tools.builtins.processes.limits import ProcessLimits
+from ahvn_tools.builtins.processes.confinement import ProcessLimits
 from ahvn_tools.builtins.processes.process import EndReason, ProcessResult, RunningProcess
 from ahvn_tools.builtins.shell.command_preparation import PreparedCommand
 from ahvn_tools.builtins.shell.stored_outputs import StoredOutputs, delete_output

@@ -7,10 +7,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from ahvn_tools.builtins.processes.confinement import Confinement
-from ahvn_tools.builtins.processes.limits import ProcessLimits
+from ahvn_tools.builtins.processes.confinement import Confinement, ProcessLimits, find_trusted_program
 from ahvn_tools.builtins.processes.process import run_process
-from ahvn_tools.builtins.processes.trusted_program import find_trusted_program
 from ahvn_tools.errors import ToolError
 
 _OPTIONS: Final = (

@@ -7,9 +7,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from ahvn_tools.builtins.processes.confinement import Confinement, choose_sandbox
-from ahvn_tools.builtins.processes.environment import clean_environment
-from ahvn_tools.builtins.processes.limits import ProcessLimits
+from ahvn_tools.builtins.processes.confinement import Confinement, ProcessLimits, choose_sandbox
+from ahvn_tools.builtins.processes.private_folder import clean_environment
 from ahvn_tools.builtins.processes.process import ProcessResult, run_process
 from ahvn_tools.builtins.workspace.diagnostics.checker import Checker, Command, UnreadableOutputError
 from ahvn_tools.builtins.workspace.diagnostics.checkers import CHECKERS

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from ahvn_tools.builtins.processes.isolated_python import module_folder, run_isolated_python
-from ahvn_tools.builtins.processes.process import ProcessResult
+from ahvn_tools.builtins.processes.process import ProcessResult, module_folder, run_isolated_python
 from ahvn_tools.builtins.workspace.source_parser.definitions import Definition
 from ahvn_tools.builtins.workspace.source_parser.languages import BY_NAME
 from ahvn_tools.builtins.workspace.source_parser.problems import SyntaxProblem

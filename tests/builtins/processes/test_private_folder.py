@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ahvn_tools.builtins.processes.environment import clean_environment
+from ahvn_tools.builtins.processes.private_folder import clean_environment
 
 
 def test_variables_of_this_process_are_passed_on_by_name(monkeypatch):
