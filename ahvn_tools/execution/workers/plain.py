@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import threading
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from typing import Final
 
 from ahvn_tools.execution.workers import channel, replies
 from ahvn_tools.execution.workers.body_run import run_request
 from ahvn_tools.execution.workers.call_executor import CallExecutor, CallObserver, CallTask, RunningCall
-from ahvn_tools.execution.workers.channel import Channel, ChannelAddress, ChannelLink
+from ahvn_tools.execution.workers.channel import ChannelAddress, ChannelLink
 from ahvn_tools.execution.workers.link import KeepingLink, Link
+
+POLL_SECONDS: Final = 0.5
+"""How soon a connection whose worker does not end is closed after its call."""
+
+EXIT_SECONDS: Final = 3.0
+"""How long a worker may wait for a reader or a person while the interpreter ends, which waits for the worker."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,32 +35,23 @@ class PlainTask:
     """After how many seconds the ToolContext of a body is cancelled whose caller cannot say so; None: never."""
 
 
-@dataclass(frozen=True)
-class TaskResult:
-    """What a task returns."""
+def run_task(task: PlainTask) -> list[bytes]:
+    """Run the body of a call in this thread of a worker, and send its replies to the caller.
 
-    sent: int
-    """How many replies were sent while the body ran."""
-    replies: list[bytes] = field(repr=False)
-    """The other ones; the last of them ends the call. None if the call had ended before the body could start."""
-
-
-def run_task(task: PlainTask) -> TaskResult:
-    """Run the body of a call in this thread of a worker, linked to its caller."""
+    Return those for which the caller cannot be reached; the last of them ends the call.
+    """
     try:
         connection = None if task.address is None else channel.connect(task.address)
-    except ConnectionAbortedError:
-        return TaskResult(0, [])
+    except ConnectionAbortedError:  # the call has ended before the body could start
+        return []
     if connection is None:
         kept = KeepingLink()
         last = run_here(task.request, kept, task.seconds)
-        return TaskResult(0, [*kept.replies, last])
+        return [*kept.replies, last]
     link = ChannelLink(connection)
-    try:
-        last = run_request(task.request, link)  # its caller cancels it, or has ended, which cancels it, too
-    finally:
-        link.close()
-    return TaskResult(link.sent, [last])
+    link.send(run_request(task.request, link))  # its caller cancels it, or has ended, which cancels it, too
+    link.cancel()  # threads that the body has left send no more, and get no answer
+    return []
 
 
 def run_here(request: bytes, link: Link, seconds: float | None) -> bytes:
@@ -82,100 +82,109 @@ class PlainCall:
     def __init__(self, executor: Executor, task: CallTask, observer: CallObserver) -> None:
         self._observer = observer
         self._lock = threading.Lock()
-        self._received = 0
-        self._result: TaskResult | None = None
+        self._connection: Connection | None = None
+        """That of the worker, while it is served."""
+        self._awaits_answer = False
+        """Whether the worker waits for a reader or a person."""
         self._failure: str | None = None
-        """What happened to the worker, if there is no result."""
+        """What happened, if nothing more comes from the connection; None while the task runs."""
         self._is_over = False
         self._listener = channel.channel_listener
-        self._channel = self._open_channel() if task.is_connected else None
-        self._has_channel_ended = self._channel is None
+        self._address = self._open_channel() if task.is_connected else None
         plain_task = PlainTask(
-            request=task.request,
-            address=None if self._channel is None else self._channel.address,
-            seconds=task.seconds if task.is_connected else None,
+            request=task.request, address=self._address, seconds=task.seconds if task.is_connected else None
         )
         try:
             self._future = _require_future(executor.submit(run_task, plain_task))
         except BaseException:
-            self._close_channel()
+            self._end()
             raise
         self._future.add_done_callback(self._take_result)
 
     def send(self, answer: bytes) -> None:
         """Answer the body."""
-        if self._channel is not None:
-            self._channel.send(channel.ANSWER + answer if answer else channel.NEXT)
+        self._send(channel.ANSWER + answer if answer else channel.NEXT)
 
     def cancel(self) -> None:
         """Remove the call from the queue of the executor, or cancel the ToolContext of its body."""
-        with self._lock:
-            self._is_over = True
+        self._end()
         self._future.cancel()
-        if self._channel is not None:
-            self._channel.send(channel.CANCEL)
-        self._close_channel()
+        self._send(channel.CANCEL)
 
-    def _open_channel(self) -> Channel | None:
+    def _send(self, content: bytes) -> None:
+        self._awaits_answer = False
+        connection = self._connection
+        if connection is not None:
+            with contextlib.suppress(OSError):  # the worker has ended
+                connection.send_bytes(content)
+
+    def _open_channel(self) -> ChannelAddress | None:
         try:
-            return self._listener.open(self._receive, self._end_channel)
+            return self._listener.open(self._serve)
         except OSError:  # no process can connect here; what the body sends comes when it has ended
             return None
 
-    def _close_channel(self) -> None:
-        if self._channel is not None:
-            self._listener.close(self._channel)
+    def _end(self) -> None:
+        self._is_over = True
+        if self._address is not None:
+            self._listener.close(self._address)
 
-    def _receive(self, reply: bytes) -> None:
-        """Deliver a reply that came through the channel."""
-        with self._lock:
-            if not self._is_over:
-                self._received += 1
-                if self._channel is not None and (replies.is_chunk(reply) or replies.is_question(reply)):
-                    self._channel.awaits_answer = True
-                self._observer.deliver(reply)
-                self._end_if_complete()
-
-    def _end_channel(self) -> None:
-        with self._lock:
-            self._has_channel_ended = True
-            if not self._is_over:
-                self._end_if_complete()
-
-    def _take_result(self, future: concurrent.futures.Future[TaskResult]) -> None:
-        try:
-            result, failure = future.result(), None
-        except BaseException as error:  # noqa: BLE001  # an executor may raise anything
-            result, failure = None, f"ended ({_describe(error)}) before it returned a result"
+    def _serve(self, connection: Connection) -> None:
+        """Deliver what the worker sends, until the call is over or the worker has ended."""
         with self._lock:
             if self._is_over:
                 return
-            if failure is None and not (isinstance(result, TaskResult) and _has_end(result)):
-                failure = f"returned a {type(result).__name__} in place of its result"
-            self._result, self._failure = result if failure is None else None, failure
-            if failure is not None and self._channel is not None:
-                self._has_channel_ended = self._has_channel_ended or not self._channel.finish()
-            self._end_if_complete()
+            self._connection = connection
+        with contextlib.suppress(EOFError, OSError):  # the worker has ended
+            connection.send_bytes(channel.START)
+            self._receive(connection)
+        with self._lock:
+            self._connection = None
+            self._fail_if_lost()
 
-    def _end_if_complete(self) -> None:
-        """End the call if the task has ended, and all that it sent before has come through the channel."""
-        result = self._result
-        if result is not None and self._received >= result.sent:
-            self._is_over = True
-            for reply in result.replies:
+    def _receive(self, connection: Connection) -> None:
+        exit_seconds = EXIT_SECONDS
+        while not self._is_over and exit_seconds > 0:
+            if connection.poll(POLL_SECONDS):
+                self._deliver(connection.recv_bytes())
+            elif self._failure is not None:  # a process that the worker has forked keeps the connection open
+                return
+            elif self._awaits_answer and getattr(threading, "_SHUTTING_DOWN", False):  # it has no public name
+                exit_seconds -= POLL_SECONDS
+
+    def _deliver(self, *contents: bytes) -> None:
+        """Deliver replies. The last one of a call ends it."""
+        with self._lock:
+            for reply in contents:
+                if self._is_over:
+                    return
+                self._awaits_answer = replies.is_chunk(reply) or replies.is_question(reply)
+                if replies.is_final(reply):
+                    self._end()
                 self._observer.deliver(reply)
-            self._close_channel()
-        elif self._has_channel_ended and (result is not None or self._failure is not None):
-            self._is_over = True
-            self._observer.fail(self._failure or "lost its connection before all that it sent had arrived")
-            self._close_channel()
+
+    def _take_result(self, future: concurrent.futures.Future[list[bytes]]) -> None:
+        failure = "lost its connection before all that it sent had arrived"
+        try:
+            kept: object = future.result()
+            if kept != [] or self._address is None:
+                failure = f"returned a {type(kept).__name__} in place of its result"
+            if isinstance(kept, list):
+                self._deliver(*kept)
+        except BaseException as error:  # noqa: BLE001  # an executor may raise anything
+            failure = f"ended ({_describe(error)}) before it returned a result"
+        with self._lock:
+            self._failure = failure
+            self._fail_if_lost()
+
+    def _fail_if_lost(self) -> None:
+        """Tell the caller what happened if the task has ended, and the connection, and the call has not."""
+        if self._failure is not None and self._connection is None and not self._is_over:
+            self._end()
+            self._observer.fail(self._failure)
 
 
-def _has_end(result: TaskResult) -> bool:
-    return bool(result.replies) and replies.is_final(result.replies[-1])
-
-
-def _require_future(future: object) -> concurrent.futures.Future[TaskResult]:
+def _require_future(future: object) -> concurrent.futures.Future[list[bytes]]:
     if not hasattr(future, "add_done_callback"):
         raise TypeError(f"its `submit` returned a {type(future).__name__}, and no Future")
     return future  # type: ignore[return-value]  # it behaves like one

@@ -72,4 +72,4 @@ def pool(open_executors: dict[str, Executor]) -> Executor:
 def no_channel_is_left() -> Iterator[None]:
     yield
     listener = channel.channel_listener
-    assert until(lambda: not listener._channels and not listener._connections)
+    assert until(lambda: not listener._waiting and not listener._connections)
