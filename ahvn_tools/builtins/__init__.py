@@ -13,9 +13,8 @@ if TYPE_CHECKING:
     from ahvn_tools.builtins.database.tools import Database
     from ahvn_tools.builtins.git import Git
     from ahvn_tools.builtins.knowledge import Knowledge
-    from ahvn_tools.builtins.processes.confinement import Confinement, choose_sandbox
-    from ahvn_tools.builtins.processes.environment import clean_environment
-    from ahvn_tools.builtins.processes.limits import ProcessLimits
+    from ahvn_tools.builtins.processes.confinement import Confinement, ProcessLimits, choose_sandbox
+    from ahvn_tools.builtins.processes.private_folder import clean_environment
     from ahvn_tools.builtins.processes.process import ProcessResult, arun_process, run_process
     from ahvn_tools.builtins.python_runner import PythonRunner
     from ahvn_tools.builtins.shell import HARMLESS_COMMANDS, READING_COMMANDS, CommandResult, Shell
@@ -35,9 +34,8 @@ _PUBLIC_NAMES = {
     "database.tools": ["Database"],
     "git": ["Git"],
     "knowledge": ["Knowledge"],
-    "processes.confinement": ["Confinement", "choose_sandbox"],
-    "processes.environment": ["clean_environment"],
-    "processes.limits": ["ProcessLimits"],
+    "processes.confinement": ["Confinement", "ProcessLimits", "choose_sandbox"],
+    "processes.private_folder": ["clean_environment"],
     "processes.process": ["ProcessResult", "arun_process", "run_process"],
     "python_runner": ["PythonRunner"],
     "shell": ["CommandResult", "HARMLESS_COMMANDS", "READING_COMMANDS", "Shell"],

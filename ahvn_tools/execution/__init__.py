@@ -38,7 +38,7 @@ def set_max_processes(max_processes: int | None = None) -> None:
     >>> execution.set_max_processes(4)
     """
     from ahvn_tools.errors import DefinitionError
-    from ahvn_tools.execution.isolation import slots
+    from ahvn_tools.execution.workers import slots
     from ahvn_tools.template import is_count
 
     if max_processes is not None and not is_count(max_processes):

@@ -181,7 +181,7 @@ async def _run_in_process(
     plan: Plan, body: Body, values: Arguments, emit: EmitItem | None, deadline: Deadline | None
 ) -> Outcome:
     """Run the body in a worker process. The clock runs while it waits for one, and stops while that starts."""
-    from ahvn_tools.execution.isolation.process_call import ProcessCall  # it needs an extra
+    from ahvn_tools.execution.workers.process_call import ProcessCall  # it needs an extra
 
     loop = asyncio.get_running_loop()
     if deadline is not None:
@@ -203,7 +203,7 @@ async def _run_in_executor(
     plan: Plan, body: Body, values: Arguments, emit: EmitItem | None, deadline: Deadline | None
 ) -> Outcome:
     """Run the body in a worker of the plan's executor. The clock runs while it waits for one."""
-    from ahvn_tools.execution.executors.executor_call import ExecutorCall  # few tools need it
+    from ahvn_tools.execution.workers.executor_call import ExecutorCall  # few tools need it
 
     remaining = None if deadline is None else deadline.remaining_seconds
     call = ExecutorCall(plan, body, values, has_reader=emit is not None, remaining_seconds=remaining)

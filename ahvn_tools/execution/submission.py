@@ -14,10 +14,10 @@ from ahvn_tools.binding import StateScopes
 from ahvn_tools.errors import ToolCallError
 from ahvn_tools.execution import background_loop, direct_call
 from ahvn_tools.execution.convert import body_error_detail, call_error_detail, error_result, to_result
-from ahvn_tools.execution.executors.call_executor import CallExecutor, CallObserver, CallTask, RunningCall
-from ahvn_tools.execution.executors.plain import start_call
 from ahvn_tools.execution.plan import Arguments, Body, Plan
 from ahvn_tools.execution.runner import capture_outcome, run_body
+from ahvn_tools.execution.workers.call_executor import CallExecutor, CallObserver, CallTask, RunningCall
+from ahvn_tools.execution.workers.plain import start_call
 from ahvn_tools.results import ToolResult
 from ahvn_tools.state import copy_state
 

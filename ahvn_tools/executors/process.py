@@ -3,29 +3,19 @@
 from __future__ import annotations
 
 import concurrent.futures
-import contextlib
 import functools
 import importlib.util
 import sys
 import threading
-import weakref
-from collections import deque
-from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
 
-from ahvn_tools.after_fork import reset_after_fork
 from ahvn_tools.errors import DefinitionError
-from ahvn_tools.execution.executors.call_executor import CallExecutor, CallObserver, CallTask, RunningCall
-from ahvn_tools.execution.isolation.slots import MAX_UNCOUNTED_STREAMS, ProcessSlots, count_cores
 from ahvn_tools.execution.threads import thread_pool
-from ahvn_tools.executors.function_future import FunctionFuture, encode_function
+from ahvn_tools.execution.workers.call_executor import SHUT_DOWN, CallExecutor, CallObserver, CallTask, RunningCall
+from ahvn_tools.execution.workers.link import Link
+from ahvn_tools.execution.workers.slots import ProcessSlots, count_cores
 from ahvn_tools.template import is_count
 
-T = TypeVar("T")
-
-_POOL_MODULE = "ahvn_tools.execution.isolation.pool"
-
-_executors: weakref.WeakSet[ProcessExecutor] = weakref.WeakSet()
+_POOL_MODULE = "ahvn_tools.execution.workers.pool"
 
 
 class ProcessExecutor(CallExecutor):
@@ -33,7 +23,7 @@ class ProcessExecutor(CallExecutor):
 
     Unlike those of `concurrent.futures.ProcessPoolExecutor`, its workers import no main module, are killed with all
     that they have started when a call is cancelled or exceeds its timeout, and are replaced when they have ended. At
-    most `max_workers` run at once, as many as there are cores by default; more calls wait.
+    most `max_workers` run at once, as many as there are cores by default; more calls wait. Create it after a fork.
 
     >>> from ahvn_tools.executors import ProcessExecutor
     >>> with ProcessExecutor(max_workers=1) as executor:
@@ -47,36 +37,20 @@ class ProcessExecutor(CallExecutor):
             raise DefinitionError(f"max_workers is a whole number of at least 1, or None, not {max_workers!r}.")
         if importlib.util.find_spec("psutil") is None:
             raise DefinitionError('ProcessExecutor needs psutil: pip install "ahvn-tools[process]"')
-        self._max_workers = max_workers or count_cores()
-        self._is_shut_down = False
-        self.forget_calls()
-        _executors.add(self)
-
-    def forget_calls(self) -> None:
-        """Begin without calls; after a fork they belong to the parent process."""
+        self._slots = ProcessSlots(max_workers or count_cores())
         self._condition = threading.Condition()
-        self._queue: deque[_Job] = deque()
-        self._running: set[_Job] = set()
-        self._waiting = 0
-        """How many of those that run wait for their reader."""
-
-    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> concurrent.futures.Future[T]:
-        """Run a function in a worker process. Cancelling the Future kills it, also while it runs.
-
-        A generator that it returns is consumed there. Raises PickleError for what cannot be sent to a process. The
-        Future raises ToolConnectionError when the process has ended before it returned a result.
-        """
-        request = encode_function(fn, args, kwargs)
-        future: FunctionFuture[T] = FunctionFuture()
-        job = _Job(self, request, None, CallObserver(future.deliver, future.fail))
-        job.future, future.cancel_call = future, job.cancel
-        self._start(job)
-        return future
+        self._jobs: set[_Job] = set()
+        """Those that run, and those that wait for a slot."""
+        self._is_shut_down = False
 
     def start_call(self, task: CallTask, observer: CallObserver) -> RunningCall:
-        """Run the body of a task in a worker process."""
-        job = _Job(self, task.request, task.seconds, observer)
-        self._start(job)
+        """Run the body of a task in a worker process, in a thread of its own, now or when a slot is free."""
+        job = _Job(self, task, observer)
+        with self._condition:
+            if self._is_shut_down:
+                raise RuntimeError("The executor was shut down: create a new one.")
+            self._jobs.add(job)
+        self._slots.enqueue(job.start)
         return job
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
@@ -86,87 +60,69 @@ class ProcessExecutor(CallExecutor):
         """
         with self._condition:
             self._is_shut_down = True
-            jobs = [*self._queue, *self._running] if cancel_futures else []
-        for job in jobs:
-            job.end("was ended: the executor was shut down")
+            jobs = list(self._jobs)
+        for job in jobs if cancel_futures else ():
+            job.cancel()
+            job.observer.fail(SHUT_DOWN)
         if wait:
             with self._condition:
-                self._condition.wait_for(lambda: not self._running)
+                self._condition.wait_for(lambda: not self._jobs)
             if (pool := sys.modules.get(_POOL_MODULE)) is not None:
                 pool.process_pool.end_idle(also_keeping_children=False)
 
-    def _start(self, job: _Job) -> None:
-        """Run a job in a thread of its own, now or when a process is free."""
-        with self._condition:
-            if self._is_shut_down:
-                raise RuntimeError("The executor was shut down: create a new one.")
-            self._queue.append(job)
-            self._run_next()
-
-    def _run_next(self) -> None:
-        """With the lock: run the next jobs in threads, while there are any and a process is free."""
-        limit = self._max_workers + min(self._waiting, MAX_UNCOUNTED_STREAMS)
-        while self._queue and len(self._running) < limit:
-            job = self._queue.popleft()
-            self._running.add(job)
-            try:
-                thread_pool.run(functools.partial(self._run, job))
-            except RuntimeError as error:  # there are too many threads, or the interpreter is exiting
-                self._running.discard(job)
-                job.fail(f"could not be started: {error}")
-
-    def _run(self, job: _Job) -> None:
+    def run(self, job: _Job) -> None:
+        """Run a job that has a slot to its end."""
         try:
             job.run()
         finally:
-            with self._condition:
-                self._running.discard(job)
-                self._run_next()
-                self._condition.notify_all()
+            self.end(job)
 
-    @contextlib.contextmanager
-    def lend(self) -> Iterator[None]:
-        """Let another job run while one waits for its reader, who may need that: the number of such jobs is limited."""
-        with self._condition:
-            self._waiting += 1
-            self._run_next()
-        try:
-            yield
-        finally:
-            with self._condition:
-                self._waiting -= 1
+    def end(self, job: _Job) -> None:
+        """Give the slot of a job to the next one."""
+        self._slots.release()
+        self._forget(job)
 
-    def remove(self, job: _Job) -> None:
+    def make_link(self, observer: CallObserver) -> Link:
+        """Return the link of a body to the caller who observes it. Another job runs while that one takes its time."""
+        return Link(observer.deliver, self._slots.lend)
+
+    def withdraw(self, job: _Job) -> None:
         """Remove a job from the queue, if it is there."""
-        with self._condition, contextlib.suppress(ValueError):  # it runs, or has ended
-            self._queue.remove(job)
+        if self._slots.withdraw(job.start):
+            self._forget(job)
+
+    def _forget(self, job: _Job) -> None:
+        with self._condition:
+            self._jobs.discard(job)
+            self._condition.notify_all()
 
 
 class _Job:
     """One function or body, from the queue to its end."""
 
-    def __init__(
-        self, executor: ProcessExecutor, request: bytes, seconds: float | None, observer: CallObserver
-    ) -> None:
-        from ahvn_tools.execution.isolation.relay import LocalLink
-
-        self.future: FunctionFuture[Any] | None = None
-        """What the job is for, if it is a function."""
-        self._request = request
-        self._seconds = seconds
-        self._observer = observer
+    def __init__(self, executor: ProcessExecutor, task: CallTask, observer: CallObserver) -> None:
+        self.observer = observer
         self._executor = executor
-        self._link = LocalLink(observer.deliver, executor.lend)
+        self._task = task
+        self._link = executor.make_link(observer)
+
+    def start(self) -> None:
+        """Run it in a thread."""
+        try:
+            thread_pool.run(functools.partial(self._executor.run, self))
+        except RuntimeError as error:  # there are too many threads, or the interpreter is exiting
+            self._executor.end(self)
+            self.observer.fail(f"could not be started: {error}")
 
     def run(self) -> None:
-        """Run it to its end in a worker process, in this thread."""
-        from ahvn_tools.execution.isolation.body_call import WorkerLostError
-        from ahvn_tools.execution.isolation.relay import run_killable
+        """Run it in this thread, and tell the caller how it ended, unless the call was cancelled."""
+        from ahvn_tools.execution.workers.body_call import WorkerLostError
+        from ahvn_tools.execution.workers.process_call import run_killable
 
         if self._link.is_cancelled:
             return
         try:
-            reply = run_killable(self._request, self._link, ProcessSlots(1), self._seconds)
+            reply = run_killable(self._task.request, self._link, self._task.seconds)
         except WorkerLostError as error:
             reason = str(error)
         except concurrent.futures.CancelledError:  # by the clock, or by the caller, who needs no reason
@@ -176,12 +132,8 @@ class _Job:
         else:
             self._link.send(reply)
             return
-        self.fail(reason)
-
-    def fail(self, reason: str) -> None:
-        """Tell the caller what happened to the worker, unless the call was cancelled."""
         if not self._link.is_cancelled:
-            self._observer.fail(reason)
+            self.observer.fail(reason)
 
     def send(self, answer: bytes) -> None:
         """Answer the body."""
@@ -189,19 +141,5 @@ class _Job:
 
     def cancel(self) -> None:
         """Leave the queue, or kill the process. Nothing is delivered any more."""
-        self._executor.remove(self)
         self._link.cancel()
-
-    def end(self, reason: str) -> None:
-        """Cancel it, and tell its caller."""
-        if self.future is not None:
-            self.future.cancel()
-            return
-        self.cancel()
-        self._observer.fail(reason)
-
-
-@reset_after_fork
-def _forget_calls() -> None:  # pragma: no cover  # runs in child processes, which report no coverage
-    for executor in _executors:
-        executor.forget_calls()
+        self._executor.withdraw(self)

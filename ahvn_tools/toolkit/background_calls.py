@@ -11,7 +11,6 @@ import weakref
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-from ahvn_tools.after_fork import reset_after_fork
 from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import (
     LimitExceededError,
@@ -43,12 +42,6 @@ KEPT_SECONDS: Final = 3600.0
 """For how many seconds a session keeps the result of a finished call."""
 
 _lock = threading.RLock()  # reentrant: a result that is dropped may run code of its class
-
-
-@reset_after_fork
-def _replace_lock() -> None:  # pragma: no cover  # runs in child processes, which report no coverage
-    global _lock  # noqa: PLW0603
-    _lock = threading.RLock()
 
 
 class BackgroundCall:

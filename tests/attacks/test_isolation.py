@@ -9,24 +9,22 @@ import decimal
 import functools
 import gc
 import os
-import resource
 import secrets
 import signal
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
 from ahvn_tools import ToolContext, Toolkit, ToolResult, execution
-from ahvn_tools.execution.isolation import pool
+from ahvn_tools.execution.workers import pool
 from tests.attacks.attack import CANARY, Attack, all_of, ends_with, equals, rows, shows_nothing
 from tests.execution.entry_points import until
-from tests.execution.isolation.conftest import no_worker_is_left
+from tests.execution.workers.conftest import no_worker_is_left
 
 __all__ = ["no_worker_is_left"]
 
@@ -92,44 +90,10 @@ def left_alone(what: str) -> Callable[[], bool]:
     return act
 
 
-def get_umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
-def open_descriptors() -> int:
-    return len(list(Path("/proc/self/fd").iterdir()))
-
-
 CHANGES: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
     "another directory": (lambda: os.chdir("/"), os.getcwd),
     "an environment variable": (lambda: os.environ.update(LEFT="x"), lambda: os.environ.get("LEFT")),
     "another import path": (lambda: sys.path.insert(0, "/tmp"), lambda: sys.path[0]),
-    "another umask": (lambda: os.umask(0o13), get_umask),
-    "a timer that is running": (
-        lambda: signal.setitimer(signal.ITIMER_REAL, 600),
-        lambda: signal.getitimer(signal.ITIMER_REAL)[0] > 0,
-    ),
-    "a handler of a signal": (
-        lambda: signal.signal(signal.SIGUSR1, signal.SIG_IGN),
-        lambda: signal.getsignal(signal.SIGUSR1),
-    ),
-    "a blocked signal": (
-        lambda: signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR2}),
-        lambda: signal.SIGUSR2 in signal.pthread_sigmask(signal.SIG_BLOCK, set()),
-    ),
-    "a limit of the system": (
-        lambda: resource.setrlimit(resource.RLIMIT_CORE, (0, 0)),
-        lambda: resource.getrlimit(resource.RLIMIT_CORE),
-    ),
-    "an open file": (lambda: os.open("/etc/hostname", os.O_RDONLY), open_descriptors),
-    "another recursion limit": (lambda: sys.setrecursionlimit(900), sys.getrecursionlimit),
-    "a lower priority": (lambda: os.nice(1), lambda: os.nice(0)),
-    "fewer cores": (
-        lambda: os.sched_setaffinity(0, [min(os.sched_getaffinity(0))]),
-        lambda: sorted(os.sched_getaffinity(0)),
-    ),
     "a context variable": (lambda: setattr(decimal.getcontext(), "prec", 5), lambda: decimal.getcontext().prec),
 }
 """What a body may change in its worker: what changes it, and what shows it."""
@@ -158,49 +122,6 @@ def values_of_the_last_call(*, fails: bool) -> Callable[[], list[Any]]:
         return list(kit.call("search", {"turned": token[::-1]}))
 
     return act
-
-
-def tampered(change: Callable[[], Any]) -> Callable[[], Any]:
-    """Change a worker, then use it: the caller gets the value, or an error, in any case an answer."""
-
-    def act() -> bool:
-        def changes() -> int:
-            change()
-            return 1
-
-        kit = isolated(changes, timeout=WAIT)
-        result = kit.exec("changes")
-        return result.value == 1 or (result.error is not None and result.error.code == "connection")
-
-    def act_and_end() -> Any:
-        try:
-            return still_works(act)()
-        finally:
-            pool.process_pool.end_idle()
-
-    return act_and_end
-
-
-def forget_modules() -> None:
-    for name in [name for name in sys.modules if name.startswith("ahvn_tools")]:
-        del sys.modules[name]
-
-
-def close_streams() -> None:
-    sys.stdout.close()
-    sys.stderr.close()
-
-
-def close_descriptors() -> None:
-    os.closerange(0, 3)
-
-
-def close_all_descriptors() -> None:
-    os.closerange(3, 8192)
-
-
-def other_process_id() -> None:
-    os.getpid = lambda: 1
 
 
 def context_of_the_last_call() -> list[Any]:
@@ -594,17 +515,6 @@ ATTACKS = [
     Attack("the arguments of a call, in memory", values_of_the_last_call(fails=False), equals([])),
     Attack("the arguments of a call that failed, in memory", values_of_the_last_call(fails=True), equals([])),
     Attack("a context that is used later", context_of_the_last_call, equals([[("ann", False)], [("bob", False)]])),
-    *[
-        Attack(f"a worker whose body has {what}", tampered(change), equals([True, WORKS]))
-        for what, change in {
-            "removed the package's modules": forget_modules,
-            "closed its standard streams": close_streams,
-            "closed their descriptors": close_descriptors,
-            "closed every other descriptor": close_all_descriptors,
-            "another process id": other_process_id,
-            "a low recursion limit": lambda: sys.setrecursionlimit(60),
-        }.items()
-    ],
     # What a body sends back
     Attack("SystemExit when it is unpickled", returned(leave, SystemExit), all_are_errors),
     Attack("KeyboardInterrupt when it is unpickled", returned(leave, KeyboardInterrupt), all_are_errors),
@@ -659,7 +569,7 @@ ATTACKS = [
 ]
 
 
-EXHAUSTIVE = ("a worker whose body has", "a worker killed", "when it is unpickled", "in many moments", "to their end")
+EXHAUSTIVE = ("a worker killed", "when it is unpickled", "in many moments", "to their end")
 """Parts of the names of attacks that start many workers."""
 
 

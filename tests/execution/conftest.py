@@ -12,7 +12,7 @@ import pytest
 
 from ahvn_tools import tool
 from ahvn_tools.execution import deadline, threads
-from ahvn_tools.execution.executors import channel
+from ahvn_tools.execution.workers import channel
 from tests.execution.entry_points import run, until
 
 DESCRIPTORS = Path("/proc/self/fd")

@@ -13,7 +13,7 @@ import pytest
 from ahvn_tools import ApprovalRequest, Secret, Toolkit, ToolSpec, WorkerResolver
 from ahvn_tools.errors import PickleError
 from tests.execution.entry_points import auntil, until
-from tests.execution.isolation.bodies import is_gone, read_pids
+from tests.execution.workers.bodies import is_gone, read_pids
 from tests.executors import worker_bodies as bodies
 
 

@@ -20,11 +20,11 @@ distributed = pytest.importorskip("distributed", reason="needs the extra `dask`"
 
 from ahvn_tools import ToolContext, ToolSpec, WorkerResolver  # noqa: E402  # it needs the package
 from ahvn_tools.errors import DefinitionError  # noqa: E402  # it needs the package
-from ahvn_tools.execution.executors.call_executor import CallObserver, CallTask, RunningCall  # noqa: E402  # it needs the package
+from ahvn_tools.execution.workers.call_executor import CallObserver, CallTask, RunningCall  # noqa: E402  # it needs the package
 from ahvn_tools.executors import DaskExecutor  # noqa: E402  # it needs the package
 from ahvn_tools.executors.dask import executor as executor_module  # noqa: E402  # it needs the package
 from tests.execution.entry_points import process, until  # noqa: E402  # it needs the package
-from tests.execution.isolation.bodies import read_pids  # noqa: E402  # it needs the package
+from tests.execution.workers.bodies import read_pids  # noqa: E402  # it needs the package
 from tests.executors import worker_bodies as bodies  # noqa: E402  # it needs the package
 from tests.executors.contract import ExecutorContract, are_gone, in_executor  # noqa: E402  # it needs the package
 from tests.executors.dask_clusters import is_clean, left_in_scheduler, local_cluster, no_process_is_left  # noqa: E402  # it needs the package

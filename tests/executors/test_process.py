@@ -19,12 +19,11 @@ import pytest
 
 from ahvn_tools import ToolSpec
 from ahvn_tools.errors import DefinitionError, PickleError, ToolConnectionError
-from ahvn_tools.execution.executors.call_executor import CallObserver, CallTask
-from ahvn_tools.execution.isolation import pool
+from ahvn_tools.execution.workers import pool
+from ahvn_tools.execution.workers.call_executor import CallObserver, CallTask, encode_function
 from ahvn_tools.executors import ProcessExecutor, process
-from ahvn_tools.executors.function_future import encode_function
-from tests.execution.entry_points import program, until
-from tests.execution.isolation.bodies import is_gone, read_pids
+from tests.execution.entry_points import until
+from tests.execution.workers.bodies import is_gone, read_pids
 from tests.executors import worker_bodies as bodies
 from tests.executors.contract import ExecutorContract, are_gone, in_executor
 
@@ -183,15 +182,15 @@ class TestLimits:
             kit = in_executor(executor, bodies.count)
             streams = [kit.stream("count", {"to": 2}) for _ in range(2)]
             assert [next(stream).value for stream in streams] == [0, 0]
-            assert until(lambda: executor._waiting == 2)
+            assert until(lambda: executor._slots._lent == 2)
             future = executor.submit(bodies.add, 1, 2)
-            assert len(executor._queue) == 1
+            assert len(executor._slots._waiting) == 1
             for stream in streams:
                 stream.close()
             assert future.result(bodies.WAIT) == 3
-            assert until(lambda: executor._waiting == 0)
+            assert until(lambda: executor._slots._lent == 0)
             waiting = [executor.submit(bodies.wait_for, str(gate)) for _ in range(2)]
-            assert len(executor._queue) == 1
+            assert len(executor._slots._waiting) == 1
             gate.touch()
             assert [future.result(bodies.WAIT) for future in waiting] == [None, None]
 
@@ -202,9 +201,9 @@ class TestLimits:
             assert next(stream).value == "before"
             reading = threading.Thread(target=next, args=(stream,))
             reading.start()
-            assert until(lambda: executor._waiting == 0)
+            assert until(lambda: executor._slots._lent == 0)
             future = executor.submit(bodies.add, 1, 2)
-            assert len(executor._queue) == 1
+            assert len(executor._slots._waiting) == 1
             gate.touch()
             reading.join(bodies.WAIT)
             assert future.result(bodies.WAIT) == 3
@@ -212,7 +211,7 @@ class TestLimits:
 
     def test_the_worker_keeps_the_time_limit_too(self, tmp_path: Path) -> None:
         path, failed = tmp_path / "pids", queue.SimpleQueue[str]()
-        request = encode_function(bodies.hang, (str(path),), {})
+        request = encode_function("hang", bodies.hang, (str(path),), {})
         task = CallTask(tool="hang", request=request, is_connected=False, is_repeatable=False, seconds=2.0)
         with ProcessExecutor(max_workers=1) as executor:
             executor.start_call(task, CallObserver(lambda _: None, failed.put))
@@ -222,7 +221,7 @@ class TestLimits:
 
     def test_after_a_cancellation_nothing_is_delivered(self, tmp_path: Path) -> None:
         delivered: list[Any] = []
-        request = encode_function(bodies.hang, (str(tmp_path / "pids"),), {})
+        request = encode_function("hang", bodies.hang, (str(tmp_path / "pids"),), {})
         task = CallTask(tool="hang", request=request, is_connected=False, is_repeatable=False, seconds=None)
         with ProcessExecutor(max_workers=1) as executor:
             call = executor.start_call(task, CallObserver(lambda _: None, delivered.append))
@@ -238,7 +237,7 @@ class TestLimits:
             call = ToolSpec.from_function(bodies.append_pids).submit(executor, path=str(tmp_path / "second"))
             assert second.cancel()
             assert call.cancel()
-            assert until(lambda: not executor._queue)
+            assert until(lambda: not executor._slots._waiting)
             first.cancel()
             assert executor.submit(bodies.add, 1, 2).result(bodies.WAIT) == 3
             assert are_gone(pids)
@@ -287,28 +286,6 @@ class TestLimits:
             assert executor.submit(bodies.add, 1, 2).result(bodies.WAIT) == 3
             assert idle_executor.submit(bodies.add, 1, 2).result(bodies.WAIT) == 3
 
-    @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
-    def test_a_forked_child_can_use_the_executor(self) -> None:
-        code = """if True:
-            import os, time
-            from ahvn_tools.executors import ProcessExecutor
-            executor = ProcessExecutor(max_workers=2)
-            executor.submit(pow, 2, 3).result(30)  # the thread of this call is idle now
-            time.sleep(0.1)
-            running, other, queued = [executor.submit(*call) for call in 2 * [(time.sleep, 600)] + [(pow, 2, 3)]]
-            other.cancel()
-            time.sleep(0.1)
-            child = os.fork()
-            if child == 0:
-                print(executor.submit(pow, 2, 10).result(30), flush=True)
-                executor.shutdown()
-                raise SystemExit(0)
-            os.waitpid(child, 0)
-            print(queued.result(30), running.cancel())
-            executor.shutdown()
-        """
-        assert program(code) == (0, "1024\n8 True\n", "")
-
     def test_shutdown_can_leave_the_calls_running(self, tmp_path: Path) -> None:
         gate = tmp_path / "gate"
         executor = ProcessExecutor(max_workers=1)
@@ -323,7 +300,7 @@ class TestLimits:
         pids = read_pids(tmp_path / "pids", 3)
         queued = executor.submit(bodies.add, 1, 2)
         call = ToolSpec.from_function(bodies.add).submit(executor, a=1, b=2)
-        assert until(lambda: len(executor._queue) == 2)
+        assert until(lambda: len(executor._slots._waiting) == 2)
         executor.shutdown(cancel_futures=True)
         assert are_gone(pids)
         assert running.cancelled()

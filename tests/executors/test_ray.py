@@ -24,11 +24,11 @@ import pytest
 
 from ahvn_tools import Secret, ToolContext, ToolSpec
 from ahvn_tools.errors import DefinitionError, PickleError, ToolConnectionError
-from ahvn_tools.execution.executors.call_executor import CallObserver, CallTask, RunningCall
+from ahvn_tools.execution.workers.call_executor import CallObserver, CallTask, RunningCall
 from ahvn_tools.executors import RayExecutor
 from ahvn_tools.executors.ray.task import stream_body
 from tests.execution.entry_points import until
-from tests.execution.isolation.bodies import is_gone, read_pids
+from tests.execution.workers.bodies import is_gone, read_pids
 from tests.executors import worker_bodies as bodies
 from tests.executors.contract import ExecutorContract, are_gone, in_executor
 
@@ -623,34 +623,6 @@ ray.shutdown()
             "The worker of tool 'hang_with_context' was lost when Ray was shut down.",
             "3",
         ]
-
-    def test_a_forked_process_refuses_calls(self, tmp_path: Path, temporary_folder: str) -> None:
-        """Its parent goes on."""
-        printed = run_program(
-            f"""
-import os
-init()
-executor = RayExecutor()
-future = executor.submit(bodies.wait_for, {str(tmp_path / "gate")!r})
-child = os.fork()
-if child == 0:
-    try:
-        executor.submit(bodies.add, 1, 2)
-    except RuntimeError as error:
-        print(error, flush=True)
-    executor.shutdown()
-    os._exit(0)
-os.waitpid(child, 0)
-open({str(tmp_path / "gate")!r}, "w").close()
-print(future.result(bodies.WAIT))
-executor.shutdown()
-ray.shutdown()
-""",
-            temporary_folder,
-        )
-        refused, result = printed.splitlines()
-        assert "Ray does not work in a forked process" in refused
-        assert result == "None"
 
     def test_a_process_can_end_while_calls_run(self, tmp_path: Path, temporary_folder: str) -> None:
         printed = run_program(

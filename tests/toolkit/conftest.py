@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ahvn_tools.execution.isolation import pool
+from ahvn_tools.execution.workers import pool
 from tests.execution.conftest import nothing_is_left
 
 if TYPE_CHECKING:

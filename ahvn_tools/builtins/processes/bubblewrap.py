@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ahvn_tools.builtins.files import beneath
-from ahvn_tools.builtins.processes.bubblewrap_probe import TEMPORARY_SIZE, find_bubblewrap, isolation_arguments
-from ahvn_tools.builtins.processes.confinement import Confinement
+from ahvn_tools.builtins.processes.confinement import TEMPORARY_SIZE, Confinement, find_bubblewrap, isolation_arguments
 from ahvn_tools.builtins.processes.private_folder import private_folder
 from ahvn_tools.errors import ToolError
 from ahvn_tools.roots import LinkedRoot, without_dots

@@ -1,18 +1,138 @@
-"""Confinement: what a process may read, write and reach, and whether bubblewrap enforces it."""
+"""What a process may read, write, reach and use, whether bubblewrap enforces it, and which programs are trusted."""
 
 from __future__ import annotations
 
 import functools
 import logging
 import os
-from collections.abc import Sequence
+import shutil
+import subprocess
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
-from ahvn_tools.builtins.processes.bubblewrap_probe import find_bubblewrap
+from ahvn_tools.builtins.processes.system_call_filter import open_system_call_filter
 from ahvn_tools.errors import DefinitionError
 from ahvn_tools.roots import shown_path
+
+_SYSTEM_FOLDERS: Final = (Path("/usr/bin"), Path("/bin"))
+
+
+def find_trusted_program(name: str, untrusted: Iterable[Path]) -> str | None:
+    """Return the first program of this name on PATH that is in no untrusted folder, and no link into one.
+
+    That of the system is found also if the untrusted folder is / itself.
+    """
+    folders = tuple(untrusted)
+    for path in os.environ.get("PATH", os.defpath).split(os.pathsep):
+        program = shutil.which(name, path=path) if path.startswith("/") else None
+        if program is not None and not is_in_untrusted(program, folders):
+            return program
+    return None
+
+
+def is_in_untrusted(program: str, untrusted: tuple[Path, ...]) -> bool:
+    """Return whether a program, or what it is a link to, lies in an untrusted folder, and is not that of the system."""
+    places = [place for place in places_of(program) if place.parent not in _SYSTEM_FOLDERS]
+    return any(place.is_relative_to(folder) for place in places for folder in untrusted)
+
+
+def places_of(program: str) -> tuple[Path, ...]:
+    """Return where a program is: as it was named, without links to its folder and `..`, and without any links."""
+    folder, name = os.path.split(program)
+    return Path(program), Path(os.path.realpath(folder), name), Path(os.path.realpath(program))
+
+
+_ISOLATION: Final = ("--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL")
+"""No other process, user, network or terminal is visible; and the sandbox ends with its supervisor."""
+TEMPORARY_SIZE = ("--size", "1000000000")
+"""Bytes of the next folder that is in memory."""
+
+_OF_SYSTEM: Final = ("/usr/bin/bwrap", "/bin/bwrap")
+_working: set[str] = set()
+"""The programs that have worked."""
+
+
+def find_bubblewrap(*, untrusted: Sequence[Path] = ()) -> str | None:
+    """Return a bwrap on PATH that works; None if there is none.
+
+    That of the system comes first, then one that has worked before: a model may have written another one since, in a
+    folder that this call does not know. One in an untrusted folder is not run.
+    """
+    folders = [folder for folder in os.environ.get("PATH", os.defpath).split(os.pathsep) if folder.startswith("/")]
+    programs = [os.path.join(folder, "bwrap") for folder in folders]  # noqa: PTH118  # a hundred times faster than Path
+    for program in sorted(programs, key=lambda program: (program not in _OF_SYSTEM, program not in _working)):
+        if not os.access(program, os.X_OK) or is_in_untrusted(program, tuple(untrusted)):
+            continue
+        if program in _working or _works(program):
+            _working.add(program)
+            return program
+    return None
+
+
+def isolation_arguments(stack: ExitStack) -> tuple[list[str], list[int]]:
+    """Return the arguments that isolate a program, and the descriptors in them, which `stack` closes."""
+    descriptor = open_system_call_filter()
+    if descriptor is None:
+        return [*_ISOLATION], []
+    stack.callback(os.close, descriptor)
+    return [*_ISOLATION, "--seccomp", str(descriptor)], [descriptor]
+
+
+@functools.cache
+def _works(program: str) -> bool:
+    """Start a sandbox that shows an open folder, which versions without the fix of CVE-2024-42472 cannot."""
+    mounts = [*TEMPORARY_SIZE, "--tmpfs", "/tmp", "--proc", "/proc", "--dev", "/dev"]  # noqa: S108
+    with ExitStack() as stack:
+        root = os.open("/", os.O_RDONLY)
+        stack.callback(os.close, root)
+        isolation, descriptors = isolation_arguments(stack)
+        command = [program, *isolation, "--ro-bind-fd", str(root), "/", *mounts, "--", "true"]
+        try:
+            done = subprocess.run(  # noqa: S603
+                command, capture_output=True, check=False, timeout=20, pass_fds=[root, *descriptors]
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return False
+    return done.returncode == 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProcessLimits:
+    """What one process, with its children, may use. None: no limit."""
+
+    timeout: float = 120.0
+    """Seconds until the process and all its children are killed."""
+    memory_bytes: int | None = None
+    """Address space of each process (RLIMIT_AS)."""
+    cpu_seconds: int | None = None
+    """Processor time of each process (RLIMIT_CPU)."""
+    file_bytes: int | None = 1_000_000_000
+    """Size of each file that is written (RLIMIT_FSIZE)."""
+    kept_bytes: int = 64_000
+    """How much of stdout, and of stderr, is returned: the beginning and the end of a longer output."""
+    spooled_bytes: int = 50_000_000
+    """How much of each is kept on disk to be read back; a process that writes more runs on, the rest is counted only.
+    0: nothing."""
+
+    def __post_init__(self) -> None:
+        """Raise DefinitionError for a timeout that is no positive number: nothing could run or be ended."""
+        timeout: object = self.timeout
+        if not (isinstance(timeout, int | float) and timeout > 0):
+            raise DefinitionError(f"`timeout` is a number of seconds above 0, not {timeout!r}.")
+
+    def for_kernel(self) -> list[tuple[str, int]]:
+        """Return the limits that the kernel enforces, by their names in the module `resource`."""
+        limits = {
+            "RLIMIT_CORE": 0,
+            "RLIMIT_AS": self.memory_bytes,
+            "RLIMIT_CPU": self.cpu_seconds,
+            "RLIMIT_FSIZE": self.file_bytes,
+        }
+        return [(name, value) for name, value in limits.items() if value is not None]
+
 
 _log = logging.getLogger(__name__)
 

@@ -1,18 +1,48 @@
-"""The private folder of this Python process: output that is read back later, and the home folder of programs."""
+"""What only this Python process and its programs have: a private folder, files in memory, a short environment."""
 
 from __future__ import annotations
 
 import atexit
 import os
 import stat
+import subprocess
 import tempfile
 import threading
 import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, BinaryIO
 
-from ahvn_tools.after_fork import reset_after_fork
-from ahvn_tools.builtins.processes.folder_deletion import delete_folder
+
+def delete_folder(path: Path) -> None:
+    """Delete a folder in which no process writes any more. What this user cannot delete stays."""
+    with suppress(OSError):  # code that runs as root without a sandbox can make a file that nobody can delete
+        while folders := _delete_files(path):
+            for folder in folders:
+                _dissolve(folder, path)
+        path.rmdir()
+
+
+def _dissolve(folder: str, target: Path) -> None:
+    """Delete a folder; its own folders become members of `target`, so that no path gets long."""
+    for inner in _delete_files(folder):
+        os.rename(inner, target / uuid.uuid4().hex)  # noqa: PTH104  # the name may be no text
+    os.rmdir(folder)  # noqa: PTH106
+
+
+def _delete_files(folder: str | Path) -> list[str]:
+    """Delete all but the folders in a folder, and return those, made writable so that they can be moved."""
+    with os.scandir(folder) as entries:
+        members = [(entry.path, entry.is_dir(follow_symlinks=False)) for entry in entries]
+    for path, is_folder in members:
+        if is_folder:
+            os.chmod(path, stat.S_IRWXU)  # noqa: PTH101
+        else:
+            os.unlink(path)  # noqa: PTH108
+    return [path for path, is_folder in members if is_folder]
+
 
 _PREFIX = "ahvn-tools-"
 _MIN_AGE = 86_400.0
@@ -28,7 +58,6 @@ class PrivateFolder:
     def __init__(self) -> None:
         self._path: Path | None = None
         self._lock = threading.Lock()
-        reset_after_fork(self._forget)
 
     @property
     def path(self) -> Path:
@@ -54,10 +83,6 @@ class PrivateFolder:
         descriptor, path = tempfile.mkstemp(prefix=f"{name}-", dir=self.path)
         os.close(descriptor)
         return Path(path).open("r+b", buffering=0)
-
-    def _forget(self) -> None:
-        """Leave the folder to the parent process."""
-        self._path, self._lock = None, threading.Lock()
 
 
 def delete_own_folder(path: Path, process: int) -> None:
@@ -102,3 +127,51 @@ def _lock_folder(path: Path) -> int | None:
 
 
 private_folder = PrivateFolder()
+
+
+_INHERITED = ("LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LC_MESSAGES", "LC_TIME", "TZ")
+
+
+def clean_environment(*names: str, **variables: str) -> dict[str, str]:
+    """Return PATH, the language, the time zone, a private HOME, a plain TERM, and the given variables.
+
+    `names` are variables of this process to pass on, if it has them. HOME is an empty folder that only this user can
+    read. Relative folders of PATH are left out: they would name programs of the folder in which the process runs.
+    """
+    inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+    named = {name: os.environ[name] for name in names if name in os.environ}
+    return {
+        "LANG": "C.UTF-8",
+        **inherited,
+        "PATH": _absolute_path(),
+        "TERM": "dumb",
+        "HOME": str(private_folder.home),
+        **named,
+        **variables,
+    }
+
+
+def _absolute_path() -> str:
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    return os.pathsep.join(folder for folder in folders if folder.startswith("/")) or os.defpath
+
+
+@contextmanager
+def as_file(data: bytes | IO[bytes]) -> Iterator[int | IO[bytes]]:
+    """Give data as a file, so that the caller need not wait until the program reads it. A file stays as it is."""
+    if not isinstance(data, bytes):
+        yield data
+        return
+    if not data:
+        yield subprocess.DEVNULL
+        return
+    with _open_in_memory() as file:
+        file.write(data)
+        file.seek(0)
+        yield file
+
+
+def _open_in_memory() -> IO[bytes]:
+    if hasattr(os, "memfd_create"):
+        return os.fdopen(os.memfd_create("stdin"), "w+b")
+    return tempfile.TemporaryFile()

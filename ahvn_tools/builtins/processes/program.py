@@ -14,11 +14,9 @@ from pathlib import Path
 from typing import IO, Literal
 
 from ahvn_tools.builtins.processes.bubblewrap import SandboxedCommand, bubblewrap_command
-from ahvn_tools.builtins.processes.confinement import Confinement
-from ahvn_tools.builtins.processes.environment import clean_environment
-from ahvn_tools.builtins.processes.limits import ProcessLimits
-from ahvn_tools.builtins.processes.output import RecordedStream
-from ahvn_tools.builtins.processes.result import EndReason, ProcessResult
+from ahvn_tools.builtins.processes.confinement import Confinement, ProcessLimits
+from ahvn_tools.builtins.processes.private_folder import clean_environment
+from ahvn_tools.builtins.processes.result import EndReason, ProcessResult, RecordedStream
 from ahvn_tools.builtins.processes.supervision import Supervision
 from ahvn_tools.errors import DefinitionError, ToolError
 from ahvn_tools.roots import without_dots

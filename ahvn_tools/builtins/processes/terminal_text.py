@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from ahvn_tools import invisible
-from ahvn_tools.builtins.processes.output import LEFT_OUT
+from ahvn_tools.builtins.processes.result import LEFT_OUT
 
 
 def to_readable(text: str) -> tuple[str, int]:

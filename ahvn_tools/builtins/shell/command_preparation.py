@@ -13,7 +13,7 @@ from ahvn_tools import invisible
 from ahvn_tools.builtins.approval import Action, Approval, Approve
 from ahvn_tools.builtins.files.folders import ConfinedFolders
 from ahvn_tools.builtins.processes.confinement import Confinement, Sandbox, choose_sandbox
-from ahvn_tools.builtins.processes.environment import clean_environment
+from ahvn_tools.builtins.processes.private_folder import clean_environment
 from ahvn_tools.builtins.shell.rules import HARMLESS_COMMANDS, READING_COMMANDS, CommandRules, ProgramFolders, Verdict
 from ahvn_tools.builtins.workspace.folder_tools import FolderTools
 from ahvn_tools.context import ToolContext

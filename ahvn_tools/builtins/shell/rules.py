@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from ahvn_tools.builtins.processes.trusted_program import places_of
+from ahvn_tools.builtins.processes.confinement import places_of
 from ahvn_tools.builtins.shell.command_line import NotUnderstoodError, SimpleCommand, split_command_line
 from ahvn_tools.errors import DefinitionError
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from ahvn_tools.builtins.processes.confinement import choose_sandbox
-from ahvn_tools.builtins.processes.isolated_python import module_folder, run_isolated_python
+from ahvn_tools.builtins.processes.process import module_folder, run_isolated_python
 from ahvn_tools.builtins.workspace import document_program
 from ahvn_tools.builtins.workspace.folder_tools import READS, FolderTools, explained_misses, shown
 from ahvn_tools.context import ToolContext

@@ -42,7 +42,7 @@ class MontySandbox:
         self._checker: MontyChecker | None = None
         self._end: Any = None
         """Ends the worker processes when this object is deleted."""
-        reset_after_fork(self._leave_to_parent)
+        _sandboxes.add(self)
 
     @property
     def version(self) -> str:
@@ -101,13 +101,22 @@ class MontySandbox:
                 self._end.atexit = False  # the pool ends them then
             return self._pool, self._checker
 
-    def _leave_to_parent(self) -> None:  # pragma: no cover  # runs in child processes, which report no coverage
+    def leave_to_parent(self) -> None:  # pragma: no cover  # runs in child processes, which report no coverage
         """In a forked child: begin without processes."""
         self._lock = threading.Lock()
         self._slots = Slots(self._max_processes)
         self._pool = None
         if self._end is not None:
             self._end.detach()
+
+
+_sandboxes: weakref.WeakSet[MontySandbox] = weakref.WeakSet()
+
+
+@reset_after_fork
+def _leave_to_parent() -> None:  # pragma: no cover  # as above
+    for sandbox in list(_sandboxes):
+        sandbox.leave_to_parent()
 
 
 def _start_close(pool: ProcessPool, checker: MontyChecker) -> None:

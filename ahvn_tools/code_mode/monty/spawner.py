@@ -14,7 +14,7 @@ from typing import Final
 
 from ahvn_tools.code_mode.monty.socket_pairs import make_socket_pair
 from ahvn_tools.code_mode.monty_process.frames import FORK, NO_SIGNAL, NUMBER, REAP
-from ahvn_tools.execution.isolation.protocol import get_import_options, get_sys_path
+from ahvn_tools.execution.workers.request import get_import_options, get_sys_path
 
 _PROGRAM: Final = """
 import json, sys

@@ -7,7 +7,7 @@ import socket
 import struct
 from typing import Final
 
-from ahvn_tools.execution.isolation.protocol import read_exactly
+from ahvn_tools.execution.workers.frames import read_exactly
 from ahvn_tools.json_types import JsonObject
 
 FORK: Final = b"f"

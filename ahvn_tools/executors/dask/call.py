@@ -1,22 +1,26 @@
-"""DaskCall: one call in a Dask worker, as its caller sees it."""
+"""DaskCall: one call in a Dask worker, as its caller sees it; and the calls of a client."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import uuid
-from collections.abc import Callable, Mapping
-from typing import Any
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
 
 from distributed import Client, Future
 from distributed.client import FutureCancelledError
 
-from ahvn_tools.execution.executors.call_executor import CallObserver, CallTask
-from ahvn_tools.execution.isolation import replies
-from ahvn_tools.executors.dask.client_calls import find_client_calls
-from ahvn_tools.executors.dask.running_tasks import ANSWER_OPERATION
-from ahvn_tools.executors.dask.scheduler_calls import LOST_WORKER
-from ahvn_tools.executors.dask.task import MAX_MESSAGE_BYTES, DaskTask, TaskResult, run_task
+from ahvn_tools.execution.workers import replies
+from ahvn_tools.execution.workers.call_executor import SHUT_DOWN, CallObserver, CallTask
+from ahvn_tools.executors.dask.scheduler_calls import (
+    LOST_WORKER,
+    REPLY_TOPIC,
+    keep_no_messages,
+    prepare_scheduler,
+)
+from ahvn_tools.executors.dask.task import ANSWER_OPERATION, MAX_MESSAGE_BYTES, DaskResult, DaskTask, run_task
 
 
 class DaskCall:
@@ -38,7 +42,7 @@ class DaskCall:
         self._is_killable = is_killable
         self._submit_options = submit_options
         self._key = f"{task.tool}-{uuid.uuid4().hex}"
-        self._future: Future[TaskResult] | None = None
+        self._future: Future[DaskResult] | None = None
         self._is_over = False
         self._running: asyncio.Task[Any] | None = None
         self._address: str | None = None
@@ -56,7 +60,7 @@ class DaskCall:
 
     def end(self) -> None:
         """Cancel the task, and tell the observer so."""
-        self._call_in_loop(lambda: self._lose("was ended: the executor was shut down"))
+        self._call_in_loop(lambda: self._lose(SHUT_DOWN))
 
     async def run(self) -> None:
         """Run the task, and tell the observer how it ends."""
@@ -82,7 +86,7 @@ class DaskCall:
         if replies.is_final(reply) and self._running is not None:
             self._running.cancel()  # the result of the task says no more
 
-    async def _run(self) -> TaskResult:
+    async def _run(self) -> DaskResult:
         """Run the task, and return its result. All that the body has sent comes before."""
         calls = find_client_calls(self._client)
         task: Any = DaskTask(
@@ -97,11 +101,11 @@ class DaskCall:
         if len(task.request) > MAX_MESSAGE_BYTES:
             task = await self._client.scatter(task, hash=False, workers=self._submit_options.get("workers"))
         if self._is_over or self._lost:
-            return TaskResult(lost=self._lost)
+            return DaskResult(lost=self._lost)
         with calls.receiving(self._key, self):
             self._future = self._client.submit(run_task, task, key=self._key, pure=False, **self._submit_options)
             try:
-                result: TaskResult = await self._future
+                result: DaskResult = await self._future
             finally:
                 self._future.release()
                 self._future = None
@@ -151,3 +155,47 @@ def _describe(error: Exception) -> str:
         reason = error.reason if error.reason == LOST_WORKER else f"Dask cancelled the task: {error.reason}"
         return f"ended ({reason.removesuffix(': unknown')}) before it returned a result"
     return f"ended ({name}) before it returned a result"
+
+
+class ClientCalls:
+    """The calls of one client that run. Its methods are for the event loop of the client."""
+
+    def __init__(self) -> None:
+        self._receivers: dict[str, DaskCall] = {}
+        self._connection: object = None
+        """The connection whose scheduler is prepared."""
+        self._lock = asyncio.Lock()
+
+    async def prepare(self, client: Client) -> None:
+        """Prepare the scheduler, once for each connection of the client. Raises what Dask raises."""
+        async with self._lock:
+            connection = client.scheduler_comm
+            if self._connection is not connection:
+                keep_no_messages(connection)
+                await client.run_on_scheduler(prepare_scheduler, client.id)
+                client.subscribe_topic(REPLY_TOPIC, self._pass_on)
+                self._connection = connection
+
+    @contextlib.contextmanager
+    def receiving(self, key: str, receiver: DaskCall) -> Iterator[None]:
+        """Pass the replies of a call to its receiver."""
+        self._receivers[key] = receiver
+        try:
+            yield
+        finally:
+            del self._receivers[key]
+
+    def _pass_on(self, event: tuple[str, str, bytes]) -> None:
+        key, worker, reply = event
+        if (receiver := self._receivers.get(key)) is not None:
+            receiver.receive(worker, reply)
+
+
+def find_client_calls(client: Client) -> ClientCalls:
+    """Return the calls of a client, which all its executors share."""
+    if (calls := _calls_of_clients.get(client)) is None:
+        calls = _calls_of_clients[client] = ClientCalls()
+    return calls
+
+
+_calls_of_clients: Final[weakref.WeakKeyDictionary[Client, ClientCalls]] = weakref.WeakKeyDictionary()

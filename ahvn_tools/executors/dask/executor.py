@@ -6,20 +6,15 @@ import asyncio
 import concurrent.futures
 import contextlib
 import threading
-import uuid
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from ahvn_tools.errors import DefinitionError, unknown_options
-from ahvn_tools.execution.executors.call_executor import CallExecutor, CallObserver, CallTask, RunningCall
+from ahvn_tools.execution.workers.call_executor import CallExecutor, CallObserver, CallTask, RunningCall
 
 if TYPE_CHECKING:
     from distributed import Client
 
     from ahvn_tools.executors.dask.call import DaskCall
-    from ahvn_tools.executors.dask.function_call import FunctionCall
-
-T = TypeVar("T")
 
 LOOP_SECONDS: Final = 10.0
 """How long a call waits for the event loop of the client to accept it."""
@@ -32,7 +27,7 @@ _SUBMIT_OPTIONS: Final = frozenset(
 class DaskExecutor(CallExecutor):
     """Runs functions and the bodies of tools in the workers of a Dask cluster. Needs the extra `dask`.
 
-    The body of a tool runs in a process of its worker's computer that is killed, with all that it has started, when
+    Each runs in a process of its worker's computer that is killed, with all that it has started, when
     the call is cancelled or exceeds its timeout, and when the client or the worker ends. With `killable=False` it runs
     in a thread of the Dask worker, where it can use `distributed.get_worker()` and what the worker holds, such as a
     GPU; then its ToolContext is cancelled, and nothing waits for it.
@@ -55,23 +50,8 @@ class DaskExecutor(CallExecutor):
         self._is_killable = killable
         self._options = options
         self._condition = threading.Condition()
-        self._running: dict[DaskCall | FunctionCall[Any], asyncio.Task[None] | None] = {}
+        self._running: dict[DaskCall, asyncio.Task[None] | None] = {}
         self._is_shut_down = False
-
-    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> concurrent.futures.Future[T]:
-        """Run a function in a thread of a Dask worker.
-
-        Cancelling the Future removes the function from the queue, and ignores its result if it runs already.
-        """
-        from ahvn_tools.executors.dask.function_call import FunctionCall
-
-        loop = self._check()
-        name = getattr(fn, "__name__", type(fn).__name__)
-        key = f"{name}-{uuid.uuid4().hex}"
-        dask_future = self._client.submit(_apply, fn, args, kwargs, key=key, pure=False, **self._options)
-        call: FunctionCall[T] = FunctionCall(self._client, dask_future)
-        self._start(loop, call)
-        return call.future
 
     def start_call(self, task: CallTask, observer: CallObserver) -> RunningCall:
         """Run the body of a tool in a Dask worker. Raises RuntimeError when the client takes no work."""
@@ -114,7 +94,7 @@ class DaskExecutor(CallExecutor):
         loop: asyncio.AbstractEventLoop = self._client.loop.asyncio_loop
         return loop
 
-    def _start(self, loop: asyncio.AbstractEventLoop, call: DaskCall | FunctionCall[Any]) -> None:
+    def _start(self, loop: asyncio.AbstractEventLoop, call: DaskCall) -> None:
         """Run the coroutine of a call in the event loop of the client. Raises RuntimeError if it is blocked."""
         accepted: concurrent.futures.Future[None] = concurrent.futures.Future()
         with self._condition:
@@ -138,7 +118,7 @@ class DaskExecutor(CallExecutor):
                     "The event loop of the Dask client does not run, or is blocked by a sync call."
                 ) from error
 
-    def _remove(self, call: DaskCall | FunctionCall[Any]) -> None:
+    def _remove(self, call: DaskCall) -> None:
         with self._condition:
             self._running.pop(call, None)
             self._condition.notify_all()
@@ -148,7 +128,3 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
     with contextlib.suppress(RuntimeError):
         return asyncio.get_running_loop()
     return None
-
-
-def _apply(function: Callable[..., Any], positional: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    return function(*positional, **named)

@@ -2,28 +2,43 @@
 
 from __future__ import annotations
 
+import asyncio
+import concurrent.futures
 import contextlib
 import importlib.util
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
-from ahvn_tools.after_fork import reset_after_fork
 from ahvn_tools.errors import DefinitionError
-from ahvn_tools.execution.executors.call_executor import CallExecutor, CallObserver, CallTask, RunningCall
+from ahvn_tools.execution import background_loop
 from ahvn_tools.execution.threads import thread_pool
-from ahvn_tools.executors.function_future import FunctionFuture, encode_function
+from ahvn_tools.execution.workers import replies
+from ahvn_tools.execution.workers.call_executor import CallExecutor, CallObserver, CallTask, RunningCall
 from ahvn_tools.executors.ray import task as tasks
-from ahvn_tools.executors.ray.calls import StreamCall, TaskCall
-from ahvn_tools.executors.ray.worker_process import kill_worker
-
-T = TypeVar("T")
+from ahvn_tools.executors.ray.task import Batch, WorkerProcess, kill_worker
 
 WATCH_SECONDS: Final = 0.5
 """How often to look whether Ray was shut down; Ray has no event for it."""
 
 _OWN_OPTIONS: Final = ("max_retries", "name", "num_returns", "retry_exceptions", "_generator_backpressure_num_objects")
+
+RAY_SHUT_DOWN: Final = "was lost when Ray was shut down"
+
+CANCEL_SECONDS: Final = 1.5
+"""How long a cancelled task that streams may take to end: END_SECONDS of its body, and up to a second in which Ray's
+back-pressure does not look whether the task was cancelled."""
+
+FORCE_SECONDS: Final = 0.5
+"""How long Ray may take to kill a worker."""
+
+_REASONS: Final = {
+    "WorkerCrashedError": "its process died",
+    "OutOfMemoryError": "it was killed, because its node had too little memory left",
+    "NodeDiedError": "its node died",
+    "TaskCancelledError": "its Ray task was cancelled",
+    "RuntimeEnvSetupError": "its `runtime_env` could not be set up; Ray's logs say why",
+}
 
 
 class RayExecutor(CallExecutor):
@@ -52,26 +67,11 @@ class RayExecutor(CallExecutor):
             self._stream = ray.remote(**options)(tasks.stream_body)
         except (AssertionError, TypeError, ValueError) as error:
             raise DefinitionError(f"Ray refuses the options of RayExecutor: {error}") from error
-        self._is_shut_down = self._is_forked = False
+        self._is_shut_down = False
         self._is_watched = False
         self._condition = threading.Condition()
         self._running: dict[TaskCall | StreamCall, str] = {}
         """The calls that have not ended, and the connection to Ray of each."""
-        reset_after_fork(self._close_in_child)
-
-    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
-        """Run a function in a Ray task. Cancelling the Future kills its worker, if it runs already.
-
-        A generator that it returns is consumed there. Raises PickleError for what cannot be sent to a worker, and
-        RuntimeError after `shutdown` and without Ray. The Future raises ToolConnectionError when the worker ended
-        before the function returned.
-        """
-        request = encode_function(fn, args, kwargs)
-        future: FunctionFuture[T] = FunctionFuture()
-        body = self._body.options(name=getattr(fn, "__name__", "function"))
-        call = self._start(lambda: TaskCall(body.remote(request, None), CallObserver(future.deliver, future.fail)))
-        future.cancel_call = call.cancel
-        return future
 
     def start_call(self, task: CallTask, observer: CallObserver) -> RunningCall:
         """Run the body of a task in a worker."""
@@ -116,8 +116,6 @@ class RayExecutor(CallExecutor):
         return call
 
     def _require_open(self) -> None:
-        if self._is_forked:
-            raise RuntimeError("Ray does not work in a forked process: start processes with `spawn`, or call Ray here.")
         if self._is_shut_down:
             raise RuntimeError("The executor was shut down: create a new one.")
 
@@ -125,12 +123,6 @@ class RayExecutor(CallExecutor):
         with self._condition:
             self._running.pop(call, None)
             self._condition.notify_all()
-
-    def _close_in_child(self) -> None:
-        """After a fork: the calls, and the connection to Ray, are those of the parent process."""
-        self._is_forked = True
-        self._condition = threading.Condition()
-        self._running = {}
 
     def _watch_ray(self) -> None:
         """End the calls whose connection to Ray was closed, as long as there are calls."""
@@ -147,6 +139,175 @@ class RayExecutor(CallExecutor):
                     self._condition.wait(WATCH_SECONDS)
             for call in lost:
                 call.lose()
+
+
+class TaskCall:
+    """A Ray task that returns all its replies."""
+
+    def __init__(self, reference: Any, observer: CallObserver) -> None:
+        self._reference = reference
+        self._observer = observer
+        self._lock = threading.Lock()
+        self._is_over = False
+
+    def watch(self, on_done: Callable[[TaskCall], None]) -> None:
+        """Wait in the background for the task; `on_done` is called last."""
+
+        def take(future: concurrent.futures.Future[list[bytes]]) -> None:
+            error = future.exception()
+            if self._close():
+                if error is not None:
+                    self._observer.fail(describe_loss(error))
+                for reply in () if error is not None else future.result():
+                    self._observer.deliver(reply)
+            on_done(self)
+
+        self._reference.future().add_done_callback(take)
+
+    def send(self, answer: bytes) -> None:
+        """Do nothing: the body sends nothing that needs an answer."""
+
+    def cancel(self) -> None:
+        """Remove the task from the queue, or kill its worker."""
+        reference = self._reference
+        if self._close():
+            _cancel(reference, force=True)
+
+    def lose(self) -> None:
+        """Ray was shut down."""
+        if self._close():
+            self._observer.fail(RAY_SHUT_DOWN)
+
+    def _close(self) -> bool:
+        """Return whether the call was not over yet. The object of the result is released."""
+        with self._lock:
+            was_over, self._is_over = self._is_over, True
+            self._reference = None
+        return not was_over
+
+
+class StreamCall:
+    """A Ray task that streams batches of replies. They are read in the background loop.
+
+    No thread waits inside of Ray: `ray.shutdown()` would crash the process.
+    """
+
+    def __init__(self, generator: Any, observer: CallObserver, kill_worker: Any) -> None:
+        """`kill_worker` is the Ray function of this name."""
+        self._generator = generator
+        self._observer = observer
+        self._kill_worker = kill_worker
+        self._worker: WorkerProcess | None = None
+        self._mailbox: Any = None
+        self._loop = background_loop.get_loop()
+        self._may_read_on = asyncio.Event()
+        self._reading: concurrent.futures.Future[None] = concurrent.futures.Future()
+        self._is_over = False
+        self._has_ended = threading.Event()
+
+    def watch(self, on_done: Callable[[StreamCall], None]) -> None:
+        """Deliver what the task streams; `on_done` is called last."""
+        self._reading = asyncio.run_coroutine_threadsafe(self._read(), self._loop)
+        self._reading.add_done_callback(lambda _: on_done(self))
+
+    def send(self, answer: bytes) -> None:
+        """Request the next chunk with b"", or answer the question."""
+        if answer:
+            self._mailbox.put.remote(answer)
+        else:
+            self._loop.call_soon_threadsafe(self._may_read_on.set)
+
+    def cancel(self) -> None:
+        """Cancel the ToolContext of the body; the worker kills itself if that does not end it.
+
+        While a body keeps all threads from running, its worker does nothing of this, and is killed from outside.
+        """
+        if self._has_ended.is_set():
+            return
+        self._is_over = True
+        try:
+            _cancel(self._generator, force=False)
+            if self._is_running_after(CANCEL_SECONDS):
+                _cancel(self._generator, force=True)
+            if self._is_running_after(FORCE_SECONDS) and self._worker is not None:
+                self._kill_worker.options(scheduling_strategy=_on_node(self._worker.node_id)).remote(self._worker)
+        finally:
+            self._loop.call_soon_threadsafe(self._may_read_on.set)
+
+    def lose(self) -> None:
+        """Ray was shut down."""
+        self._fail(RAY_SHUT_DOWN)
+        self._has_ended.set()
+        self._reading.cancel()
+
+    def _is_running_after(self, seconds: float) -> bool:
+        """Return whether the task has not ended so many seconds later."""
+        if not (self._has_ended.is_set() or _is_connected()):
+            return False
+        self._generator.completed().future().add_done_callback(lambda _: self._has_ended.set())
+        return not self._has_ended.wait(seconds)
+
+    async def _read(self) -> None:
+        try:
+            async for reference in self._generator:
+                await self._deliver(await reference)
+            self._fail("ended before it returned a result")
+        except Exception as error:  # noqa: BLE001  # Ray may raise anything
+            self._fail(describe_loss(error))
+        finally:
+            self._has_ended.set()
+
+    async def _deliver(self, batch: Batch) -> None:
+        self._mailbox = batch.mailbox or self._mailbox
+        self._worker = batch.worker or self._worker
+        for reply in batch.replies:
+            if not self._is_over:  # a cancelled task is read to its end
+                self._observer.deliver(reply)
+                self._is_over = replies.is_final(reply)
+        if batch.replies and replies.is_chunk(batch.replies[-1]) and not self._is_over:
+            await self._may_read_on.wait()
+            self._may_read_on.clear()
+
+    def _fail(self, reason: str) -> None:
+        if not self._is_over:
+            self._is_over = True
+            self._observer.fail(reason)
+
+
+def describe_loss(error: BaseException) -> str:
+    """Return what happened to a worker, without the texts of other code: they may have arguments in them."""
+    if not _is_connected():
+        return RAY_SHUT_DOWN
+    name = type(error).__name__
+    cause = getattr(error, "cause", None)
+    if isinstance(cause, ImportError):  # the worker has not what is installed here
+        reason = f"{type(cause).__name__}: {cause}"
+    elif isinstance(cause, BaseException):
+        reason = type(cause).__name__
+    else:
+        reason = f"{name}: {_REASONS[name]}" if name in _REASONS else name
+    return f"ended ({reason}) before it returned a result"
+
+
+def _on_node(node_id: str) -> Any:
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    return NodeAffinitySchedulingStrategy(node_id, soft=False)
+
+
+def _cancel(reference: Any, *, force: bool) -> None:
+    """Cancel a task, unless Ray was shut down: it would be started again."""
+    if _is_connected():
+        import ray
+
+        ray.cancel(reference, force=force)
+
+
+def _is_connected() -> bool:
+    import ray
+
+    connected: bool = ray.is_initialized()
+    return connected
 
 
 def _connect(error: type[Exception]) -> str:

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import functools
 import os
 import signal
+import socket
 import threading
-from collections.abc import Generator, Iterator
-from typing import Final
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any, Final
 
+from ahvn_tools.errors import CallCancelledError, ToolConnectionError
 from ahvn_tools.execution.deadline import CANCEL_GRACE_SECONDS
-from ahvn_tools.execution.executors.links import KeepingLink
-from ahvn_tools.execution.isolation import replies
-from ahvn_tools.execution.isolation.body_run import load_body_run
-from ahvn_tools.executors.ray.interrupts import get_interrupts
-from ahvn_tools.executors.ray.stream_link import Batch, StreamLink
-from ahvn_tools.executors.ray.worker_process import WorkerProcess
+from ahvn_tools.execution.workers import replies
+from ahvn_tools.execution.workers.body_run import run_request
+from ahvn_tools.execution.workers.link import KeepingLink, Link
 
 END_SECONDS: Final = 0.5
 """How long a cancelled body that streams may take to end by itself before its process does."""
+
+POLL_SECONDS: Final = 0.05
+"""How often a wait is interrupted: Ray's cancellation of a task does not end a wait of its thread."""
+
+MAX_WAITING_BYTES: Final = 16_000_000
+"""How many bytes of replies may wait for the caller; a body that sends more waits, too."""
 
 
 def run_body(request: bytes, seconds: float | None) -> list[bytes]:
@@ -28,7 +37,7 @@ def run_body(request: bytes, seconds: float | None) -> list[bytes]:
     """
     link = KeepingLink()
     with _limit(seconds), _ending_when_terminated():
-        last = load_body_run(request, link).run()
+        last = run_request(request, link)
     return [*link.replies, last]
 
 
@@ -74,7 +83,7 @@ class _LinkedBody:
 
     def _run(self) -> None:
         try:
-            self.link.send(load_body_run(self._request, self.link).run())
+            self.link.send(run_request(self._request, self.link))
         finally:
             self.link.finish()
             self._has_ended.set()
@@ -83,7 +92,7 @@ class _LinkedBody:
 def end_process() -> None:  # pragma: no cover  # a killed process reports no coverage
     """Kill this process, and all that it started."""
     with contextlib.suppress(Exception):
-        from ahvn_tools.execution.isolation.worker_process import kill_descendants  # it imports psutil
+        from ahvn_tools.execution.workers.process_tree import kill_descendants  # it imports psutil
 
         kill_descendants()
     if hasattr(os, "killpg") and os.getpgrp() == os.getpid():
@@ -114,3 +123,185 @@ def _ending_when_terminated() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, handler)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One item of a stream."""
+
+    replies: list[bytes]
+    """What the body has sent. A chunk, or a question, is the last one."""
+    mailbox: Any = None
+    """The actor that takes the answer to a question."""
+    worker: WorkerProcess | None = None
+    """The process of the body; only in the first item."""
+
+
+class Mailbox:
+    """An actor that passes answers from the caller to the body."""
+
+    def __init__(self) -> None:
+        self._answers: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def put(self, answer: bytes) -> None:
+        """Pass an answer."""
+        await self._answers.put(answer)
+
+    async def take(self) -> bytes:
+        """Return the next answer."""
+        return await self._answers.get()
+
+
+class StreamLink(Link):
+    """The link of a body to its caller. The body and its threads send; the thread of the task takes."""
+
+    def __init__(self) -> None:
+        super().__init__(self._append)
+        self._condition = threading.Condition()
+        self._unsent: list[bytes] = []
+        self._unsent_bytes = 0
+        self._is_asking = False
+        self._used_seconds = 0.0
+        self._mailbox: Any = None
+        self._is_finished = False
+
+    def _append(self, reply: bytes) -> None:
+        """Let the thread of the task take a reply. Waits until the caller has taken most of what was sent before."""
+        with self._condition:
+            self._condition.wait_for(lambda: self.is_cancelled or self._unsent_bytes < MAX_WAITING_BYTES)
+            if not self.is_cancelled:
+                self._unsent.append(reply)
+                self._unsent_bytes += len(reply)
+                self._condition.notify_all()
+
+    def ask(self, question: bytes) -> bytes:
+        """Send a question, and return the answer. Raises CallCancelledError, and ToolConnectionError."""
+        import ray
+
+        with self._ask_lock:
+            try:
+                self._mailbox = self._mailbox or ray.remote(num_cpus=0)(Mailbox).remote()
+                answer = self._mailbox.take.remote()
+                self._is_asking = True
+                self.send(question)
+                while not ray.wait([answer], timeout=POLL_SECONDS)[0]:
+                    if self.is_cancelled:
+                        raise CallCancelledError("The call that asks for an approval has ended.")
+                received: bytes = ray.get(answer)
+            except ray.exceptions.RayError as error:
+                raise ToolConnectionError(f"The question got no answer: {type(error).__name__}.") from error
+            finally:
+                self._is_asking = False
+        return received
+
+    def take(self, max_seconds: float | None) -> Batch:
+        """Wait for replies and return them; none when the body has finished, or has run for more than `max_seconds`.
+
+        The time does not count in which the body waits for the caller.
+        """
+        with self._condition:
+            while not self._unsent and not self._is_finished:
+                started = monotonic()
+                self._condition.wait(POLL_SECONDS)
+                if not self._is_asking:
+                    self._used_seconds += monotonic() - started
+                if max_seconds is not None and self._used_seconds > max_seconds + CANCEL_GRACE_SECONDS:
+                    return Batch([])
+            return self._take_batch()
+
+    def finish(self) -> None:
+        """The body has sent its last reply."""
+        with self._condition:
+            self._is_finished = True
+            self._condition.notify_all()
+        self.on_cancel(lambda: None)
+
+    def end(self) -> None:
+        """The caller needs nothing more: cancel the body, if it runs, and remove the actor."""
+        self.cancel()
+        with self._condition:
+            self._condition.notify_all()
+        if self._mailbox is not None:
+            import ray
+
+            ray.kill(self._mailbox)
+
+    def _take_batch(self) -> Batch:
+        """Return the replies up to the first chunk or question."""
+        number = next((n for n, reply in enumerate(self._unsent, 1) if _is_last(reply)), len(self._unsent))
+        taken, self._unsent = self._unsent[:number], self._unsent[number:]
+        self._unsent_bytes -= sum(map(len, taken))
+        self._condition.notify_all()
+        return Batch(taken, self._mailbox if taken and replies.is_question(taken[-1]) else None)
+
+
+def _is_last(reply: bytes) -> bool:
+    return replies.is_chunk(reply) or replies.is_question(reply)
+
+
+@dataclass(frozen=True)
+class WorkerProcess:
+    """The process of a worker."""
+
+    node_id: str
+    process_id: int
+    create_time: float
+    """Tells it from a later process with this id."""
+
+    @classmethod
+    def current(cls) -> WorkerProcess:
+        """Return this process."""
+        import psutil
+        import ray
+
+        return cls(ray.get_runtime_context().get_node_id(), os.getpid(), psutil.Process().create_time())
+
+
+def kill_worker(worker: WorkerProcess) -> None:
+    """On the node of a worker: kill its process, and all that it started."""
+    import psutil
+
+    from ahvn_tools.execution.workers.process_tree import kill_descendants
+
+    try:
+        process = psutil.Process(worker.process_id)
+        if process.create_time() == worker.create_time:
+            kill_descendants(process)
+            process.kill()
+    except psutil.NoSuchProcess:  # it has ended
+        return
+
+
+class Interrupts:
+    """Calls a function when the main thread of this process is interrupted: so does Ray cancel a task.
+
+    The main thread takes an interrupt when it runs Python code again, but Python writes it into a socket at once.
+    """
+
+    def __init__(self) -> None:
+        self._function: Callable[[], None] | None = None
+        self._reader, self._writer = socket.socketpair()
+        self._writer.setblocking(False)
+        threading.Thread(target=self._read, name="ahvn-tools-interrupts", daemon=True).start()
+
+    @contextlib.contextmanager
+    def calling(self, function: Callable[[], None]) -> Iterator[None]:
+        """Call a function in another thread at each interrupt during the block. Only for the main thread."""
+        self._function = function
+        signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
+        try:
+            yield
+        finally:
+            self._function = None
+
+    def _read(self) -> None:
+        while number := self._reader.recv(1):
+            function = self._function
+            if function is not None and number[0] == signal.SIGINT:
+                function()
+
+
+@functools.cache
+def get_interrupts() -> Interrupts:
+    """Return those of this process."""
+    return Interrupts()

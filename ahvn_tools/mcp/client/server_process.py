@@ -68,7 +68,7 @@ def exit_by_signal(number: int, _frame: object) -> None:
 async def stop_process(process: asyncio.subprocess.Process, seconds: float) -> None:
     """Close a server's input and wait `seconds` for its exit; then send SIGTERM, then SIGKILL, to its process group.
 
-    `execution.isolation.worker_process` cannot do this: it kills at once, and needs psutil.
+    `execution.workers` cannot do this: it kills at once, and needs psutil.
     """
     assert process.stdin is not None  # noqa: S101  # it was requested
     process.stdin.close()

@@ -6,8 +6,7 @@ from typing import Literal
 
 import pytest
 
-from ahvn_tools.builtins.processes.bubblewrap_probe import find_bubblewrap
-from ahvn_tools.builtins.processes.confinement import Confinement
+from ahvn_tools.builtins.processes.confinement import Confinement, find_bubblewrap
 
 
 def usable_confinement(sandbox: Literal["none", "bubblewrap"]) -> Confinement:

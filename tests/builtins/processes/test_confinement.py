@@ -17,9 +17,8 @@ import pytest
 
 from ahvn_tools import Toolkit
 from ahvn_tools.builtins import PythonRunner, Shell, Workspace
-from ahvn_tools.builtins.processes import bubblewrap_probe
-from ahvn_tools.builtins.processes.bubblewrap_probe import find_bubblewrap
-from ahvn_tools.builtins.processes.confinement import Confinement, choose_sandbox
+from ahvn_tools.builtins.processes import confinement
+from ahvn_tools.builtins.processes.confinement import Confinement, choose_sandbox, find_bubblewrap
 from ahvn_tools.errors import DefinitionError, ToolError
 
 needs_bubblewrap = pytest.mark.skipif(find_bubblewrap() is None, reason="bubblewrap does not work here")
@@ -29,7 +28,7 @@ _WRITE_NEXT_TO_PYTHON = """
 import sys
 from pathlib import Path
 from ahvn_tools.builtins.processes.confinement import Confinement
-from ahvn_tools.builtins.processes.limits import ProcessLimits
+from ahvn_tools.builtins.processes.confinement import ProcessLimits
 from ahvn_tools.builtins.processes.process import run_process
 
 root = Path(sys.prefix).parent
@@ -549,7 +548,7 @@ class TestChoice:
         (tmp_path / "other").mkdir()
         (tmp_path / "mine").mkdir()
         install(tmp_path / "other", f"#!/bin/sh\ntouch {tmp_path}/evil\n")
-        monkeypatch.setattr(bubblewrap_probe, "_working", set())  # as in a new process
+        monkeypatch.setattr(confinement, "_working", set())  # as in a new process
         monkeypatch.setenv("PATH", f"{tmp_path}/other{os.pathsep}{os.environ['PATH']}")
 
         for writable in ((), (tmp_path / "mine",)):

@@ -28,8 +28,8 @@ _BEGIN = """
     import os, signal, sys, threading
     from pathlib import Path
     from ahvn_tools.builtins.processes.confinement import Confinement
-    from ahvn_tools.builtins.processes.environment import clean_environment
-    from ahvn_tools.builtins.processes.limits import ProcessLimits
+    from ahvn_tools.builtins.processes.private_folder import clean_environment
+    from ahvn_tools.builtins.processes.confinement import ProcessLimits
     from ahvn_tools.builtins.processes.process import RunningProcess, run_process
 
     mark, sandbox = sys.stdin.readline().split()

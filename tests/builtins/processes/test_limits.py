@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ahvn_tools.builtins.processes.limits import ProcessLimits
+from ahvn_tools.builtins.processes.confinement import ProcessLimits
 from ahvn_tools.errors import DefinitionError
 from tests.builtins.processes.left_over import open_descriptors, survivors
 

@@ -15,9 +15,8 @@ from typing import Any
 
 import pytest
 
-from ahvn_tools.builtins.processes.confinement import Confinement
-from ahvn_tools.builtins.processes.environment import clean_environment
-from ahvn_tools.builtins.processes.limits import ProcessLimits
+from ahvn_tools.builtins.processes.confinement import Confinement, ProcessLimits
+from ahvn_tools.builtins.processes.private_folder import clean_environment
 from ahvn_tools.builtins.processes.process import ProcessResult, arun_process
 from ahvn_tools.errors import ToolError
 from tests.builtins.processes.both_ways import usable_confinement

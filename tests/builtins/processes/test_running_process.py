@@ -8,9 +8,8 @@ import time
 
 import pytest
 
-from ahvn_tools.builtins.processes.confinement import Confinement
-from ahvn_tools.builtins.processes.environment import clean_environment
-from ahvn_tools.builtins.processes.limits import ProcessLimits
+from ahvn_tools.builtins.processes.confinement import Confinement, ProcessLimits
+from ahvn_tools.builtins.processes.private_folder import clean_environment
 from ahvn_tools.builtins.processes.process import RunningProcess
 from ahvn_tools.errors import ToolError
 from tests.builtins.processes.left_over import open_descriptors, survivors, wait_until_none_survives

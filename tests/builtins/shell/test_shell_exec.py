@@ -17,8 +17,7 @@ import pytest
 from fastmcp import Client
 
 from ahvn_tools import Toolkit
-from ahvn_tools.builtins.processes.confinement import choose_sandbox
-from ahvn_tools.builtins.processes.limits import ProcessLimits
+from ahvn_tools.builtins.processes.confinement import ProcessLimits, choose_sandbox
 from ahvn_tools.builtins.python_runner import PythonRunner
 from ahvn_tools.builtins.shell import CommandResult, Shell
 from ahvn_tools.builtins.workspace import Workspace

@@ -183,7 +183,7 @@ def find_channels() -> list[Any]:
     """Return the tokens and keys of the channels that a body finds in its worker."""
     import gc
 
-    from ahvn_tools.execution.executors.channel import ChannelAddress
+    from ahvn_tools.execution.workers.channel import ChannelAddress
 
     return [pickle.dumps(found) for found in gc.get_objects() if isinstance(found, ChannelAddress)]
 

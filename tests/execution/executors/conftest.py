@@ -10,8 +10,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from ahvn_tools.execution.executors import channel
-from ahvn_tools.execution.isolation.pool import process_pool
+from ahvn_tools.execution.workers import channel
+from ahvn_tools.execution.workers.pool import process_pool
 from tests.execution.entry_points import end_servers_of_processes, until
 
 
@@ -72,4 +72,4 @@ def pool(open_executors: dict[str, Executor]) -> Executor:
 def no_channel_is_left() -> Iterator[None]:
     yield
     listener = channel.channel_listener
-    assert until(lambda: not listener._channels and not listener._connections)
+    assert until(lambda: not listener._waiting and not listener._connections)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import sys
 import textwrap
 import threading
-from multiprocessing.connection import Client
+from multiprocessing.connection import Client, Connection
 from pathlib import Path
 from typing import Any
 
@@ -18,20 +17,11 @@ import psutil
 import pytest
 
 from ahvn_tools import Toolkit, ToolSpec
-from ahvn_tools.execution.executors import channel
-from ahvn_tools.execution.executors.channel import ChannelAddress, ChannelListener, connect
-from ahvn_tools.execution.isolation import replies
+from ahvn_tools.execution.workers import channel, plain, replies
+from ahvn_tools.execution.workers.channel import ChannelAddress, ChannelListener, connect
 from tests.execution.entry_points import until
 from tests.execution.executors import bodies
 from tests.execution.executors.conftest import open_executor
-
-
-class Received(list[bytes]):
-    """What a channel delivered, and whether it ended."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.has_ended = threading.Event()
 
 
 @pytest.fixture
@@ -39,78 +29,56 @@ def listener() -> ChannelListener:
     return channel.channel_listener
 
 
-def open_channel(listener: ChannelListener) -> tuple[channel.Channel, Received]:
-    received = Received()
-    return listener.open(received.append, received.has_ended.set), received
+def open_channel(listener: ChannelListener) -> tuple[ChannelAddress, list[bytes]]:
+    """Return the address of a call, and what its worker has sent."""
+    received: list[bytes] = []
+
+    def serve(connection: Connection) -> None:
+        connection.send_bytes(channel.START)
+        while True:
+            received.append(connection.recv_bytes())
+            connection.send_bytes(b"to " + received[-1])
+
+    return listener.open(serve), received
 
 
 def test_a_worker_exchanges_messages_until_it_ends(listener):
-    opened, received = open_channel(listener)
-    opened.send(b"early")
-    connection = connect(opened.address)
-    assert connection.recv_bytes() == b"early"
+    address, received = open_channel(listener)
+    connection = connect(address)
     connection.send_bytes(b"reply")
-    assert until(lambda: received == [b"reply"])
-    connection.send_bytes(channel.END)
-    with pytest.raises(EOFError):
-        connection.recv_bytes()
-    assert received.has_ended.wait(5)
-
-
-def test_messages_reach_a_worker_in_their_order(listener):
-    opened, _ = open_channel(listener)
-    numbers = [str(number).encode() for number in range(200)]
-    sending = threading.Thread(target=lambda: [opened.send(number) for number in numbers])
-    sending.start()
-    connection = connect(opened.address)
-    assert [connection.recv_bytes() for _ in numbers] == numbers
-    sending.join()
+    assert connection.recv_bytes() == b"to reply"
     connection.close()
+    assert until(lambda: not listener._connections and not listener._waiting)
+    assert received == [b"reply"]
 
 
-def test_a_process_without_the_key_reaches_no_call_and_holds_up_no_worker(listener, monkeypatch):
-    monkeypatch.setattr(channel, "CONNECT_SECONDS", 0.3)
-    opened, received = open_channel(listener)
-    silent = socket.socket(socket.AF_UNIX)
-    silent.connect(opened.address.address)  # it says nothing
+def test_a_process_without_the_key_reaches_no_call(listener):
+    address, received = open_channel(listener)
     with pytest.raises(Exception, match=r"digest|closed|reset|^$"):
-        Client(opened.address.address, authkey=b"guessed").recv_bytes()
-    monkeypatch.setattr(channel, "CONNECT_SECONDS", 5.0)
-    connection = connect(opened.address)
+        Client(address.address, authkey=b"guessed").recv_bytes()
+    connection = connect(address)
     connection.send_bytes(b"mine")
     assert until(lambda: received == [b"mine"])
     connection.close()
-    silent.close()
     assert until(lambda: not listener._connections)
 
 
 def test_the_key_without_the_token_of_a_call_reaches_no_call(listener):
-    opened, received = open_channel(listener)
-    other = ChannelAddress(opened.address.address, opened.address.key, b"0" * 16)
+    address, received = open_channel(listener)
     with pytest.raises(ConnectionAbortedError):
-        connect(other)
-    assert not received.has_ended.is_set()
-    listener.close(opened)
+        connect(ChannelAddress(address.address, address.key, b"0" * 16))
+    assert received == []
+    listener.close(address)
 
 
 def test_a_second_connection_with_the_token_of_a_call_is_refused(listener):
-    opened, received = open_channel(listener)
-    first = connect(opened.address)
+    address, received = open_channel(listener)
+    first = connect(address)
     with pytest.raises(ConnectionAbortedError):
-        connect(opened.address)
+        connect(address)
     first.send_bytes(b"first")
     assert until(lambda: received == [b"first"])
     first.close()
-
-
-def test_closing_a_channel_closes_the_connection_of_a_worker_that_does_not(listener):
-    opened, received = open_channel(listener)
-    connection = connect(opened.address)
-    listener.close(opened)
-    with pytest.raises(EOFError):
-        connection.recv_bytes()
-    assert until(lambda: not listener._connections and not listener._channels)
-    assert received == []
 
 
 def test_a_worker_of_a_caller_that_cannot_be_reached_gets_no_connection(tmp_path):
@@ -123,7 +91,7 @@ def test_a_body_that_forges_replies_changes_no_other_call(pool):
         context.append_output(1)
         import gc
 
-        from ahvn_tools.execution.executors.links import ChannelLink
+        from ahvn_tools.execution.workers.channel import ChannelLink
 
         links = [found for found in gc.get_objects() if isinstance(found, ChannelLink)]
         for link in links:
@@ -141,10 +109,10 @@ def test_a_body_that_forges_replies_changes_no_other_call(pool):
 
 
 def test_an_address_and_a_task_show_no_key_and_no_value():
-    from ahvn_tools.execution.executors.task import PlainTask, TaskResult
+    from ahvn_tools.execution.workers.plain import PlainTask
 
     address = ChannelAddress("/tmp/x", b"key-of-channel", b"token-of-call")
-    shown = repr([PlainTask(request=b"secret-request", address=address, seconds=1.0), TaskResult(1, [b"secret-reply"])])
+    shown = repr(PlainTask(request=b"secret-request", address=address, seconds=1.0))
     assert not any(text in shown for text in ("key-of", "token-of", "secret-re"))
 
 
@@ -174,13 +142,13 @@ def test_calls_and_cancelled_calls_leave_nothing_behind(pool, tmp_path):
     run_calls(10)
     assert until(lambda: measure() <= before)
     listener = channel.channel_listener
-    assert until(lambda: (listener._channels, listener._connections) == ({}, set()))
+    assert until(lambda: (listener._waiting, listener._connections) == ({}, set()))
 
 
 def test_neither_a_call_that_ends_nor_one_that_is_cancelled_waits_for_the_next_poll(
     open_executors, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(channel, "POLL_SECONDS", 1_000.0)
+    monkeypatch.setattr(plain, "POLL_SECONDS", 1_000.0)
     kit = Toolkit("k", executor=open_executors["threads"])
     kit.add(bodies.report, bodies.wait_until_cancelled, isolation="executor")
     assert kit.call("report", {"n": 1}) == {}

@@ -22,7 +22,7 @@ from ahvn_tools.errors import (
     ToolTimeoutError,
     UnboundStateError,
 )
-from ahvn_tools.execution.executors.call_executor import CallExecutor, CallObserver, CallTask, RunningCall
+from ahvn_tools.execution.workers.call_executor import CallExecutor, CallObserver, CallTask, RunningCall
 from tests.execution.entry_points import auntil, until
 from tests.execution.executors import bodies
 from tests.execution.executors.conftest import open_executor

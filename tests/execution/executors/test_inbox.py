@@ -6,7 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,10 @@ from hypothesis import strategies
 
 from ahvn_tools import ToolContext, Toolkit, ToolSpec
 from ahvn_tools.errors import LimitExceededError
-from ahvn_tools.execution.executors import links
-from ahvn_tools.execution.executors.inbox import MAX_WAITING, Inbox
-from ahvn_tools.execution.isolation import replies
-from ahvn_tools.execution.isolation.body_call import WorkerLostError
+from ahvn_tools.execution.workers import link, replies
+from ahvn_tools.execution.workers.body_call import WorkerLostError
+from ahvn_tools.execution.workers.executor_call import MAX_WAITING, Inbox
+from ahvn_tools.execution.workers.plain import PlainCall
 from ahvn_tools.executors import ProcessExecutor
 from tests.property_checks import EXAMPLES, run_examples
 
@@ -106,18 +106,6 @@ def test_a_body_that_reports_more_than_its_reader_takes_is_not_held_up(executor,
     assert len(chunks) < 20_000
 
 
-class WatchedExecutor(ThreadPoolExecutor):
-    """Keeps what its tasks return."""
-
-    def __init__(self) -> None:
-        super().__init__(1)
-        self.results: list[Future[Any]] = []
-
-    def submit(self, *arguments: Any, **named: Any) -> Future[Any]:
-        self.results.append(super().submit(*arguments, **named))
-        return self.results[-1]
-
-
 def report_and_append(n: int, context: ToolContext) -> int:
     for number in range(n):
         context.report_progress(number)
@@ -125,13 +113,28 @@ def report_and_append(n: int, context: ToolContext) -> int:
     return n
 
 
-def test_what_nobody_reads_is_not_sent():
-    with WatchedExecutor() as executor:
+def test_what_nobody_reads_is_not_sent(monkeypatch):
+    received: list[bytes] = []
+    deliver = PlainCall._deliver
+
+    def record(call: PlainCall, *contents: bytes) -> None:
+        received.extend(contents)
+        deliver(call, *contents)
+
+    monkeypatch.setattr(PlainCall, "_deliver", record)
+    with ThreadPoolExecutor(1) as executor:
         kit = Toolkit("k", executor=executor).add(report_and_append, isolation="executor")
-        assert kit.call("report_and_append", {"n": 9}) == 9
-        assert ToolSpec.from_function(report_and_append).submit(executor, n=9).result(20).value == 9
-        assert len(list(kit.stream("report_and_append", {"n": 9}))) == 19
-        assert [result.result().sent for result in executor.results] == [1, 1, 19]  # the first one: the body starts
+        spec = ToolSpec.from_function(report_and_append)
+        sent = []
+        for call in (
+            lambda: kit.call("report_and_append", {"n": 9}),
+            lambda: spec.submit(executor, n=9).result(20),
+            lambda: list(kit.stream("report_and_append", {"n": 9})),
+        ):
+            call()
+            sent.append(len(received))
+            received.clear()
+    assert sent == [2, 2, 20]  # the body starts, and the result
 
 
 def append_until_refused(n: int, context: ToolContext) -> str:
@@ -155,7 +158,7 @@ def test_too_much_output_is_refused_in_the_body_as_in_a_local_call(executor, lim
 
 
 def test_a_link_that_keeps_all_for_the_end_keeps_the_newest_of_the_progress():
-    kept, items = links.KeepingLink(), encoded(["progress", "progress", "output", "progress", "progress", "progress"])
+    kept, items = link.KeepingLink(), encoded(["progress", "progress", "output", "progress", "progress", "progress"])
     for item in items:
         kept.send(item)
     assert kept.replies == [items[1], items[2], items[5]]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import pickle
 import threading
 import time
@@ -14,9 +13,8 @@ import pytest
 
 from ahvn_tools import Toolkit, ToolSpec
 from ahvn_tools.errors import ApprovalRequiredError, ToolConnectionError
-from ahvn_tools.execution.executors import channel, links
-from ahvn_tools.execution.executors.task import PlainTask, TaskResult, run_task
-from ahvn_tools.execution.isolation import replies
+from ahvn_tools.execution.workers import channel, link, replies
+from ahvn_tools.execution.workers.plain import PlainCall, PlainTask, run_task
 from tests.execution.entry_points import until
 from tests.execution.executors import bodies
 
@@ -64,8 +62,8 @@ ODD: dict[str, tuple[Callable[..., Any], str]] = {
     "raises at submit": (refuse, "was not started by the executor: RuntimeError"),
     "no future": (lambda *_: None, "`submit` returned a NoneType, and no Future"),
     "another result": (lambda *_: finished(3), "returned a int in place of its result"),
-    "no replies": (lambda *_: finished(TaskResult(0, [])), "returned a TaskResult in place of its result"),
-    "no last reply": (lambda *_: finished(TaskResult(0, [replies.encode("started")])), "in place of its result"),
+    "no replies": (lambda *_: finished([]), "The worker of tool"),
+    "no last reply": (lambda *_: finished([replies.encode("started")]), "in place of its result"),
     "raises": (lambda *_: finished(error=KeyError("x")), "ended (KeyError: 'x') before it returned a result"),
     "exits": (lambda *_: finished(error=SystemExit(3)), "ended (SystemExit: 3)"),
     "cancelled": (lambda *_: cancelled(), "ended (CancelledError) before it returned a result"),
@@ -139,7 +137,7 @@ def test_a_call_that_never_runs_ends_by_its_timeout_or_its_cancellation():
         assert kit.exec(name, arguments, timeout=0.05).error.code == "timeout"
         future = ToolSpec.from_function(getattr(bodies, name)).submit(executor, **arguments)
         assert future.cancel()
-    assert channel.channel_listener._channels == {}
+    assert channel.channel_listener._waiting == {}
 
 
 def test_a_submit_that_blocks_does_not_hold_up_the_timeout_and_is_cancelled_later():
@@ -182,8 +180,8 @@ def test_a_body_on_another_computer_is_cancelled_after_its_seconds(tmp_path):
 
 
 def test_what_is_kept_for_the_end_has_a_limit(monkeypatch):
-    monkeypatch.setattr(links, "MAX_KEPT_BYTES", 100)
-    kept = links.KeepingLink()
+    monkeypatch.setattr(link, "MAX_KEPT_BYTES", 100)
+    kept = link.KeepingLink()
     for _ in range(10):
         kept.send(b"x" * 30)
     assert len(kept.replies) == 3
@@ -191,18 +189,18 @@ def test_what_is_kept_for_the_end_has_a_limit(monkeypatch):
 
 def test_a_call_that_was_cancelled_before_its_body_began_does_not_run(tmp_path):
     listener = channel.channel_listener
-    opened = listener.open(lambda _: None)
-    listener.close(opened)
-    assert run_task(PlainTask(request=b"not even read", address=opened.address, seconds=None)) == TaskResult(0, [])
+    address = listener.open(lambda _: None)
+    listener.close(address)
+    assert run_task(PlainTask(request=b"not even read", address=address, seconds=None)) == []
 
 
 def test_replies_that_were_lost_on_their_way_end_the_call():
-    """The result says that more was sent than has arrived when the connection ends."""
+    """The connection ends without the last one."""
 
     def run(fn: Any, task: PlainTask) -> Any:
         connection = channel.connect(task.address)
         connection.close()
-        return finished(TaskResult(5, [replies.encode("value", False, 3)]))
+        return finished([])
 
     result = ToolSpec.from_function(bodies.report).submit(OtherExecutor(run), n=1).result(10)
     assert "lost its connection" in result.error.message
@@ -212,14 +210,13 @@ def test_replies_that_were_lost_on_their_way_end_the_call():
 def test_what_a_lost_worker_has_sent_reaches_the_reader_before_the_error(is_held, monkeypatch):
     """A process that the worker has forked may hold its connection open."""
     opened = []
-    receive_all = channel.Channel._receive_all
+    receive_all = PlainCall._receive
 
     def receive_late(*arguments: Any) -> None:
         time.sleep(0.1)
         receive_all(*arguments)
 
-    monkeypatch.setattr(channel.Channel, "_receive_all", receive_late)
-    monkeypatch.setattr(channel, "CONNECT_SECONDS", 1_000.0)
+    monkeypatch.setattr(PlainCall, "_receive", receive_late)
 
     def run(fn: Any, task: PlainTask) -> Any:
         connection = channel.connect(task.address)
@@ -236,26 +233,6 @@ def test_what_a_lost_worker_has_sent_reaches_the_reader_before_the_error(is_held
     assert [chunk.value for chunk in chunks] == list(range(200))
     assert (result.error.code, len(executor.submitted)) == ("connection", 1)
     opened[0].close()
-
-
-def test_a_worker_that_sends_on_after_its_loss_was_told_is_not_read_for_ever(monkeypatch):
-    has_ended = threading.Event()
-
-    def send_on(connection: Any) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                connection.send_bytes(replies.encode("progress", 1))
-                time.sleep(0.02)
-        has_ended.set()
-
-    def run(fn: Any, task: PlainTask) -> Any:
-        connection = channel.connect(task.address)
-        threading.Thread(target=send_on, args=(connection,)).start()
-        monkeypatch.setattr(channel, "CONNECT_SECONDS", 0.2)
-        return finished(error=OSError("killed"))
-
-    result = ToolSpec.from_function(bodies.report).submit(OtherExecutor(run), n=1).result(20)
-    assert (result.error.code, has_ended.wait(20)) == ("connection", True)
 
 
 def test_a_question_reaches_the_approver_of_the_caller(executor):

@@ -1,0 +1,21 @@
+"""A check of each test file in this folder: it leaves no worker process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import psutil
+import pytest
+
+from ahvn_tools.execution.workers import pool
+from tests.execution.entry_points import until
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_worker_is_left() -> Iterator[None]:
+    yield
+    assert until(lambda: pool.process_pool.count()[0] == pool.process_pool.count()[1])
+    pool.process_pool.end_idle()
+    assert pool.process_pool.count() == (0, 0)
+    children = psutil.Process().children(recursive=True)
+    assert [child.as_dict(["pid", "status", "cmdline"]) for child in children] == []
