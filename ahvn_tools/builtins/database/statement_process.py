@@ -18,7 +18,7 @@ from ahvn_tools.builtins.database.statement import (
     UnreachableError,
     timeout_error,
 )
-from ahvn_tools.builtins.processes.memory_file import as_file
+from ahvn_tools.builtins.processes.private_folder import as_file
 from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import ToolError
 from ahvn_tools.json_types import JsonObject

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
-from ahvn_tools.builtins.processes.running import RunningProcess
+from ahvn_tools.builtins.processes.process import RunningProcess
 from ahvn_tools.builtins.python_runner.code_run import Answer, CodeRun
 from ahvn_tools.builtins.python_runner.execution import CodeFolder, Execution, Folders
 from ahvn_tools.context import ToolContext

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 
-from ahvn_tools.builtins.processes.limits import ProcessLimits
+from ahvn_tools.builtins.processes.confinement import ProcessLimits
 from ahvn_tools.builtins.processes.process import EndReason, Output, ProcessResult, RunningProcess
 from ahvn_tools.builtins.processes.terminal_text import overwritten_note, to_readable
 from ahvn_tools.builtins.shell.command_preparation import PreparedCommand

@@ -10,7 +10,7 @@ from typing import Final, Literal, Self
 
 from ahvn_tools.builtins.approval import Approve
 from ahvn_tools.builtins.processes.confinement import Sandbox
-from ahvn_tools.builtins.processes.limits import ProcessLimits
+from ahvn_tools.builtins.processes.confinement import ProcessLimits
 from ahvn_tools.builtins.processes.process import Output, ProcessResult, StreamName, run_process
 from ahvn_tools.builtins.processes.terminal_text import to_readable
 from ahvn_tools.builtins.shell.command_preparation import (

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ahvn_tools.builtins import Git, Shell, Workspace
-from ahvn_tools.builtins.processes.trusted_program import find_trusted_program
+from ahvn_tools.builtins.processes.confinement import find_trusted_program
 from ahvn_tools.toolkit import Toolkit
 
 
