@@ -33,10 +33,10 @@ from ahvn_tools.schema.annotations import caller_locals
 from ahvn_tools.schema.dialects.normalize import normalize
 from ahvn_tools.schema.dialects.strict import to_strict
 from ahvn_tools.schema.inputs import NOT_ACCEPTED
+from ahvn_tools.settings import ToolOptions
 from ahvn_tools.sources import code as code_source
 from ahvn_tools.sources import function as function_source
 from ahvn_tools.sources.injection import InjectedBody
-from ahvn_tools.sources.options import ToolOptions
 from ahvn_tools.state import UNSET, BlockingStateError, StateKey, copy_containers, copy_state
 from ahvn_tools.template import ToolTemplate
 
@@ -319,7 +319,7 @@ class ToolSpec(Generic[P, R]):
     @property
     def timeout(self) -> float | None:
         """How many seconds a call may take; None: no limit."""
-        return self.compiled.template.timeout
+        return self.compiled.template.settings.timeout
 
     @property
     def function(self) -> Function:
@@ -651,7 +651,7 @@ class ToolSpec(Generic[P, R]):
         """Return a FastMCP tool to serve; each call uses the spec's bindings and state of that moment."""
         from ahvn_tools.mcp.server.tool import to_fastmcp_tool
 
-        return to_fastmcp_tool(self.definition, self._serve, timeout=self.compiled.template.timeout)
+        return to_fastmcp_tool(self.definition, self._serve, timeout=self.compiled.template.settings.timeout)
 
     def to_langchain(self, **options: Any) -> SpecTool:
         """Return a LangChain tool; each call uses the spec's bindings and state of that moment.

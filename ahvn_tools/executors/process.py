@@ -19,7 +19,7 @@ from ahvn_tools.execution.executors.call_executor import CallExecutor, CallObser
 from ahvn_tools.execution.isolation.slots import MAX_UNCOUNTED_STREAMS, ProcessSlots, count_cores
 from ahvn_tools.execution.threads import thread_pool
 from ahvn_tools.executors.function_future import FunctionFuture, encode_function
-from ahvn_tools.template import is_count
+from ahvn_tools.settings import is_count
 
 T = TypeVar("T")
 

@@ -40,6 +40,13 @@ from ahvn_tools.schema.function import ABSENT, FunctionInputs, signature_of
 from ahvn_tools.schema.inputs import Inputs
 from ahvn_tools.schema.output import Output
 from ahvn_tools.schema.output_options import RAW, make_output
+from ahvn_tools.settings import (
+    ToolSettings,
+    refuse_unknown_bindings,
+    refuse_unused_ship,
+    to_definition_fields,
+    validate_options,
+)
 from ahvn_tools.sources.changed_parameters import (
     change_defaults,
     convert_defaults,
@@ -50,14 +57,8 @@ from ahvn_tools.sources.changed_parameters import (
 from ahvn_tools.sources.examples import validate_examples
 from ahvn_tools.sources.injection import InjectedBody, wrap_injected_function
 from ahvn_tools.sources.langchain_injection import InjectedKey, is_injected
-from ahvn_tools.sources.options import (
-    refuse_unknown_bindings,
-    to_definition_fields,
-    to_shipped_keys,
-    validate_options,
-)
 from ahvn_tools.state import StateKey
-from ahvn_tools.template import MAX_BYTES, MAX_ITEMS, Texts, ToolTemplate
+from ahvn_tools.template import Texts, ToolTemplate
 
 if TYPE_CHECKING:
     from ahvn_tools.schema.untyped import UntypedArguments
@@ -109,10 +110,9 @@ def build_template(
     own_names = {new: own for own, new in renames.items()}
     own_bindings = {own_names.get(key, key): binding for key, binding in bindings.items()}
     fixed = [key for key, binding in own_bindings.items() if binding.is_constant]
-    run_in_thread = options.get("run_in_thread", True)
     is_coroutine = _is_true_of(inspect.iscoroutinefunction, body)
     is_async = is_coroutine or _is_true_of(inspect.isasyncgenfunction, body)
-    uses_thread = run_in_thread and not is_async
+    uses_thread = options.get("run_in_thread", True) and not is_async
     injection = wrap_injected_function(name, body, signature, resolved, fixed, uses_thread=uses_thread)
     if injection is not None:
         signature = injection.visible_signature
@@ -143,6 +143,8 @@ def build_template(
         build=build_inputs,
     )
     validate_examples(name, options.get("examples"), inputs)
+    settings = ToolSettings.of(options)
+    refuse_unused_ship(name, settings.ship, bindings)
     template = ToolTemplate(
         name=name,
         texts=texts,
@@ -151,15 +153,8 @@ def build_template(
         is_async=is_async or injection is not None,
         is_coroutine=is_coroutine or injection is not None,
         **to_definition_fields(options),
-        timeout=options.get("timeout"),
-        max_items=options.get("max_items", MAX_ITEMS),
-        max_bytes=options.get("max_bytes", MAX_BYTES),
-        run_in_thread=run_in_thread,
+        settings=settings,
         is_movable=injection is None,
-        isolation=options.get("isolation"),
-        keep_children=options.get("keep_children") or False,
-        ship=to_shipped_keys(name, options.get("ship"), bindings),
-        ship_secrets=options.get("ship_secrets") or False,
         takes_private_names=getattr(body, "takes_private_names", False) is True,
         source=source,
         source_function=source_function,

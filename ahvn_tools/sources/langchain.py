@@ -16,12 +16,12 @@ from ahvn_tools.errors import DefinitionError, ToolError, exception_text
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.schema.argument_changes import ArgumentChanges
 from ahvn_tools.schema.output_options import make_output
+from ahvn_tools.settings import ToolSettings, refuse_unknown_bindings, to_definition_fields, validate_options
 from ahvn_tools.sources.changed_parameters import convert_defaults, hidden_bindings
 from ahvn_tools.sources.examples import validate_examples
 from ahvn_tools.sources.langchain_injection import InjectedKey, injection_annotation
 from ahvn_tools.sources.langchain_inputs import InjectedArgument, LangChainInputs, injected_arguments, visible_schema
 from ahvn_tools.sources.langchain_output import read_output
-from ahvn_tools.sources.options import refuse_unknown_bindings, to_definition_fields, validate_options
 from ahvn_tools.state import StateKey
 from ahvn_tools.template import Texts, ToolTemplate
 
@@ -97,11 +97,7 @@ def build_template(
         is_async=is_async,
         is_coroutine=is_async,
         **to_definition_fields({"tags": getattr(tool, "tags", None), "meta": _to_meta(tool), **chosen}),
-        timeout=chosen.get("timeout"),
-        run_in_thread=chosen.get("run_in_thread", True),
-        isolation=chosen.get("isolation"),
-        ship_secrets=chosen.get("ship_secrets", False),
-        keep_children=chosen.get("keep_children", False),
+        settings=ToolSettings.of(chosen),
         bindings=bindings,
         options={**options, **({"arguments": changes.without_hidden_defaults()} if changes else {})},
         rebuild=_rebuild,

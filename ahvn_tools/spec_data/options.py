@@ -14,7 +14,7 @@ from ahvn_tools.execution.compiled_tool import CompiledTool
 from ahvn_tools.execution.secret_options import without_secret_values
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.schema.argument_changes import ArgumentChange
-from ahvn_tools.sources.options import ToolOptions, to_wire_annotations, to_wire_icons
+from ahvn_tools.settings import ToolOptions, to_wire_annotations, to_wire_icons
 from ahvn_tools.spec_data.fields import join, read, read_object
 from ahvn_tools.spec_data.import_path import FunctionPath
 from ahvn_tools.trust import Trust

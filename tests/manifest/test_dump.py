@@ -43,7 +43,7 @@ def facts(kit: Toolkit) -> dict[str, Any]:
             for name, entry in entries.items()
         },
         "timeouts": {tool.name: tool.timeout for tool in kit},
-        "limits": {name: entry.item_limits for name, entry in entries.items()},
+        "limits": {name: entry.settings for name, entry in entries.items()},
         "preset": {
             name: {key: binding.default_value() for key, binding in entry.preset.items()}
             for name, entry in entries.items()
@@ -305,11 +305,11 @@ def test_a_root_that_is_a_link_is_written_as_the_host_named_it(tmp_path):
 def test_no_limit_is_written_and_loaded(tmp_path):
     kit = Toolkit("k", approval_expiry=None)
     kit.add(shelf.Shelf()).add(shelf.find, max_items=None, max_bytes=None).add(shelf.large_box, max_items=None)
-    kit._view.store.entries["take_item"].item_limits["max_items"] = None
+    kit._view.store.entries["take_item"].settings["max_items"] = None
     round_trip(kit, tmp_path)
     again = manifest.load(str(tmp_path / "dumped.yaml"))
     assert again._view.store.approval_expiry is None
-    limits = {name: entry.item_limits for name, entry in again._view.store.entries.items()}
+    limits = {name: entry.settings for name, entry in again._view.store.entries.items()}
     no_items = {"max_items": None}
     assert limits == {"put": {}, "take_item": no_items, "find": {**no_items, "max_bytes": None}, "open_box": no_items}
 

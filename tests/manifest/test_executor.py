@@ -51,7 +51,7 @@ async def test_the_tools_of_a_manifest_run_in_the_executor_that_is_passed(manife
             kit.state["user"] = {"locale": "de", "name": "ann"}
             assert kit.call("add", {"a": 1, "b": 2}) == 3
             assert kit.call("where") == {"user": {"locale": "de"}}
-            assert kit["where"].compiled.plan.ships_secrets
+            assert kit["where"].compiled.plan.settings.ship_secrets
 
 
 def test_without_an_executor_the_tools_are_findings(manifest):
@@ -66,8 +66,8 @@ def test_the_options_are_dumped(manifest, tmp_path):
         again = load(tmp_path / "again.yaml", executor=executor)
         again.state["user"] = {"locale": "de"}
         assert again.call("where") == {"user": {"locale": "de"}}
-        assert again["where"].compiled.plan.ships_secrets
-        assert not again["add"].compiled.plan.ships_secrets
+        assert again["where"].compiled.plan.settings.ship_secrets
+        assert not again["add"].compiled.plan.settings.ship_secrets
 
 
 def test_a_key_for_a_tool_without_a_context_is_an_error_with_its_line(manifest):

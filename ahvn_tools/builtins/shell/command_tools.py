@@ -22,7 +22,7 @@ from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import DefinitionError, suggests_options
 from ahvn_tools.registry import ToolRegistry, reg_toolspec
 from ahvn_tools.roots import Roots
-from ahvn_tools.template import is_count
+from ahvn_tools.settings import is_count
 
 KEPT_BYTES: Final = 30_000
 """How much of stdout, and of stderr, a result has by default, and a page of `shell_output`."""

@@ -23,7 +23,7 @@ class ProcessCall(BodyCall):
         super().__init__(plan, body, values, has_reader=has_reader)
         self._slots = slots.process_slots
         self._run: WorkerRun[Outcome] = WorkerRun(
-            self._slots, keeps_children=plan.keeps_children, set_starting=set_starting
+            self._slots, keeps_children=plan.settings.keep_children, set_starting=set_starting
         )
 
     def run(self, emit: EmitItemSync) -> Outcome:

@@ -18,7 +18,7 @@ from ahvn_tools.manifest.dumping.middleware import to_items
 from ahvn_tools.manifest.dumping.problems import Problems, UndumpableError
 from ahvn_tools.manifest.dumping.variables import escape
 from ahvn_tools.registry import ToolRegistry
-from ahvn_tools.sources.options import to_wire_annotations
+from ahvn_tools.settings import to_wire_annotations
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.toolkit.changed_spec import ChangedSpec
 from ahvn_tools.toolkit.entry import Entry
@@ -118,7 +118,7 @@ def entry_options(entry: Entry, spec: ToolSpec, base: ToolSpec | None, folder: P
     if entry.audience:
         options["audience"] = sorted(entry.audience)
     own_timeout = None if base is None else base.timeout
-    timeouts = [seconds for seconds in (entry.timeout, spec.timeout) if seconds is not None]
+    timeouts = [seconds for seconds in (entry.settings.get("timeout"), spec.timeout) if seconds is not None]
     if timeouts and min(timeouts) != own_timeout:
         options["timeout"] = min(timeouts)
     options |= _to_restrictions(entry, folder)
@@ -147,15 +147,13 @@ def _to_restrictions(entry: Entry, folder: Path) -> JsonObject:
         options["exclusive"] = entry.exclusive
     if entry.option_middleware:
         options["middleware"] = to_items(entry.option_middleware, folder)
-    return {**options, **entry.item_limits, **_to_place(entry)}
+    return {**options, **_to_settings(entry)}
 
 
-def _to_place(entry: Entry) -> JsonObject:
-    """Return the options that say where the body runs, and what is sent there."""
-    options = {"isolation": entry.isolation, **entry.shipping, "keep_children": entry.keep_children}
-    if "ship" in options:
-        options["ship"] = [key.text for key in entry.shipping["ship"]]
-    return {name: value for name, value in options.items() if value is not None}
+def _to_settings(entry: Entry) -> JsonObject:
+    """Return the options that say how calls run, but the timeout."""
+    settings = {name: value for name, value in entry.settings.items() if name != "timeout"}
+    return {**settings, "ship": [key.text for key in settings["ship"]]} if "ship" in settings else settings
 
 
 def _own_bindings(entry: Entry, spec: ToolSpec, base: ToolSpec | None) -> Mapping[str, Binding]:

@@ -15,13 +15,13 @@ from ahvn_tools.errors import DefinitionError
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.redaction import Secret, is_secret_name
 from ahvn_tools.schema.refs import without_properties
+from ahvn_tools.settings import to_wire_annotations
 from ahvn_tools.sources import schema_function
 from ahvn_tools.sources.http.addresses import is_address
 from ahvn_tools.sources.http.checks import check_request
 from ahvn_tools.sources.http.credentials import Credential, credential_binding, parse_credential
 from ahvn_tools.sources.http.request import IDEMPOTENT_METHODS, READ_ONLY_METHODS, HTTPOptions, HTTPRequest
 from ahvn_tools.sources.http.security import Basic, ClientCredentials
-from ahvn_tools.sources.options import to_wire_annotations
 from ahvn_tools.sources.untyped_arguments import property_names
 from ahvn_tools.template import ToolTemplate
 from ahvn_tools.trust import Trust

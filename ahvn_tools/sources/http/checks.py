@@ -10,10 +10,10 @@ from urllib.parse import parse_qsl, urlsplit
 
 from ahvn_tools.errors import DefinitionError, near_misses
 from ahvn_tools.redaction import is_secret_name
+from ahvn_tools.settings import is_count, is_duration
 from ahvn_tools.sources.http.addresses import AllowedAddresses
 from ahvn_tools.sources.http.request import METHODS, HTTPOptions, HTTPRequest
 from ahvn_tools.sources.http.security import ApiKey, ClientCredentials
-from ahvn_tools.template import is_count, is_duration
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 """A name of a header or a cookie: RFC 9110, section 5.6.2."""

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal, get_args
 
 from ahvn_tools.errors import DefinitionError, near_misses
 from ahvn_tools.json_types import JsonObject
+from ahvn_tools.settings import ToolOptions
 from ahvn_tools.sources.http.body import HTTPBody, build_template
 from ahvn_tools.sources.http.credentials import Credential, read_headers
 from ahvn_tools.sources.http.request import (
@@ -20,7 +21,6 @@ from ahvn_tools.sources.http.request import (
 )
 from ahvn_tools.sources.http.security import ApiKey, Basic, ClientAuthentication, ClientCredentials, Security
 from ahvn_tools.sources.http.url_template import UrlTemplate
-from ahvn_tools.sources.options import ToolOptions
 from ahvn_tools.template import ToolTemplate
 
 AuthMethod = Literal["none", "api_key", "api_key_header", "api_key_query", "basic", "oauth"]
