@@ -174,9 +174,9 @@ class ToolSpec(Generic[P, R]):
         Raises DefinitionError for a schema that does not describe an object or refers to something outside of it, for
         a function that does not take its properties, and for an option that means nothing here.
         """
-        from ahvn_tools.sources import schema_function
+        from ahvn_tools.sources import json_schema
 
-        return cls(*schema_function.build_template(name, input_schema, function, options, namespace=caller_locals()))
+        return cls(*json_schema.build_template(name, input_schema, function, options, namespace=caller_locals()))
 
     @classmethod
     def from_openai(cls, definition: Mapping[str, Any], function: Function, **options: Unpack[ToolOptions]) -> Self:
@@ -192,9 +192,9 @@ class ToolSpec(Generic[P, R]):
         >>> ToolSpec.from_openai(definition, lambda name: f"Hello, {name}!").call(name="Ann")
         'Hello, Ann!'
         """
-        from ahvn_tools.sources import openai_function
+        from ahvn_tools.sources import json_schema
 
-        return cls(*openai_function.build_template(definition, function, options, namespace=caller_locals()))
+        return cls(*json_schema.build_openai_template(definition, function, options, namespace=caller_locals()))
 
     @classmethod
     def from_code(

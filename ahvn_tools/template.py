@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ from pydantic_core import to_jsonable_python
 
 from ahvn_tools.binding import Binding
 from ahvn_tools.definition import JsonText, ToolDefinition
-from ahvn_tools.errors import DefinitionError
+from ahvn_tools.errors import DefinitionError, InvalidParametersError, near_misses
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.schema.argument_changes import ArgumentChanges
 from ahvn_tools.schema.docstring import BLANK_LINE, Docstring, parse
@@ -34,6 +34,32 @@ def _rename_inputs(example: Mapping[str, Any], renames: Mapping[str, str]) -> Js
 def is_full_example(example: Mapping[str, Any]) -> bool:
     """Return whether a sample call is written as `{"inputs": …}`, and not as the inputs alone."""
     return "inputs" in example and example.keys() <= {"inputs", "expected", "note"}
+
+
+def validate_examples(tool: str, examples: Iterable[Mapping[str, Any]] | None, inputs: Inputs) -> None:
+    """Raise DefinitionError for an example whose arguments the tool refuses.
+
+    An example may leave out required parameters, which may be bound later.
+    """
+    for number, example in enumerate(examples or (), start=1):
+        arguments = example["inputs"] if is_full_example(example) else example
+        named = {p.name for p in inputs.parameters.values() if p.name in arguments or p.property_name in arguments}
+        without_schema = inputs.parameters_without_schema
+        hidden = frozenset(inputs.parameters.keys() - (named - without_schema))
+        try:
+            inputs.validator(hidden)({name: value for name, value in arguments.items() if name not in without_schema})
+        except InvalidParametersError as error:
+            problem = _find_unknown(arguments, inputs) or str(error)
+            raise DefinitionError(f"Example {number} of {tool!r} is no call of it: {problem}") from None
+
+
+def _find_unknown(arguments: Mapping[str, Any], inputs: Inputs) -> str | None:
+    """Return the message about an argument that is no parameter."""
+    known = [parameter.property_name for parameter in inputs.parameters.values()]
+    for name in arguments:
+        if name not in known and name not in inputs.parameters:
+            return f"there is no parameter {name!r}. {near_misses(str(name), known)}"
+    return None
 
 
 @dataclass(frozen=True, kw_only=True)

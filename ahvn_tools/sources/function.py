@@ -54,11 +54,10 @@ from ahvn_tools.sources.changed_parameters import (
     rename_bindings,
     rename_parameters,
 )
-from ahvn_tools.sources.examples import validate_examples
 from ahvn_tools.sources.injection import InjectedBody, wrap_injected_function
 from ahvn_tools.sources.langchain_injection import InjectedKey, is_injected
 from ahvn_tools.state import StateKey
-from ahvn_tools.template import Texts, ToolTemplate
+from ahvn_tools.template import Texts, ToolTemplate, validate_examples
 
 if TYPE_CHECKING:
     from ahvn_tools.schema.untyped import UntypedArguments

@@ -12,7 +12,7 @@ from ahvn_tools.registry import ToolRegistry
 from ahvn_tools.schema.annotations import Namespace
 from ahvn_tools.settings import DefinitionOptions, OutputForm, ToolOptions, check_options, given_options
 from ahvn_tools.sources import function as function_source
-from ahvn_tools.sources.langchain_classes import spec_behind
+from ahvn_tools.sources.langchain_injection import spec_behind
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.toolkit.changed_spec import ChangedSpec
 from ahvn_tools.toolkit.entry import Entry

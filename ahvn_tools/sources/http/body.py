@@ -16,7 +16,7 @@ from ahvn_tools.json_types import JsonObject
 from ahvn_tools.redaction import Secret, is_secret_name
 from ahvn_tools.schema.refs import without_properties
 from ahvn_tools.settings import to_wire_annotations
-from ahvn_tools.sources import schema_function
+from ahvn_tools.sources import json_schema
 from ahvn_tools.sources.http.addresses import is_address
 from ahvn_tools.sources.http.checks import check_request
 from ahvn_tools.sources.http.credentials import Credential, credential_binding, parse_credential
@@ -163,7 +163,7 @@ def build_template(
         origin=origin,
     )
     options = {"description": "", **options, "annotations": annotations, "timeout": timeout}
-    template, _ = schema_function.build_template(name, schema, body, options)
+    template, _ = json_schema.build_template(name, schema, body, options)
     return replace(template, bindings={**template.bindings, **own_bindings}), body
 
 
