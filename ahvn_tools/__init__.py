@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from ahvn_tools.redaction import Secret
     from ahvn_tools.registry import ToolRegistry, reg_toolspec
     from ahvn_tools.results import ToolCall, ToolResult
+    from ahvn_tools.settings import ToolOptions
     from ahvn_tools.signed_pickle import dumps, loads
     from ahvn_tools.sources.openapi.options import OpenAPIOptions
-    from ahvn_tools.sources.options import ToolOptions
     from ahvn_tools.spec import ToolSpec
     from ahvn_tools.tool_decorator import tool
     from ahvn_tools.toolkit import Run, Toolkit
@@ -57,7 +57,7 @@ _PUBLIC_NAMES = {
     "results": ["ToolCall", "ToolResult"],
     "signed_pickle": ["dumps", "loads"],
     "sources.openapi.options": ["OpenAPIOptions"],
-    "sources.options": ["ToolOptions"],
+    "settings": ["ToolOptions"],
     "spec": ["ToolSpec"],
     "tool_decorator": ["tool"],
     "toolkit": ["Run", "Toolkit"],

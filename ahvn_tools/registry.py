@@ -20,9 +20,9 @@ from ahvn_tools.schema.annotations import (
     substitute_annotations,
     type_arguments,
 )
+from ahvn_tools.settings import ToolOptions, validate_options
 from ahvn_tools.sources import function as function_source
 from ahvn_tools.sources.injection import InjectedBody
-from ahvn_tools.sources.options import ToolOptions, validate_options
 from ahvn_tools.spec import ToolSpec, validate_spec_class
 
 Method = TypeVar("Method", bound="Callable[..., Any] | classmethod[Any, ..., Any] | staticmethod[..., Any]")

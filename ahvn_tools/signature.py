@@ -1,4 +1,4 @@
-"""The Python signature of a tool, made from its definition: the parameters that callers pass, and nothing else."""
+"""The Python signature of a tool, made from its definition, and its HTML for notebooks."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import operator
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, Literal
 
+from ahvn_tools import html
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.schema.inputs import ParameterKind
@@ -95,3 +96,25 @@ def _return_type(definition: ToolDefinition) -> Any:
         return python_type(schema, schema)
     only = python_type(next(iter(properties.values())), schema)
     return only if schema.get("additionalProperties", False) is False else _union([only, python_type(schema, schema)])
+
+
+def definition_html(definition: ToolDefinition, binds: Mapping[str, str]) -> html.Html:
+    """Return the signature, the description, a table of the parameters, and what is bound to which state key."""
+    signature = python_signature(definition)
+    parts = [html.code(f"{definition.name}{signature}"), definition.description]
+    if rows := _parameter_rows(definition, signature):
+        parts.append(html.table(("parameter", "type", "default", "description"), rows))
+    if binds:
+        parts.append(html.Html(f"bound: {html.bindings(binds)}"))
+    return html.lines(filter(None, parts))
+
+
+def _parameter_rows(definition: ToolDefinition, signature: inspect.Signature) -> list[list[str]]:
+    names, rows = parameter_names(definition), []
+    for name, node in definition.input_schema.get("properties", {}).items():
+        parameter = signature.parameters[names[name]]
+        default = "" if parameter.default is parameter.empty else repr(parameter.default)
+        description = str(node.get("description", "")) if isinstance(node, dict) else ""
+        annotation = inspect.formatannotation(parameter.annotation)
+        rows.append([html.code(name), html.code(annotation), html.code(default), description])
+    return rows

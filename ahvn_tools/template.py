@@ -3,45 +3,25 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from pydantic_core import to_jsonable_python
 
 from ahvn_tools.binding import Binding
 from ahvn_tools.definition import JsonText, ToolDefinition
-from ahvn_tools.errors import DefinitionError
+from ahvn_tools.errors import DefinitionError, InvalidParametersError, near_misses
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.schema.argument_changes import ArgumentChanges
 from ahvn_tools.schema.docstring import BLANK_LINE, Docstring, parse
 from ahvn_tools.schema.inputs import Inputs
 from ahvn_tools.schema.output import Output
-from ahvn_tools.state import StateKey, copy_containers
+from ahvn_tools.settings import ToolSettings
+from ahvn_tools.state import copy_containers
 
 if TYPE_CHECKING:
     from fastmcp.tools import Tool
-
-Isolation = Literal["process", "executor"]
-
-MAX_ITEMS = 100_000
-"""How many items a generator may yield in one call, by default."""
-
-MAX_BYTES = 100_000_000
-"""How large they may be together, by default."""
-
-MAX_SECONDS = 1e9
-"""The longest duration in seconds, about thirty years; longer ones overflow the clock of some platforms."""
-
-
-def is_duration(seconds: Any) -> bool:
-    """Return whether a value is a number of seconds that a timer accepts."""
-    return isinstance(seconds, int | float) and not isinstance(seconds, bool) and seconds <= MAX_SECONDS
-
-
-def is_count(value: Any) -> bool:
-    """Return whether a value is a positive whole number."""
-    return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
 def _rename_inputs(example: Mapping[str, Any], renames: Mapping[str, str]) -> JsonObject:
@@ -54,6 +34,32 @@ def _rename_inputs(example: Mapping[str, Any], renames: Mapping[str, str]) -> Js
 def is_full_example(example: Mapping[str, Any]) -> bool:
     """Return whether a sample call is written as `{"inputs": …}`, and not as the inputs alone."""
     return "inputs" in example and example.keys() <= {"inputs", "expected", "note"}
+
+
+def validate_examples(tool: str, examples: Iterable[Mapping[str, Any]] | None, inputs: Inputs) -> None:
+    """Raise DefinitionError for an example whose arguments the tool refuses.
+
+    An example may leave out required parameters, which may be bound later.
+    """
+    for number, example in enumerate(examples or (), start=1):
+        arguments = example["inputs"] if is_full_example(example) else example
+        named = {p.name for p in inputs.parameters.values() if p.name in arguments or p.property_name in arguments}
+        without_schema = inputs.parameters_without_schema
+        hidden = frozenset(inputs.parameters.keys() - (named - without_schema))
+        try:
+            inputs.validator(hidden)({name: value for name, value in arguments.items() if name not in without_schema})
+        except InvalidParametersError as error:
+            problem = _find_unknown(arguments, inputs) or str(error)
+            raise DefinitionError(f"Example {number} of {tool!r} is no call of it: {problem}") from None
+
+
+def _find_unknown(arguments: Mapping[str, Any], inputs: Inputs) -> str | None:
+    """Return the message about an argument that is no parameter."""
+    known = [parameter.property_name for parameter in inputs.parameters.values()]
+    for name in arguments:
+        if name not in known and name not in inputs.parameters:
+            return f"there is no parameter {name!r}. {near_misses(str(name), known)}"
+    return None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,6 +126,8 @@ class ToolTemplate:
     output: Output
     is_async: bool
     """Whether the body runs in an event loop: a coroutine function or an async generator function."""
+    settings: ToolSettings
+    """How its calls run."""
     is_coroutine: bool = False
     """Whether the body is a coroutine function."""
     title: str | None = None
@@ -130,23 +138,8 @@ class ToolTemplate:
     icons: list[JsonObject] | None = None
     examples: Any = None
     """The original object of the option."""
-    timeout: float | None = None
-    """Seconds."""
-    max_items: int | None = MAX_ITEMS
-    """How many items a generator may yield in one call; None: any number."""
-    max_bytes: int | None = MAX_BYTES
-    """How large they may be together; None: any size."""
-    run_in_thread: bool = True
     is_movable: bool = True
     """Whether the body can run in another process: not if it runs in MCP or FastMCP."""
-    isolation: Isolation | None = None
-    """`"process"`: the body runs in a worker process; `"executor"`: in a worker of the toolkit's executor."""
-    ship: tuple[StateKey, ...] = ()
-    """What the ToolContext of a body in a worker of an executor gets of the state."""
-    ship_secrets: bool = False
-    """Whether secret values may be sent to such a worker."""
-    keep_children: bool = False
-    """Whether processes that an isolated body has started run on after its call."""
     takes_private_names: bool = False
     """Whether the body takes, as its first argument, the names of the other arguments that are bound or secret."""
     is_repeatable: bool | None = None
@@ -170,7 +163,7 @@ class ToolTemplate:
         self, options: Mapping[str, Any], body: Callable[..., Any], bindings: Mapping[str, Binding]
     ) -> ToolTemplate:
         """Return the template of the same tool with more options, and with these bindings as its initial ones."""
-        kept = {"timeout": self.timeout, **self.options}
+        kept = {"timeout": self.settings.timeout, **self.options}
         if options.get("arguments"):
             options, bindings = self._change_arguments(options, bindings)
         template, _ = self.rebuild(body, {**kept, **options}, bindings=bindings, **self.rebuild_arguments)

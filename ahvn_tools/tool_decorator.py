@@ -9,8 +9,8 @@ from typing import Any, Protocol, TypeVar, Unpack, overload
 from typing_extensions import ParamSpec
 
 from ahvn_tools.schema.annotations import caller_locals
+from ahvn_tools.settings import ToolOptions, UnboundToolOptions
 from ahvn_tools.sources import function as function_source
-from ahvn_tools.sources.options import ToolOptions, UnboundToolOptions
 from ahvn_tools.spec import ToolSpec, validate_spec_class
 
 P = ParamSpec("P")

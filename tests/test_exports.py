@@ -128,7 +128,7 @@ def test_a_local_tool_loads_no_mcp_and_no_sdk(work):
     assert {"ahvn_tools", "pydantic"} <= loaded
     slow = {"fastmcp", "mcp", "mcp_types", "httpx", "httpx2", "openai", "anthropic", "rich", "jsonschema_rs"}
     assert loaded & slow == set()
-    of_other_sources = {f"ahvn_tools.sources.{name}" for name in ("langchain", "langchain_inputs", "mcp", "http")}
+    of_other_sources = {f"ahvn_tools.sources.{name}" for name in ("langchain", "mcp", "http")}
     assert loaded & {*of_other_sources, "ahvn_tools.schema.jsonschema"} == set()
 
 

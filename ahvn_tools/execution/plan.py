@@ -15,8 +15,9 @@ from ahvn_tools.execution.item_limits import ItemLimits
 from ahvn_tools.redaction import MaskedValues, find_secrets, is_secret_name
 from ahvn_tools.schema.inputs import NOT_ACCEPTED, Inputs, ParameterKind, Validator
 from ahvn_tools.schema.problems import unknown_arguments
+from ahvn_tools.settings import Isolation, is_duration
 from ahvn_tools.state import MISSING, UNSET, BlockingStateError, StateKey
-from ahvn_tools.template import Isolation, ToolTemplate, is_duration
+from ahvn_tools.template import ToolTemplate
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -38,6 +39,8 @@ class Plan:
         self, template: ToolTemplate, bindings: Mapping[str, Binding], refused_names: frozenset[str] = frozenset()
     ) -> None:
         hidden = frozenset(bindings)
+        self.settings = template.settings
+        """How calls run, as the tool and its toolkit say; a single call may have less time and another place."""
         self._inputs = inputs = template.inputs
         self.validate = inputs.validator(hidden)
         self.validate_fast = inputs.fast_validator(hidden)
@@ -80,14 +83,16 @@ class Plan:
         self.value_output = template.output.for_value()
         """The output for a caller that reads only the value of a result."""
         self.exact_type = template.output.exact_type
-        self.timeout = self.seconds = template.timeout
+        self.timeout = self.seconds = self.settings.timeout
         """The timeout, and the seconds that are left of it; less if something ran before, as part of the call."""
-        self.item_limits = ItemLimits(tool=template.name, max_items=template.max_items, max_bytes=template.max_bytes)
+        self.item_limits = ItemLimits(
+            tool=template.name, max_items=self.settings.max_items, max_bytes=self.settings.max_bytes
+        )
         self.is_async = template.is_async
-        is_moved = template.isolation is not None or template.timeout is not None
+        is_moved = self.settings.isolation is not None or self.settings.timeout is not None
         self.runs_in_caller_task = template.is_coroutine and not is_moved
         self.runs_in_caller_thread = not (template.is_async or template.output.is_async or is_moved)
-        self.run_in_thread = template.run_in_thread
+        self.run_in_thread = self.settings.run_in_thread
         is_bare = self.is_keyword_callable and self.validate_fast is not None
         self.has_fast_path = is_bare and self.runs_in_caller_thread and not self.has_async_resolvers
         """Whether a call needs only fast validation, bound values and the body."""
@@ -113,26 +118,20 @@ class Plan:
     def _set_place(self, template: ToolTemplate) -> None:
         """Set where the body runs, and what is sent there."""
         secret = {bound.parameter.name for bound in self.bound_parameters if bound.binding.is_secret}
-        if template.isolation is not None:
+        if self.settings.isolation is not None:
             self.bound_parameters = tuple(bound.for_worker() for bound in self.bound_parameters)
-        self.is_movable = template.is_movable and template.run_in_thread
+        self.is_movable = template.is_movable and self.settings.run_in_thread
         """Whether the body can run in another process."""
-        self.isolation: Isolation | None = template.isolation
+        self.isolation: Isolation | None = self.settings.isolation
         """Where the body runs: in this process (None), in a worker `"process"`, or in a worker of the `"executor"`."""
         self.executor: Executor | None = None
         """The executor in which the body runs, if it does."""
         self.secret_keys: frozenset[StateKey] = frozenset()
         """State keys whose values are not sent there, in addition to those that this tool has bound as secret."""
-        self.keeps_children = template.keep_children
-        """Whether processes that the body has started there run on after the call."""
         self.may_repeat = _may_repeat(template)
         """Whether a body may run again when its worker was lost."""
         self.sealed_names = frozenset(p.name for p in self._parameters if p.is_secret or p.name in secret)
         """The parameters whose values are marked secret."""
-        self.ship = template.ship
-        """What the ToolContext of a body in a worker of an executor gets of the state."""
-        self.ships_secrets = template.ship_secrets
-        """Whether secret values may be sent to such a worker."""
 
     @functools.cached_property
     def may_block(self) -> bool:

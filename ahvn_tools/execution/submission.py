@@ -31,7 +31,7 @@ def submit(
     loop, it gets the call soon after.
     """
     started = perf_counter()
-    if plan.ship:
+    if plan.settings.ship:
         scopes = [copy_state(scope) for scope in scopes]
     try:
         values, seconds = direct_call.prepare(plan, positional, arguments, scopes)

@@ -14,7 +14,7 @@ from ahvn_tools.loading.contents import Contents, ServerSource
 from ahvn_tools.loading.module_import import own_name, running_code_of
 from ahvn_tools.loading.options import ReadOptions
 from ahvn_tools.registry import ToolRegistry
-from ahvn_tools.sources.langchain_classes import langchain_classes, spec_behind
+from ahvn_tools.sources.langchain_injection import langchain_classes, spec_behind
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.toolkit import Toolkit
 

@@ -13,7 +13,7 @@ from ahvn_tools.manifest.manifest_model import ManifestModel, Names, Seconds, Va
 from ahvn_tools.manifest.middleware_table import MiddlewareItem
 from ahvn_tools.manifest.source_model import FunctionOptions, Source, ToolRestrictions
 from ahvn_tools.manifest.toolset_model import Agent, Toolset
-from ahvn_tools.sources.options import OutputForm
+from ahvn_tools.settings import OutputForm
 from ahvn_tools.toolkit.duplicates import OnDuplicate
 
 

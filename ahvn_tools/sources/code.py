@@ -11,8 +11,8 @@ from typing import Any
 
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import DefinitionError, near_misses
+from ahvn_tools.settings import validate_options
 from ahvn_tools.sources import function
-from ahvn_tools.sources.options import validate_options
 from ahvn_tools.template import ToolTemplate
 
 _module_numbers = itertools.count(1)

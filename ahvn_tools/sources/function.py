@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import (
     TYPE_CHECKING,
@@ -40,6 +41,13 @@ from ahvn_tools.schema.function import ABSENT, FunctionInputs, signature_of
 from ahvn_tools.schema.inputs import Inputs
 from ahvn_tools.schema.output import Output
 from ahvn_tools.schema.output_options import RAW, make_output
+from ahvn_tools.settings import (
+    ToolSettings,
+    refuse_unknown_bindings,
+    refuse_unused_ship,
+    to_definition_fields,
+    validate_options,
+)
 from ahvn_tools.sources.changed_parameters import (
     change_defaults,
     convert_defaults,
@@ -47,17 +55,10 @@ from ahvn_tools.sources.changed_parameters import (
     rename_bindings,
     rename_parameters,
 )
-from ahvn_tools.sources.examples import validate_examples
 from ahvn_tools.sources.injection import InjectedBody, wrap_injected_function
 from ahvn_tools.sources.langchain_injection import InjectedKey, is_injected
-from ahvn_tools.sources.options import (
-    refuse_unknown_bindings,
-    to_definition_fields,
-    to_shipped_keys,
-    validate_options,
-)
 from ahvn_tools.state import StateKey
-from ahvn_tools.template import MAX_BYTES, MAX_ITEMS, Texts, ToolTemplate
+from ahvn_tools.template import Texts, ToolTemplate, validate_examples
 
 if TYPE_CHECKING:
     from ahvn_tools.schema.jsonschema import UntypedArguments
@@ -66,8 +67,82 @@ Function = Callable[..., Any]
 
 _UNPACKS = (Unpack, typing_extensions.Unpack)
 
+_NO_CHANGES = ArgumentChanges()
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 """Shared by all tools, since most have neither renamed nor changed arguments."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class _ToolFunction:
+    """A callable that becomes a tool, with its options, and its signature as it is resolved."""
+
+    name: str
+    body: Any
+    options: Mapping[str, Any]
+    constants: Mapping[str, Any]
+    """The arguments that a partial fixes."""
+    signature: inspect.Signature
+    raw_annotations: Mapping[str, Any]
+    annotations: Mapping[str, Any]
+    """The annotations of the parameters and of `return`, resolved."""
+    docstring: str | None
+    """Replaces the one of the body."""
+    texts: Texts
+    changes: ArgumentChanges
+    renames: Mapping[str, str]
+    """Own name of an argument -> its new name."""
+
+    @classmethod
+    def read(
+        cls,
+        function: Any,
+        options: Mapping[str, Any],
+        *,
+        namespace: Namespace | None,
+        definition_namespace: Namespace | None,
+        annotations: Mapping[str, Any] | None,
+        docstring: str | None,
+    ) -> _ToolFunction:
+        """Return what is known of a callable; see `build_template`."""
+        body, constants = _unwrap(function)
+        signature = _callable_signature(body, {*constants, *(options.get("binds") or ())})
+        names, known = annotation_namespace(body, namespace, definition_namespace), annotations or {}
+        signature = _with_unpacked_names(signature, names)
+        raw = {p.name: p.annotation for p in signature.parameters.values()} | {"return": signature.return_annotation}
+        resolved = {key: known[key] if key in known else try_resolve(item, names) for key, item in raw.items()}
+        changes, renames = _NO_CHANGES, _NOTHING
+        if options.get("arguments"):
+            changes = ArgumentChanges.parse(options["arguments"]).by_own_names(_aliases(signature, resolved))
+            renames = changes.renames(_argument_names(signature, options))
+        if docstring is None and isinstance(function, functools.partial) and "__doc__" in vars(function):
+            docstring = inspect.getdoc(function)
+        return cls(
+            name=options.get("name") or _name(function, body),
+            body=body,
+            options=options,
+            constants=constants,
+            signature=signature,
+            raw_annotations=raw,
+            annotations=resolved,
+            docstring=docstring,
+            texts=_texts(body, options, docstring),
+            changes=changes,
+            renames=renames,
+        )
+
+    def is_kind(self, test: Callable[[Any], bool]) -> bool:
+        """Return whether the body, or its `__call__`, is a function of one kind."""
+        return test(self.body) or (not inspect.isroutine(self.body) and test(self.body.__call__))
+
+    def inject(self, bindings: Mapping[str, Binding], *, uses_thread: bool) -> InjectedBody | None:
+        """Return the body that lets FastMCP inject arguments; None if it injects none."""
+        fixed = [name for name, binding in bindings.items() if binding.is_constant]
+        injection = wrap_injected_function(
+            self.name, self.body, self.signature, self.annotations, fixed, uses_thread=uses_thread
+        )
+        if injection is not None:
+            _refuse_injection_conflict(self.name, injection.visible_signature, self.options)
+        return injection
 
 
 def build_template(
@@ -91,150 +166,125 @@ def build_template(
     DefinitionError for an object that cannot be a tool.
     """
     options = validate_options(options)
-    body, constants = _unwrap(function)
-    signature = _callable_signature(body, constants.keys() | dict(options.get("binds") or {}).keys())
-    names, known = annotation_namespace(body, namespace, definition_namespace), annotations or {}
-    signature = _with_unpacked_names(signature, names)
-    raw = {p.name: p.annotation for p in signature.parameters.values()} | {"return": signature.return_annotation}
-    resolved = {key: known[key] if key in known else try_resolve(annotation, names) for key, annotation in raw.items()}
-    name = options.get("name") or _name(function, body)
-    changes = ArgumentChanges.parse(options.get("arguments"))
-    changes = changes.by_own_names(_aliases(signature, resolved)) if changes else changes
-    renames = changes.renames(_argument_names(signature, options)) if changes else {}
-    if bindings is None:
-        bindings = _bindings(signature.parameters, constants, options, resolved, renames)
-    if docstring is None and isinstance(function, functools.partial) and "__doc__" in vars(function):
-        docstring = inspect.getdoc(function)
-    texts = _texts(body, options, docstring)
-    own_names = {new: own for own, new in renames.items()}
-    own_bindings = {own_names.get(key, key): binding for key, binding in bindings.items()}
-    fixed = [key for key, binding in own_bindings.items() if binding.is_constant]
-    run_in_thread = options.get("run_in_thread", True)
-    is_coroutine = _is_true_of(inspect.iscoroutinefunction, body)
-    is_async = is_coroutine or _is_true_of(inspect.isasyncgenfunction, body)
-    uses_thread = run_in_thread and not is_async
-    injection = wrap_injected_function(name, body, signature, resolved, fixed, uses_thread=uses_thread)
-    if injection is not None:
-        signature = injection.visible_signature
-        _refuse_injection_conflict(name, signature, options)
-    untyped: UntypedArguments | None = None
-    typed_signature = signature
-    if options.get("input_schema") is not None or not has_types:
-        from ahvn_tools.sources.untyped_arguments import split_signature  # few tools have a schema of their own
-
-        untyped, typed_signature = split_signature(
-            name,
-            body,
-            signature,
-            resolved,
-            bindings=own_bindings,
-            options=options,
-            has_types=has_types,
-            is_injected=injection is not None,
-        )
-    build_inputs = functools.partial(_build_inputs, texts=texts, options=options, untyped=untyped)
-    inputs, bindings = _inputs(
-        name,
-        typed_signature,
-        resolved,
-        bindings,
-        changes=changes,
-        renames=renames,
-        build=build_inputs,
+    read = _ToolFunction.read(
+        function,
+        options,
+        namespace=namespace,
+        definition_namespace=definition_namespace,
+        annotations=annotations,
+        docstring=docstring,
     )
-    validate_examples(name, options.get("examples"), inputs)
+    if bindings is None:
+        bindings = _bindings(read)
+    settings = ToolSettings.of(options)
+    is_coroutine = read.is_kind(inspect.iscoroutinefunction)
+    is_async = is_coroutine or read.is_kind(inspect.isasyncgenfunction)
+    own_names = {new: own for own, new in read.renames.items()}
+    own_bindings = rename_bindings(bindings, own_names) if own_names else bindings
+    injection = read.inject(own_bindings, uses_thread=settings.run_in_thread and not is_async)
+    inputs, bindings = _inputs(read, injection, bindings, own_bindings, has_types=has_types)
+    validate_examples(read.name, options.get("examples"), inputs)
+    refuse_unused_ship(read.name, settings.ship, bindings)
+    changes = {"arguments": read.changes.without_hidden_defaults()} if read.changes else {}
     template = ToolTemplate(
-        name=name,
-        texts=texts,
+        name=read.name,
+        texts=read.texts,
         inputs=inputs,
-        output=_output(name, body, resolved, options),
+        output=_output(read),
         is_async=is_async or injection is not None,
         is_coroutine=is_coroutine or injection is not None,
+        settings=settings,
         **to_definition_fields(options),
-        timeout=options.get("timeout"),
-        max_items=options.get("max_items", MAX_ITEMS),
-        max_bytes=options.get("max_bytes", MAX_BYTES),
-        run_in_thread=run_in_thread,
         is_movable=injection is None,
-        isolation=options.get("isolation"),
-        keep_children=options.get("keep_children") or False,
-        ship=to_shipped_keys(name, options.get("ship"), bindings),
-        ship_secrets=options.get("ship_secrets") or False,
-        takes_private_names=getattr(body, "takes_private_names", False) is True,
+        takes_private_names=getattr(read.body, "takes_private_names", False) is True,
         source=source,
         source_function=source_function,
         bindings=bindings,
-        options={**options, "name": name, **({"arguments": changes.without_hidden_defaults()} if changes else {})},
+        options={**options, "name": read.name, **changes},
         rebuild=build_template,
         rebuild_arguments={
-            "docstring": docstring,
-            "annotations": _changed_annotations(raw, resolved),
+            "docstring": read.docstring,
+            "annotations": _changed_annotations(read.raw_annotations, read.annotations),
             "source": source,
             "source_function": source_function,
             "has_types": has_types,
         },
     )
-    return template, injection or body
+    return template, injection or read.body
 
 
 def _inputs(
-    name: str,
-    signature: inspect.Signature,
-    resolved: Mapping[str, Any],
+    read: _ToolFunction,
+    injection: InjectedBody | None,
     bindings: Mapping[str, Binding],
+    own_bindings: Mapping[str, Binding],
     *,
-    changes: ArgumentChanges,
-    renames: Mapping[str, str],
-    build: Callable[..., Inputs],
+    has_types: bool,
 ) -> tuple[Inputs, Mapping[str, Binding]]:
-    """Return the input side, and the bindings with those of the arguments that the changes hide."""
-    if not changes:
-        return build(name, signature, resolved, bindings), bindings
-    build = functools.partial(build, changes=changes, renames=renames)
-    signature, resolved = rename_parameters(signature, resolved, renames)
+    """Return the input side, and the bindings with those of the arguments that the changes hide.
+
+    `own_bindings` are the bindings by the function's own names.
+    """
+    signature = read.signature if injection is None else injection.visible_signature
+    untyped: UntypedArguments | None = None
+    if read.options.get("input_schema") is not None or not has_types:
+        from ahvn_tools.sources.untyped_arguments import split_signature  # few tools have a schema of their own
+
+        untyped, signature = split_signature(
+            read.name,
+            read.body,
+            signature,
+            read.annotations,
+            bindings=own_bindings,
+            options=read.options,
+            has_types=has_types,
+            is_injected=injection is not None,
+        )
+    if not read.changes:
+        return _build_inputs(read, signature, read.annotations, bindings, untyped), bindings
+    name, changes = read.name, read.changes
+    signature, annotations = rename_parameters(signature, read.annotations, read.renames)
     hidden = dict.fromkeys(changes.hidden_names())
-    plain = build(name, signature, resolved, {**hidden, **bindings})
+    plain = _build_inputs(read, signature, annotations, {**hidden, **bindings}, untyped)
     defaults = convert_defaults(name, plain, changes)
     bindings = {**hidden_bindings(name, plain, changes, defaults, known=bindings), **bindings}
     signature = change_defaults(signature, changes.by_new_name(), defaults)
-    return build(name, signature, resolved, bindings), bindings
+    return _build_inputs(read, signature, annotations, bindings, untyped), bindings
 
 
 def _build_inputs(
-    name: str,
+    read: _ToolFunction,
     signature: inspect.Signature,
-    resolved: Mapping[str, Any],
+    annotations: Mapping[str, Any],
     bindings: Mapping[str, Any],
-    *,
-    texts: Texts,
-    options: Mapping[str, Any],
     untyped: UntypedArguments | None,
-    changes: ArgumentChanges = ArgumentChanges(),  # noqa: B008  # it is frozen
-    renames: Mapping[str, str] = MappingProxyType({}),
 ) -> Inputs:
+    """Return the input side of parameters and annotations that have their new names."""
     inputs: Inputs
+    options, texts, renames = read.options, read.texts, read.renames
+    coerces = options.get("coerce_numbers_to_str") is not False
     unset = signature.parameters.keys() if untyped is not None and untyped.are_all else ()
     inputs = FunctionInputs(
-        name,
+        read.name,
         signature,
-        resolved,
+        annotations,
         bound=frozenset(bindings).union(unset),
         descriptions=functools.partial(_renamed_descriptions, texts, renames) if renames else texts.of_parameters,
-        body_names={new: own for own, new in renames.items()} or _NOTHING,
-        changes=changes.by_new_name() or _NOTHING,
+        body_names={new: own for own, new in renames.items()} if renames else _NOTHING,
+        changes=read.changes.by_new_name() if read.changes else _NOTHING,
         include_var_positional=options.get("include_var_positional", False),
         include_var_keyword=options.get("include_var_keyword", False),
-        coerce_numbers_to_str=options.get("coerce_numbers_to_str") is not False,
+        coerce_numbers_to_str=coerces,
         converts=options.get("convert") is not False,
     )
     for new_name in renames.values():
         if new_name in inputs.parameters and inputs.parameters[new_name].property_name != new_name:
-            raise DefinitionError(f"{new_name!r} of {name!r} has an alias, which is its name: change the alias.")
+            raise DefinitionError(f"{new_name!r} of {read.name!r} has an alias, which is its name: change the alias.")
     if untyped is not None:
         from ahvn_tools.schema.jsonschema import ExplicitSchemaInputs
 
-        schema, coerces = options["input_schema"], options.get("coerce_numbers_to_str") is not False
-        inputs = ExplicitSchemaInputs(inputs, schema, untyped, coerce_numbers_to_str=coerces, changes=changes)
+        schema = options["input_schema"]
+        inputs = ExplicitSchemaInputs(inputs, schema, untyped, coerce_numbers_to_str=coerces, changes=read.changes)
     refuse_unknown_bindings(bindings, inputs.parameters)
     return inputs
 
@@ -359,22 +409,17 @@ def _changed_annotations(raw: Mapping[str, Any], resolved: Mapping[str, Any]) ->
     }
 
 
-def _bindings(
-    parameters: Mapping[str, inspect.Parameter],
-    constants: Mapping[str, Any],
-    options: Mapping[str, Any],
-    resolved: Mapping[str, Any],
-    renames: Mapping[str, str],
-) -> dict[str, Binding]:
+def _bindings(read: _ToolFunction) -> dict[str, Binding]:
     """Return the bindings by the new names: constants, own defaults, the ToolContext, LangChain's, and the options'."""
-    secret = {name for name, annotation in resolved.items() if is_secret_annotation(annotation)}
+    parameters, options, renames = read.signature.parameters, read.options, read.renames
+    secret = {name for name, annotation in read.annotations.items() if is_secret_annotation(annotation)}
     if options.get("input_schema") is not None:
         from ahvn_tools.sources.untyped_arguments import secret_property_names
 
         secret |= secret_property_names(options["input_schema"])
-    bindings = {name: Binding.constant(name, value, is_secret=name in secret) for name, value in constants.items()}
-    for name, annotation in resolved.items():
-        if name not in parameters or name in constants:
+    bindings = {n: Binding.constant(n, value, is_secret=n in secret) for n, value in read.constants.items()}
+    for name, annotation in read.annotations.items():
+        if name not in parameters or name in read.constants:
             continue
         if _is_skipped(annotation) and parameters[name].default is not inspect.Parameter.empty:
             bindings[name] = Binding(parameter=name, is_secret=name in secret)
@@ -413,15 +458,15 @@ def _texts(body: Function, options: Mapping[str, Any], docstring: str | None) ->
     )
 
 
-def _output(name: str, body: Function, resolved: Mapping[str, Any], options: Mapping[str, Any]) -> Output:
-    annotation = resolved["return"]
+def _output(read: _ToolFunction) -> Output:
+    annotation, options = read.annotations["return"], read.options
     is_described = "output_schema" in options or options.get("output") == RAW
     if not is_described and (typed_dict := find_unsupported_typed_dict(annotation)) is not None:
         raise DefinitionError(
-            f"{name!r} returns {typed_dict!r}, a `typing.TypedDict`, which pydantic supports from Python 3.12 on. "
+            f"{read.name!r} returns {typed_dict!r}, a `typing.TypedDict`, which pydantic supports from Python 3.12 on. "
             "Import TypedDict from typing_extensions instead, or pass output_schema."
         )
-    is_stream = _is_true_of(inspect.isgeneratorfunction, body) or _is_true_of(inspect.isasyncgenfunction, body)
+    is_stream = read.is_kind(inspect.isgeneratorfunction) or read.is_kind(inspect.isasyncgenfunction)
     return make_output(annotation, options, is_stream=is_stream)
 
 
@@ -430,7 +475,3 @@ def _name(function: Any, body: Any) -> str:
     if name == "<lambda>":
         raise DefinitionError("A lambda has no name that a model could call; set one: name='…'.")
     return str(name)
-
-
-def _is_true_of(test: Callable[[Any], bool], body: Any) -> bool:
-    return test(body) or (not inspect.isroutine(body) and test(body.__call__))

@@ -7,23 +7,28 @@ import inspect
 import json
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, Protocol
+from dataclasses import dataclass
+from typing import Any, Final, Protocol, get_args
 
 from ahvn_tools.binding import Binding
 from ahvn_tools.context import ToolContext, resolve_transport_context
+from ahvn_tools.encoders.binary import UNKNOWN_MIME_TYPE, bytes_block
+from ahvn_tools.encoders.graph_output import refuse_graph_output
 from ahvn_tools.encoders.loaded_classes import loaded_classes
+from ahvn_tools.encoders.rendering import Rendering
 from ahvn_tools.errors import DefinitionError, ToolError, exception_text
 from ahvn_tools.json_types import JsonObject
+from ahvn_tools.results import ToolResult, join_text_blocks, raw_result, result_from_content, text_block
 from ahvn_tools.schema.argument_changes import ArgumentChanges
+from ahvn_tools.schema.inputs import Parameter
+from ahvn_tools.schema.jsonschema import SchemaInputs
 from ahvn_tools.schema.output_options import make_output
+from ahvn_tools.schema.titles import clean_schema
+from ahvn_tools.settings import ToolSettings, refuse_unknown_bindings, to_definition_fields, validate_options
 from ahvn_tools.sources.changed_parameters import convert_defaults, hidden_bindings
-from ahvn_tools.sources.examples import validate_examples
 from ahvn_tools.sources.langchain_injection import InjectedKey, injection_annotation
-from ahvn_tools.sources.langchain_inputs import InjectedArgument, LangChainInputs, injected_arguments, visible_schema
-from ahvn_tools.sources.langchain_output import read_output
-from ahvn_tools.sources.options import refuse_unknown_bindings, to_definition_fields, validate_options
 from ahvn_tools.state import StateKey
-from ahvn_tools.template import Texts, ToolTemplate
+from ahvn_tools.template import Texts, ToolTemplate, validate_examples
 
 Body = Callable[..., Any]
 
@@ -38,6 +43,10 @@ _UNKNOWN_OPTIONS = frozenset({
     "include_var_positional",
     "include_var_keyword", "convert", "ship",
 })  # fmt: skip
+
+
+_BLOCK_TYPES: Final = frozenset({"text", "image", "image_url", "audio", "video", "file"})
+_DATA_URL: Final = "data:"
 
 
 class LangChainTool(Protocol):
@@ -71,10 +80,10 @@ def build_template(
     _check(tool, options)
     chosen = {name: value for name, value in options.items() if value is not None}
     name = chosen.get("name", tool.name)
-    injected = injected_arguments(tool)
+    injected = _injected_arguments(tool)
     changes = ArgumentChanges.parse(chosen.get("arguments"))
-    inputs = LangChainInputs(
-        chosen.get("input_schema", visible_schema(tool)),
+    inputs = _LangChainInputs(
+        chosen.get("input_schema", _visible_schema(tool)),
         injected,
         context_parameter=_CONTEXT,
         coerce_numbers_to_str=chosen.get("coerce_numbers_to_str", True),
@@ -97,11 +106,7 @@ def build_template(
         is_async=is_async,
         is_coroutine=is_async,
         **to_definition_fields({"tags": getattr(tool, "tags", None), "meta": _to_meta(tool), **chosen}),
-        timeout=chosen.get("timeout"),
-        run_in_thread=chosen.get("run_in_thread", True),
-        isolation=chosen.get("isolation"),
-        ship_secrets=chosen.get("ship_secrets", False),
-        keep_children=chosen.get("keep_children", False),
+        settings=ToolSettings.of(chosen),
         bindings=bindings,
         options={**options, **({"arguments": changes.without_hidden_defaults()} if changes else {})},
         rebuild=_rebuild,
@@ -129,7 +134,7 @@ def _check(tool: Any, options: Mapping[str, Any]) -> None:
 
 
 def _initial_bindings(
-    tool: Any, injected: Mapping[str, InjectedArgument], binds: Mapping[str, str]
+    tool: Any, injected: Mapping[str, _InjectedArgument], binds: Mapping[str, str]
 ) -> dict[str, Binding]:
     """Return the bindings of the options, those of injected arguments, and that of the ToolContext."""
     keys: dict[str, StateKey] = {
@@ -174,7 +179,7 @@ def _make_body(tool: LangChainTool, *, has_call_id: bool) -> Body:
         request = _to_request(tool, arguments, has_call_id=has_call_id)
         with _converted_errors(tool):
             output = tool.invoke(request)
-        return read_output(output)
+        return _read_output(output)
 
     return run
 
@@ -184,7 +189,7 @@ def _make_async_body(tool: LangChainTool, *, has_call_id: bool) -> Body:
         request = _to_request(tool, arguments, has_call_id=has_call_id)
         with _converted_errors(tool):
             output = await tool.ainvoke(request)
-        return read_output(output)
+        return _read_output(output)
 
     return run
 
@@ -232,10 +237,174 @@ def _is_about_arguments(error: Any, tool: LangChainTool) -> bool:
 
 def _validation_message(error: Any, tool: LangChainTool) -> str:
     """Return which arguments the tool refused, without its own text, which would contain their values."""
-    known = visible_schema(tool).get("properties", {})
+    known = _visible_schema(tool).get("properties", {})
     parts = [f"{name!r} is not valid ({item['type']})" for item in error.errors() if (name := _first(item)) in known]
     return f"Invalid arguments: {'; '.join(parts) or 'the tool refused them'}."
 
 
 def _first(item: Mapping[str, Any]) -> str:
     return str(item["loc"][0]) if item["loc"] else ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _InjectedArgument:
+    """An argument that no model passes: the graph's state or store, the id of the call, or a value of the host."""
+
+    is_required: bool
+    is_call_id: bool
+    """Whether LangChain itself takes it from the call."""
+
+
+class _LangChainInputs(SchemaInputs):
+    """The properties of a schema, and the injected arguments, which must stay bound."""
+
+    def __init__(
+        self,
+        schema: Mapping[str, Any],
+        injected: Mapping[str, _InjectedArgument],
+        *,
+        converts_scalars: bool = False,
+        **options: Any,
+    ) -> None:
+        """`converts_scalars` is for a tool with a model. Raises DefinitionError as SchemaInputs does."""
+        super().__init__({**schema, "properties": _without(schema.get("properties", {}), injected)}, **options)
+        self.converts_scalars = converts_scalars
+        self.parameters_without_schema |= injected.keys()
+        for name, argument in injected.items():
+            is_required = argument.is_required and not argument.is_call_id
+            self.parameters[name] = Parameter(name=name, property_name=name, is_required=is_required)
+
+
+def _visible_schema(tool: Any) -> JsonObject:
+    """Return the JSON Schema of the arguments that a model passes, without titles."""
+    model = getattr(tool, "tool_call_schema", tool.args_schema)
+    schema = _to_json_schema(model)
+    arguments = getattr(tool, "args", None)
+    if tool.args_schema is None and isinstance(arguments, dict) and arguments.keys() != schema["properties"].keys():
+        # a tool of one text without a name, whose model has the parameters of LangChain's own method
+        schema = {"type": "object", "properties": arguments, "required": list(arguments)}
+    return {key: value for key, value in clean_schema(schema).items() if key not in {"title", "description"}}
+
+
+def _injected_arguments(tool: Any) -> dict[str, _InjectedArgument]:
+    """Return the arguments that a model does not see: injected fields of the schema, and those of the signature."""
+    fields = _injected_fields(tool)
+    found = {
+        name: _InjectedArgument(
+            is_required=field.is_required() if hasattr(field, "is_required") else bool(field.required),
+            is_call_id=_is_call_id(field, tool.args_schema, name),
+        )
+        for name, field in fields.items()
+    }
+    signature = inspect.signature(_function(tool)).parameters
+    for name in getattr(tool, "_injected_args_keys", frozenset()) - fields.keys():
+        is_required = name in signature and signature[name].default is inspect.Parameter.empty
+        found[name] = _InjectedArgument(is_required=is_required, is_call_id=name == "tool_call_id")
+    return found
+
+
+def _function(tool: Any) -> Any:
+    return getattr(tool, "func", None) or getattr(tool, "coroutine", None) or getattr(tool, "_run", tool.invoke)
+
+
+def _injected_fields(tool: Any) -> dict[str, Any]:
+    shown = getattr(tool, "tool_call_schema", None)
+    whole = tool.args_schema
+    if whole is None and hasattr(tool, "get_input_schema"):
+        whole = tool.get_input_schema()
+    if shown is None or isinstance(whole, dict) or isinstance(shown, dict):
+        return {}
+    return {name: field for name, field in _fields(whole).items() if name not in _fields(shown)}
+
+
+def _fields(model: Any) -> Mapping[str, Any]:
+    """Return the fields of a model of pydantic 2, or of its version 1."""
+    fields: Mapping[str, Any] = model.model_fields if hasattr(model, "model_fields") else model.__fields__
+    return fields
+
+
+def _is_call_id(field: Any, model: Any, name: str) -> bool:
+    metadata = getattr(field, "metadata", None) or get_args(getattr(model, "__annotations__", {}).get(name))[1:]
+    kinds = [item if isinstance(item, type) else type(item) for item in metadata]
+    return any(base.__name__ == "InjectedToolCallId" for kind in kinds for base in kind.__mro__)
+
+
+def _to_json_schema(model: Any) -> JsonObject:
+    """Return the JSON Schema of a model of either version of pydantic; that of no arguments for None."""
+    if isinstance(model, dict):
+        schema: JsonObject = dict(model)
+    elif model is None:
+        schema = {}
+    else:
+        schema = model.model_json_schema() if hasattr(model, "model_json_schema") else model.schema()
+    return {**schema, "type": "object", "properties": schema.get("properties", {})}
+
+
+def _without(properties: Mapping[str, Any], injected: Mapping[str, _InjectedArgument]) -> JsonObject:
+    return {name: schema for name, schema in properties.items() if name not in injected}
+
+
+def _read_output(output: Any) -> Any:
+    """Return what a tool returned for a result: content as MCP blocks, the value of an artifact, any other value.
+
+    Raises ToolError for a message with the status "error", InvalidResultError for a command to a LangGraph graph.
+    """
+    if hasattr(output, "tool_call_id") and hasattr(output, "content"):
+        return _read_message(output)
+    refuse_graph_output(output)
+    return _to_blocks(output) if _is_content(output) else output
+
+
+def _read_message(message: Any) -> Any:
+    """Return the content of a ToolMessage, with its artifact as the value."""
+    blocks = _to_blocks(message.content)
+    if getattr(message, "status", None) == "error":
+        raise ToolError(join_text_blocks(tuple(blocks)) or "The tool failed.")
+    artifact = getattr(message, "artifact", None)
+    if artifact is None:
+        return message.content if isinstance(message.content, str) else blocks
+    if isinstance(message.content, str):
+        return ToolResult(artifact, rendering=Rendering(artifact, message.content))
+    return raw_result(artifact, result_from_content(blocks))
+
+
+def _is_content(value: Any) -> bool:
+    """Return whether a value is a list of LangChain's content blocks."""
+    return isinstance(value, list) and bool(value) and all(_is_block(item) for item in value)
+
+
+def _is_block(value: Any) -> bool:
+    return isinstance(value, dict) and value.get("type") in _BLOCK_TYPES and len(value) > 1
+
+
+def _to_blocks(content: Any) -> list[Any]:
+    """Return content as MCP blocks."""
+    return [_to_block(item) for item in (content if isinstance(content, list) else [content])]
+
+
+def _to_block(item: Any) -> Any:
+    if not isinstance(item, Mapping):
+        return text_block(str(item))
+    if isinstance(item.get("text"), str):
+        return text_block(item["text"])
+    mime_type, data = _read_data(item)
+    if data is not None:
+        return bytes_block(data, mime_type or UNKNOWN_MIME_TYPE)
+    return text_block(json.dumps(item, ensure_ascii=False, default=str))
+
+
+def _read_data(item: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    """Return the media type and the base64 data of a block, in each of the forms that LangChain knows."""
+    if isinstance(item.get("base64"), str):
+        return item.get("mime_type"), item["base64"]
+    if item.get("source_type") == "base64" and isinstance(item.get("data"), str):
+        return item.get("mime_type"), item["data"]
+    source = item.get("source")
+    if isinstance(source, Mapping) and source.get("type") == "base64" and isinstance(source.get("data"), str):
+        return source.get("media_type"), source["data"]
+    url = item.get("image_url", item.get("url"))
+    url = url.get("url") if isinstance(url, Mapping) else url
+    if isinstance(url, str) and url.startswith(_DATA_URL) and ";base64," in url:
+        mime_type, _, data = url.removeprefix(_DATA_URL).partition(";base64,")
+        return mime_type, data
+    return None, None

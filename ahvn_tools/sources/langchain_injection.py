@@ -1,4 +1,4 @@
-"""Injection by LangChain: the values of hidden arguments that a graph passes in a call."""
+"""What of LangChain is recognized without its import: its tools, ours among them, and the arguments that it injects."""
 
 from __future__ import annotations
 
@@ -76,3 +76,13 @@ def injection_annotation(tool: Any, name: str) -> Any:
         return typing.get_type_hints(function, include_extras=True).get(name, Any)
     except (AttributeError, NameError, TypeError):
         return Any
+
+
+def langchain_classes() -> tuple[type[Any], ...]:
+    """Return LangChain's class of tools, or nothing if it is not imported: then no object is one."""
+    return loaded_classes("langchain_core.tools.base", "BaseTool")
+
+
+def spec_behind(value: Any) -> Any:
+    """Return the ToolSpec of a LangChain tool that was made of one; any other value unchanged."""
+    return value.spec if isinstance(value, loaded_classes("ahvn_tools.langchain.spec_tool", "SpecTool")) else value

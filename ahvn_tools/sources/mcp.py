@@ -13,11 +13,10 @@ from ahvn_tools.errors import DefinitionError, ToolConnectionError, ToolError
 from ahvn_tools.schema.argument_changes import ArgumentChanges
 from ahvn_tools.schema.jsonschema import SchemaInputs
 from ahvn_tools.schema.output import Output, to_object_schema
+from ahvn_tools.settings import ToolSettings, refuse_unknown_bindings, to_definition_fields, validate_options
 from ahvn_tools.sources.changed_parameters import convert_defaults, hidden_bindings
-from ahvn_tools.sources.examples import validate_examples
-from ahvn_tools.sources.options import refuse_unknown_bindings, to_definition_fields, validate_options
 from ahvn_tools.state import StateKey
-from ahvn_tools.template import Texts, ToolTemplate
+from ahvn_tools.template import Texts, ToolTemplate, validate_examples
 
 if TYPE_CHECKING:
     from fastmcp.tools import Tool
@@ -101,7 +100,7 @@ def build_template(
         is_movable=False,
         **to_definition_fields({**own, **chosen}),
         is_repeatable=is_repeatable,
-        timeout=options.get("timeout", None if send is None else DEFAULT_TIMEOUT),
+        settings=ToolSettings.of({"timeout": None if send is None else DEFAULT_TIMEOUT, **options}),
         tool=None if is_wire else cast("Tool", tool),
         bindings=bindings,
         options={**options, **({"arguments": changes.without_hidden_defaults()} if changes else {})},

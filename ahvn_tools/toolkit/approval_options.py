@@ -6,7 +6,7 @@ from os import PathLike
 from typing import Any, Final
 
 from ahvn_tools.errors import ToolkitError
-from ahvn_tools.template import is_duration
+from ahvn_tools.settings import is_duration
 from ahvn_tools.toolkit.approval_store import ApprovalStore, MemoryApprovalStore
 
 DEFAULT_EXPIRY: Final = 7 * 24 * 3600.0

@@ -20,7 +20,7 @@ from ahvn_tools.errors import (
     quote_name,
 )
 from ahvn_tools.results import ToolResult
-from ahvn_tools.template import is_count, is_duration
+from ahvn_tools.settings import is_count, is_duration
 from ahvn_tools.toolkit import locks
 
 if TYPE_CHECKING:  # slow, and few toolkits run calls in the background

@@ -18,7 +18,7 @@ from ahvn_tools.context import ToolContext
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import ToolError, ToolkitError, near_misses
 from ahvn_tools.results import PROGRAMMATIC
-from ahvn_tools.sources.options import ToolOptions
+from ahvn_tools.settings import ToolOptions
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.toolkit.entry import FIND_SECRETS
 from ahvn_tools.toolkit.model_tools import require_toolkit

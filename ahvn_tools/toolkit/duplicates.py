@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
 
-from ahvn_tools.errors import ToolkitError
+from ahvn_tools.errors import DefinitionError, ToolkitError
 from ahvn_tools.formats.rendering.names import wire_name
+from ahvn_tools.settings import one_of
 
 OnDuplicate = Literal["raise", "keep", "replace", "rename"]
 """What to do with a second tool of the same name."""
 
-_POLICIES: Final[tuple[OnDuplicate, ...]] = get_args(OnDuplicate)
+ON_DUPLICATE: Final = one_of(*get_args(OnDuplicate))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +46,8 @@ class Duplicate:
 
 def validate_on_duplicate(value: Any) -> OnDuplicate:
     """Return a policy. Raises ToolkitError for an unknown one."""
-    if value not in _POLICIES:
-        raise ToolkitError(f"on_duplicate is one of {', '.join(map(repr, _POLICIES))}, not {value!r}.")
+    try:
+        ON_DUPLICATE("on_duplicate", value)
+    except DefinitionError as error:
+        raise ToolkitError(str(error)) from None
     return value  # type: ignore[no-any-return]  # one of the policies

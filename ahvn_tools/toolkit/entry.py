@@ -5,21 +5,22 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from ahvn_tools.binding import Binding
 from ahvn_tools.encoders.loaded_classes import loaded_classes
-from ahvn_tools.errors import BindError, ToolkitError
+from ahvn_tools.errors import BindError, DefinitionError, StateKeyError, ToolkitError
 from ahvn_tools.execution.compiled_tool import CompiledTool
 from ahvn_tools.formats.rendering.names import wire_name
 from ahvn_tools.results import DIRECT, PROGRAMMATIC
 from ahvn_tools.schema.inputs import Inputs
+from ahvn_tools.settings import given_options, read_settings, refuse_unused_ship
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.state import StateKey
 from ahvn_tools.toolkit import entry_options
 from ahvn_tools.toolkit.changed_spec import ChangedSpec
 from ahvn_tools.toolkit.duplicates import OnDuplicate
-from ahvn_tools.toolkit.entry_options import BASIC_GROUP, EntryOptions
+from ahvn_tools.toolkit.entry_options import BASIC_GROUP, EntryOptions, to_names
 from ahvn_tools.toolkit.locks import KeyedLocks
 from ahvn_tools.toolkit.server_access import ServerAccess, declared_names
 
@@ -90,6 +91,7 @@ class Entry:
         BindError for options that do not fit.
         """
         entry_options.refuse_unknown_options(options, EntryOptions)
+        options = cast("EntryOptions", given_options(options))
         self.spec = spec
         self.name = name
         self.wire_name = wire_name(name)
@@ -111,26 +113,21 @@ class Entry:
         """Why the toolkit does not use it although its server lists it: the name belongs to another tool."""
         self.delegates, self.switches_groups = (getattr(spec.body, mark, False) is True for mark in _MARKS)
         """Whether it only calls another tool of the toolkit; whether its parameters are the groups of the toolkit."""
-        self.group = entry_options.validate_name("group of a tool", options.get("group", BASIC_GROUP))
-        self.tags = spec.tags | entry_options.to_name_set("tags of a tool", options.get("tags", ()))
+        self.group = options.get("group", BASIC_GROUP)
+        self.tags = spec.tags | to_names(options.get("tags", ()))
         self.has_changed_tags = False
         """Whether the host has changed its tags since it was added."""
-        self.audience = entry_options.to_name_set("audience of a tool", options.get("audience", ()))
-        self.timeout = entry_options.validate_timeout(options.get("timeout"))
-        self.item_limits = entry_options.to_item_limits(options)
-        self.isolation = entry_options.validate_isolation(spec, name, options.get("isolation"))
-        self.shipping = entry_options.to_shipping(spec, name, options)
-        """What of `ship` and `ship_secrets` is set here, as a template has it."""
-        self.keep_children = entry_options.validate_keep_children(
-            spec, name, options.get("keep_children"), self.isolation
-        )
+        self.audience = to_names(options.get("audience", ()))
+        self.settings = self._read_settings(options)
+        """The settings of its calls that replace those of the spec."""
         self.exclusive: Exclusive = entry_options.validate_exclusive(spec, name, options.get("exclusive", False))
-        self.allowed_callers = entry_options.validate_callers(name, options.get("allowed_callers"))
+        callers = options.get("allowed_callers")
+        self.allowed_callers: frozenset[Any] | None = None if callers is None else to_names(callers)
         """Who may call it for a model; None: everyone."""
-        self.task = entry_options.validate_task(name, options.get("task"))
-        self.requires_approval = entry_options.validate_requires_approval(name, options.get("requires_approval", False))
+        self.task = options.get("task")
+        self.requires_approval = options.get("requires_approval", False)
         self._inherited_middleware = inherited_middleware
-        self._option_middleware = _to_option_middleware(name, options)
+        self._option_middleware = _to_option_middleware(options)
         self._lock_middleware = () if self.exclusive is False else (_lock(self.exclusive, locks),)
         self._own_middleware = (*self._option_middleware, *self._lock_middleware)
         self._preset: Bindings = entry_options.to_preset_bindings(spec, name, options.get("preset", {}))
@@ -140,6 +137,21 @@ class Entry:
         """Another object whenever the name or the tags have changed."""
         self._cache: _CompiledCache | None = None
         self._declared_names: tuple[Inputs | None, frozenset[str]] = (None, _NO_NAMES)
+
+    def _read_settings(self, options: EntryOptions) -> dict[str, Any]:
+        """Return the settings that replace those of the spec. Raises ToolkitError for what does not fit it."""
+        template, bindings = self.spec.compiled.template, self.spec.compiled.bindings
+        try:
+            settings = read_settings(options)
+            refuse_unused_ship(self.name, settings.get("ship", ()), bindings)
+        except (DefinitionError, StateKeyError) as error:
+            raise ToolkitError(str(error)) from None
+        if "isolation" in settings and not template.is_movable:
+            raise ToolkitError(f"{self.name!r} runs in MCP or FastMCP, not in a worker process: leave out isolation.")
+        merged = replace(template.settings.merge(settings), timeout=None)  # see `refuse_uninterruptible`
+        if (problem := merged.find_conflict()) is not None:
+            raise ToolkitError(f"{self.name!r}: {problem}")
+        return settings
 
     @property
     def preset(self) -> Bindings:
@@ -225,8 +237,8 @@ class Entry:
     def refuse_uninterruptible(self, timeout: float | None) -> None:
         """Raise ToolkitError when a timeout applies and the body cannot be interrupted."""
         template = self.spec.compiled.template
-        is_interruptible = template.is_async or template.run_in_thread
-        if not is_interruptible and (timeout is not None or self.timeout is not None):
+        is_interruptible = template.is_async or template.settings.run_in_thread
+        if not is_interruptible and (timeout is not None or "timeout" in self.settings):
             raise ToolkitError(
                 f"{self.name!r} has run_in_thread=False, and no timeout can interrupt it in its event loop: "
                 "leave out run_in_thread=False, or add it to a toolkit without a timeout."
@@ -320,23 +332,16 @@ class Entry:
             name: replace(binding, is_secret=binding.is_secret or parameters[name].is_secret)
             for name, binding in bindings.items()
         }
-        timeouts = [seconds for seconds in (template.timeout, self.timeout, timeout) if seconds is not None]
-        settings: dict[str, Any] = {
-            "name": self.name,
-            "tags": self.tags,
-            "timeout": min(timeouts, default=None),
-            **self.item_limits,
-            "isolation": self.isolation or template.isolation,
-            **self.shipping,
-            "keep_children": template.keep_children if self.keep_children is None else self.keep_children,
-        }
-        changed = {key: value for key, value in settings.items() if getattr(template, key) != value}
-        if not added and not changed and refused_names == base.refused_names:
+        settings = template.settings.merge(self.settings).merge({"timeout": timeout})
+        if (
+            not added
+            and (self.name, self.tags, settings) == (template.name, template.tags, template.settings)
+            and refused_names == base.refused_names
+        ):
             return base
-        options = {**template.options, **changed}
-        if "ship" in changed:
-            options["ship"] = [key.text for key in self.shipping["ship"]]
-        template = replace(template, options=options, **changed)
+        changed: dict[str, Any] = {"name": self.name, "tags": self.tags}
+        options = {**template.options, **changed, **template.settings.changes_of(settings)}
+        template = replace(template, options=options, settings=settings, **changed)
         return CompiledTool(template, {**base.bindings, **added}, refused_names=refused_names)
 
     def secret_keys(self, toolkit_bindings: Bindings, timeout: float | None) -> frozenset[StateKey]:
@@ -387,16 +392,11 @@ def _are_same(first: Bindings, second: Bindings) -> bool:
     return first.keys() == second.keys() and all(second[name] is binding for name, binding in first.items())
 
 
-def _to_option_middleware(name: str, options: EntryOptions) -> tuple[Middleware, ...]:
+def _to_option_middleware(options: EntryOptions) -> tuple[Middleware, ...]:
     """Return the middleware that the options name, outermost first. Raises ToolkitError."""
     middleware = tuple(map(entry_options.validate_middleware, options.get("middleware", ())))
-    if (postprocess := options.get("postprocess")) is None:
-        return middleware
-    signature = "a function `(call, result) -> ToolResult | None`"
-    return (
-        *middleware,
-        _to_middleware(entry_options.validate_callable(f"`postprocess` of {name!r}", signature, postprocess)),
-    )
+    postprocess = options.get("postprocess")
+    return middleware if postprocess is None else (*middleware, _to_middleware(postprocess))
 
 
 def _to_middleware(postprocess: Postprocess) -> Middleware:

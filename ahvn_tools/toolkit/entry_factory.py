@@ -4,27 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 from ahvn_tools.encoders.loaded_classes import loaded_classes
-from ahvn_tools.errors import BindError, DefinitionError, ToolkitError, ToolLookupError, near_misses
+from ahvn_tools.errors import BindError, DefinitionError, ToolkitError, ToolLookupError, near_misses, unknown_options
 from ahvn_tools.registry import ToolRegistry
 from ahvn_tools.schema.annotations import Namespace
+from ahvn_tools.settings import DefinitionOptions, OutputForm, ToolOptions, check_options, given_options
 from ahvn_tools.sources import function as function_source
-from ahvn_tools.sources.langchain_classes import spec_behind
-from ahvn_tools.sources.options import OutputForm, ToolOptions
+from ahvn_tools.sources.langchain_injection import spec_behind
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.toolkit.changed_spec import ChangedSpec
-from ahvn_tools.toolkit.duplicates import validate_on_duplicate
 from ahvn_tools.toolkit.entry import Entry
 from ahvn_tools.toolkit.entry_options import (
     AddOptions,
     EntryOptions,
-    refuse_unknown_options,
     to_key_bindings,
     tool_changes,
     validate_name,
-    validate_tool_changes,
 )
 from ahvn_tools.toolkit.locks import KeyedLocks
 from ahvn_tools.toolkit.model_tools import GroupsTool
@@ -54,11 +51,17 @@ def to_entries(
 
     `output` applies to tools that do not say what their results are, `spec_class` to what is no spec yet.
     """
-    refuse_unknown_options(options, AddOptions)
+    known = AddOptions.__annotations__
+    if unknown := unknown_options(options, known):
+        raise ToolkitError(f"{unknown} help(Toolkit.add) lists the options.")
+    own = {name: value for name, value in options.items() if name not in DefinitionOptions.__annotations__}
+    check_options(own, AddOptions, ToolkitError)
+    options = cast(
+        "AddOptions", {name: value for name, value in options.items() if name not in own} | given_options(own)
+    )
     if not isinstance(prefix, str):
         raise ToolkitError(f"A prefix is a text, not {prefix!r}.")
     rename = _to_rename(rename, options)
-    validate_tool_changes(options)
     definition: Any = {name: value for name, value in options.items() if name in ToolOptions.__annotations__}
     definition.pop("arguments", None)  # those of `add` are by tool
     entry_options: Any = {
@@ -87,9 +90,8 @@ def to_entries(
     for entry in entries:
         entry.preset_names = options.get("preset", {}).keys()
     if "on_duplicate" in options:
-        on_duplicate = validate_on_duplicate(options["on_duplicate"])
         for entry in entries:
-            entry.on_duplicate = on_duplicate
+            entry.on_duplicate = options["on_duplicate"]
     return entries
 
 

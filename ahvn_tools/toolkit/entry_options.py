@@ -1,19 +1,30 @@
-"""The options of a tool in a toolkit, and the functions that validate them."""
+"""The options of a tool in a toolkit, each with its check, and the functions that read them.
 
-from __future__ import annotations
+The checks stand in the annotations and are read from there: this module has no `from __future__ import annotations`.
+"""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, TypeVar, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypedDict, TypeVar, get_args
 
 from ahvn_tools.binding import Binding, bindable_parameters
-from ahvn_tools.errors import BindError, DefinitionError, StateKeyError, ToolkitError, near_misses, unknown_options
+from ahvn_tools.errors import BindError, DefinitionError, ToolkitError, near_misses
 from ahvn_tools.redaction import contains_secret, reveal_secrets
 from ahvn_tools.schema.argument_changes import ArgumentChange
-from ahvn_tools.sources.options import DefinitionOptions, ToolOptions, check_isolation, check_option, to_shipped_keys
+from ahvn_tools.settings import (
+    FLAG,
+    SECONDS,
+    Check,
+    DefinitionOptions,
+    RunOptions,
+    ToolOptions,
+    check_options,
+    is_count,
+    must_be,
+    one_of,
+)
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.state import UNSET
-from ahvn_tools.template import Isolation, is_count, is_duration
-from ahvn_tools.toolkit.duplicates import OnDuplicate
+from ahvn_tools.toolkit.duplicates import ON_DUPLICATE, OnDuplicate
 
 if TYPE_CHECKING:  # slow, and few tools need it
     from ahvn_tools.execution.call import Middleware
@@ -32,79 +43,86 @@ BASIC_GROUP: Final = "basic"
 """The group of a tool that was added without one; always active."""
 
 
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) and value != ""
+
+
+def _are_names(value: Any) -> bool:
+    return _is_name(value) or (
+        isinstance(value, Iterable) and not isinstance(value, str | Mapping) and all(map(_is_name, value))
+    )
+
+
+def _are_callers(value: Any) -> bool:
+    return _are_names(value) and bool(value) and to_names(value).issubset(get_args(Caller))
+
+
+def mapping_of(words: str, kind: type = object) -> Check:
+    """Return the check of an option that is a mapping with values of one type. Its error shows no value."""
+
+    def check(name: str, value: Any) -> None:
+        if not (isinstance(value, Mapping) and all(isinstance(item, kind) for item in value.values())):
+            raise DefinitionError(f"{name} must be {words}.")
+
+    return check
+
+
+NAMES: Final = must_be("names", _are_names)
+DESCRIBE: Final = mapping_of('a mapping by tool: {"tool": "new description"}', str)
+ARGUMENTS: Final = mapping_of('a mapping by tool: {"tool": {"argument": {"name": "new name"}}}', Mapping)
+
+
 class SharedOptions(TypedDict, total=False):
     """The options that `add` and `add_mcp` have in common; they apply to each tool that is added."""
 
-    group: str
+    group: Annotated[str, must_be("a text that is not empty", _is_name)]
     """The one group of the tools, `"basic"` by default. It must be defined if the toolkit defines any group."""
-    tags: Collection[str]
+    tags: Annotated[Collection[str], NAMES]
     """Tags in addition to the tool's own."""
-    audience: str | Collection[str]
+    audience: Annotated[str | Collection[str], NAMES]
     """The audiences that may see and call the tools; everyone by default."""
-    middleware: Sequence[Middleware]
+    middleware: "Sequence[Middleware]"
     """Middleware for the calls of these tools, outermost first. It runs inside the toolkit's own."""
-    postprocess: Postprocess
+    postprocess: Annotated["Postprocess", must_be("a function `(call, result) -> ToolResult | None`", callable)]
     """`(call, result) -> ToolResult | None`, sync or async, on every chunk and result; None leaves it unchanged."""
-    requires_approval: bool | Callable[[dict[str, Any]], bool]
+    requires_approval: Annotated[
+        bool | Callable[[dict[str, Any]], bool],
+        must_be("True, False or a function of the arguments", lambda v: isinstance(v, bool) or callable(v)),
+    ]
     """Whether a call needs an approval; a function decides by the arguments."""
-    exclusive: Exclusive
+    exclusive: Annotated[
+        "Exclusive",
+        must_be("True, a parameter's name or a function", lambda v: isinstance(v, bool | str) or callable(v)),
+    ]
     """True: a call runs alone among those of one answer. A parameter's name, or a function of the validated arguments,
     sync or async: calls of this toolkit with the same key never run at once."""
-    allowed_callers: Caller | Collection[Caller]
+    allowed_callers: Annotated[Caller | Collection[Caller], must_be("'direct', 'programmatic' or both", _are_callers)]
     """Who may call the tools in a `run`: `"direct"`, the model; `"programmatic"`, programs that it has written, in code
     mode and in a provider's sandbox. By default both."""
-    task: TaskMode | None
+    task: Annotated[TaskMode | None, one_of(*get_args(TaskMode))]
     """How clients of a server with `tasks` may call the tools: `"optional"`: as MCP tasks, too; `"required"`: only as
     MCP tasks; None: only in plain calls."""
 
 
-class EntryOptions(SharedOptions, total=False):
+class EntryOptions(SharedOptions, RunOptions, total=False):
     """The options of `add`; they apply to each tool that it adds."""
 
-    preset: Mapping[str, Any]
+    preset: Annotated[Mapping[str, Any], mapping_of("a mapping, parameter -> value")]
     """Fixed parameters, parameter -> value. Callers neither see nor set them. A value that is, or has in a mapping or a
     list, pydantic's SecretStr is secret; the tool gets its content."""
-    timeout: float
-    """Seconds that a call may take; the shortest of this, the tool's own and the toolkit's applies."""
-    max_items: int | None
-    """How many items a generator may yield in one call, instead of the tool's own limit; None: no limit."""
-    max_bytes: int | None
-    """How large these items may be together, in bytes, instead of the tool's own limit; None: no limit."""
-    isolation: Isolation | None
-    """`"process"`: the bodies run in worker processes, `"executor"`: in workers of the toolkit's executor, whatever the
-    tools' own setting is."""
-    ship: Iterable[str]
-    """Dotted keys of the state that the ToolContext of a body in a worker of an executor gets, instead of the tool's
-    own keys."""
-    ship_secrets: bool
-    """Whether secret values may be sent to a worker of an executor; by default as the tools say."""
-    keep_children: bool
-    """Whether processes that isolated bodies have started run on after their calls; by default as the tools say."""
 
 
 class AddOptions(EntryOptions, DefinitionOptions, total=False):
     """The options of `add` and `kit.tool`: those of a tool in a toolkit, and those that `@tool` has."""
 
-    binds: Mapping[str, str]
+    binds: Annotated[Mapping[str, str], mapping_of("a mapping, parameter -> state key")]
     """Parameters that are bound in this toolkit from the start: parameter to dotted state key."""
-    describe: Mapping[str, str]
+    describe: Annotated[Mapping[str, str], DESCRIBE]
     """New descriptions: the tool's own name -> description."""
-    arguments: Mapping[str, Mapping[str, ArgumentChange]]
+    arguments: Annotated[Mapping[str, Mapping[str, ArgumentChange]], ARGUMENTS]
     """Changes of arguments: the tool's own name -> argument -> its new name, description, default and so on."""
-    on_duplicate: OnDuplicate
+    on_duplicate: Annotated[OnDuplicate, ON_DUPLICATE]
     """What happens where a name is taken, instead of what the toolkit says."""
-
-
-def validate_tool_changes(options: Mapping[str, Any]) -> None:
-    """Raise ToolkitError unless `describe` and `arguments` are mappings by tool."""
-    if not _is_mapping_of(options.get("describe", {}), str):
-        raise ToolkitError('`describe` is a mapping by tool: {"tool": "new description"}.')
-    if not _is_mapping_of(options.get("arguments", {}), Mapping):
-        raise ToolkitError('`arguments` is a mapping by tool: {"tool": {"argument": {"name": "new name"}}}.')
-
-
-def _is_mapping_of(value: Any, kind: type) -> bool:
-    return isinstance(value, Mapping) and all(isinstance(item, kind) for item in value.values())
 
 
 def tool_changes(options: Mapping[str, Any], name: str) -> ToolOptions:
@@ -117,10 +135,18 @@ def tool_changes(options: Mapping[str, Any], name: str) -> ToolOptions:
     return changes
 
 
+def checked(option: str, value: Value, check: Check) -> Value:
+    """Return the value of an option. Raises ToolkitError when the check refuses it."""
+    try:
+        check(option, value)
+    except DefinitionError as error:
+        raise ToolkitError(str(error)) from None
+    return value
+
+
 def refuse_unknown_options(options: Mapping[str, Any], known: type) -> None:
-    """Raise ToolkitError for options that a TypedDict class does not have, with similar ones."""
-    if unknown := unknown_options(options, known.__annotations__):
-        raise ToolkitError(f"{unknown} help(Toolkit.add) lists the options." if known is AddOptions else unknown)
+    """Raise ToolkitError for options that a TypedDict class does not have, with similar ones, and for wrong values."""
+    check_options(options, known, ToolkitError)
 
 
 def validate_name(what: str, text: Any) -> str:
@@ -132,33 +158,26 @@ def validate_name(what: str, text: Any) -> str:
 
 def to_name_set(what: str, names: Any) -> frozenset[str]:
     """Return names as a set; a string is one name. Raises ToolkitError for anything that is no name."""
-    listed = [names] if isinstance(names, str) else names
-    if not isinstance(listed, Iterable):
+    if not _are_names(names):
         raise ToolkitError(f"The {what} are names, not {names!r}.")
-    return frozenset(validate_name(f"name among the {what}", name) for name in listed)
+    return to_names(names)
+
+
+def to_names(names: Any) -> frozenset[str]:
+    """Return names, or one name, as a set."""
+    return frozenset([names] if isinstance(names, str) else names)
 
 
 def validate_timeout(timeout: float | None) -> float | None:
     """Return a timeout in seconds. Raises ToolkitError unless it is a positive number."""
-    if timeout is not None and not (is_duration(timeout) and timeout > 0):
-        raise ToolkitError(f"A timeout must be more than 0 seconds, not {timeout!r}. Leave it out for none.")
-    return timeout
+    return None if timeout is None else checked("timeout", timeout, SECONDS)
 
 
 def validate_max_concurrency(value: int) -> int:
     """Return how many calls may run at once. Raises ToolkitError unless it is a positive integer."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:  # type: ignore[redundant-expr]  # callers may pass anything
+    if not is_count(value):
         raise ToolkitError(f"max_concurrency must be a whole number, at least 1, not {value!r}.")
     return value
-
-
-def to_item_limits(options: Mapping[str, Any]) -> dict[str, int | None]:
-    """Return the limits of items among the options. Raises ToolkitError unless they are positive numbers or None."""
-    limits = {name: options[name] for name in ("max_items", "max_bytes") if name in options}
-    for name, value in limits.items():
-        if not (value is None or is_count(value)):
-            raise ToolkitError(f"{name} must be a whole number of at least 1, or None for no limit, not {value!r}.")
-    return limits
 
 
 def validate_callable(what: str, kind: str, value: Value) -> Value:
@@ -170,12 +189,10 @@ def validate_callable(what: str, kind: str, value: Value) -> Value:
 
 def validate_flag(option: str, value: Any) -> bool:
     """Return an option that is on or off. Raises ToolkitError for anything but a bool."""
-    if not isinstance(value, bool):
-        raise ToolkitError(f"{option} is True or False, not {value!r}.")
-    return value
+    return bool(checked(option, value, FLAG))
 
 
-def validate_middleware(middleware: Middleware) -> Middleware:
+def validate_middleware(middleware: "Middleware") -> "Middleware":
     """Return a middleware. Raises ToolkitError for what cannot be one."""
     from ahvn_tools.toolkit.middleware_check import find_problem
 
@@ -185,7 +202,7 @@ def validate_middleware(middleware: Middleware) -> Middleware:
     return middleware
 
 
-def validate_exclusive(spec: ToolSpec, name: str, exclusive: Any) -> Exclusive:
+def validate_exclusive(spec: ToolSpec, name: str, exclusive: Any) -> "Exclusive":
     """Return True, False or a function of the arguments that returns a key.
 
     Raises ToolkitError for a parameter that callers of the tool cannot set.
@@ -198,88 +215,11 @@ def validate_exclusive(spec: ToolSpec, name: str, exclusive: Any) -> Exclusive:
         from ahvn_tools.toolkit.exclusive import ParameterKey
 
         return ParameterKey.from_schema(exclusive, properties[exclusive])
-    if not (isinstance(exclusive, bool) or callable(exclusive)):
-        kind = type(exclusive).__name__
-        raise ToolkitError(f"`exclusive` of {name!r} is True, a parameter's name or a function, not a {kind}.")
     return exclusive  # type: ignore[no-any-return]  # it is a bool or a function
-
-
-def validate_requires_approval(name: str, value: Any) -> bool | Callable[[dict[str, Any]], bool]:
-    """Return whether calls need an approval. Raises ToolkitError for anything but a bool or a function."""
-    if not (isinstance(value, bool) or callable(value)):
-        raise ToolkitError(f"`requires_approval` of {name!r} is True, False or a function of the arguments.")
-    return value  # type: ignore[no-any-return]  # it is a bool or a function
-
-
-def validate_callers(name: str, callers: Any) -> frozenset[Caller] | None:
-    """Return who may call a tool; None for everyone. Raises ToolkitError for no and for an unknown caller."""
-    if callers is None:
-        return None
-    known = to_name_set(f"allowed callers of {name!r}", callers)
-    if not known or not known.issubset(get_args(Caller)):
-        raise ToolkitError(f"The allowed callers of {name!r} are 'direct', 'programmatic' or both, not {callers!r}.")
-    return known  # type: ignore[return-value]  # they are callers
-
-
-def validate_task(name: str, task: Any) -> TaskMode | None:
-    """Return whether calls may be MCP tasks. Raises ToolkitError for what is no mode."""
-    if task is not None and task not in get_args(TaskMode):
-        raise ToolkitError(f"`task` of {name!r} is 'optional', 'required' or None, not {task!r}.")
-    return task  # type: ignore[no-any-return]  # one of the modes
-
-
-def validate_isolation(spec: ToolSpec, name: str, isolation: Isolation | None) -> Isolation | None:
-    """Return where bodies run. Raises ToolkitError for a body that cannot run in a worker process."""
-    if isolation is None:
-        return None
-    try:
-        check_isolation("isolation", isolation)
-    except DefinitionError as error:
-        raise ToolkitError(str(error)) from None
-    template = spec.compiled.template
-    if not template.is_movable:
-        raise ToolkitError(f"{name!r} runs in MCP or FastMCP, not in a worker process: leave out isolation.")
-    if not template.run_in_thread:
-        raise ToolkitError(f"{name!r} has run_in_thread=False, so it stays in its event loop: leave out isolation.")
-    return isolation
-
-
-def validate_keep_children(
-    spec: ToolSpec, name: str, keep_children: bool | None, isolation: Isolation | None
-) -> bool | None:
-    """Return whether children of bodies run on. Raises ToolkitError for a body that is not in a worker process."""
-    if keep_children not in (None, True, False):
-        raise ToolkitError(f"`keep_children` of {name!r} is True or False, not {keep_children!r}.")
-    applied = isolation or spec.compiled.template.isolation
-    if keep_children and applied is None:
-        raise ToolkitError(f'{name!r} is not isolated: add isolation="process", or leave out keep_children.')
-    if keep_children and applied == "executor":
-        raise ToolkitError(f"{name!r} runs in an executor, which decides about its workers: leave out keep_children.")
-    return keep_children
-
-
-def to_shipping(spec: ToolSpec, name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `ship` and `ship_secrets`, where they are set, as a template has them.
-
-    Raises ToolkitError for what does not fit, and for keys that a tool without a ToolContext would get.
-    """
-    shipping: dict[str, Any] = {}
-    try:
-        for option in ("ship", "ship_secrets"):
-            if options.get(option) is not None:
-                check_option(option, options[option])
-                shipping[option] = options[option]
-        if "ship" in shipping:
-            shipping["ship"] = to_shipped_keys(name, shipping["ship"], spec.compiled.bindings)
-    except (DefinitionError, StateKeyError) as error:
-        raise ToolkitError(str(error)) from None
-    return shipping
 
 
 def to_key_bindings(spec: ToolSpec, name: str, binds: Mapping[str, str]) -> dict[str, Binding]:
     """Return bindings to state keys. Raises BindError for a parameter that does not fit, StateKeyError for a key."""
-    if not isinstance(binds, Mapping):
-        raise ToolkitError(f"`binds` of {name!r} is a mapping, parameter -> state key, not a {type(binds).__name__}.")
     parameters, fixed = spec.compiled.template.inputs.parameters, spec.compiled.bindings
     for parameter in binds:
         if parameter not in bindable_parameters(parameters, fixed):
@@ -295,8 +235,6 @@ def to_key_bindings(spec: ToolSpec, name: str, binds: Mapping[str, str]) -> dict
 def to_preset_bindings(spec: ToolSpec, name: str, preset: Mapping[str, Any]) -> dict[str, Binding]:
     """Return constant bindings for preset values. Raises BindError for a parameter or a value that does not fit."""
     inputs, fixed = spec.compiled.template.inputs, spec.compiled.bindings
-    if not isinstance(preset, Mapping):
-        raise ToolkitError(f"The preset of {name!r} is a mapping, parameter -> value, not a {type(preset).__name__}.")
     bindings = {}
     for parameter, value in preset.items():
         is_sealed = contains_secret(value)

@@ -14,22 +14,24 @@ from ahvn_tools.mcp.client.options import ConnectOptions
 from ahvn_tools.mcp.client.remote_server import RemoteServer, resolve_servers
 from ahvn_tools.mcp.trust.changes import Changes
 from ahvn_tools.schema.argument_changes import ArgumentChange
-from ahvn_tools.sources.options import ToolOptions
+from ahvn_tools.settings import ToolOptions
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.template import ToolTemplate
 from ahvn_tools.toolkit.changed_spec import ChangedSpec
 from ahvn_tools.toolkit.duplicates import OnDuplicate, validate_on_duplicate
 from ahvn_tools.toolkit.entry import Entry
 from ahvn_tools.toolkit.entry_options import (
+    ARGUMENTS,
+    DESCRIBE,
     EntryOptions,
     SharedOptions,
+    checked,
     refuse_unknown_options,
     to_key_bindings,
     to_name_set,
     tool_changes,
     validate_callable,
     validate_name,
-    validate_tool_changes,
 )
 from ahvn_tools.toolkit.server_access import ServerAccess, declared_names, is_unsent
 from ahvn_tools.toolkit.single_tools import (
@@ -321,7 +323,8 @@ def _validate_import_options(name: str | None, options: ImportOptions) -> Connec
     if (listener := options.get("on_change")) is not None:
         validate_callable("`on_change` of a server", "a function", listener)
     _validate_name_options(options)
-    validate_tool_changes(options)
+    checked("describe", options.get("describe", {}), DESCRIBE)
+    checked("arguments", options.get("arguments", {}), ARGUMENTS)
     validate_single_options(options.get("tools", {}))
     for new_name in (*options.get("rename", {}).values(), *([] if name is None else [name])):
         validate_name("new name of a server or of one of its tools", new_name)

@@ -16,7 +16,7 @@ from ahvn_tools.execution.convert import body_error_detail, error_result
 from ahvn_tools.execution.executor_option import validate_executor
 from ahvn_tools.execution.runner import capture_outcome
 from ahvn_tools.results import ToolCall, ToolResult
-from ahvn_tools.template import is_count
+from ahvn_tools.settings import is_count
 from ahvn_tools.toolkit import calls
 from ahvn_tools.toolkit.entry_options import validate_timeout
 from ahvn_tools.toolkit.visibility import StoreView

@@ -23,7 +23,7 @@ from ahvn_tools.mcp.server.components import GetPrompt
 from ahvn_tools.mcp.server.request import Request
 from ahvn_tools.redaction import clip
 from ahvn_tools.results import ToolResult
-from ahvn_tools.template import is_count
+from ahvn_tools.settings import is_count
 from ahvn_tools.toolkit import calls, check, served_prompts
 from ahvn_tools.toolkit.code_mode import is_program_tool
 from ahvn_tools.toolkit.elicitation import Elicitation

@@ -17,8 +17,8 @@ from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import PickleError, ToolError
 from ahvn_tools.execution.compiled_tool import CompiledTool
 from ahvn_tools.results import ToolCall, ToolResult
+from ahvn_tools.settings import ToolOptions, validate_options
 from ahvn_tools.sources import function as function_source
-from ahvn_tools.sources.options import ToolOptions, validate_options
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.toolkit import calls
 from ahvn_tools.toolkit.entry import DELEGATES, SWITCHES_GROUPS

@@ -1,30 +1,32 @@
-"""Options of single tools, by their names in a toolkit or by patterns of names."""
+"""Options of single tools, by their names in a toolkit or by patterns of names.
 
-from __future__ import annotations
+The checks stand in the annotations and are read from there: this module has no `from __future__ import annotations`.
+"""
 
 import fnmatch
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Annotated, Any
 
 from ahvn_tools.errors import ToolkitError
 from ahvn_tools.schema.argument_changes import ArgumentChange
-from ahvn_tools.toolkit.entry_options import EntryOptions, refuse_unknown_options, to_name_set, validate_flag
+from ahvn_tools.settings import FLAG, TEXT
+from ahvn_tools.toolkit.entry_options import EntryOptions, mapping_of, refuse_unknown_options, to_names
 
 
 class SingleToolOptions(EntryOptions, total=False):
     """The options of a single tool, instead of those of the server or the source that it comes from."""
 
-    enabled: bool
+    enabled: Annotated[bool, FLAG]
     """False: the tool is left out."""
-    title: str
+    title: Annotated[str, TEXT]
     """The name that user interfaces display."""
-    description: str
+    description: Annotated[str, TEXT]
     """The description that models read."""
     annotations: Any
     """MCP's hints."""
-    arguments: Mapping[str, ArgumentChange]
+    arguments: Annotated[Mapping[str, ArgumentChange], mapping_of("a mapping, argument -> its changes")]
     """Changes of arguments: the argument's own name -> its new `name`, `description`, `default` and so on."""
-    binds: Mapping[str, str]
+    binds: Annotated[Mapping[str, str], mapping_of("a mapping, parameter -> state key")]
     """Parameters that are filled from the state: parameter -> dotted state key."""
 
 
@@ -54,7 +56,7 @@ def options_of_tool(
             if key in own:
                 own[key] = {**merged.get(key, {}), **own[key]}
         if "tags" in own:
-            own["tags"] = to_name_set("tags of a tool", own["tags"]) | merged.get("tags", frozenset())
+            own["tags"] = to_names(own["tags"]) | merged.get("tags", frozenset())
         merged.update(own)
     return merged  # type: ignore[return-value]  # of the same keys
 
@@ -67,11 +69,10 @@ def validate_single_options(tools: Any) -> None:
     ):
         raise ToolkitError('`tools` of a server is a mapping by tool: {"get_*": {"timeout": 5}}.')
     for name, single in tools.items():
-        refuse_unknown_options(single, SingleToolOptions)
-        validate_flag(f"`enabled` of {name!r}", single.get("enabled", True))
-        for option in _MERGED:
-            if not isinstance(single.get(option, {}), Mapping):
-                raise ToolkitError(f"`{option}` of {name!r} is a mapping, not a {type(single[option]).__name__}.")
+        try:
+            refuse_unknown_options(single, SingleToolOptions)
+        except ToolkitError as error:
+            raise ToolkitError(f"{name!r}: {error}") from None
 
 
 def matches_name(pattern: str, name: str) -> bool:

@@ -14,7 +14,7 @@ from ahvn_tools.errors import SourceError, ToolkitError, ToolLookupError, near_m
 from ahvn_tools.formats.read_only import ReadOnlyExports
 from ahvn_tools.schema.dialects.finding import Finding
 from ahvn_tools.secret_key import SecretKey
-from ahvn_tools.sources.options import OutputForm
+from ahvn_tools.settings import OutputForm
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.state import StateKey
 from ahvn_tools.template import ToolTemplate

@@ -15,7 +15,7 @@ from ahvn_tools.errors import PickleError, ToolkitError
 from ahvn_tools.execution.compiled_tool import CompiledTool
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolResult
-from ahvn_tools.sources.options import ToolOptions
+from ahvn_tools.settings import ToolOptions
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.state import StateKey
 from ahvn_tools.toolkit import calls

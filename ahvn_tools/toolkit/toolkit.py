@@ -12,7 +12,7 @@ from ahvn_tools.registry import ToolRegistry
 from ahvn_tools.roots import Roots, to_roots
 from ahvn_tools.schema.annotations import Namespace, caller_locals
 from ahvn_tools.secret_key import SecretKey
-from ahvn_tools.sources.options import OutputForm, ToolOptions, check_output
+from ahvn_tools.settings import OUTPUT_FORM, OutputForm, ToolOptions
 from ahvn_tools.spec import ToolSpec, validate_spec_class
 from ahvn_tools.state import UNSET
 from ahvn_tools.toolkit import model_tools
@@ -126,7 +126,7 @@ class Toolkit(ToolkitServers):
             from ahvn_tools.execution.executor_option import validate_executor
 
             store.executor = validate_executor(executor)
-        check_output("output", output)
+        OUTPUT_FORM("output", output)
         store.output = output
         store.spec_class = validate_spec_class(spec_class)
         store.masks_errors = validate_flag("mask_errors", mask_errors)

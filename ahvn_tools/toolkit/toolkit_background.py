@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.roots import Roots
-from ahvn_tools.sources.options import ToolOptions
+from ahvn_tools.settings import ToolOptions
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.toolkit import calls
 from ahvn_tools.toolkit.background_calls import validate_wait

@@ -62,7 +62,7 @@ def test_a_function_gets_the_options_of_its_definition(write):
         {"readOnlyHint": True},
         {"owner": "me"},
     )
-    assert (spec(a=1, b=2), spec.compiled.template.timeout) == (3, 30)
+    assert (spec(a=1, b=2), spec.compiled.template.settings.timeout) == (3, 30)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_a_definition_that_is_not_enabled_runs_nothing(kind, write):
 def test_a_timeout_is_a_number_of_seconds_or_has_a_unit(text, seconds, write):
     write(CODE, "calc.py")
     write(f"kind: function\nfunction: calc:add\ntimeout: {text}", "tool.yaml")
-    assert load("tool.yaml")["tool"].compiled.template.timeout == seconds
+    assert load("tool.yaml")["tool"].compiled.template.settings.timeout == seconds
 
 
 # servers

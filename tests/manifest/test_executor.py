@@ -50,7 +50,7 @@ async def test_the_tools_of_a_manifest_run_in_the_executor_that_is_passed(manife
             kit.state["user"] = {"locale": "de", "name": "ann"}
             assert kit.call("add", {"a": 1, "b": 2}) == 3
             assert kit.call("where") == {"user": {"locale": "de"}}
-            assert kit["where"].compiled.plan.ships_secrets
+            assert kit["where"].compiled.plan.settings.ship_secrets
 
 
 def test_without_an_executor_the_tools_are_findings(manifest):

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from ahvn_tools import ToolSpec
 from ahvn_tools.errors import UnboundStateError
-from ahvn_tools.sources.options import ToolOptions
+from ahvn_tools.settings import ToolOptions
 from tests.spec_data import tools
 from tests.spec_data.subjects import ALL_OPTIONS, SUBJECTS, from_data, to_data
 
@@ -44,7 +44,7 @@ def test_the_same_definition_bindings_and_data_come_back(name):
     assert twin.definition == spec.definition
     assert dict(twin.binds) == dict(spec.binds)
     assert json.dumps(twin.to_dict(values=True)) == json.dumps(data)
-    for field in ("timeout", "max_items", "max_bytes", "run_in_thread", "isolation", "is_async", "source"):
+    for field in ("settings", "is_async", "source"):
         assert getattr(twin.compiled.template, field) == getattr(spec.compiled.template, field)
 
 

@@ -158,8 +158,8 @@ def test_the_tool_that_switches_groups_is_changed_where_it_is_made():
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"describe": "x"}, ToolkitError, "`describe` is a mapping by tool"),
-        ({"arguments": {"find": "x"}}, ToolkitError, "`arguments` is a mapping by tool"),
+        ({"describe": "x"}, ToolkitError, "describe must be a mapping by tool"),
+        ({"arguments": {"find": "x"}}, ToolkitError, "arguments must be a mapping by tool"),
         ({"describe": {"fnd": "x"}}, ToolLookupError, "Did you mean 'find'"),
         ({"arguments": {"fnd": {}}}, ToolLookupError, "Did you mean 'find'"),
         ({"arguments": {"find": {"qq": {"name": "x"}}}}, DefinitionError, "There is no argument 'qq' to change"),

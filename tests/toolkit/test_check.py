@@ -179,7 +179,7 @@ def test_a_strict_toolkit_raises_where_findings_would_be_logged():
     assert len(kit.check()) == 1
     kit.unbind("usr")
     assert len(kit.to("openai")) == 1
-    with pytest.raises(ToolkitError, match="strict is True or False, not 1"):
+    with pytest.raises(ToolkitError, match="strict must be True or False, not 1"):
         Toolkit("k", strict=1)
 
 

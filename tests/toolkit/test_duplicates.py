@@ -133,7 +133,7 @@ class TestAdd:
             kit.add(giving(str(number)))
         assert (values(kit), len(kit.duplicates)) == ({"find": "4"}, 1)
 
-    @pytest.mark.parametrize("wrong", ["overwrite", None, True, ["keep"]])
+    @pytest.mark.parametrize("wrong", ["overwrite", True, ["keep"]])
     def test_an_unknown_policy_is_an_error_that_names_the_others(self, wrong):
         kit = Toolkit("k")
         adding = (
@@ -143,7 +143,7 @@ class TestAdd:
             lambda: kit.add_mcp(ChangingServer(find="").fastmcp, on_duplicate=wrong),
         )
         for add in adding:
-            with pytest.raises(ToolkitError, match="one of 'raise', 'keep', 'replace', 'rename', not"):
+            with pytest.raises(ToolkitError, match="must be 'raise', 'keep', 'replace' or 'rename', not"):
                 add()
         assert len(kit) == 0
 

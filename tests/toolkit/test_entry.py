@@ -252,7 +252,7 @@ def test_the_shortest_of_all_timeouts_is_the_tools(limits, shortest):
 @pytest.mark.parametrize("timeout", [0, -1, float("nan"), float("inf"), 1e18, True, "3"])
 def test_an_invalid_timeout_is_refused(timeout):
     for ask in (lambda: Toolkit("k", timeout=timeout), lambda: Toolkit("k").add(add, timeout=timeout)):
-        with pytest.raises(ToolkitError, match="more than 0 seconds"):
+        with pytest.raises(ToolkitError, match="timeout must be a number of seconds greater than 0"):
             ask()
 
 
@@ -276,16 +276,13 @@ def test_an_unknown_option_is_refused():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"tags": None}, "The tags of a tool are names, not None"),
-        ({"tags": ["a", 3]}, "name among the tags of a tool must be a string"),
-        ({"audience": 3}, "The audience of a tool are names"),
-        ({"audience": ["main", ""]}, "name among the audience of a tool must be a string"),
-        ({"preset": None}, "The preset of 'add' is a mapping"),
-        ({"preset": [("a", 1)]}, "The preset of 'add' is a mapping"),
-        ({"timeout": "3"}, "A timeout must be more than 0 seconds, not '3'"),
-        ({"requires_approval": "yes"}, "`requires_approval` of 'add' is True, False or a function"),
-        ({"requires_approval": None}, "`requires_approval` of 'add' is True, False or a function"),
-        ({"postprocess": "upper"}, "`postprocess` of 'add' is a function"),
+        ({"tags": ["a", 3]}, r"tags must be names, not \['a', 3\]"),
+        ({"audience": 3}, "audience must be names, not 3"),
+        ({"audience": ["main", ""]}, "audience must be names"),
+        ({"preset": [("a", 1)]}, r"preset must be a mapping, parameter -> value\.$"),
+        ({"timeout": "3"}, "timeout must be a number of seconds greater than 0, not '3'"),
+        ({"requires_approval": "yes"}, "requires_approval must be True, False or a function"),
+        ({"postprocess": "upper"}, "postprocess must be a function"),
         ({"middleware": [3]}, "A middleware is `async"),
     ],
     ids=str,
@@ -295,6 +292,15 @@ def test_an_invalid_option_is_refused_by_add(options, message):
     with pytest.raises(ToolkitError, match=message):
         kit.add(add, **options)
     assert len(kit) == 0
+
+
+def test_none_is_no_value_of_an_option_and_no_limit_of_items():
+    options = dict.fromkeys(
+        ["tags", "audience", "group", "preset", "requires_approval", "on_duplicate", "ship", "task"]
+    )
+    kit = Toolkit("k").add(add, **options, max_items=None)
+    assert (kit["add"].group, kit["add"].tags, kit.exec("add", {"a": 1, "b": 2}).value) == ("basic", set(), 3)
+    assert kit["add"].compiled.template.settings.max_items is None
 
 
 def test_a_tool_without_options_shares_the_specs_compiled_tool():

@@ -274,7 +274,11 @@ def test_leaving_a_map_cancels_the_other_calls(executor, tmp_path):
         (lambda kit: kit.map(ThreadPoolExecutor(1), [], buffersize=0), ToolkitError, "`buffersize` is a whole number"),
         (lambda kit: list(kit.map(ThreadPoolExecutor(1), ["add"])), ToolkitError, "A call is a ToolCall, or a pair"),
         (lambda kit: list(kit.map(ThreadPoolExecutor(1), [("add",)])), ToolkitError, "A call is a ToolCall, or a pair"),
-        (lambda kit: kit.map(ThreadPoolExecutor(1), [], timeout=-1), ToolkitError, "A timeout must be more than 0"),
+        (
+            lambda kit: kit.map(ThreadPoolExecutor(1), [], timeout=-1),
+            ToolkitError,
+            "timeout must be a number of seconds",
+        ),
     ],
     ids=["executor", "buffersize", "text", "short", "timeout"],
 )
@@ -333,8 +337,8 @@ def test_the_options_survive_a_transform_a_clone_and_a_pickle(executor):
 
     spec = ToolSpec.from_function(bodies.report, isolation="executor", ship=["x"], ship_secrets=True)
     for made in (spec.clone(), spec.transform(name="other"), pickle.loads(pickle.dumps(spec))):
-        template = made.compiled.template
-        assert (template.isolation, [key.text for key in template.ship], template.ship_secrets) == (
+        settings = made.compiled.template.settings
+        assert (settings.isolation, [key.text for key in settings.ship], settings.ship_secrets) == (
             "executor",
             ["x"],
             True,

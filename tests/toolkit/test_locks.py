@@ -385,7 +385,10 @@ def test_a_failing_call_releases_its_key():
 
 @pytest.mark.parametrize(
     ("exclusive", "message"),
-    [("pth", r"no argument 'pth' to be exclusive by\. Did you mean 'path'"), (3, "is True, a parameter's name or")],
+    [
+        ("pth", r"no argument 'pth' to be exclusive by\. Did you mean 'path'"),
+        (3, "must be True, a parameter's name or"),
+    ],
 )
 def test_an_unknown_exclusive_parameter_is_refused(exclusive, message):
     with pytest.raises(ToolkitError, match=message):

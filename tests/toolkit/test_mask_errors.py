@@ -161,7 +161,7 @@ def test_a_changed_result_keeps_the_exception_and_a_replaced_error_does_not():
 
 @pytest.mark.parametrize("value", ["yes", None, 1])
 def test_mask_errors_is_a_bool(value):
-    with pytest.raises(ToolkitError, match="mask_errors is True or False"):
+    with pytest.raises(ToolkitError, match="mask_errors must be True or False"):
         Toolkit("k", mask_errors=value)
 
 

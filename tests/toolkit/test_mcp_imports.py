@@ -557,7 +557,7 @@ class TestNames:
             ({"rename": ["find"]}, "`rename` of a server is a mapping"),
             ({"prefix": 5}, "`prefix` of a server is a text, not 5"),
             ({"include": 5}, "The names or patterns in `include` of a server are names, not 5"),
-            ({"exclude": [5]}, "among the names or patterns in `exclude` of a server must be a string"),
+            ({"exclude": [5]}, "The names or patterns in `exclude` of a server are names"),
             ({"limits": 5}, "`limits` of a server is a Limits, not a int"),
             ({"budgets": {}}, "`budgets` of a server is a Budgets, not a dict"),
             ({"env": ["A=b"]}, "`env` of a server is a mapping, not a list"),
@@ -942,8 +942,8 @@ def test_single_tools_have_options_of_their_own_now_and_later() -> None:
         ({"find": 3}, "`tools` of a server is a mapping by tool"),
         ({"find": {"timout": 3}}, "Unknown option 'timout'"),
         ({3: {"timeout": 3}}, "`tools` of a server is a mapping by tool"),
-        ({"find": {"enabled": "no"}}, "`enabled` of 'find' is True or False, not 'no'"),
-        ({"find": {"binds": ["user"]}}, "`binds` of 'find' is a mapping, not a list"),
+        ({"find": {"enabled": "no"}}, "'find': enabled must be True or False, not 'no'"),
+        ({"find": {"binds": ["user"]}}, "'find': binds must be a mapping"),
     ],
 )
 def test_wrong_options_of_single_tools_are_errors(tools: Any, message: str) -> None:

@@ -199,7 +199,7 @@ def test_a_call_without_middleware_has_no_clock() -> None:
 
 @pytest.mark.parametrize("seconds", [0, -1, True, "1"])
 def test_a_limit_is_a_positive_number_of_seconds(seconds: Any) -> None:
-    with pytest.raises(ToolkitError, match="A timeout must be more than 0 seconds"):
+    with pytest.raises(ToolkitError, match="timeout must be a number of seconds greater than 0"):
         Toolkit("kit", middleware_timeout=seconds)
 
 

@@ -138,7 +138,7 @@ def test_a_selection_shares_the_state_of_its_toolkit_or_session():
         ({"audience": ["main", "sub"]}, "'audience' of a selection is one name"),
         ({"toolset": ["a"]}, "'toolset' of a selection is one name"),
         ({"names": 3}, "'names' of a selection is a list of names"),
-        ({"tags": [None]}, "name among the tags of a selection must be a string"),
+        ({"tags": [None]}, "The tags of a selection are names"),
         ({"where": "add"}, "'where' of a selection is a function"),
         ({"any_of": "reading"}, "'any_of' of a selection is a list; put 'reading' in one"),
         ({"any_of": {"names": ["add"]}}, "'any_of' of a selection is a list; put"),
@@ -266,7 +266,7 @@ def test_an_ordered_selection_has_its_tools_in_the_order_of_its_lists(options, e
 
 
 def test_the_order_of_a_selection_is_asked_for_by_true_or_false(kit):
-    with pytest.raises(ToolkitError, match="`ordered` of a selection is True or False, not 1"):
+    with pytest.raises(ToolkitError, match="`ordered` of a selection must be True or False, not 1"):
         kit.select(names=["add"], ordered=1)
     with pytest.raises(ToolkitError, match="Unknown option"):
         kit.select(any_of=[{"names": ["add"], "ordered": True}])

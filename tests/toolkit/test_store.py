@@ -147,7 +147,7 @@ def test_search_and_bindings_follow_changed_tags(kit):
         (lambda kit: kit.untag("search", "red"), ToolLookupError, "Did you mean 'read'"),
         (lambda kit: kit.tag("search"), ToolkitError, "at least one tag"),
         (lambda kit: kit.untag("search"), ToolkitError, "at least one tag"),
-        (lambda kit: kit.tag("search", ["x"]), ToolkitError, "name among the tags"),
+        (lambda kit: kit.tag("search", ["x"]), ToolkitError, "The tags of a tool are names"),
         (lambda kit: kit.session().tag("search", "x"), ToolkitError, "A session cannot change the toolkit"),
         (lambda kit: kit.select().untag("search", "read"), ToolkitError, "A selection cannot change the toolkit"),
     ],
@@ -247,9 +247,9 @@ def test_a_switch_of_a_removed_group_is_not_saved(kit):
     assert session.load_state_dict(session.state_dict()).state_dict()["groups"] == {}
 
 
-@pytest.mark.parametrize("group", ["", None, 3])
+@pytest.mark.parametrize("group", ["", 3])
 def test_a_group_name_is_a_string(group):
-    with pytest.raises(ToolkitError, match="The group of a tool must be a string"):
+    with pytest.raises(ToolkitError, match="group must be a text that is not empty"):
         Toolkit("k").add(add, group=group)
     with pytest.raises(ToolkitError, match="The name of a group must be a string"):
         Toolkit("k").add_group(group)

@@ -117,9 +117,9 @@ class ExecutorCall(BodyCall):
 
     def _encode(self) -> bytes:
         """Return the request, with what the body's ToolContext gets of the state. Raises PickleError."""
-        if not self.plan.ships_secrets:
+        if not self.plan.settings.ship_secrets:
             shipping.refuse_secrets(self.plan, self._body, self._values)
-        state = shipping.shipped_state(self.plan, self._context) if self.plan.ship else {}
+        state = shipping.shipped_state(self.plan, self._context) if self.plan.settings.ship else {}
         return self.encode_request(state, max_reply_bytes=self.plan.item_limits.max_bytes)
 
 

@@ -35,13 +35,13 @@ def shipped_state(plan: Plan, context: ToolContext) -> JsonObject:
     Raises PickleError for a value of one of pydantic's secret types, which no binding marks.
     """
     shipped: JsonObject = {}
-    for key in plan.ship:
+    for key in plan.settings.ship:
         if (value := key.find((context.state,))) is not MISSING:
             key.write(shipped, value)
-    if plan.ships_secrets:
+    if plan.settings.ship_secrets:
         return shipped
     shipped = without_keys(shipped, [*_bound_secret_keys(plan), *plan.secret_keys])
-    for key in plan.ship:
+    for key in plan.settings.ship:
         if contains_secret(key.find((shipped,))):
             raise PickleError(
                 f"The state under {key.text!r}, which {plan.name!r} ships, has a secret value, which stays in this "

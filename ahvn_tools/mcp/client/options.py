@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, TypedDict, TypeGuard
 from ahvn_tools.errors import DefinitionError, ToolLookupError, near_misses
 from ahvn_tools.mcp.trust.changes import Changes
 from ahvn_tools.mcp.trust.limits import Budgets, Limits
-from ahvn_tools.template import is_duration
+from ahvn_tools.settings import is_duration
 
 CredentialsProvider = Callable[[Mapping[str, Any]], "str | Mapping[str, str] | Awaitable[Any] | None"]
 """Returns the token or the headers for a call, from the state of that call; sync or async."""

@@ -51,8 +51,8 @@ from ahvn_tools.mcp.trust.limits import Limits
 from ahvn_tools.mcp.trust.pins import Pins
 from ahvn_tools.mcp.trust.screening import screen, screen_prompts
 from ahvn_tools.schema.root_parameters import root_parameter_names
+from ahvn_tools.settings import validate_options
 from ahvn_tools.sources import mcp as mcp_source
-from ahvn_tools.sources.options import validate_options
 from ahvn_tools.template import ToolTemplate
 
 if TYPE_CHECKING:  # slow

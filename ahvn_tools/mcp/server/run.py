@@ -20,7 +20,7 @@ from ahvn_tools.errors import ToolSpecError, unknown_options
 from ahvn_tools.mcp.server.app import ServedToolsServer
 from ahvn_tools.mcp.server.running_calls import CANCEL_SECONDS, RunningCalls
 from ahvn_tools.mcp.server.standard_streams import line_buffered_stdout
-from ahvn_tools.template import is_duration
+from ahvn_tools.settings import is_duration
 
 _FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 

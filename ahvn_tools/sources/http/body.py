@@ -168,7 +168,7 @@ def build_template(
         origin=origin,
     )
     options = {"description": "", **options, "annotations": annotations, "timeout": timeout}
-    template, _ = schema_function.build_template(name, schema, body, options)
+    template, _ = json_schema.build_template(name, schema, body, options)
     return replace(template, bindings={**template.bindings, **own_bindings}), body
 
 

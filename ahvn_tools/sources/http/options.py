@@ -10,6 +10,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from ahvn_tools.errors import DefinitionError, near_misses
 from ahvn_tools.json_types import JsonObject
+from ahvn_tools.settings import ToolOptions
 from ahvn_tools.sources.http.body import HTTPBody, build_template
 from ahvn_tools.sources.http.credentials import Credential, read_headers
 from ahvn_tools.sources.http.request import (

@@ -1,4 +1,7 @@
-"""A definition for OpenAI and a function as a source: the inverse of the formats `openai` and `openai_responses`."""
+"""A JSON Schema and a function as a source: the schema alone validates, and the function gets the JSON.
+
+A definition for OpenAI has such a schema: it is the inverse of the formats `openai` and `openai_responses`.
+"""
 
 from __future__ import annotations
 
@@ -7,24 +10,48 @@ from typing import Any
 
 from ahvn_tools.errors import DefinitionError
 from ahvn_tools.schema.annotations import Namespace
-from ahvn_tools.sources import schema_function
+from ahvn_tools.sources import function as function_source
 from ahvn_tools.template import ToolTemplate
 
 
 def build_template(
+    name: Any,
+    input_schema: Any,
+    function: Any,
+    options: Mapping[str, Any],
+    *,
+    namespace: Namespace | None = None,
+) -> tuple[ToolTemplate, Callable[..., Any]]:
+    """Return the template of a function whose arguments are validated by a JSON Schema alone, and the body to call.
+
+    `namespace` resolves string annotations. Raises DefinitionError for a schema that does not describe an object or
+    is not complete, and for a function that does not take its properties.
+    """
+    if not isinstance(name, str) or name == "":
+        raise DefinitionError(f"The name of a tool must be a text that is not empty, not {name!r}.")
+    if not isinstance(input_schema, dict):
+        raise DefinitionError(
+            f"input_schema must be a dict such as {{'type': 'object', 'properties': {{…}}}}, "
+            f"not a {type(input_schema).__name__}."
+        )
+    options = {**options, "name": name, "input_schema": input_schema}
+    return function_source.build_template(function, options, namespace=namespace, has_types=False)
+
+
+def build_openai_template(
     definition: Any, function: Any, options: Mapping[str, Any], *, namespace: Namespace | None = None
 ) -> tuple[ToolTemplate, Callable[..., Any]]:
     """Return the template and the body of a function that a definition describes.
 
     `namespace` resolves string annotations. Raises DefinitionError for another definition, and as
-    `schema_function.build_template` does.
+    `build_template` does.
     """
     declared = _to_function(definition)
     name, parameters = declared.get("name"), declared.get("parameters")
     described = {} if declared.get("description") is None else {"description": declared["description"]}
     schema = {"type": "object", "properties": {}} if parameters is None else parameters
     options = {**described, **options}
-    return schema_function.build_template(options.get("name", name), schema, function, options, namespace=namespace)
+    return build_template(options.get("name", name), schema, function, options, namespace=namespace)
 
 
 def _to_function(definition: Any) -> Mapping[str, Any]:
