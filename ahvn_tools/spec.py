@@ -649,7 +649,7 @@ class ToolSpec(Generic[P, R]):
 
     def to_fastmcp(self) -> Tool:
         """Return a FastMCP tool to serve; each call uses the spec's bindings and state of that moment."""
-        from ahvn_tools.mcp.server.tool import to_fastmcp_tool
+        from ahvn_tools.mcp.server.components import to_fastmcp_tool
 
         return to_fastmcp_tool(self.definition, self._serve, timeout=self.compiled.template.settings.timeout)
 
@@ -726,7 +726,7 @@ class ToolSpec(Generic[P, R]):
         strict_schema = to_strict(normalize(definition.input_schema)[0])[0] if is_strict else None
         schema = definition.input_schema if strict_schema is None else strict_schema
         if plain:
-            from ahvn_tools.schema.plain import to_plain  # few exports need it
+            from ahvn_tools.schema.keywords import to_plain
 
             schema = to_plain(schema)
         return {
@@ -755,14 +755,14 @@ class ToolSpec(Generic[P, R]):
         >>> ToolSpec.from_dict(data, trust=["html"]).call("<b>")
         '&lt;b&gt;'
         """
-        from ahvn_tools.spec_data import writer
+        from ahvn_tools.spec_data import tool_data
 
         if attributes := self.__dict__.keys() - _OWN_ATTRIBUTES:
             raise ToolSpecError(
                 f"Attribute {min(attributes)!r} of {self.__name__!r} is not part of the data: delete it first, "
                 "and set it again after from_dict()."
             )
-        return writer.write(
+        return tool_data.write(
             self.compiled,
             self.body,
             self.state,
@@ -782,11 +782,11 @@ class ToolSpec(Generic[P, R]):
         Raises SourceError for what is not trusted, for data that is not as `to_dict` wrote it, and for code whose
         definition differs from that of the data, with the differences.
         """
-        from ahvn_tools.spec_data.reader import load
+        from ahvn_tools.spec_data.tool_data import load
 
-        loaded = load(data, trust, [_full_name(base) for base in cls.__mro__])
-        spec = cls(loaded.template, loaded.body)
-        spec._secrets = loaded.secret_keys
+        template, body, secret_keys = load(data, trust, [_full_name(base) for base in cls.__mro__])
+        spec = cls(template, body)
+        spec._secrets = secret_keys
         for binding in spec.compiled.bindings.values():
             with contextlib.suppress(StateKeyError):  # a key in a list that the state does not have: the binding has it
                 binding.store_default(copy_containers(binding.default), spec.state)

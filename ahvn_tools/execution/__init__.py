@@ -39,7 +39,7 @@ def set_max_processes(max_processes: int | None = None) -> None:
     """
     from ahvn_tools.errors import DefinitionError
     from ahvn_tools.execution.workers import slots
-    from ahvn_tools.template import is_count
+    from ahvn_tools.settings import is_count
 
     if max_processes is not None and not is_count(max_processes):
         raise DefinitionError(f"max_processes must be a whole number of at least 1, or None, not {max_processes!r}.")

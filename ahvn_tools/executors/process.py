@@ -13,7 +13,7 @@ from ahvn_tools.execution.threads import thread_pool
 from ahvn_tools.execution.workers.call_executor import SHUT_DOWN, CallExecutor, CallObserver, CallTask, RunningCall
 from ahvn_tools.execution.workers.link import Link
 from ahvn_tools.execution.workers.slots import ProcessSlots, count_cores
-from ahvn_tools.template import is_count
+from ahvn_tools.settings import is_count
 
 _POOL_MODULE = "ahvn_tools.execution.workers.pool"
 

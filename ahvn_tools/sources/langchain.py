@@ -13,17 +13,16 @@ from typing import Any, Final, Protocol, get_args
 from ahvn_tools.binding import Binding
 from ahvn_tools.context import ToolContext, resolve_transport_context
 from ahvn_tools.encoders.binary import UNKNOWN_MIME_TYPE, bytes_block
-from ahvn_tools.encoders.graph_output import refuse_graph_output
-from ahvn_tools.encoders.loaded_classes import loaded_classes
+from ahvn_tools.encoders.loaded_classes import loaded_classes, refuse_graph_output
 from ahvn_tools.encoders.rendering import Rendering
 from ahvn_tools.errors import DefinitionError, ToolError, exception_text
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolResult, join_text_blocks, raw_result, result_from_content, text_block
 from ahvn_tools.schema.argument_changes import ArgumentChanges
+from ahvn_tools.schema.generated import clean_schema
 from ahvn_tools.schema.inputs import Parameter
 from ahvn_tools.schema.jsonschema import SchemaInputs
 from ahvn_tools.schema.output_options import make_output
-from ahvn_tools.schema.titles import clean_schema
 from ahvn_tools.settings import ToolSettings, refuse_unknown_bindings, to_definition_fields, validate_options
 from ahvn_tools.sources.changed_parameters import convert_defaults, hidden_bindings
 from ahvn_tools.sources.langchain_injection import InjectedKey, injection_annotation

@@ -16,8 +16,8 @@ from ahvn_tools.execution.compiled_tool import CompiledTool
 from ahvn_tools.execution.secret_options import removed_defaults, without_secret_values
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.schema.argument_changes import ArgumentChange
+from ahvn_tools.settings import ToolOptions, to_wire_annotations, to_wire_icons
 from ahvn_tools.sources.langchain_injection import InjectedKey
-from ahvn_tools.sources.options import ToolOptions, to_wire_annotations, to_wire_icons
 from ahvn_tools.spec_data.fields import MAX_DEPTH, FunctionPath, error, join, read, read_object, read_true
 from ahvn_tools.state import MISSING, UNSET, StateKey
 from ahvn_tools.trust import Trust

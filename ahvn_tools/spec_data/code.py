@@ -15,8 +15,7 @@ from ahvn_tools.sources import code as code_source
 from ahvn_tools.sources import function as function_source
 from ahvn_tools.sources.http.body import HTTPBody
 from ahvn_tools.sources.http.checks import check_request
-from ahvn_tools.sources.http.request import HTTPArgument, HTTPOptions, HTTPRequest
-from ahvn_tools.sources.http.request import (ApiKey, Basic, ClientCredentials)
+from ahvn_tools.sources.http.request import ApiKey, Basic, ClientCredentials, HTTPArgument, HTTPOptions, HTTPRequest
 from ahvn_tools.sources.injection import InjectedBody
 from ahvn_tools.spec_data.fields import FunctionPath, error, join, read, read_object
 from ahvn_tools.template import ToolTemplate

@@ -13,8 +13,7 @@ from urllib.parse import parse_qsl, unquote
 
 from ahvn_tools.builtins.database.statement import Request, UnreachableError
 from ahvn_tools.builtins.database.statement_process import perform_in_process
-from ahvn_tools.builtins.processes.private_folder import delete_folder
-from ahvn_tools.builtins.processes.private_folder import private_folder
+from ahvn_tools.builtins.processes.private_folder import delete_folder, private_folder
 from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import DefinitionError, ToolError
 from ahvn_tools.json_types import JsonObject

@@ -22,12 +22,10 @@ from ahvn_tools.builtins.git.repository import (
     refuse_programs_in_todo,
     refuse_shared_files,
 )
-from ahvn_tools.builtins.processes.confinement import Confinement
+from ahvn_tools.builtins.processes.confinement import Confinement, ProcessLimits, find_trusted_program
 from ahvn_tools.builtins.processes.private_folder import clean_environment
-from ahvn_tools.builtins.processes.confinement import ProcessLimits
 from ahvn_tools.builtins.processes.process import run_process
 from ahvn_tools.builtins.processes.result import ProcessResult
-from ahvn_tools.builtins.processes.confinement import find_trusted_program
 from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import ToolError
 

@@ -14,11 +14,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Literal, Self
 
-from ahvn_tools.builtins.processes.confinement import Confinement
-from ahvn_tools.builtins.processes.private_folder import clean_environment
-from ahvn_tools.builtins.processes.private_folder import delete_folder
-from ahvn_tools.builtins.processes.confinement import ProcessLimits
-from ahvn_tools.builtins.processes.private_folder import private_folder
+from ahvn_tools.builtins.processes.confinement import Confinement, ProcessLimits
+from ahvn_tools.builtins.processes.private_folder import clean_environment, delete_folder, private_folder
 from ahvn_tools.builtins.processes.process import OnOutput, run_process
 from ahvn_tools.builtins.python_runner.code_run import Answer, AnswerLimits, CodeRun
 from ahvn_tools.context import ToolContext

@@ -9,8 +9,7 @@ from dataclasses import replace
 from typing import Final, Literal, Self
 
 from ahvn_tools.builtins.approval import Approve
-from ahvn_tools.builtins.processes.confinement import Sandbox
-from ahvn_tools.builtins.processes.confinement import ProcessLimits
+from ahvn_tools.builtins.processes.confinement import ProcessLimits, Sandbox
 from ahvn_tools.builtins.processes.process import Output, ProcessResult, StreamName, run_process
 from ahvn_tools.builtins.processes.terminal_text import to_readable
 from ahvn_tools.builtins.shell.command_preparation import (
@@ -25,7 +24,7 @@ from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import DefinitionError, ToolError, suggests_options
 from ahvn_tools.registry import ToolRegistry, reg_toolspec
 from ahvn_tools.roots import Roots
-from ahvn_tools.template import is_count
+from ahvn_tools.settings import is_count
 
 KEPT_BYTES: Final = 30_000
 """How much of stdout, and of stderr, a result has by default, and a page of `shell_output`."""

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
+from ahvn_tools.builtins.processes.confinement import is_in_untrusted
 from ahvn_tools.builtins.processes.private_folder import private_folder
 from ahvn_tools.builtins.processes.result import ProcessResult
-from ahvn_tools.builtins.processes.confinement import is_in_untrusted
 from ahvn_tools.roots import without_dots
 
 MAX_SINGLE_FILES: Final = 50

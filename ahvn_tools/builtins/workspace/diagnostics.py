@@ -14,9 +14,8 @@ from ahvn_tools import invisible
 from ahvn_tools.builtins.files.folders import ConfinedFolders
 from ahvn_tools.builtins.files.text import decode
 from ahvn_tools.builtins.files.walk import walk
-from ahvn_tools.builtins.processes.confinement import Confinement, choose_sandbox
+from ahvn_tools.builtins.processes.confinement import Confinement, ProcessLimits, choose_sandbox
 from ahvn_tools.builtins.processes.private_folder import clean_environment
-from ahvn_tools.builtins.processes.confinement import ProcessLimits
 from ahvn_tools.builtins.processes.process import ProcessResult, run_process
 from ahvn_tools.builtins.workspace.checkers import (
     CHECKERS,

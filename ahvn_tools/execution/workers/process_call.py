@@ -125,7 +125,7 @@ class ProcessCall(BodyCall):
         super().__init__(plan, body, values, has_reader=has_reader)
         self._slots = slots.process_slots
         self._turn = threading.Event()
-        self._run: WorkerRun[Outcome] = WorkerRun(keeps_children=plan.keeps_children, set_starting=set_starting)
+        self._run: WorkerRun[Outcome] = WorkerRun(keeps_children=plan.settings.keep_children, set_starting=set_starting)
 
     def run(self, emit: EmitItemSync) -> Outcome:
         """Wait for a slot, run the body in a worker, pass its chunks to `emit`, and return its outcome.

@@ -15,7 +15,8 @@ from ahvn_tools.errors import DefinitionError
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.redaction import Secret, is_secret_name
 from ahvn_tools.schema.refs import without_properties
-from ahvn_tools.sources import schema_function
+from ahvn_tools.settings import to_wire_annotations
+from ahvn_tools.sources import json_schema
 from ahvn_tools.sources.http.checks import check_request, is_address
 from ahvn_tools.sources.http.credentials import Credential, credential_binding, parse_credential
 from ahvn_tools.sources.http.request import (
@@ -26,7 +27,6 @@ from ahvn_tools.sources.http.request import (
     HTTPOptions,
     HTTPRequest,
 )
-from ahvn_tools.sources.options import to_wire_annotations
 from ahvn_tools.sources.untyped_arguments import property_names
 from ahvn_tools.template import ToolTemplate
 from ahvn_tools.trust import Trust

@@ -13,8 +13,8 @@ from urllib.parse import parse_qsl, urlsplit
 
 from ahvn_tools.errors import DefinitionError, near_misses
 from ahvn_tools.redaction import is_secret_name
+from ahvn_tools.settings import is_count, is_duration
 from ahvn_tools.sources.http.request import METHODS, ApiKey, ClientCredentials, HTTPOptions, HTTPRequest
-from ahvn_tools.template import is_count, is_duration
 
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network

@@ -26,7 +26,6 @@ from ahvn_tools.sources.http.request import (
     Location,
     Security,
 )
-from ahvn_tools.sources.options import ToolOptions
 from ahvn_tools.template import ToolTemplate
 
 _PLACE = re.compile(r"\{([^{}]*)\}")

@@ -19,8 +19,7 @@ import pytest
 from fastmcp import Client
 
 from ahvn_tools import Toolkit
-from ahvn_tools.builtins.processes.confinement import choose_sandbox
-from ahvn_tools.builtins.processes.confinement import ProcessLimits
+from ahvn_tools.builtins.processes.confinement import ProcessLimits, choose_sandbox
 from ahvn_tools.builtins.processes.private_folder import private_folder
 from ahvn_tools.builtins.shell import Shell, shell_tools
 from ahvn_tools.builtins.shell.jobs import MAX_ENDED_JOBS, MAX_ENDED_JOBS_IN_ALL, MAX_OUTPUTS
