@@ -182,9 +182,7 @@ def to_json_form(value: Any, serialize: Callable[[Any], Any] | None = None, *, i
         raise
     except PydanticSerializationError:  # its text contains a part of the value
         raise no_json_form_error(value) from None
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # a type's own serializer may raise anything, also a SystemExit
+    except Exception as error:
         raise no_json_form_error(value) from error
     return json_form
 

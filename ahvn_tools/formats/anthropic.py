@@ -36,9 +36,9 @@ from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_single_choi
 from ahvn_tools.formats.rendering.tool import ToolExporter, export_all, filter_example_inputs, set_provider_options
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import DIRECT, ToolCall, ToolResult
-from ahvn_tools.schema.dialects.anthropic_strict import to_anthropic_strict
 from ahvn_tools.schema.dialects.dialect import ANTHROPIC
 from ahvn_tools.schema.dialects.finding import NOT_STRICT, Finding
+from ahvn_tools.schema.dialects.strict import to_anthropic_strict
 from ahvn_tools.schema.keywords import iter_schemas
 
 FORMAT = "anthropic"

@@ -21,8 +21,8 @@ from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_single_choi
 from ahvn_tools.formats.rendering.tool import ToolExporter, export_all
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolCall, ToolResult
-from ahvn_tools.schema.dialects.anthropic_strict import to_anthropic_strict
 from ahvn_tools.schema.dialects.dialect import BEDROCK
+from ahvn_tools.schema.dialects.strict import to_anthropic_strict
 
 FORMAT = "bedrock"
 

@@ -168,9 +168,9 @@ class ArgumentValidator(RepairingValidator[Any, ErrorDetails]):
             if collecting is not None:
                 raise
             raise InvalidParametersError(_TOO_MANY_ATTEMPTS) from None
-        except (ToolCallError, KeyboardInterrupt):
+        except ToolCallError:
             raise
-        except BaseException as error:  # a type's own validator may raise anything, also a SystemExit
+        except Exception as error:
             message = f"Invalid arguments: validation raised {type(error).__name__}."
             raise InvalidParametersError(message) from error
         return accepted

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 import re
@@ -10,12 +9,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields, is_dataclass
 from typing import Any, Final, NamedTuple
-from urllib.parse import unquote
 
 from ahvn_tools.errors import DefinitionError, InvalidParametersError
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.schema.keywords import SUBSCHEMA_KEYWORDS, iter_schemas, iter_subschemas
-from ahvn_tools.schema.refs import resolve_pointer
+from ahvn_tools.schema.keywords import SUBSCHEMA_KEYWORDS, iter_subschemas
+from ahvn_tools.schema.refs import ReferenceTargets
 
 MAX_DEPTH = 200
 """Arguments that nest deeper than this are refused."""
@@ -99,7 +97,6 @@ MAX_KEPT: Final = 10_000
 """For how many paths into values it is remembered which schemas apply; recursive schemas have no end of paths."""
 
 _REF_KEYWORDS: Final = ("$ref", "$dynamicRef", "$recursiveRef")
-_ANCHOR_KEYWORDS: Final = ("$anchor", "$dynamicAnchor", "$id", "id")
 _IN_PLACE_APPLICATORS: Final = frozenset(
     {"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies"}
 )
@@ -149,6 +146,7 @@ class RefGraph:
         Raises DefinitionError for one that leads out of the schema, to nothing, or in a circle.
         """
         self._root = schema
+        self._references = ReferenceTargets(schema)
         self._targets: dict[str, Any] = {}
         self._nodes: dict[int, JsonObject] = {}
         pending = [schema]
@@ -208,9 +206,8 @@ class RefGraph:
         if reference not in self._targets:
             if not reference.startswith("#"):
                 raise DefinitionError(f"it refers to {reference!r}, which is outside of it; nothing is fetched")
-            is_pointer = reference == "#" or reference.startswith("#/")
-            target = resolve_pointer(self._root, reference) if is_pointer else self._anchors.get(unquote(reference[1:]))
-            if not isinstance(target, dict | bool):
+            target = self._references.find(reference)
+            if target is None:
                 raise DefinitionError(f"it refers to {reference!r}, where no schema is")
             self._targets[reference] = target
         return self._targets[reference]
@@ -223,14 +220,6 @@ class RefGraph:
 
     def _find_all_subschemas(self, node: JsonObject) -> list[JsonObject]:
         return [*iter_subschemas(node), *self._find_ref_targets(node)]
-
-    @functools.cached_property
-    def _anchors(self) -> dict[str, JsonObject]:
-        anchors: dict[str, JsonObject] = {}
-        for node, key in itertools.product(iter_schemas(self._root), _ANCHOR_KEYWORDS):
-            if isinstance(node.get(key), str):
-                anchors.setdefault(node[key].removeprefix("#"), node)
-        return anchors
 
     def _sort_by(self, find_parts: Callable[[JsonObject], list[JsonObject]]) -> list[JsonObject]:
         """Return the schemas, each before its parts. Those in a circle, and those after one, are left out."""

@@ -153,9 +153,7 @@ def _render(render: Render, value: Any) -> str | list[Any]:
     """Return what `render` makes of a value. Raises InvalidResultError if it fails or returns anything but content."""
     try:
         rendered = render(value)
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # it may raise anything, also a SystemExit
+    except Exception as error:
         raise _render_error(f"raised {type(error).__name__}: let it {_RENDER_RETURNS}") from error
     if isinstance(rendered, str):
         return rendered

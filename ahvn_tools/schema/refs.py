@@ -27,6 +27,8 @@ _DEFINITION_KEYWORDS = ("definitions", "$defs")
 _DEFINITION_PREFIXES = tuple(f"#/{keyword}/" for keyword in _DEFINITION_KEYWORDS)
 _REF_KEYWORDS = ("$ref", "$dynamicRef")
 _ANCHOR_KEYWORDS = ("$anchor", "$dynamicAnchor")
+_OLD_ANCHOR_KEYWORDS = ("$id", "id")
+"""Before draft 2019-09 an anchor is an id that begins with `#`."""
 _ARRAY_INDEX = re.compile(r"0|[1-9][0-9]{0,8}")
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_.-]+")
 _UNSAFE_CHARACTERS = re.compile(r"[^A-Za-z0-9_.-]+")
@@ -61,7 +63,7 @@ class ReferenceTargets:
         if not isinstance(reference, str):
             return None
         is_pointer = reference == "#" or reference.startswith("#/")
-        target = resolve_pointer(self._root, reference) if is_pointer else self._anchors.get(reference)
+        target = resolve_pointer(self._root, reference) if is_pointer else self._anchors.get(unquote(reference))
         return target if isinstance(target, dict | bool) else None
 
     @functools.cached_property
@@ -75,9 +77,10 @@ class ReferenceTargets:
     def _anchors(self) -> dict[str, JsonObject | None]:
         anchors: dict[str, JsonObject | None] = {}
         for node in iter_schemas(self._root):
-            for keyword in _ANCHOR_KEYWORDS:
-                if isinstance(name := node.get(keyword), str):
-                    anchors[f"#{name}"] = None if anchors.get(f"#{name}", node) is not node else node
+            names = [f"#{node[keyword]}" for keyword in _ANCHOR_KEYWORDS if isinstance(node.get(keyword), str)]
+            names += [id_ for keyword in _OLD_ANCHOR_KEYWORDS if (id_ := str(node.get(keyword))).startswith("#")]
+            for name in names:
+                anchors[name] = None if anchors.get(name, node) is not node else node
         return anchors
 
 

@@ -220,9 +220,9 @@ def _run_encoders(value: Any) -> Any:
     """Return the content that a value is encoded as; any other value unchanged."""
     try:
         return encode_content(value)
-    except (InvalidResultError, KeyboardInterrupt):
+    except InvalidResultError:
         raise
-    except BaseException as error:  # an encoder may raise anything, also a SystemExit
+    except Exception as error:
         raise no_json_form_error(value) from error
 
 
@@ -230,7 +230,5 @@ def convert_content(value: Any) -> ToolResult:
     """Return the result of content. Raises InvalidResultError for content that cannot be read."""
     try:
         return result_from_content(value)
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # an Image may name a file that does not exist
+    except Exception as error:  # an Image may name a file that does not exist
         raise no_json_form_error(value) from error

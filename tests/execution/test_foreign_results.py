@@ -192,7 +192,7 @@ def test_its_time_is_limited_by_the_timeout(
     returned=RETURNED,
     make=SPECS,
     entry_point=RESULT_ENTRY_POINTS,
-    error={type(error).__name__: error for error in (SystemExit(3), asyncio.CancelledError(), ValueError("hunter2"))},
+    error={type(error).__name__: error for error in (RecursionError(), ValueError("hunter2"))},
     timeout=[None, 30.0],
 )
 def test_what_it_raises_is_an_invalid_result(

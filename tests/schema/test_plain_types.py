@@ -1,125 +1,132 @@
-"""The schemas of plain types are those that pydantic makes."""
+"""Tools of plain types are those that pydantic would make: schemas, converted values, errors, defaults."""
 
 from __future__ import annotations
 
-import inspect
 import json
-import types
-import typing
-from typing import Annotated, Any, Literal, Optional
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import Enum, IntEnum
+from typing import Annotated, Any, Dict, List, Literal, NewType, Optional, Union  # users write them, too
 
 import pytest
-from hypothesis import example
 from hypothesis import strategies as st
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, Field
 from typing_extensions import TypeAliasType
 
-from ahvn_tools import Secret
+from ahvn_tools import Secret, Toolkit
 from ahvn_tools.schema import generated
-from ahvn_tools.schema.generated import QuietSchemaGenerator, clean_schema, generate_output_schema
-from ahvn_tools.schema.plain_types import EMPTY, PlainParameters
+from ahvn_tools.schema.plain_types import PlainParameters
 from tests.property_checks import EXAMPLES, run_examples
-
-SCALARS = [str, int, bool, float, Any]
-LITERALS = [Literal["a"], Literal["a", "b"], Literal["b", "a", ""]]
-ANNOTATIONS = st.recursive(
-    st.sampled_from([*SCALARS, *LITERALS]),
-    lambda inner: st.one_of(
-        inner.map(lambda kind: list[kind]),
-        inner.map(lambda kind: dict[str, kind]),
-        inner.filter(lambda kind: kind is not Any).map(lambda kind: kind | None),
-        inner.filter(lambda kind: kind is not Any).map(lambda kind: Optional[kind]),
-        inner.filter(lambda kind: kind is not Any).map(lambda kind: None | kind),
-    ),
-    max_leaves=3,
-)
-DEFAULTS = st.sampled_from([EMPTY, None, True, 0, 2**70, -1, 1.5, "", "text"])
-PARAMETERS = st.dictionaries(
-    st.sampled_from(["a", "b", "_c", "self", "class_name", "args", "type", "default"]),
-    st.tuples(ANNOTATIONS | st.just(EMPTY), DEFAULTS),
-    max_size=4,
-)
-
-
-def keyword_only(parameters: dict[str, tuple[Any, Any]]) -> list[inspect.Parameter]:
-    return [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
-        for name, (annotation, default) in parameters.items()
-    ]
-
-
-def adapter_of(parameters: list[inspect.Parameter]) -> TypeAdapter[Any]:
-    def function() -> None: ...
-
-    function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # inspect reads it
-    function.__annotations__ = {each.name: each.annotation for each in parameters if each.annotation is not EMPTY}
-    return TypeAdapter(function, config=ConfigDict(allow_inf_nan=False))  # type: ignore[arg-type]  # pydantic takes it
-
-
-def without_metadata(schema: Any) -> Any:
-    if isinstance(schema, list):
-        return [without_metadata(item) for item in schema]
-    if isinstance(schema, dict):
-        return {key: without_metadata(item) for key, item in schema.items() if key not in ("metadata", "function")}
-    return schema
-
-
-@EXAMPLES
-def test_the_schemas_are_those_of_pydantic(max_examples):
-    @example({})
-    @example({"a": (EMPTY, EMPTY), "b": (list[Any], EMPTY), "c": (dict[str, Any], None)})
-    def check(parameters: dict[str, tuple[Any, Any]]) -> None:
-        given = keyword_only(parameters)
-        plain, adapter = PlainParameters.from_parameters(given), adapter_of(given)
-        assert plain is not None
-        assert without_metadata(plain.core_schema) == without_metadata(adapter.core_schema)
-        expected = clean_schema(adapter.json_schema(schema_generator=QuietSchemaGenerator))
-        is_sorted = "default" in parameters  # pydantic does not sort what is under this name
-        assert json.dumps(plain.json_schema(), sort_keys=is_sorted) == json.dumps(expected, sort_keys=is_sorted)
-
-    run_examples(max_examples, check, PARAMETERS)
-
-
-@EXAMPLES
-def test_the_output_schema_is_that_of_pydantic(max_examples):
-    def check(annotation: Any) -> None:
-        with pytest.MonkeyPatch.context() as patch:
-            plain = generate_output_schema(annotation)
-            patch.setattr(generated, "plain_schema", lambda _annotation: None)
-            assert json.dumps(plain) == json.dumps(generate_output_schema(annotation))
-
-    run_examples(max_examples, check, ANNOTATIONS)
-
-
-class Model(BaseModel):
-    name: str
 
 
 class Text(str):
     __slots__ = ()
 
 
-OTHERS = {
-    "model": Model, "bare List": typing.List, "bare Dict": typing.Dict, "empty literal": Literal,
-    "alias": TypeAliasType("Alias", int), "new type": typing.NewType("Number", int), "subclass": Text,
-    "bytes": bytes, "bare list": list, "bare dict": dict, "set": set[int],
-    "tuple": tuple[int, int], "field": Annotated[int, Field(gt=0)], "secret": Annotated[str, Secret], "none": None,
-    "list of models": list[Model], "dict of models": dict[str, Model], "optional model": Model | None,
-    "other keys": dict[int, str], "union": int | str, "union with none": int | str | None, "numbers": Literal[1, "a"],
-    "object": object, "forward": "int", "nested": list[dict[str, bytes]], "keys alone": types.GenericAlias(dict, str),
-    "surrogate literal": Literal["\ud800"], "letter literal": Literal["a", "é"],
-}  # fmt: skip
+class Letter(Enum):
+    A = "a"
 
 
-@pytest.mark.parametrize("annotation", OTHERS.values(), ids=OTHERS)
-def test_another_type_is_left_to_pydantic(annotation):
-    assert PlainParameters.from_parameters(keyword_only({"a": (int, 1), "b": (annotation, EMPTY)})) is None
+class Number(IntEnum):
+    ONE = 1
 
 
-@pytest.mark.parametrize(
-    "default",
-    [[], {}, (), float("nan"), float("inf"), "\ud800", "é", Text("a"), b"", object(), Field(gt=1)],
-    ids=["list", "dict", "tuple", "nan", "inf", "surrogate", "letter", "subclass", "bytes", "object", "field"],
+class Model(BaseModel):
+    name: str
+
+
+Name = NewType("Name", str)
+Alias = TypeAliasType("Alias", int)
+
+NAMES = {
+    each.__name__: each
+    for each in (Text, Letter, Number, Model, Secret, Field, Annotated, Any, Literal, Optional, Union, List, Dict)
+} | {"Name": Name, "Alias": Alias}
+
+SCALARS = ["int", "str", "float", "bool", "Any"]
+PLAIN = st.recursive(
+    st.sampled_from([*SCALARS, "Literal['a']", "Literal['a', 'b']"]),
+    lambda inner: st.one_of(
+        inner.map("list[{}]".format),
+        inner.map("List[{}]".format),
+        inner.map("dict[str, {}]".format),
+        inner.map("Dict[str, {}]".format),
+        inner.map("Optional[{}]".format),
+        inner.map("Union[None, {}]".format),
+    ),
+    max_leaves=2,
 )
-def test_another_default_is_left_to_pydantic(default):
-    assert PlainParameters.from_parameters(keyword_only({"a": (Any, default)})) is None
+OTHERS = st.sampled_from([
+    "None", "object", "bytes", "list", "dict", "List", "Dict", "Alias", "Model", "list[Model]",
+    "Text", "Letter", "Number", "Name", "dict[int, int]", "list[int, str]",
+    "list[None]", "Literal['a', None]", "Literal[1]", "Literal['é']", "Literal[Letter.A]", "Union[int, str]",
+    "Union[int, str, None]", "Annotated[int, Field(gt=1)]", "Annotated[int, 'text']", "Annotated[str, Secret]",
+    "dict[str, Model]", "Optional[Model]", "list[dict[str, bytes]]",
+    "list[Annotated[int, 'text']]", "set[int]", "tuple[int, ...]", "'int'", "Optional['list[int]']",
+])  # fmt: skip
+DEFAULTS = st.sampled_from([
+    "None", "True", "0", "-1", "2**70", "1.5", "-0.0", "1e308", "5e-324", "float('nan')", "float('inf')", "''", "'a'",
+    r"'\n\x00'", "'é'", r"'\ud800'", "Text('a')", "b'a'", "Letter.A", "Number.ONE", "()", "[]", "{}", "object",
+    "Field(default=3)", "Field(3, gt=1)", "Field(default_factory=list)",
+])  # fmt: skip
+PARAMETERS = st.sampled_from(["a{}", "a{}, /", "*, a{}", "a{}, *more: int, **other: str", "a{}, größe: str = 'x'"])
+
+VALUES: list[Any] = [
+    1, 0, True, 1.0, 1.5, "1", "1.0", "a", "", "yes", None, [], [1], ["1"], [None], {}, {"a": 1}, {"a": None}, 2**70,
+    float("inf"), "NaN", "null", "[1]", '{"a": 1}', "\ud800", [[{"a": 1.5}]], " 1 ",
+]  # fmt: skip
+
+
+@contextmanager
+def without_plain_types() -> Iterator[None]:
+    """Leave every type to pydantic."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PlainParameters, "from_parameters", classmethod(lambda cls, parameters: None))
+        patch.setattr(generated, "plain_schema", lambda annotation: None)
+        yield
+
+
+def describe(parameters: str, returns: str, *, is_postponed: bool) -> list[Any]:
+    """Return the schemas of a tool, and what its calls return."""
+    future = "from __future__ import annotations\n" if is_postponed else ""
+    source = f"{future}def f({parameters}) -> {returns}:\n    '''Do it.\n\n    Args:\n        a: The A.\n    '''\n"
+    space: dict[str, Any] = {**NAMES, "__name__": __name__}
+    exec(source + "    return a if isinstance(a, str) else repr(a)\n", space)  # our own texts
+    try:
+        kit = Toolkit("plain").add(space["f"])
+        tool = kit["f"]
+        found: list[Any] = [json.dumps(tool.input_schema), json.dumps(tool.output_schema)]
+    except Exception as error:  # both ways must raise the same
+        return [type(error), str(error)]
+    found += [outcome(kit, {"a": value}) for value in VALUES]
+    found += [outcome(kit, {}), outcome(kit, {"a": 1, "b": 1})]
+    kit.bind("a")
+    for value in VALUES[::3]:
+        kit.state["a"] = value
+        found.append(outcome(kit, {}))
+    return found
+
+
+def outcome(kit: Toolkit, arguments: dict[str, Any]) -> Any:
+    result = kit.exec("f", arguments)
+    return repr(result.value), result.error and (result.error.code, result.error.message)
+
+
+@EXAMPLES
+def test_a_tool_does_not_depend_on_who_makes_its_schema(max_examples):
+    def check(annotation: str, default: str, parameters: str, returns: str, is_postponed: bool) -> None:
+        given = parameters.format(f": {annotation}" + (f" = {default}" if default else ""))
+        found = describe(given, returns, is_postponed=is_postponed)
+        with without_plain_types():
+            assert found == describe(given, returns, is_postponed=is_postponed)
+
+    some_defaults = DEFAULTS | st.just("")
+    run_examples(max_examples, check, PLAIN | OTHERS, some_defaults, PARAMETERS, PLAIN | OTHERS, st.booleans())
+
+
+@pytest.mark.parametrize("annotation", ["dict[str]", r"Literal['\ud800']"])
+def test_a_type_that_is_not_valid_is_the_same_error(annotation):
+    found = describe(f"a: {annotation}", "str", is_postponed=False)
+    with without_plain_types():
+        assert found == describe(f"a: {annotation}", "str", is_postponed=False)
+    assert isinstance(found[0], type)

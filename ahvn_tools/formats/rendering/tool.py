@@ -12,7 +12,7 @@ from ahvn_tools.formats.rendering.names import MAX_NAME_LENGTH, index_by_wire_na
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.schema.dialects.dialect import Dialect
 from ahvn_tools.schema.dialects.finding import Finding
-from ahvn_tools.schema.dialects.flatten_root import add_missing_properties, flatten_root
+from ahvn_tools.schema.dialects.merge import add_missing_properties, flatten_root
 from ahvn_tools.schema.dialects.normalize import is_plain_object, normalize
 from ahvn_tools.schema.dialects.translate import translate
 from ahvn_tools.schema.jsonschema import compile_validator

@@ -1,23 +1,24 @@
-"""Strict schemas as OpenAI defines them: objects are closed, all members are required, optional ones are nullable.
+"""Strict schemas as OpenAI and Anthropic define them: objects are closed.
 
-Nothing is narrowed silently: a schema that cannot be strict without a change of its meaning is reported, and exported
-as it is. A null that comes back for a member whose own schema refuses null means "absent": `schema.repair` removes it.
+OpenAI's have all members required, and optional ones nullable; in Anthropic's, optional members stay optional. Nothing
+is narrowed silently: a schema that cannot be strict without a change of its meaning is reported, and exported as it is.
+A null that comes back for a member whose own schema refuses null means "absent": `schema.repair` removes it.
 Source: https://platform.openai.com/docs/guides/structured-outputs#supported-schemas
 """
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.schema.dialects.description import EXACTLY_ONE, append_description, describe_default, describe_rule
-from ahvn_tools.schema.dialects.merge import are_exclusive, merge
+from ahvn_tools.schema.dialects.dialect import Dialect
+from ahvn_tools.schema.dialects.finding import NOT_STRICT, Finding
+from ahvn_tools.schema.dialects.merge import add_missing_properties, are_exclusive, merge
+from ahvn_tools.schema.dialects.translate import translate
 from ahvn_tools.schema.keywords import iter_schemas, join_path, type_keyword, type_names, value_types
-from ahvn_tools.schema.refs import DEFS_PREFIX, resolve_ref
-
-if TYPE_CHECKING:  # most schemas have no finding
-    from ahvn_tools.schema.dialects.finding import Finding
+from ahvn_tools.schema.refs import DEFS_PREFIX, find_cyclic_refs, resolve_ref
 
 MAX_DEPTH = 10
 """OpenAI allows this many levels of nesting."""
@@ -243,3 +244,41 @@ def _allows_null(strict: JsonObject) -> bool:
     if "enum" in strict or "const" in strict:
         return None in strict.get("enum", (strict.get("const"),))
     return bool(types) or {"type": "null"} in strict.get("anyOf", ())
+
+
+_STRICT_DIALECT: Final = Dialect(
+    keywords=frozenset({
+        "type", "description", "properties", "required", "additionalProperties", "items", "enum", "const", "anyOf",
+        "$ref", "$defs", "format",
+    }),
+    formats=frozenset({
+        "date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid",
+    }),
+    requires_bare_references=True,
+)  # fmt: skip
+
+
+def to_anthropic_strict(schema: JsonObject) -> tuple[JsonObject | None, list[Finding]]:
+    """Return the strict form of an object schema and what it only describes, or None and why it cannot be strict."""
+    strict, reasons = to_strict(schema)
+    reasons = [*([] if strict else reasons), *_find_reasons(schema)]
+    if reasons:
+        return None, reasons
+    translated, losses = translate(schema, _STRICT_DIALECT)
+    for node in iter_schemas(add_missing_properties(translated)):
+        if "object" in type_names(node):
+            node["additionalProperties"] = False
+    return translated, losses
+
+
+def _find_reasons(schema: JsonObject) -> list[Finding]:
+    """Return what Anthropic's strict tools do not accept although OpenAI's do."""
+    paths = ("" if ref == "#" else f"$defs.{ref.removeprefix(DEFS_PREFIX)}" for ref in sorted(find_cyclic_refs(schema)))
+    reasons = [
+        Finding(severity="note", place=path, problem="it is recursive", fix="Limit its nesting.", rule=NOT_STRICT)
+        for path in paths
+    ]
+    if any("allOf" in node for node in iter_schemas(schema)):
+        problem, fix = "'allOf' is not allowed", "Make it one schema."
+        reasons.append(Finding(severity="note", place="", problem=problem, fix=fix, rule=NOT_STRICT))
+    return reasons

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -104,26 +105,13 @@ class SchemaConverter:
         Those of a relaxed schema have a limit: the nearest ones are kept, and the others accept any value. Raises
         DocumentError for a definition that is not a schema.
         """
-        if self.is_relaxed:
-            return self._nearest_definitions(schema)
         reached: JsonObject = {}
-        pending = sorted(_find_references(schema), reverse=True)
-        while pending:
-            name = pending.pop()
-            if name in reached:
-                continue
-            reached[name] = self._define(name)
-            pending += sorted(self._references[name] - reached.keys(), reverse=True)
-        return reached
-
-    def _nearest_definitions(self, schema: Any) -> JsonObject:
-        reached: JsonObject = {}
-        size = 0
+        size, max_size = 0, MAX_RELAXED_VALUES if self.is_relaxed else math.inf
         pending = sorted(_find_references(schema))
         while pending:
             following: set[str] = set()
             for name in pending:
-                reached[name] = self._define(name) if size < MAX_RELAXED_VALUES else {}
+                reached[name] = self._define(name) if size < max_size else {}
                 if reached[name] != {}:
                     size += self._sizes[name]
                     following |= self._references[name]

@@ -156,16 +156,14 @@ class _Builder:
             headers={"Accept": "application/json, */*;q=0.5", **self._schemes.headers},
             security=security,
         )
-        output_schema = self._read_output_schema(operation)
-        definition = _screen(
-            {
-                "description": _describe(operation),
-                "tags": operation.tags,
-                "input_schema": arguments.schema,
-                "output_schema": output_schema,
-            },
-            self._budget,
-        )
+        definition: JsonObject = {
+            "description": _describe(operation),
+            "tags": operation.tags,
+            "input_schema": arguments.schema,
+            "output_schema": self._read_output_schema(operation),
+        }
+        self._budget.spend_size(definition)
+        definition = _screen(definition)
         return build_template(
             name,
             definition.pop("input_schema"),
@@ -204,24 +202,18 @@ def _describe(operation: Operation) -> str:
     return "\n\n".join(filter(None, (summary, description, notice))) or operation.label
 
 
-def _screen(value: Any, budget: Budget) -> Any:
+def _screen(value: Any) -> Any:
     """Return a part of a definition with the invisible characters of all texts escaped: a person would not see them.
 
-    The copy is taken from the budget. Raises DefinitionError for a member whose name has such characters: the server
-    would not recognize another name.
+    Raises DefinitionError for a member whose name has such characters: the server would not recognize another name.
     """
     if isinstance(value, str):
-        budget.spend(0, len(value))
         return escape(value)
     if isinstance(value, list):
-        budget.spend(1 + len(value))
-        return [_screen(item, budget) for item in value]
+        return list(map(_screen, value))
     if not isinstance(value, dict):
         return value
-    budget.spend(1 + len(value), sum(map(len, value)))
-    if isinstance(pattern := value.get("pattern"), str):  # each tool compiles its own
-        budget.spend_pattern(pattern)
     for name in value:
         if characters := find(name):
             raise DefinitionError(f"the name of a member has invisible characters: {', '.join(characters)}.")
-    return {name: _screen(item, budget) for name, item in value.items()}
+    return {name: _screen(item) for name, item in value.items()}

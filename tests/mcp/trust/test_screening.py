@@ -16,7 +16,7 @@ from ahvn_tools.mcp.trust.limits import Budgets
 from ahvn_tools.mcp.trust.screening import screen
 from tests.clocks import cpu_limit
 from tests.property_checks import EXAMPLES, run_examples
-from tests.schema.test_complexity import bomb
+from tests.schema.test_limits import bomb
 
 CORPUS = Path(__file__).resolve().parents[4] / "shared" / "corpora" / "github_mcp_tools.jsonl"
 OBJECT = {"type": "object"}

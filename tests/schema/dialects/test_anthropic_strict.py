@@ -6,7 +6,7 @@ import copy
 
 import pytest
 
-from ahvn_tools.schema.dialects.anthropic_strict import to_anthropic_strict
+from ahvn_tools.schema.dialects.strict import to_anthropic_strict
 
 
 def objects(**properties):

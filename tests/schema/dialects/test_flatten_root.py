@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from ahvn_tools.schema.dialects.flatten_root import FURTHER_RULES, MAX_BRANCHES, add_missing_properties, flatten_root
+from ahvn_tools.schema.dialects.merge import FURTHER_RULES, MAX_BRANCHES, add_missing_properties, flatten_root
 from ahvn_tools.schema.dialects.normalize import normalize
 
 CIRCLE = {"type": "object", "properties": {"kind": {"const": "circle"}, "radius": {"type": "number"}},

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ahvn_tools.schema.dialects.description import EXACTLY_ONE
-from ahvn_tools.schema.dialects.flatten_root import flatten_root
+from ahvn_tools.schema.dialects.merge import flatten_root
 from ahvn_tools.schema.dialects.normalize import MAX_DEPTH, TYPE_ALIASES, normalize
 from ahvn_tools.schema.refs import MAX_COPIED
 from tests.schema.dialects.translation import KEYS, SCHEMAS, object_of

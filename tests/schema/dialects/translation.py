@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from ahvn_tools.schema.dialects.dialect import Dialect
-from ahvn_tools.schema.dialects.flatten_root import flatten_root
+from ahvn_tools.schema.dialects.merge import flatten_root
 from ahvn_tools.schema.dialects.normalize import normalize
 from ahvn_tools.schema.dialects.translate import translate
 
