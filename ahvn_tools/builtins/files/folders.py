@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Final, Literal
+from typing import Any, BinaryIO, Final, Literal
 
 from ahvn_tools.builtins.files import beneath
 from ahvn_tools.builtins.files.atomic_write import (
@@ -208,6 +208,11 @@ class ConfinedFolders:
         base = self.base
         inside = absolute.is_relative_to(base)
         return (absolute.relative_to(base) if inside else shown_path(absolute, self.roots)).as_posix()
+
+    def prefix(self, folder: str | Path) -> str:
+        """Return what precedes the paths of a walk through a folder, so that models can pass them to other tools."""
+        name = self.display(folder)
+        return "" if name == "." else f"{name.rstrip('/')}/"
 
     def status(self, path: str) -> FileStatus:
         """Return the status of a file or folder; of what a link leads to."""
@@ -478,6 +483,14 @@ class ConfinedFolders:
             use = "changed" if is_written else "read"
             raise ToolError(f"{path!r} has other names that may be outside (hard links), so it cannot be {use}.")
         return status
+
+
+def folders_of(workspace: Any) -> tuple[ConfinedFolders, bool]:
+    """Return the folders of a Workspace, or of roots, and whether they are read-only."""
+    folders = getattr(workspace, "folders", None)
+    if isinstance(folders, ConfinedFolders):
+        return folders, workspace.read_only
+    return ConfinedFolders(workspace), False
 
 
 def _is_read_only(folder: int, name: str, status: os.stat_result) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final, get_args
 
 from ahvn_tools.builtins.approval import Approval, Approve
-from ahvn_tools.builtins.files.folders import ConfinedFolders
+from ahvn_tools.builtins.files.folders import folders_of
 from ahvn_tools.builtins.git.command_line import Access, parse
 from ahvn_tools.builtins.git.commands import GitCommands
 from ahvn_tools.builtins.git.git_program import Author, GitCall, GitProgram, error_text
@@ -166,10 +166,8 @@ class Git(ToolRegistry):
         user and of the system. `protocols`, such as "ssh", and the variables in `environment`, such as GIT_ASKPASS, are
         for "remote" commands. `timeout` in seconds, `max_bytes` of output, each for one command.
         """
-        folders = getattr(workspace, "folders", None)
-        self.folders: ConfinedFolders = folders if isinstance(folders, ConfinedFolders) else ConfinedFolders(workspace)  # type: ignore[arg-type]  # what is no Workspace is roots
-        allowed = _checked_access(allow)
-        self.allow = allowed - {"write", "remote"} if getattr(workspace, "read_only", False) else allowed
+        self.folders, is_read_only = folders_of(workspace)
+        self.allow = _checked_access(allow) - ({"write", "remote"} if is_read_only else set())
         self.approval = Approval(approve)
         self.max_bytes = max_bytes
         self._program = GitProgram(

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from ahvn_tools import invisible
 from ahvn_tools.builtins.approval import Action, Approval, Approve
-from ahvn_tools.builtins.files.folders import ConfinedFolders
+from ahvn_tools.builtins.files.folders import folders_of
 from ahvn_tools.builtins.processes.confinement import Confinement, Sandbox, choose_sandbox
 from ahvn_tools.builtins.processes.private_folder import clean_environment
 from ahvn_tools.builtins.shell.rules import HARMLESS_COMMANDS, READING_COMMANDS, CommandRules, ProgramFolders, Verdict
@@ -115,9 +115,7 @@ class CommandPreparation:
         shells: Sequence[str],
     ) -> None:
         """Take the options of `Shell`. Raises DefinitionError."""
-        is_workspace = isinstance(workspace, FolderTools)
-        self.folders = workspace.folders if isinstance(workspace, FolderTools) else ConfinedFolders(workspace)
-        self.is_read_only = is_workspace and workspace.read_only  # type: ignore[union-attr]  # checked by is_workspace
+        self.folders, self.is_read_only = folders_of(workspace)
         self.sandbox = choose_sandbox(sandbox, untrusted=self.folders.roots)
         self.network = network
         default_rules = READING_COMMANDS if self.sandbox == "bubblewrap" else HARMLESS_COMMANDS

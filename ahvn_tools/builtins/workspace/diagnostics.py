@@ -12,7 +12,6 @@ from typing import Final, Literal
 
 from ahvn_tools import invisible
 from ahvn_tools.builtins.files.folders import ConfinedFolders
-from ahvn_tools.builtins.files.text import decode
 from ahvn_tools.builtins.files.walk import walk
 from ahvn_tools.builtins.processes.confinement import Confinement, ProcessLimits, choose_sandbox
 from ahvn_tools.builtins.processes.private_folder import clean_environment
@@ -116,8 +115,7 @@ def _find_targets(
     place = folders.locate(uri)
     is_folder = folders.status(uri).kind == "folder"
     root = max((root for root in folders.roots if place.is_relative_to(root)), key=lambda root: len(root.parts))
-    shown_root = folders.display(root)
-    targets = Targets(prefix="" if shown_root == "." else f"{shown_root.rstrip('/')}/")
+    targets = Targets(prefix=folders.prefix(root))
     copying = _Copying(folders, root, copy)
     inner = place.relative_to(root).as_posix()
     for path in _walked(folders, place, inner, is_cancelled) if is_folder else iter([inner]):
@@ -294,14 +292,11 @@ class CheckRun:
             self.checked[_PARSER] = set(remaining)
 
     def _source(self, path: str) -> Source | None:
-        language, content = str(_language_of(path)), self._copy.read(path)
         try:
-            if language != "Python":  # which reads the encoding from the file itself
-                content = decode(content)[0].encode()
+            return Source.decoded(path, str(_language_of(path)), self._copy.read(path))
         except ToolError:
             self.notes.append(f"{path} is not checked: it is no text.")
             return None
-        return Source(path=path, language=language, content=content)
 
 
 def _can_parse(language: str | None) -> bool:

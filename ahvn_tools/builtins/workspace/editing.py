@@ -85,7 +85,7 @@ class WritingTools(FolderTools):
             content, _ = folders.read(uri, max_bytes=self.max_bytes)
             folders.check_update(uri)
             is_stale = self.versions.is_stale(*known, content)
-        if must_be_read and not self.versions.is_known(*known):
+        if must_be_read and self.versions.encoding(*known) is None:
             reason = "its whole content would be replaced, and you have not seen it."
             raise ToolError(f"Read {shown(uri)!r} first: {reason}")
         if is_stale:

@@ -61,13 +61,7 @@ class KnownVersions:
     def encoding(self, session: str | None, file: Path) -> str | None:
         """Return the encoding in which the session has read or written the file last; None if it has not."""
         with self._lock:
-            known = self._known.get((session, file))
-        return None if known is None else known[1]
-
-    def is_known(self, session: str | None, file: Path) -> bool:
-        """Return whether the session has read or written the file."""
-        with self._lock:
-            return (session, file) in self._known
+            return self._known.get((session, file), (b"", None))[1]
 
     def is_stale(self, session: str | None, file: Path, content: bytes) -> bool:
         """Return whether the session has read or written the file, and it has another content now."""

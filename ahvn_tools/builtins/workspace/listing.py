@@ -71,7 +71,7 @@ class ListingTools(FolderTools):
         page = Page(skip, max_results)
         wanted, has_folders = in_one_form(name_includes).casefold(), "/" in name_includes
         with explained_misses(folders, uri):
-            base = _prefix(folders.display(uri))
+            base = folders.prefix(uri)
             found: list[str] = []
             walked = walk(
                 folders, uri, respect_gitignore=not include_ignored, hidden=include_hidden,
@@ -104,8 +104,3 @@ def _label(member: os.DirEntry[str]) -> str:
     if member.is_dir(follow_symlinks=False):
         return _FOLDER
     return "[LINK]" if member.is_symlink() else "[UNKN]"
-
-
-def _prefix(folder: str) -> str:
-    """Return what precedes the paths of a walk so that models can pass them to other tools."""
-    return "" if folder == "." else f"{folder.rstrip('/')}/"

@@ -9,7 +9,6 @@ from typing import Final
 
 from ahvn_tools import invisible
 from ahvn_tools.builtins.files.folders import ConfinedFolders
-from ahvn_tools.builtins.files.text import decode
 from ahvn_tools.builtins.files.walk import walk
 from ahvn_tools.builtins.processes.confinement import choose_sandbox
 from ahvn_tools.builtins.workspace.folder_tools import FolderTools, explained_misses
@@ -103,10 +102,10 @@ def _find_candidates(
 
 
 def _walked(folders: ConfinedFolders, folder: str, is_cancelled: Callable[[], bool]) -> Iterator[str]:
-    base = folders.display(folder)
+    prefix = folders.prefix(folder)
     for file in walk(folders, folder, is_cancelled=is_cancelled):
         if language_of(file.path) is not None and not file.path.endswith(_DECLARATIONS):
-            yield file.path if base == "." else f"{base.rstrip('/')}/{file.path}"
+            yield prefix + file.path
 
 
 def _add(found: Candidates, folders: ConfinedFolders, path: str, *, is_chosen: bool) -> int:
@@ -133,9 +132,7 @@ def _source(folders: ConfinedFolders, path: str, language: str, *, is_chosen: bo
         content = file.read(MAX_FILE_BYTES + 1)
     if not is_chosen and (reason := _reason_to_skip(path, content)):
         raise ToolError(f"{reason} Pass its path as uri to outline it.")
-    if language != "Python":  # which reads the encoding from the file itself
-        content = decode(content)[0].encode()
-    return Source(path=path, language=language, content=content)
+    return Source.decoded(path, language, content)
 
 
 def _reason_to_skip(path: str, content: bytes) -> str | None:

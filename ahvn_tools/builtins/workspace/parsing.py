@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from ahvn_tools.builtins.processes.process import ProcessResult, module_folder, run_isolated_python
+from ahvn_tools.builtins.files.text import decode
+from ahvn_tools.builtins.processes.isolated_python import module_folder, run_isolated_python
+from ahvn_tools.builtins.processes.process import ProcessResult
 from ahvn_tools.builtins.workspace import parser_program
 from ahvn_tools.builtins.workspace.parser_program import LANGUAGES, READY, Definition, SyntaxProblem
 from ahvn_tools.errors import ToolError
@@ -31,6 +34,13 @@ class Source:
     """As models read it."""
     language: str
     content: bytes
+
+    @classmethod
+    def decoded(cls, path: str, language: str, content: bytes) -> Source:
+        """Return a source whose content is UTF-8, but for Python, which declares it. Raises ToolError for binary."""
+        if language != "Python":
+            content = decode(content)[0].encode()
+        return cls(path=path, language=language, content=content)
 
 
 @dataclass(frozen=True, kw_only=True)

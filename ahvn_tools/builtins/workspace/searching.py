@@ -298,7 +298,7 @@ class Search:
     is_late: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
-        self._display = self.folders.display(self.top).rstrip("/")
+        self._prefix = self.folders.prefix(self.top)
         self._deadline = time.monotonic() + SECONDS
 
     def nothing(self) -> str:
@@ -327,7 +327,7 @@ class Search:
         """Return the results of a page in the order of the files, each with the lines around it."""
         results: list[str] = []
         for path in self._searchable(files):
-            if self.matches > page.stop or self._is_over():
+            if self.matches > page.stop:
                 break
             (lines, guess), found = self._lines(path), []
             for line in self.wanted.find_lines(lines, self._is_over):
@@ -346,8 +346,6 @@ class Search:
         """Return how many lines of each file have a match."""
         results: list[str] = []
         for path in self._searchable(files):
-            if self._is_over():
-                break
             lines, guess = self._lines(path)
             if count := sum(1 for _ in self.wanted.find_lines(lines, self._is_over)):
                 self._guesses += [f"{self._shown(path)} ({guess})"] if guess else []
@@ -414,7 +412,7 @@ class Search:
             yield "\n".join(texts)
 
     def _shown(self, path: str) -> str:
-        return shown(path if self._display == "." else f"{self._display}/{path}")
+        return shown(self._prefix + path)
 
 
 def _cut(text: str, found: FoundLine | None = None) -> str:

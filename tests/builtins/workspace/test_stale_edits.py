@@ -117,7 +117,8 @@ def test_what_is_known_is_bounded(desk):
     versions = KnownVersions(max_files=3)
     for number in range(10):
         versions.remember("one", desk.folder / str(number), b"x", "utf-8")
-    assert [versions.is_known("one", desk.folder / str(n)) for n in range(10)] == [False] * 7 + [True] * 3
+    known = [versions.encoding("one", desk.folder / str(n)) for n in range(10)]
+    assert known == [None] * 7 + ["utf-8"] * 3
 
 
 @pytest.mark.exhaustive
