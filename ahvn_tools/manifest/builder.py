@@ -41,8 +41,7 @@ from ahvn_tools.manifest.validation import validate, validate_written
 from ahvn_tools.schema.dialects.finding import Finding
 from ahvn_tools.secret_key import SecretKey
 from ahvn_tools.toolkit import Toolkit
-from ahvn_tools.toolkit.entry_options import validate_callable
-from ahvn_tools.toolkit.single_tools import is_pattern
+from ahvn_tools.toolkit.entry_options import is_pattern, validate_callable
 
 log = logging.getLogger(__name__)
 

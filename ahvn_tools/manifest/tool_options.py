@@ -7,7 +7,7 @@ from typing import Any
 from ahvn_tools.manifest.build import Build
 from ahvn_tools.manifest.document import Path_
 from ahvn_tools.manifest.manifest_model import ManifestModel
-from ahvn_tools.toolkit.single_tools import SingleToolOptions
+from ahvn_tools.toolkit.entry_options import SingleToolOptions
 
 _COPIED = (
     "group", "tags", "audience", "timeout", "requires_approval", "exclusive", "allowed_callers", "task", "max_items",

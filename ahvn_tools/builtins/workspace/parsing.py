@@ -8,10 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from ahvn_tools.builtins.processes.process import ProcessResult, module_folder, run_isolated_python
 from ahvn_tools.builtins.files.text import decode
-from ahvn_tools.builtins.processes.isolated_python import module_folder, run_isolated_python
-from ahvn_tools.builtins.processes.process import ProcessResult
+from ahvn_tools.builtins.processes.process import ProcessResult, module_folder, run_isolated_python
 from ahvn_tools.builtins.workspace import parser_program
 from ahvn_tools.builtins.workspace.parser_program import LANGUAGES, READY, Definition, SyntaxProblem
 from ahvn_tools.errors import ToolError
