@@ -259,21 +259,6 @@ async def test_a_failing_audience_function_is_an_error_and_no_empty_list(wire: s
     assert "password123" not in caplog.text
 
 
-@pytest.mark.parametrize("option", ["audience", "session"])
-@pytest.mark.parametrize(
-    "kind", [SystemExit, KeyboardInterrupt, asyncio.CancelledError], ids=lambda kind: kind.__name__
-)
-async def test_a_resolver_that_exits_does_not_end_the_server(wire: str, option: str, kind: type[BaseException]):
-    def ending(request: Any) -> Any:
-        raise kind
-
-    async with served(for_roles(), wire, **{option: ending}) as client:
-        with pytest.raises(MCPError, match="The tools cannot be listed"):
-            await client.list_tools()
-        for _ in range(2):
-            assert await error_text(client, "all") == "Error calling tool 'all'"
-
-
 OF_THE_REQUEST: dict[str, Any] = {"state": {"user": "ann"}, "audience": None, "session": "desk"}
 """The options that may be functions of the request, each with a value that they may return."""
 

@@ -61,7 +61,7 @@ class DuckDBSession(DatabaseSession):
 
     def __init__(self, target: str, limits: Limits, *, may_write: bool) -> None:
         """Open the file."""
-        configuration = {**_CONFIGURATION, "memory_limit": f"{limits.max_memory // 2}B"}
+        configuration = {**_CONFIGURATION, "memory_limit": f"{limits.memory_bytes // 2}B"}
         try:
             connection = duckdb.connect(target, read_only=not may_write, config=configuration)
         except duckdb.Error as error:

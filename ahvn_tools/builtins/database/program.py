@@ -43,7 +43,7 @@ def _answer(engine: str, target: str, request: Request) -> dict[str, Any]:
         module, name = _SESSIONS[engine]
         open_session = getattr(importlib.import_module(f"ahvn_tools.builtins.database.{module}"), name)
         session: DatabaseSession = open_session(target, request.limits, may_write=request.may_write)
-        _limit_memory(request.limits.max_memory)
+        _limit_memory(request.limits.memory_bytes)
         try:
             return session.perform(request)
         finally:
@@ -54,11 +54,11 @@ def _answer(engine: str, target: str, request: Request) -> dict[str, Any]:
         return {"error": "ToolError", "message": TOO_MUCH_MEMORY, "explanation": None}
 
 
-def _limit_memory(max_memory: int) -> None:
-    """Let this process take `max_memory` bytes more than it has now. Only Linux says how much that is."""
+def _limit_memory(memory_bytes: int) -> None:
+    """Let this process take `memory_bytes` bytes more than it has now. Only Linux says how much that is."""
     sizes = Path("/proc/self/statm")
     if importlib.util.find_spec("resource") is None or not sizes.exists():  # pragma: no cover
         return
     resource = importlib.import_module("resource")
     present = int(sizes.read_text(encoding="ascii").split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (present + max_memory, present + max_memory))
+    resource.setrlimit(resource.RLIMIT_AS, (present + memory_bytes, present + memory_bytes))

@@ -59,7 +59,7 @@ def render_rows(rows: Rows) -> str:
 
 def render_records(records: Sequence[Mapping[str, Any]], *, max_rows: int, max_width: int) -> str:
     """Return rows that a program has read from its own database as `exec_sql` shows them."""
-    limits = Limits(max_rows=max_rows, max_width=max_width, timeout=0, max_memory=0)  # a window uses the first two
+    limits = Limits(max_rows=max_rows, max_width=max_width, timeout=0, memory_bytes=0)  # a window uses the first two
     window = RowWindow([*records[0]] if records else [], limits)
     for record in records:
         window.add([*record.values()])

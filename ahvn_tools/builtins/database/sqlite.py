@@ -97,7 +97,7 @@ class SQLiteSession(DatabaseSession):
         super().__init__(connection, limits, may_write=may_write)
         connection.text_factory = lambda text: text.decode("utf-8", "replace")
         connection.execute(f"PRAGMA query_only = {'OFF' if may_write else 'ON'}")
-        connection.execute(f"PRAGMA hard_heap_limit = {limits.max_memory}")
+        connection.execute(f"PRAGMA hard_heap_limit = {limits.memory_bytes}")
         self.fetch("SELECT 1 FROM sqlite_master LIMIT 1")  # before the limit of columns
         for limit, value in _LIMITS.items():
             connection.setlimit(limit, value)

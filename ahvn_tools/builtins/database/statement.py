@@ -74,7 +74,7 @@ class Limits:
     """Characters of a value, in a result of several rows."""
     timeout: float
     """Seconds, with the time to connect."""
-    max_memory: int
+    memory_bytes: int
     """Bytes for a process that runs a statement."""
     end: float = 0.0
     """When the process that runs a statement is killed, as of `time.time()`."""

@@ -65,7 +65,7 @@ class Database(ToolRegistry):
         max_rows: int = 64,
         max_width: int = 64,
         timeout: float = 30.0,
-        max_memory: int = 512_000_000,
+        memory_bytes: int = 512_000_000,
     ) -> None:
         """Raise DefinitionError for a database that cannot be read-only, and for one that does not exist.
 
@@ -73,13 +73,13 @@ class Database(ToolRegistry):
         SQLAlchemy), the path of a SQLite file, or of a DuckDB file that ends in .duckdb or .ddb, or a function that
         returns one of them. `approve` is for statements that are no reads: each of them is risky. `max_rows` and
         `max_width` limit what a model reads: rows, and characters of a value. `timeout` is in seconds, for one call.
-        `max_memory` is in bytes, for the process of a statement.
+        `memory_bytes` is in bytes, for the process of a statement.
         """
         self.read_only = read_only
         self.approval = Approval(approve)
-        self.limits = Limits(max_rows=max_rows, max_width=max_width, timeout=timeout, max_memory=max_memory)
-        if min(max_rows, max_width, timeout, max_memory) <= 0:
-            raise DefinitionError("`max_rows`, `max_width`, `timeout` and `max_memory` must be above 0.")
+        self.limits = Limits(max_rows=max_rows, max_width=max_width, timeout=timeout, memory_bytes=memory_bytes)
+        if min(max_rows, max_width, timeout, memory_bytes) <= 0:
+            raise DefinitionError("`max_rows`, `max_width`, `timeout` and `memory_bytes` must be above 0.")
         self._connection = DatabaseConnection(url)
         if not callable(url):
             _check_target(self._connection.target, read_only=read_only)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 import threading
 from collections.abc import AsyncIterator
 from typing import Any
@@ -165,14 +164,6 @@ async def test_no_exception_of_a_tool_ends_the_server(error, is_async):
         assert (await client.call_tool("add", {"a": 1})).data == 3
 
 
-async def test_a_call_of_sys_exit_is_an_error():
-    @tool
-    def leave() -> None:
-        sys.exit("goodbye")
-
-    assert await get_error(leave) == "Error calling tool 'leave'"
-
-
 def test_a_surrogate_in_a_definition_is_replaced():
     def find(text: str = "\ud800") -> str:
         return text
@@ -301,11 +292,3 @@ async def test_a_slow_sync_tool_does_not_block_others():
         assert (await client.call_tool("add", {"a": 1})).data == 3
         release.set()
         assert (await waiting).data == "True"
-
-
-async def test_a_served_clone_is_independent():
-    one = add.clone().bind("b", default=10)
-    two = ToolSpec.from_function(add.function, name="plus")
-    async with Served(one, two) as client:
-        assert (await client.call_tool("add", {"a": 1})).data == 11
-        assert (await client.call_tool("plus", {"a": 1, "b": 1})).data == 2
