@@ -339,13 +339,18 @@ def read_state(file: Path | None, assignments: Iterable[str]) -> JsonObject:
     return state
 
 
-def _read_state_file(file: Path) -> JsonObject:
+def read_text(file: Path, shown: str) -> str:
+    """Return the text of a file, which errors call `shown`. Raises UsageError, without any part of the text."""
     try:
         with file.open("rb") as opened:
-            text = read_bounded(opened).decode("utf-8-sig")
+            return read_bounded(opened).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is no UTF-8 text"
-        raise UsageError(f"The state file {str(file)!r} cannot be read: {reason}.") from None
+        raise UsageError(f"{shown} cannot be read: {reason}.") from None
+
+
+def _read_state_file(file: Path) -> JsonObject:
+    text = read_text(file, f"The state file {str(file)!r}")
     data = _parse_yaml_state(file, text) if file.suffix in {".yaml", ".yml"} else _parse_json_state(file, text)
     if not isinstance(data, dict) or not all(isinstance(key, str) for key in data):
         raise UsageError(f"The state file {str(file)!r} must contain a mapping with texts as keys.")

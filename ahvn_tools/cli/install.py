@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from ahvn_tools.cli.clients.config_file import ConfigFile, to_text
+from ahvn_tools.cli.config_file import ConfigFile, to_text
 from ahvn_tools.cli.known_clients import CLIENTS, Client, ClientName, Scope, ServerEntry, build_command, read_variables
 from ahvn_tools.cli.output import CommandError, UsageError, print_message, print_text
 from ahvn_tools.cli.sources import Flag, Names, SourceOptions, SourceParameters, Sources, open_toolkit

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from ahvn_tools.cli.clients.config_file import Syntax
+from ahvn_tools.cli.arguments import read_text
+from ahvn_tools.cli.config_file import Syntax
 from ahvn_tools.cli.output import UsageError
 from ahvn_tools.cli.sources import SourceOptions
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.regular_file import read_bounded
 from ahvn_tools.roots import without_dots
 
 Scope = Literal["project", "user"]
@@ -275,12 +275,7 @@ def _read_file(file: Path) -> dict[str, str]:
     """Return the variables in a file. Raises UsageError, without any part of their values."""
     from dotenv import dotenv_values
 
-    try:
-        with file.open("rb") as opened:
-            text = read_bounded(opened).decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is no UTF-8 text"
-        raise UsageError(f"The file {str(file)!r} cannot be read: {reason}.") from None
+    text = read_text(file, f"The file {str(file)!r}")
     values = {name: value or "" for name, value in dotenv_values(stream=io.StringIO(text), interpolate=False).items()}
     for name, value in values.items():
         if not _NAME.fullmatch(name) or "\0" in value:

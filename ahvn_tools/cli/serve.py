@@ -33,15 +33,15 @@ if TYPE_CHECKING:  # the command line is parsed without pydantic and multiproces
 
 
 @dataclass(frozen=True, kw_only=True)
-class HTTPOptions:
+class ListenOptions:
     """Where and to whom a server listens."""
 
-    host: str
-    port: int
-    path: str
-    allowed_hosts: tuple[str, ...]
-    allowed_origins: tuple[str, ...]
-    auth_token_env: str | None
+    host: str = "127.0.0.1"
+    port: int = 8000
+    path: str = "/mcp"
+    allowed_host: Sequence[str] = ()
+    allowed_origin: Sequence[str] = ()
+    auth_token_env: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +60,7 @@ class ServeRequest:
     """A URL, or an environment variable that contains it."""
     code_mode: bool
     """Whether clients call the tools in programs."""
-    http: HTTPOptions | None
+    http: ListenOptions | None
     """None: over stdio."""
 
 
@@ -93,9 +93,9 @@ def run(
             serve_toolkit(kit, "stdio", **options)
             return
         http = request.http
-        options |= {"path": http.path, "allowed_hosts": http.allowed_hosts, "auth": auth}
-        if http.allowed_origins:
-            options["allowed_origins"] = http.allowed_origins
+        options |= {"path": http.path, "allowed_hosts": http.allowed_host, "auth": auth}
+        if http.allowed_origin:
+            options["allowed_origins"] = http.allowed_origin
         if sockets is not None:
             options["sockets"] = sockets
         try:
@@ -104,7 +104,7 @@ def run(
             raise cannot_listen(http, error) from error
 
 
-def cannot_listen(http: HTTPOptions, error: OSError) -> CommandError:
+def cannot_listen(http: ListenOptions, error: OSError) -> CommandError:
     """Return the error of an address that is not available."""
     return CommandError(f"Cannot serve at {http.host}:{http.port}: {error}.")
 
@@ -142,10 +142,6 @@ def _select_groups(kit: Toolkit, groups: Sequence[str]) -> Toolkit:
     """Return the tools of some groups, active here and unchanged in the toolkit itself; all tools without groups."""
     return kit.session(audience=None).activate(*groups).select(groups=list(groups)) if groups else kit
 
-
-DEFAULT_HOST = "127.0.0.1"
-DEFAULT_PORT = 8000
-DEFAULT_PATH = "/mcp"
 
 _STDIO_RELOAD = (
     "--reload needs --http: over stdio the server is a child process of its client, and a restart would end the "
@@ -238,10 +234,11 @@ def serve(
         raise UsageError("A SOURCE is missing: a Python file, a folder, a manifest, an MCP server, …")
     if reload and not http:
         raise UsageError(_STDIO_RELOAD)
-    chosen: dict[str, Any] = {"host": host, "port": port, "path": path, "allowed_host": allowed_host}
-    chosen |= {"allowed_origin": allowed_origin, "auth_token_env": auth_token_env}
-    if not http:
-        _refuse_http_options(**chosen)
+    listening: dict[str, Any] = {"host": host, "port": port, "path": path, "allowed_host": allowed_host}
+    listening |= {"allowed_origin": allowed_origin, "auth_token_env": auth_token_env}
+    given = {option: value for option, value in listening.items() if value is not None}
+    if given and not http:
+        raise UsageError(f"--{next(iter(given)).replace('_', '-')} is for serving over HTTP: add --http.")
     request = ServeRequest(
         sources=tuple(map(str, sources)),
         source_options=SourceOptions(
@@ -254,30 +251,13 @@ def serve(
         log_level=log_level,
         tasks=tasks,
         code_mode=code,
-        http=_to_http_options(**chosen) if http else None,
+        http=ListenOptions(**given) if http else None,
     )
     if not reload:
         run(request)
         return
 
     serve_with_reload(request)
-
-
-def _to_http_options(**options: Any) -> HTTPOptions:
-    return HTTPOptions(
-        host=DEFAULT_HOST if options["host"] is None else options["host"],
-        port=DEFAULT_PORT if options["port"] is None else options["port"],
-        path=DEFAULT_PATH if options["path"] is None else options["path"],
-        allowed_hosts=tuple(options["allowed_host"] or ()),
-        allowed_origins=tuple(options["allowed_origin"] or ()),
-        auth_token_env=options["auth_token_env"],
-    )
-
-
-def _refuse_http_options(**options: Any) -> None:
-    for option, value in options.items():
-        if value is not None:
-            raise UsageError(f"--{option.replace('_', '-')} is for serving over HTTP: add --http.")
 
 
 SUFFIXES: Final = frozenset({".py", ".yaml", ".yml"})
@@ -439,7 +419,7 @@ def _walk(folder: Path) -> Generator[Path]:
 
 
 @contextlib.contextmanager
-def _open_listener(http: HTTPOptions) -> Generator[socket.socket]:
+def _open_listener(http: ListenOptions) -> Generator[socket.socket]:
     import socket
 
     family = socket.AF_INET6 if ":" in http.host else socket.AF_INET

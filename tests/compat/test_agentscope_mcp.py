@@ -8,9 +8,7 @@ import json
 import os
 import signal
 import socket
-import subprocess
 import sys
-import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -417,34 +415,6 @@ class TestLifecycle:
         await client.close()
         (pid,) = mark.read_text().split()
         assert not is_running(int(pid))
-
-    def test_a_client_that_connects_in_two_event_loops_at_once_has_one_connection(self):
-        client, both = stdio_client(), threading.Barrier(2)
-        results: list[BaseException | None] = []
-
-        def connect() -> None:
-            both.wait()
-            try:
-                asyncio.run(client.connect())
-            except RuntimeError as error:
-                results.append(error)
-            else:
-                results.append(None)
-
-        threads = [threading.Thread(target=connect, daemon=True) for _ in range(2)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(30)
-        assert not any(thread.is_alive() for thread in threads)
-        assert {type(result) for result in results} == {type(None), RuntimeError}
-        asyncio.run(client.close())
-
-    @pytest.mark.exhaustive
-    def test_a_client_connects_after_an_event_loop_that_was_closed_meanwhile(self):
-        program = [sys.executable, "-c", CLOSED_LOOP, str(RAW_SERVER)]
-        done = subprocess.run(program, capture_output=True, timeout=60, check=False)
-        assert done.stdout == b"True\n"  # stderr is what Python says about the task
 
     @pytest.mark.exhaustive
     async def test_a_connect_that_is_cancelled_leaves_nothing(self, tmp_path):

@@ -195,20 +195,6 @@ async def test_a_traced_method_of_a_subclass_makes_no_second_span(exporter):
     assert only_span(exporter).name == "execute_tool add"
 
 
-async def test_a_toolkit_that_cannot_be_hashed_is_traced_once_for_each_call(exporter):
-    class EqualToolkit(Toolkit):
-        def __eq__(self, other: object) -> bool:
-            return isinstance(other, EqualToolkit)
-
-        __hash__ = None
-
-    for kit in (EqualToolkit(), EqualToolkit()):
-        kit.register_tool_function(add)
-        await call(kit, "add", a=1)
-        await call(kit, "add", a=2)
-    assert len(exporter.get_finished_spans()) == 4
-
-
 def test_the_decorated_method_keeps_its_name():
     assert OwnToolkit.call_tool_function.__name__ == "call_tool_function"
     assert OwnToolkit.call_tool_function.__doc__ == "Call a tool as any toolkit does."

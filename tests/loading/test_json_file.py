@@ -1,4 +1,4 @@
-"""JSON is read as editors write it, within limits, and mistakes have a line."""
+"""JSON files, and tools in them as MCP lists them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ahvn_tools.errors import SourceError
+from ahvn_tools.errors import SourceError, ToolConnectionError
 from ahvn_tools.loading import json_file
 from ahvn_tools.loading.json_file import find_json_lines, read_json
 from ahvn_tools.loading.yaml_file import read_yaml
+from ahvn_tools.manifest import load
 
 
 def refusal(data: bytes | None, tmp_path: Path) -> str:
@@ -70,3 +71,70 @@ def test_the_line_of_each_part_is_that_of_a_reader_of_yaml(value, indent):
 def test_a_file_that_is_too_large_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(json_file, "MAX_BYTES", 10)
     assert refusal(b" " * 11, tmp_path) == "f.json is too large: at most 10 bytes are read."
+
+
+GITHUB = Path(__file__).resolve().parents[3] / "shared" / "corpora" / "github_mcp_tools.jsonl"
+TOOL = {
+    "name": "find",
+    "description": "Find.",
+    "inputSchema": {"type": "object", "properties": {"q": {"type": "string"}}},
+}
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("one.json", json.dumps(TOOL)),
+        ("list.json", json.dumps([TOOL])),
+        ("tools.json", json.dumps({"tools": [TOOL], "nextCursor": "x"})),
+        ("answer.json", json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"tools": [TOOL]}})),
+        ("lines.jsonl", json.dumps(TOOL) + "\n\n"),
+    ],
+)
+def test_a_file_in_each_form_has_its_tools(file, text, write):
+    kit = load(write(text, file))
+    assert ([spec.name for spec in kit], kit.name) == (["find"], file.partition(".")[0])
+    assert kit["find"].definition.input_schema["properties"] == {"q": {"type": "string"}}
+
+
+def test_a_call_answers_that_there_is_no_connection(write):
+    kit = load([TOOL])
+    assert kit.exec("find", {"q": "x"}).error.code == "connection"
+    with pytest.raises(ToolConnectionError):
+        kit.call("find", {"q": "x"})
+
+
+def test_tools_of_a_file_are_exported(write):
+    exported = load({"tools": [TOOL]}).to("anthropic")
+    assert [tool["name"] for tool in exported] == ["find"]
+
+
+@pytest.mark.skipif(not GITHUB.exists(), reason=f"{GITHUB} is not here")
+def test_the_117_tools_of_github_are_read():
+    kit = load(GITHUB)
+    assert (len(kit), kit.name, kit.load_errors) == (117, "github_mcp_tools", ())
+    assert kit["get_me"].definition.annotations["readOnlyHint"]
+    assert len(kit.to("openai")) == 117
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "message"),
+    [
+        ("a.jsonl", json.dumps(TOOL) + "\n{", "a.jsonl, line 2: this is not JSON: "),
+        ("a.jsonl", "", "a.jsonl has no tools."),
+        ("a.jsonl", "3", "a.jsonl, line 1 is neither a tool of MCP nor a list of tools."),
+        ("a.jsonl", '{"name": "x"}', "a.jsonl, line 1: tool 1 is not a tool of MCP: `inputSchema`: Field required."),
+        ("a.json", '{"tools": []}', "a.json has no tools."),
+        (
+            "a.json",
+            '{"tools": [{"name": "x", "inputSchema": []}]}',
+            "a.json: tool 1 is not a tool of MCP: `inputSchema`: ",
+        ),
+        ("a.json", '{"tools": [{"name": "x", "inputSchema": {"type": "array"}}]}', "a.json: tool 1"),
+    ],
+)
+def test_what_is_no_list_of_tools_is_refused_with_the_place(file, text, message, write):
+    write(text, file)
+    with pytest.raises(SourceError) as caught:
+        load(file)
+    assert str(caught.value).startswith(message)

@@ -1,15 +1,19 @@
-"""What a source is follows from how it is written and from what a file contains; a wrong guess is an error."""
+"""Which kind a source is, and how it is read."""
 
 from __future__ import annotations
 
+import concurrent.futures
 import json
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from ahvn_tools import ToolSpec
 from ahvn_tools.errors import SourceError
-from ahvn_tools.loading.kinds import classify
+from ahvn_tools.loading.kinds import _READERS, Kind, classify, read_source
+from ahvn_tools.loading.options import ReadOptions
+from ahvn_tools.manifest.loader import aload, load
 
 TOOL = {"name": "find", "inputSchema": {"type": "object"}}
 
@@ -139,3 +143,30 @@ def test_what_is_none_of_these_is_an_error(source, message, write):
     with pytest.raises(SourceError) as caught:
         classify(source)
     assert str(caught.value).startswith(message)
+
+
+NAMED_TOOL = "from ahvn_tools import tool\n@tool\ndef {name}() -> str:\n    return '{name}'\n"
+
+
+def test_every_kind_that_a_file_of_this_package_reads_has_a_reader():
+    assert set(get_args(Kind)) - set(_READERS) == {"builtins", "manifest"}
+    with pytest.raises(SourceError, match=r"'x.yaml': sources of the kind 'manifest' cannot be loaded"):
+        read_source("manifest", "x.yaml", ReadOptions())
+
+
+async def test_sources_are_loaded_in_a_loop_and_in_a_worker_thread_of_it(write):
+    write(NAMED_TOOL.format(name="one"), "kit/one.py")
+    write("import asyncio\nasyncio.run(asyncio.sleep(0))\n" + NAMED_TOOL.format(name="two"), "two.py")
+    assert [spec.name for spec in load("kit")] == ["one"]
+    kit = await aload("kit", "two.py", "x = 1\ndef three(): pass")
+    assert [spec.name for spec in kit] == ["one", "two", "three"]
+    assert await kit.acall("two") == "two"
+
+
+def test_two_threads_load_different_folders_at_once(write):
+    for folder in ("a", "b"):
+        for number in range(3):
+            write(NAMED_TOOL.format(name=f"{folder}{number}"), f"{folder}/file{number}.py")
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        kits = list(pool.map(load, ["a", "b", "a", "b"]))
+    assert [[spec.name for spec in kit] for kit in kits] == [["a0", "a1", "a2"], ["b0", "b1", "b2"]] * 2

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -135,9 +133,7 @@ class StatefulClientBase(MCPClientBase):
     def __init__(self, name: str, server: Any, timeout: float, **options: Any) -> None:
         super().__init__(name, server, timeout, **options)
         self._connected: RemoteServer | None = None
-        self._connecting: asyncio.AbstractEventLoop | None = None
-        """The event loop of a `connect` that has not ended."""
-        self._lock = threading.Lock()
+        self._is_connecting = False
 
     @property
     def is_connected(self) -> bool:
@@ -147,18 +143,17 @@ class StatefulClientBase(MCPClientBase):
     async def connect(self) -> None:
         """Connect to the server. Raises ToolConnectionError if the server fails.
 
-        Raises RuntimeError if this is connected, or is connecting in another task or event loop.
+        Raises RuntimeError if this is connected, or is connecting in another task.
         """
-        with self._lock:
-            if self.is_connected:
-                raise RuntimeError("The MCP client is already connected to the server. Use the `close()` method first.")
-            if self._connecting is not None and not self._connecting.is_closed():
-                raise RuntimeError("The MCP client is already connecting to the server. Wait for that `connect()`.")
-            self._connecting = asyncio.get_running_loop()
+        if self.is_connected:
+            raise RuntimeError("The MCP client is already connected to the server. Use the `close()` method first.")
+        if self._is_connecting:
+            raise RuntimeError("The MCP client is already connecting to the server. Wait for that `connect()`.")
+        self._is_connecting = True
         try:
             self._connected = await self._connect()
         finally:
-            self._connecting = None
+            self._is_connecting = False
 
     async def close(self, ignore_errors: bool = True) -> None:  # noqa: ARG002  # there are none
         """Close the connection, and end a server process. Raises RuntimeError if this is not connected.

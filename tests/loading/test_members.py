@@ -1,4 +1,4 @@
-"""Objects are sources: what `Toolkit.add` and `add_mcp` take, and lists, dicts and modules of these."""
+"""The tools in objects."""
 
 from __future__ import annotations
 

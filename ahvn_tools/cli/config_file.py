@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import Any, Final, Literal, Self
 
+from ahvn_tools.cli.config_texts import JsonText, TomlText, YamlText
 from ahvn_tools.cli.output import CommandError
 from ahvn_tools.cli.output_file import OutputFile
 from ahvn_tools.json_types import JsonObject
 
 Syntax = Literal["json", "jsonc", "toml", "yaml"]
 """`"jsonc"`: JSON with comments and trailing commas."""
+
+EDITORS: Final[Mapping[Syntax, JsonText | TomlText | YamlText]] = {
+    "json": JsonText(comments=False),
+    "jsonc": JsonText(comments=True),
+    "toml": TomlText(),
+    "yaml": YamlText(),
+}
 
 _NEW_FILE_MODE: Final = 0o600
 """Only for its owner: an entry may contain credentials."""
@@ -31,9 +38,7 @@ class ConfigFile:
         self.path = path
         self._file = file
         self._mark = ""
-        self._editor = _get_editor(syntax)
-        self._empty_text = _get_empty_text(syntax)
-        self._comments = syntax == "jsonc"
+        self._editor = EDITORS[syntax]
         self._text = self._read()
         self._data = self._parse(self._text)
         if not isinstance(self._data, dict):
@@ -67,7 +72,7 @@ class ConfigFile:
             if not isinstance(parent, dict):
                 raise self._error(f"{key!r} in it is not an object")
         parent[path[-1]] = entry
-        return self._change(lambda: self._editor.set_entry(self._text, path, entry, comments=self._comments), expected)
+        return self._change(lambda: self._editor.set_entry(self._text, path, entry), expected)
 
     def remove_entry(self, path: Sequence[str]) -> Path | None:
         """Write the file without an entry, and return the copy of the old file."""
@@ -76,13 +81,13 @@ class ConfigFile:
         for key in path[:-1]:
             parent = parent[key]
         del parent[path[-1]]
-        return self._change(lambda: self._editor.remove_entry(self._text, path, comments=self._comments), expected)
+        return self._change(lambda: self._editor.remove_entry(self._text, path), expected)
 
     def _change(self, edit: Any, expected: Any) -> Path | None:
         """Write the edited text if it means what is expected: the edit knows the usual ways to write a file."""
         try:
             text = edit()
-            is_right = self._editor.parse(text, comments=self._comments) == expected
+            is_right = self._editor.parse(text) == expected
         except ValueError:
             is_right = False
         if not is_right:
@@ -97,11 +102,11 @@ class ConfigFile:
             raise self._error(f"it cannot be read: {reason}") from error
         if text.startswith(_BYTE_ORDER_MARK):
             self._mark, text = _BYTE_ORDER_MARK, text[1:]
-        return text if text.strip() else self._empty_text
+        return text if text.strip() else self._editor.empty
 
     def _parse(self, text: str) -> Any:
         try:
-            return self._editor.parse(text, comments=self._comments)
+            return self._editor.parse(text)
         except (ValueError, RecursionError) as error:
             reason = str(error) if isinstance(error, ValueError) else "it is nested too deeply"
             raise self._error(reason, fix="Correct it, or add the entry by hand: --print shows it.") from None
@@ -119,23 +124,5 @@ class ConfigFile:
 
 def to_text(syntax: Syntax, path: Sequence[str], entry: JsonObject) -> str:
     """Return an entry at a path of keys as the text of a new file."""
-    text: str = _get_editor(syntax).set_entry(_get_empty_text(syntax), path, entry, comments=False)
-    return text
-
-
-def _get_empty_text(syntax: Syntax) -> str:
-    return "{}" if syntax in {"json", "jsonc"} else ""
-
-
-def _get_editor(syntax: Syntax) -> ModuleType:
-    if syntax == "toml":
-        from ahvn_tools.cli.clients import toml_text
-
-        return toml_text
-    if syntax == "yaml":
-        from ahvn_tools.cli.clients import yaml_text
-
-        return yaml_text
-    from ahvn_tools.cli.clients import json_text
-
-    return json_text
+    editor = EDITORS[syntax]
+    return editor.set_entry(editor.empty, path, entry)

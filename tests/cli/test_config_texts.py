@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
-from ahvn_tools.cli.clients import json_text, toml_text, yaml_text
+from ahvn_tools.cli.config_texts import JsonText, TomlText, YamlText
 
 ENTRY = {"command": "python", "args": ["-m", 'a "b" \\ ü'], "env": {"A": "1"}}
 PATH = ("mcpServers", "notes")
@@ -30,7 +30,7 @@ JSONC = """\
 
 
 def test_comments_trailing_commas_and_indentation_stay():
-    text = json_text.set_entry(JSONC, PATH, {"command": "x", "args": []}, comments=True)
+    text = JsonText(comments=True).set_entry(JSONC, PATH, {"command": "x", "args": []})
     assert text == snapshot("""\
 {
     // my servers
@@ -46,12 +46,12 @@ def test_comments_trailing_commas_and_indentation_stay():
     "theme": "dark", // last
 }
 """)
-    assert json_text.set_entry(text, PATH, {"command": "y"}, comments=True) == text.replace(
+    assert JsonText(comments=True).set_entry(text, PATH, {"command": "y"}) == text.replace(
         '{\n            "command": "x",\n            "args": []\n        }',
         '{\n            "command": "y"\n        }',
     )
-    added = json_text.set_entry(JSONC, ("new", "notes"), {"a": 1}, comments=True)
-    assert json_text.parse(added, comments=True)["new"] == {"notes": {"a": 1}}
+    added = JsonText(comments=True).set_entry(JSONC, ("new", "notes"), {"a": 1})
+    assert JsonText(comments=True).parse(added)["new"] == {"notes": {"a": 1}}
     assert added.startswith(JSONC.rstrip("}\n"))
 
 
@@ -71,11 +71,11 @@ def test_comments_trailing_commas_and_indentation_stay():
 def test_json_of_any_layout_gets_the_entry(text):
     expected = json.loads(text)
     expected.setdefault("mcpServers", {})["notes"] = ENTRY
-    changed = json_text.set_entry(text, PATH, ENTRY, comments=False)
+    changed = JsonText(comments=False).set_entry(text, PATH, ENTRY)
     assert json.loads(changed) == expected
     assert ("\r\n" in changed) == ("\r\n" in text)
     assert changed.replace("\r\n", "").count("\r") == 0
-    removed = json_text.remove_entry(changed, PATH, comments=False)
+    removed = JsonText(comments=False).remove_entry(changed, PATH)
     del expected["mcpServers"]["notes"]
     assert json.loads(removed) == expected
 
@@ -95,11 +95,11 @@ def test_the_rest_of_any_json_stays(data, indent):
     text = json.dumps(data, indent=indent)
     if not isinstance(data.get("mcpServers", {}), dict):
         with pytest.raises(ValueError, match="mcpServers is not an object"):
-            json_text.set_entry(text, PATH, ENTRY, comments=False)
+            JsonText(comments=False).set_entry(text, PATH, ENTRY)
         return
-    changed = json_text.set_entry(text, PATH, ENTRY, comments=False)
+    changed = JsonText(comments=False).set_entry(text, PATH, ENTRY)
     assert json.loads(changed) == {**data, "mcpServers": {**data.get("mcpServers", {}), "notes": ENTRY}}
-    assert json_text.parse(text, comments=True) == data
+    assert JsonText(comments=True).parse(text) == data
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_the_rest_of_any_json_stays(data, indent):
 )
 def test_what_is_no_json_is_refused(text):
     with pytest.raises(ValueError):
-        json_text.parse(text, comments=False)
+        JsonText(comments=False).parse(text)
 
 
 TOML = """\
@@ -141,7 +141,7 @@ name = "[x]"
 
 def test_toml_gets_a_table_and_loses_the_old_one():
     path = ("mcp_servers", "notes")
-    changed = toml_text.set_entry(TOML, path, ENTRY, comments=True)
+    changed = TomlText().set_entry(TOML, path, ENTRY)
     assert changed == snapshot("""\
 model = "o3" # mine
 
@@ -161,14 +161,14 @@ A = "1"
     expected = tomllib.loads(TOML)
     expected["mcp_servers"]["notes"] = ENTRY
     assert tomllib.loads(changed) == expected
-    assert toml_text.set_entry("", path, {"command": "x"}, comments=True) == '[mcp_servers.notes]\ncommand = "x"\n'
-    removed = toml_text.remove_entry(changed, path, comments=True)
+    assert TomlText().set_entry("", path, {"command": "x"}) == '[mcp_servers.notes]\ncommand = "x"\n'
+    removed = TomlText().remove_entry(changed, path)
     assert tomllib.loads(removed)["mcp_servers"] == {"other": {"command": "npx"}}
 
 
 def test_a_quoted_name_in_toml_is_the_same_name():
     text = '["mcp_servers".\'notes\']\ncommand = "old"\n'
-    changed = toml_text.set_entry(text, ("mcp_servers", "notes"), ENTRY, comments=True)
+    changed = TomlText().set_entry(text, ("mcp_servers", "notes"), ENTRY)
     assert tomllib.loads(changed) == {"mcp_servers": {"notes": ENTRY}}
 
 
@@ -191,7 +191,7 @@ other: [1]
 
 def test_yaml_gets_an_entry_and_keeps_comments():
     path = ("extensions", "notes")
-    changed = yaml_text.set_entry(YAML, path, ENTRY, comments=True)
+    changed = YamlText().set_entry(YAML, path, ENTRY)
     assert changed == snapshot("""\
 # mine
 GOOSE_MODEL: gpt # best
@@ -213,7 +213,7 @@ other: [1]
     expected = yaml.safe_load(YAML)
     expected["extensions"]["notes"] = ENTRY
     assert yaml.safe_load(changed) == expected
-    removed = yaml_text.remove_entry(changed, path, comments=True)
+    removed = YamlText().remove_entry(changed, path)
     assert yaml.safe_load(removed)["extensions"] == {"developer": {"enabled": True, "type": "builtin"}}
 
 
@@ -223,10 +223,10 @@ other: [1]
 def test_yaml_of_any_layout_gets_the_entry(text):
     expected = yaml.safe_load(text) or {}
     expected["extensions"] = {**(expected.get("extensions") or {}), "notes": ENTRY}
-    assert yaml.safe_load(yaml_text.set_entry(text, ("extensions", "notes"), ENTRY, comments=True)) == expected
+    assert yaml.safe_load(YamlText().set_entry(text, ("extensions", "notes"), ENTRY)) == expected
 
 
 def test_the_last_entry_leaves_an_empty_object():
-    text = yaml_text.set_entry("", ("extensions", "notes"), ENTRY, comments=True)
-    removed = yaml_text.remove_entry(text, ("extensions", "notes"), comments=True)
+    text = YamlText().set_entry("", ("extensions", "notes"), ENTRY)
+    removed = YamlText().remove_entry(text, ("extensions", "notes"))
     assert yaml.safe_load(removed) == {"extensions": {}}
