@@ -16,7 +16,7 @@ from ahvn_tools.execution.threads import thread_pool
 from ahvn_tools.execution.workers import replies
 from ahvn_tools.execution.workers.call_executor import CallExecutor, CallObserver, CallTask, RunningCall
 from ahvn_tools.executors.ray import task as tasks
-from ahvn_tools.executors.ray.task import Batch, WorkerProcess, kill_worker
+from ahvn_tools.executors.ray.task import Batch, RayProcess, kill_worker
 
 WATCH_SECONDS: Final = 0.5
 """How often to look whether Ray was shut down; Ray has no event for it."""
@@ -197,7 +197,7 @@ class StreamCall:
         self._generator = generator
         self._observer = observer
         self._kill_worker = kill_worker
-        self._worker: WorkerProcess | None = None
+        self._worker: RayProcess | None = None
         self._mailbox: Any = None
         self._loop = background_loop.get_loop()
         self._may_read_on = asyncio.Event()
