@@ -287,38 +287,6 @@ def bound_value_in_traceback() -> list[ToolResult]:
     return [session.exec("body"), *session.stream("body"), asyncio.run(session.aexec("body"))]
 
 
-class Unrolled:
-    """Unpickles to what a call of a function returns."""
-
-    def __init__(self, function: Callable[..., Any], *arguments: Any) -> None:
-        self.made_by = (function, arguments)
-
-    def __reduce__(self) -> Any:
-        return self.made_by
-
-
-class Awaited:
-    def __await__(self) -> Any:
-        time.sleep(WAIT)
-        yield
-
-
-def unpickled_to_an_iterator() -> list[Any]:
-    """Return what becomes an iterator or an awaitable in the calling process: it is not iterated or awaited there."""
-    kinds = [(map, time.sleep, [WAIT]), (Awaited,), (iter, time.sleep, None)]
-
-    def body(number: int) -> Any:
-        return Unrolled(*kinds[number])
-
-    async def later(number: int) -> Any:
-        return Unrolled(*kinds[number])
-
-    kit = isolated(body, later, timeout=WAIT / 2)
-    results = [kit.exec(name, {"number": number}) for name in ("body", "later") for number in range(len(kinds))]
-    results += kit.stream("body", {"number": 0})
-    return [{result.error.code if result.error else None for result in results}, execution.abandoned()]
-
-
 # Workers that end at a bad moment
 
 
@@ -522,9 +490,6 @@ ATTACKS = [
     Attack("a text in place of an exception", returned(str, "no exception"), lambda o: o.value[0][1].is_error),
     Attack("a result that hangs when it is unpickled", unpickled_slowly(Unpickled), equals(["timeout", False])),
     Attack("an exception that hangs when it is unpickled", unpickled_slowly(Exploding), equals(["timeout", False])),
-    Attack(
-        "a result that is an iterator when it is unpickled", unpickled_to_an_iterator, equals([{"invalid_result"}, 0])
-    ),
     *[
         Attack(
             f"an exception: {what}",

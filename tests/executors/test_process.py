@@ -19,7 +19,7 @@ import pytest
 
 from ahvn_tools import ToolSpec
 from ahvn_tools.errors import DefinitionError, PickleError, ToolConnectionError
-from ahvn_tools.execution.workers import pool
+from ahvn_tools.execution.workers import pool, slots
 from ahvn_tools.execution.workers.call_executor import CallObserver, CallTask, encode_function
 from ahvn_tools.executors import ProcessExecutor, process
 from tests.execution.entry_points import until
@@ -176,7 +176,7 @@ class TestLimits:
     def test_streams_that_wait_for_their_readers_are_limited_too(
         self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:
-        monkeypatch.setattr(process, "MAX_UNCOUNTED_STREAMS", 1)
+        monkeypatch.setattr(slots, "MAX_UNCOUNTED_STREAMS", 1)
         gate = tmp_path / "gate"
         with ProcessExecutor(max_workers=1) as executor:
             kit = in_executor(executor, bodies.count)

@@ -9,7 +9,7 @@ from typing import Any
 
 from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import INVALID_RESULT, InvalidResultError, LimitExceededError, PickleError, UnboundStateError
-from ahvn_tools.execution.outcome import Outcome, is_consumable
+from ahvn_tools.execution.outcome import Outcome
 from ahvn_tools.execution.pickling import dumps, is_picklable, to_import_path
 from ahvn_tools.execution.plan import Arguments, Body, Plan
 from ahvn_tools.execution.threads import EmitItemSync
@@ -130,11 +130,7 @@ class BodyCall:
             self._context.end_session()
         tool = self.plan.name
         if kind == "value":
-            [value] = payload
-            if is_consumable(value):  # the worker has consumed all others; this one would run code here
-                text = f"A {self.place} sent back a {type(value).__name__}, which is not data: return plain values."
-                return Outcome(error=InvalidResultError(INVALID_RESULT, tool=tool, explanation=text))
-            return Outcome(value)
+            return Outcome(*payload)
         if kind == "error":
             error = replies.decode_error(*payload)
             if isinstance(error, UnboundStateError):

@@ -28,11 +28,11 @@ def main(*, keeps_children: bool) -> None:
     `keeps_children` says whether processes that a body has started may run on after its call.
     """
     _adopt_orphans()
+    null = os.open(os.devnull, os.O_RDWR)  # first: it is the standard error where there is none
     requests, replies = os.dup(0), os.dup(1)
-    null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
     os.dup2(_STANDARD_ERROR, 1)  # what a body prints must not mix with the frames
-    if null != _STANDARD_ERROR:  # else there was no standard error
+    if null != _STANDARD_ERROR:
         os.close(null)
     with contextlib.suppress(Exception):
         sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # a text file unless it was replaced

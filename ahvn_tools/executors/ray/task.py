@@ -51,7 +51,7 @@ def stream_body(request: bytes, seconds: float | None) -> Generator[Batch, None,
     body = _LinkedBody(request)
     try:
         with get_interrupts().calling(body.end):
-            yield Batch([], worker=WorkerProcess.current())  # before the body, which may keep all threads from running
+            yield Batch([], worker=RayProcess.current())  # before the body, which may keep all threads from running
             body.start()
             while (batch := body.link.take(seconds)).replies:
                 yield batch
@@ -133,7 +133,7 @@ class Batch:
     """What the body has sent. A chunk, or a question, is the last one."""
     mailbox: Any = None
     """The actor that takes the answer to a question."""
-    worker: WorkerProcess | None = None
+    worker: RayProcess | None = None
     """The process of the body; only in the first item."""
 
 
@@ -240,7 +240,7 @@ def _is_last(reply: bytes) -> bool:
 
 
 @dataclass(frozen=True)
-class WorkerProcess:
+class RayProcess:
     """The process of a worker."""
 
     node_id: str
@@ -249,7 +249,7 @@ class WorkerProcess:
     """Tells it from a later process with this id."""
 
     @classmethod
-    def current(cls) -> WorkerProcess:
+    def current(cls) -> RayProcess:
         """Return this process."""
         import psutil
         import ray
@@ -257,7 +257,7 @@ class WorkerProcess:
         return cls(ray.get_runtime_context().get_node_id(), os.getpid(), psutil.Process().create_time())
 
 
-def kill_worker(worker: WorkerProcess) -> None:
+def kill_worker(worker: RayProcess) -> None:
     """On the node of a worker: kill its process, and all that it started."""
     import psutil
 

@@ -52,6 +52,12 @@ class TestPool:
         assert [[result.value for result in stream] for stream in streams] == [[[1]], [[1]]]
         assert until(lambda: pool.process_pool.count() == (1, 1))
 
+    def test_a_worker_ends_after_many_calls(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        pool.process_pool.end_idle()
+        monkeypatch.setattr(pool, "MAX_CALLS", 2)
+        pids = [isolated(get_pid)() for _ in range(4)]
+        assert pids[0] == pids[1] != pids[2] == pids[3]
+
     @pytest.mark.exhaustive
     def test_a_worker_that_holds_the_gil_ends_with_the_interpreter(self, tmp_path: Path) -> None:
         code = """if True:
