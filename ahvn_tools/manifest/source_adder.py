@@ -14,7 +14,7 @@ from ahvn_tools.manifest.build import Build
 from ahvn_tools.manifest.document import Path_
 from ahvn_tools.manifest.load_errors import add_load_errors
 from ahvn_tools.manifest.server_options import in_folder
-from ahvn_tools.manifest.source_model import AnySource
+from ahvn_tools.manifest.source_model import AnySource, FunctionOptions
 from ahvn_tools.manifest.tool_options import copied_options
 from ahvn_tools.registry import ToolRegistry
 from ahvn_tools.spec import ToolSpec
@@ -22,8 +22,6 @@ from ahvn_tools.toolkit import Toolkit
 from ahvn_tools.toolkit.single_tools import SingleToolOptions, is_pattern, options_of_tool
 
 _EVERY_TOOL = "*"
-
-_FUNCTION_OPTIONS = ("max_items", "max_bytes", "isolation", "ship", "ship_secrets", "keep_children")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,7 +118,7 @@ class SourceAdder:
 
     def _add_server(self, server: ServerSource) -> None:
         source: Any = self.source
-        unfit = [name for name in _FUNCTION_OPTIONS if name in source.model_fields_set]
+        unfit = [name for name in FunctionOptions.model_fields if name in source.model_fields_set]
         if isinstance(getattr(source, "binds", None), Mapping) and source.binds:
             unfit.append("binds")
         for name in unfit:
