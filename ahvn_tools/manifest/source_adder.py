@@ -19,7 +19,7 @@ from ahvn_tools.manifest.tool_options import copied_options
 from ahvn_tools.registry import ToolRegistry
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.toolkit import Toolkit
-from ahvn_tools.toolkit.single_tools import SingleToolOptions, is_pattern, options_of_tool
+from ahvn_tools.toolkit.entry_options import SingleToolOptions, is_pattern, options_of_tool
 
 _EVERY_TOOL = "*"
 

@@ -8,8 +8,7 @@ from ahvn_tools.manifest.build import Build
 from ahvn_tools.manifest.document import Path_
 from ahvn_tools.manifest.manifest_model import ManifestModel
 from ahvn_tools.settings import given_options
-from ahvn_tools.toolkit.entry_options import AddOptions
-from ahvn_tools.toolkit.single_tools import SingleToolOptions
+from ahvn_tools.toolkit.entry_options import AddOptions, SingleToolOptions
 
 _COPIED: Final = {*AddOptions.__annotations__, *SingleToolOptions.__annotations__} - {
     "describe", "middleware", "name", "preset",

@@ -10,7 +10,7 @@ from ahvn_tools.manifest.build import Build
 from ahvn_tools.manifest.document import Path_, to_text
 from ahvn_tools.schema.dialects.finding import Finding
 from ahvn_tools.toolkit import Toolkit
-from ahvn_tools.toolkit.single_tools import is_pattern
+from ahvn_tools.toolkit.entry_options import is_pattern
 
 
 def refuse_unknown_tools(build: Build, kit: Toolkit) -> None:

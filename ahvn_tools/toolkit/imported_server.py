@@ -23,26 +23,24 @@ from ahvn_tools.toolkit.duplicates import OnDuplicate, validate_on_duplicate
 from ahvn_tools.toolkit.entry import Entry
 from ahvn_tools.toolkit.entry_options import (
     ARGUMENTS,
+    DEFINITION_OPTIONS,
     DESCRIBE,
     EntryOptions,
     SharedOptions,
+    SingleToolOptions,
     checked,
+    is_pattern,
+    matches_name,
+    options_of_tool,
     refuse_unknown_options,
     to_key_bindings,
     to_name_set,
     tool_changes,
     validate_callable,
     validate_name,
-)
-from ahvn_tools.toolkit.server_access import ServerAccess, declared_names, is_unsent
-from ahvn_tools.toolkit.single_tools import (
-    DEFINITION_OPTIONS,
-    SingleToolOptions,
-    is_pattern,
-    matches_name,
-    options_of_tool,
     validate_single_options,
 )
+from ahvn_tools.toolkit.server_access import ServerAccess, declared_names, is_unsent
 from ahvn_tools.toolkit.store import ToolStore
 
 

@@ -17,9 +17,8 @@ from ahvn_tools.manifest.dumping.variables import escape, reference
 from ahvn_tools.mcp.client.targets import reveal_secrets
 from ahvn_tools.mcp.trust.limits import Budgets, Limits
 from ahvn_tools.toolkit.entry import Entry
-from ahvn_tools.toolkit.entry_options import to_name_set
+from ahvn_tools.toolkit.entry_options import options_of_tool, to_name_set
 from ahvn_tools.toolkit.imported_server import ImportedServer
-from ahvn_tools.toolkit.single_tools import options_of_tool
 from ahvn_tools.toolkit.store import ToolStore
 
 _DEFAULT_TIMEOUT: Final = 30

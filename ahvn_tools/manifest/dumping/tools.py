@@ -22,9 +22,8 @@ from ahvn_tools.settings import to_wire_annotations
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.toolkit.changed_spec import ChangedSpec
 from ahvn_tools.toolkit.entry import Entry
-from ahvn_tools.toolkit.entry_options import BASIC_GROUP
+from ahvn_tools.toolkit.entry_options import BASIC_GROUP, is_pattern
 from ahvn_tools.toolkit.exclusive import ParameterKey
-from ahvn_tools.toolkit.single_tools import is_pattern
 from ahvn_tools.toolkit.tool import ToolkitTool
 
 _TOOL_KEYS: Final = ("title", "annotations")
