@@ -217,7 +217,7 @@ class RunOptions(TypedDict, total=False):
     ship: Annotated[Iterable[str], must_be("a list of state keys, such as ['user.locale']", _is_set_of_str)]
     """Dotted keys of the state that the ToolContext of a body in a worker of an executor gets; none by default."""
     ship_secrets: Annotated[bool, FLAG]
-    """Whether secret values may be sent to a worker of an executor; False by default."""
+    """Whether secret values may be sent to a worker of an executor; not by default."""
     keep_children: Annotated[bool, FLAG]
     """Whether processes that an isolated body has started run on after its call, until its worker ends."""
 
@@ -256,7 +256,7 @@ class ToolSettings:
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> "ToolSettings":
         """Return the settings that options say, with the defaults of the others."""
-        return cls(**read_settings(options))
+        return _DEFAULT_SETTINGS if options.keys().isdisjoint(_SETTINGS) else cls(**read_settings(options))
 
     def merge(self, changes: Mapping[str, Any]) -> "ToolSettings":
         """Return the settings with others in their place; of two timeouts, the shorter one."""
@@ -286,6 +286,8 @@ class ToolSettings:
 
 
 _SETTINGS: Final = {field.name: field.default for field in fields(ToolSettings)}
+
+_DEFAULT_SETTINGS: Final = ToolSettings()
 
 _UNLIMITED: Final = frozenset({"max_items", "max_bytes"})
 """Settings in which None means no limit."""

@@ -6,13 +6,16 @@ import pickle
 import textwrap
 from collections import deque
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any
 
 import pytest
 from mcp_types import Icon, ToolAnnotations
 
-from ahvn_tools import Toolkit, ToolRegistry, ToolSpec, reg_toolspec, tool
+from ahvn_tools import AddOptions, Toolkit, ToolOptions, ToolRegistry, ToolSpec, reg_toolspec, tool
 from ahvn_tools.errors import DefinitionError, StateKeyError
+from ahvn_tools.manifest.source_model import FunctionOptions
+from ahvn_tools.settings import RunOptions, ToolSettings
 
 
 def search(query: str, limit: int = 10) -> list[str]:
@@ -35,6 +38,13 @@ class Db:
 
 
 NAMES = {"title": "Find", "version": "2.1", "description": "Look around.", "name": "find"}
+
+
+def test_calls_have_a_setting_for_each_option_that_a_toolkit_may_replace():
+    settings = {field.name for field in fields(ToolSettings)}
+    assert settings == {*RunOptions.__annotations__, "run_in_thread"}
+    assert RunOptions.__annotations__.keys() <= ToolOptions.__annotations__.keys() & AddOptions.__annotations__.keys()
+    assert FunctionOptions.model_fields.keys() == RunOptions.__annotations__.keys() - {"timeout"}
 
 
 def test_the_error_about_an_unknown_option_suggests_a_similar_one():

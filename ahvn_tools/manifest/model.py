@@ -28,7 +28,7 @@ class Group(ManifestModel):
     """Whether the group is active from the start."""
 
 
-class Tool(ToolRestrictions, FunctionOptions):
+class Tool(ToolRestrictions, FunctionOptions):  # type: ignore[misc]  # a model that is made from the options
     """The options of single tools, instead of those of their source."""
 
     enabled: bool = True

@@ -15,7 +15,7 @@ from ahvn_tools.loading.kinds import read_source
 from ahvn_tools.manifest import source_model
 from ahvn_tools.manifest.build import Build, NestedError
 from ahvn_tools.manifest.document import Path_
-from ahvn_tools.manifest.source_model import AnySource, OpenAPISource
+from ahvn_tools.manifest.source_model import AnySource, FunctionOptions, OpenAPISource
 from ahvn_tools.manifest.tool_options import copied_options
 from ahvn_tools.mcp.client.mcp_config import ServerEntry
 from ahvn_tools.mcp.trust.limits import Budgets, Limits
@@ -134,8 +134,6 @@ def _to_limits(kind: type[Any], values: Mapping[str, float]) -> Any:
 
 _EVERY_TOOL = "*"
 
-_FUNCTION_OPTIONS = ("max_items", "max_bytes", "isolation", "ship", "ship_secrets", "keep_children")
-
 
 @dataclass(frozen=True, kw_only=True)
 class SourceAdder:
@@ -231,7 +229,7 @@ class SourceAdder:
 
     def _add_server(self, server: ServerSource) -> None:
         source: Any = self.source
-        unfit = [name for name in _FUNCTION_OPTIONS if name in source.model_fields_set]
+        unfit = [name for name in FunctionOptions.model_fields if name in source.model_fields_set]
         if isinstance(getattr(source, "binds", None), Mapping) and source.binds:
             unfit.append("binds")
         for name in unfit:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal
+import ast
+import inspect
+import itertools
+from collections.abc import Collection, Iterable, Mapping
+from typing import Annotated, Any, Final, Literal, get_args
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag
+from pydantic import BeforeValidator, Discriminator, Field, Tag, create_model
 
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.manifest.manifest_model import Callers, ManifestModel, Names, Seconds, ValuesByTool
 from ahvn_tools.manifest.middleware_table import MiddlewareItem
+from ahvn_tools.settings import RunOptions
 from ahvn_tools.toolkit.duplicates import OnDuplicate
 
 LOCATIONS: Final = (
@@ -45,22 +49,38 @@ class ToolRestrictions(ManifestModel):
     """Middleware for the calls of these tools, outermost first. It runs inside that of the toolkit."""
 
 
-class FunctionOptions(ManifestModel):
-    """How the functions of tools run that are not on an MCP server."""
+_YAML_TYPES: Final[Mapping[Any, tuple[Any, Any]]] = {
+    Iterable[str]: (Names, []),
+    int | None: (Annotated[int, Field(ge=1)] | None, None),
+    bool: (bool, False),
+}
+"""The type of an option in a manifest and its default, by the type in Python; others are the same, and None."""
 
-    max_items: int | None = Field(default=None, ge=1)
-    """How many items a generator may yield in one call; `null`: any number."""
-    max_bytes: int | None = Field(default=None, ge=1)
-    """How large these items may be together, in bytes; `null`: any size."""
-    isolation: Literal["process", "executor"] | None = None
-    """`process`: the functions run in worker processes, which a timeout ends; `executor`: in the executor that the host
-    passes to `load`."""
-    ship: Names = []
-    """Dotted keys of the state that the ToolContext of a function in an executor gets."""
-    ship_secrets: bool = False
-    """Whether secret values may be sent to an executor."""
-    keep_children: bool = False
-    """Whether processes that isolated functions have started run on after their calls."""
+
+def _to_fields(options: type, *, without: Collection[str]) -> dict[str, Any]:
+    """Return the fields of a model for the options of a TypedDict class, with the texts of these."""
+    body = ast.parse(inspect.getsource(options)).body[0].body  # type: ignore[attr-defined]  # it is a class
+    fields: dict[str, Any] = {}
+    for item, text in itertools.pairwise(body):
+        if isinstance(item, ast.AnnAssign) and item.target.id not in without:  # type: ignore[union-attr]  # a name
+            name = item.target.id  # type: ignore[union-attr]  # as above
+            kind = get_args(options.__annotations__[name])[0]
+            yaml_type, default = _YAML_TYPES.get(kind, (kind, None))
+            fields[name] = yaml_type, Field(default, description=_to_text(text.value.value))
+    return fields
+
+
+def _to_text(docstring: str) -> str:
+    """Return the text of an option in one line, with YAML's word for None."""
+    return " ".join(docstring.split()).replace("None:", "`null`:")
+
+
+FunctionOptions: Any = create_model(
+    "FunctionOptions",
+    __base__=ManifestModel,
+    __doc__="How the functions of tools run that are not on an MCP server.",
+    **_to_fields(RunOptions, without=("timeout",)),
+)
 
 
 class SourceOptions(ToolRestrictions):
@@ -86,7 +106,7 @@ class SourceOptions(ToolRestrictions):
     """Whether a number is accepted, and made a text, where a tool wants a text."""
 
 
-class LocalOptions(SourceOptions, FunctionOptions):
+class LocalOptions(SourceOptions, FunctionOptions):  # type: ignore[misc]  # a model that is made from the options
     """The options of sources that are no MCP server."""
 
     binds: dict[str, str] = {}

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from ahvn_tools.manifest.build import Build
 from ahvn_tools.manifest.document import Path_
 from ahvn_tools.manifest.manifest_model import ManifestModel
-from ahvn_tools.toolkit.entry_options import SingleToolOptions
+from ahvn_tools.settings import given_options
+from ahvn_tools.toolkit.entry_options import AddOptions, SingleToolOptions
 
-_COPIED = (
-    "group", "tags", "audience", "timeout", "requires_approval", "exclusive", "allowed_callers", "task", "max_items",
-    "max_bytes", "isolation", "ship", "ship_secrets", "keep_children", "coerce_numbers_to_str", "on_duplicate",
-    "enabled", "title", "description", "annotations", "arguments", "binds", "output",
-)  # fmt: skip
-"""Options with the same name and value in a manifest and in a toolkit."""
-
-_LIMITS = frozenset({"max_items", "max_bytes"})
-"""Options that are None for no limit."""
+_COPIED: Final = {*AddOptions.__annotations__, *SingleToolOptions.__annotations__} - {
+    "describe", "middleware", "name", "preset",
+}  # fmt: skip
+"""Options with the same name and value in a manifest and in a toolkit: all but these, which are read otherwise."""
 
 
 def copied_options(build: Build, model: ManifestModel, path: Path_) -> dict[str, Any]:
     """Return the options of a source, or of single tools, that a toolkit takes as they are, and their middleware."""
-    given = model.fields_set(*model.model_fields_set & set(_COPIED))
-    options = {name: value for name, value in given.items() if value is not None or name in _LIMITS}
+    options = given_options(model.fields_set(*model.model_fields_set & _COPIED))
     if "middleware" in model.model_fields_set:
         options["middleware"] = build.middleware(model.middleware, *path, "middleware")  # type: ignore[attr-defined]  # a field of these models
     return options

@@ -183,8 +183,10 @@ def build_template(
     own_bindings = rename_bindings(bindings, own_names) if own_names else bindings
     injection = read.inject(own_bindings, uses_thread=settings.run_in_thread and not is_async)
     inputs, bindings = _inputs(read, injection, bindings, own_bindings, has_types=has_types)
-    validate_examples(read.name, options.get("examples"), inputs)
-    refuse_unused_ship(read.name, settings.ship, bindings)
+    if options.get("examples"):
+        validate_examples(read.name, options["examples"], inputs)
+    if settings.ship:
+        refuse_unused_ship(read.name, settings.ship, bindings)
     changes = {"arguments": read.changes.without_hidden_defaults()} if read.changes else {}
     template = ToolTemplate(
         name=read.name,
@@ -412,13 +414,14 @@ def _changed_annotations(raw: Mapping[str, Any], resolved: Mapping[str, Any]) ->
 def _bindings(read: _ToolFunction) -> dict[str, Binding]:
     """Return the bindings by the new names: constants, own defaults, the ToolContext, LangChain's, and the options'."""
     parameters, options, renames = read.signature.parameters, read.options, read.renames
-    secret = {name for name, annotation in read.annotations.items() if is_secret_annotation(annotation)}
+    annotations = {n: a for n, a in read.annotations.items() if type(a) is not type or a.__module__ != "builtins"}
+    secret = {name for name, annotation in annotations.items() if is_secret_annotation(annotation)}
     if options.get("input_schema") is not None:
         from ahvn_tools.sources.untyped_arguments import secret_property_names
 
         secret |= secret_property_names(options["input_schema"])
     bindings = {n: Binding.constant(n, value, is_secret=n in secret) for n, value in read.constants.items()}
-    for name, annotation in read.annotations.items():
+    for name, annotation in annotations.items():
         if name not in parameters or name in read.constants:
             continue
         if _is_skipped(annotation) and parameters[name].default is not inspect.Parameter.empty:

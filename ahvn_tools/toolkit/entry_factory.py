@@ -53,7 +53,7 @@ def to_entries(
     """
     known = AddOptions.__annotations__
     if unknown := unknown_options(options, known):
-        raise ToolkitError(f"{unknown} help(Toolkit.add) lists the options.")
+        raise ToolkitError(unknown if "Did you mean" in unknown else f"{unknown} help(Toolkit.add) lists the options.")
     own = {name: value for name, value in options.items() if name not in DefinitionOptions.__annotations__}
     check_options(own, AddOptions, ToolkitError)
     options = cast(

@@ -3,6 +3,7 @@
 The checks stand in the annotations and are read from there: this module has no `from __future__ import annotations`.
 """
 
+import fnmatch
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypedDict, TypeVar, get_args
 
@@ -13,6 +14,7 @@ from ahvn_tools.schema.argument_changes import ArgumentChange
 from ahvn_tools.settings import (
     FLAG,
     SECONDS,
+    TEXT,
     Check,
     DefinitionOptions,
     RunOptions,
@@ -123,6 +125,30 @@ class AddOptions(EntryOptions, DefinitionOptions, total=False):
     """Changes of arguments: the tool's own name -> argument -> its new name, description, default and so on."""
     on_duplicate: Annotated[OnDuplicate, ON_DUPLICATE]
     """What happens where a name is taken, instead of what the toolkit says."""
+
+
+class SingleToolOptions(EntryOptions, total=False):
+    """The options of a single tool, instead of those of the server or the source that it comes from."""
+
+    enabled: Annotated[bool, FLAG]
+    """False: the tool is left out."""
+    title: Annotated[str, TEXT]
+    """The name that user interfaces display."""
+    description: Annotated[str, TEXT]
+    """The description that models read."""
+    annotations: Any
+    """MCP's hints."""
+    arguments: Annotated[Mapping[str, ArgumentChange], mapping_of("a mapping, argument -> its changes")]
+    """Changes of arguments: the argument's own name -> its new `name`, `description`, `default` and so on."""
+    binds: Annotated[Mapping[str, str], mapping_of("a mapping, parameter -> state key")]
+    """Parameters that are filled from the state: parameter -> dotted state key."""
+
+
+_MERGED = ("arguments", "binds", "preset")
+"""Options that are mappings: those of several patterns apply."""
+
+DEFINITION_OPTIONS = frozenset({"title", "description", "annotations", "arguments"})
+"""Options that change the definition."""
 
 
 def tool_changes(options: Mapping[str, Any], name: str) -> ToolOptions:
@@ -254,3 +280,51 @@ def to_preset_bindings(spec: ToolSpec, name: str, preset: Mapping[str, Any]) -> 
         is_secret = is_sealed or inputs.parameters[parameter].is_secret
         bindings[parameter] = Binding.constant(parameter, constant, is_secret=is_secret, is_copied=True)
     return bindings
+
+
+def options_of_tool(
+    tools: Mapping[str, SingleToolOptions], name: str, parameters: Collection[str]
+) -> SingleToolOptions:
+    """Return the options of a tool; those of later patterns have priority, and their tags are added.
+
+    A preset or a bind of a pattern applies only where the tool has the parameter.
+    """
+    merged: dict[str, Any] = {}
+    for pattern, options in tools.items():
+        if not matches_name(pattern, name):
+            continue
+        own: dict[str, Any] = {**options}
+        for key in ("binds", "preset"):
+            if key in own and is_pattern(pattern):
+                own[key] = {parameter: value for parameter, value in own[key].items() if parameter in parameters}
+        for key in _MERGED:
+            if key in own:
+                own[key] = {**merged.get(key, {}), **own[key]}
+        if "tags" in own:
+            own["tags"] = to_names(own["tags"]) | merged.get("tags", frozenset())
+        merged.update(own)
+    return merged  # type: ignore[return-value]  # of the same keys
+
+
+def validate_single_options(tools: Any) -> None:
+    """Raise ToolkitError unless `tools` is a mapping, name or pattern -> options."""
+    if not (
+        isinstance(tools, Mapping)
+        and all(isinstance(name, str) and isinstance(single, Mapping) for name, single in tools.items())
+    ):
+        raise ToolkitError('`tools` of a server is a mapping by tool: {"get_*": {"timeout": 5}}.')
+    for name, single in tools.items():
+        try:
+            refuse_unknown_options(single, SingleToolOptions)
+        except ToolkitError as error:
+            raise ToolkitError(f"{name!r}: {error}") from None
+
+
+def matches_name(pattern: str, name: str) -> bool:
+    """Return whether a name is this one, or matches this pattern: a name may have brackets."""
+    return name == pattern or fnmatch.fnmatchcase(name, pattern)
+
+
+def is_pattern(name: str) -> bool:
+    """Return whether a text is a pattern of names, and not a name."""
+    return any(character in name for character in "*?[")
