@@ -273,7 +273,7 @@ def limited(*words: str, file: str, text: str = "") -> Callable[[], Any]:
         program = "import resource; resource.setrlimit(resource.RLIMIT_AS, (2_000_000_000,) * 2)\n"
         program += "import sys; from ahvn_tools.cli.app import main; sys.exit(main(sys.argv[1:]))"
         done = subprocess.run(
-            [sys.executable, "-c", program, *words], capture_output=True, text=True, check=False, timeout=LONGEST
+            [sys.executable, "-B", "-c", program, *words], capture_output=True, text=True, check=False, timeout=LONGEST
         )
         return done.returncode in {1, 2} and "Traceback" not in done.stderr and "error: " in done.stderr
 
@@ -511,7 +511,7 @@ def on_a_full_disk(repository: Repository) -> list[Any]:
     program += "import sys; from ahvn_tools.cli.app import main; sys.exit(main(sys.argv[1:]))"
     words = ["install", *SERVER, "cursor", "--config", "mcp.json"]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("COV")}  # it writes a file
-    command = [sys.executable, "-c", program, *words]
+    command = [sys.executable, "-B", "-c", program, *words]
     done = subprocess.run(command, env=environment, capture_output=True, check=False, timeout=LONGEST)
     names = sorted(path.name for path in repository.root.iterdir())
     return [done.returncode, Path("mcp.json").read_text() == old, names]
