@@ -17,8 +17,9 @@ from ahvn_tools.json_types import JsonObject
 from ahvn_tools.redaction import Secret
 from ahvn_tools.schema.annotations import UnresolvedAnnotation, format_annotation
 from ahvn_tools.schema.core_schema import has_uncertain_types
-from ahvn_tools.schema.generated import QuietSchemaGenerator, clean_schema, require_tags
+from ahvn_tools.schema.generated import QuietSchemaGenerator, clean_schema
 from ahvn_tools.schema.plain_types import get_title_from_name
+from ahvn_tools.schema.tags import require_tags
 
 EMPTY = inspect.Parameter.empty
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.schema.dialects.description import EXACTLY_ONE, append_description
-from ahvn_tools.schema.generated import require_tags
 from ahvn_tools.schema.keywords import (
     JSON_TYPES,
     SCHEMA_LIST_KEYWORDS,
@@ -24,6 +23,7 @@ from ahvn_tools.schema.keywords import (
     type_names,
 )
 from ahvn_tools.schema.refs import DEFS_PREFIX, normalize_refs
+from ahvn_tools.schema.tags import require_tags
 
 if TYPE_CHECKING:  # most schemas have no finding
     from ahvn_tools.schema.dialects.finding import Effect, Finding, Severity
