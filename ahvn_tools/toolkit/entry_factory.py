@@ -30,7 +30,6 @@ from ahvn_tools.toolkit.locks import KeyedLocks
 from ahvn_tools.toolkit.model_tools import GroupsTool
 from ahvn_tools.toolkit.server_access import declared_names
 from ahvn_tools.toolkit.tool import ToolkitTool
-from ahvn_tools.toolkit.toolkit_view import ToolkitView
 
 _ENTRY_OPTIONS = EntryOptions.__annotations__.keys()
 _OPTIONS_OF_ONE_TOOL = frozenset({"title", "description", "examples", "input_schema", "output_schema"})
@@ -148,7 +147,7 @@ def _to_tools(
     spec = spec_behind(thing)
     other_name = {} if spec is thing or spec.name == thing.name else {"name": thing.name}  # LangChain's, for models
     thing = spec
-    if not isinstance(thing, ToolkitView | ToolSpec | ToolRegistry):
+    if not (_is_toolkit(thing) or isinstance(thing, ToolSpec | ToolRegistry)):
         if isinstance(rename, str):
             definition = {**definition, "name": rename}  # a function may have no name
         specs = _to_specs(thing, namespace, definition, spec_class)
@@ -165,7 +164,7 @@ def _to_specs(
     thing: Any, namespace: Namespace, definition: ToolOptions, spec_class: type[ToolSpec]
 ) -> Sequence[tuple[ToolSpec, str]]:
     """Return the specs, each with a text that says where it comes from."""
-    if isinstance(thing, ToolkitView):
+    if _is_toolkit(thing):
         view = thing._view  # noqa: SLF001  # of this package
         return [(ToolkitTool.create(view, entry), f"the toolkit {thing.name!r}") for entry in view.selected_entries()]
     if isinstance(thing, ToolSpec):
@@ -188,6 +187,12 @@ def _to_specs(
         )
     spec = spec_class.from_mcp(thing, **definition)
     return [(spec, f"the MCP tool {spec.name!r}")]
+
+
+def _is_toolkit(thing: Any) -> bool:
+    from ahvn_tools.toolkit.toolkit import Toolkit  # which imports this module
+
+    return isinstance(thing, Toolkit)
 
 
 def _with_class(spec: ToolSpec, spec_class: type[ToolSpec]) -> ToolSpec:
