@@ -10,8 +10,7 @@ from ahvn_tools.binding import Binding
 from ahvn_tools.execution.call import Middleware
 from ahvn_tools.toolkit import Toolkit
 from ahvn_tools.toolkit.entry import Entry
-from ahvn_tools.toolkit.group import Group
-from ahvn_tools.toolkit.selection import Toolset
+from ahvn_tools.toolkit.selection import Group, Toolset
 
 
 @dataclass(frozen=True, kw_only=True)

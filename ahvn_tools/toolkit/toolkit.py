@@ -46,7 +46,7 @@ from ahvn_tools.toolkit.approval_store import ApprovalStore
 from ahvn_tools.toolkit.background_calls import DEFAULT_MAX_RUNNING, validate_max_background, validate_wait
 from ahvn_tools.toolkit.duplicates import Duplicate, OnDuplicate
 from ahvn_tools.toolkit.entry import Entry
-from ahvn_tools.toolkit.entry_factory import Rename, to_entries
+from ahvn_tools.toolkit.entry_factory import OtherToolkit, Rename, to_entries
 from ahvn_tools.toolkit.entry_options import (
     AddOptions,
     EntryOptions,
@@ -58,11 +58,9 @@ from ahvn_tools.toolkit.entry_options import (
     validate_timeout,
 )
 from ahvn_tools.toolkit.exported_callers import export_arguments
-from ahvn_tools.toolkit.group import Group
 from ahvn_tools.toolkit.group_view import GroupView, ToolsetView
-from ahvn_tools.toolkit.search_listing import SearchListing, refuse_second_listing, refuse_taken_names
-from ahvn_tools.toolkit.search_rank import Rank
-from ahvn_tools.toolkit.selection import Selection, SelectionOptions, Toolset
+from ahvn_tools.toolkit.search_listing import Rank, SearchListing, refuse_second_listing, refuse_taken_names
+from ahvn_tools.toolkit.selection import Group, Selection, SelectionOptions, Toolset
 from ahvn_tools.toolkit.sessions import SessionState
 from ahvn_tools.toolkit.store import ToolStore
 from ahvn_tools.toolkit.tool import ToolkitTool
@@ -233,7 +231,7 @@ class Toolkit:
     ) -> list[Entry]:
         store = self._store_for("add")
         entries = to_entries(
-            things,
+            tuple(OtherToolkit(name=one.name, view=one._view) if isinstance(one, Toolkit) else one for one in things),  # noqa: SLF001  # of this class
             namespace,
             options,
             store.locks,

@@ -17,8 +17,8 @@ from ahvn_tools.manifest.dumping.variables import escape
 from ahvn_tools.toolkit import Toolkit
 from ahvn_tools.toolkit.entry import Entry
 from ahvn_tools.toolkit.entry_options import BASIC_GROUP
-from ahvn_tools.toolkit.group import Group
 from ahvn_tools.toolkit.imported_server import ImportedServer
+from ahvn_tools.toolkit.selection import Group
 from ahvn_tools.toolkit.store import ToolStore
 
 

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.manifest.dumping.problems import UndumpableError
-from ahvn_tools.toolkit.group import Group
-from ahvn_tools.toolkit.selection import Selection, Toolset
+from ahvn_tools.toolkit.selection import Group, Selection, Toolset
 
 
 def to_group(group: Group) -> JsonObject:
