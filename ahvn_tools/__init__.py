@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from ahvn_tools.toolkit import Run, Toolkit
     from ahvn_tools.toolkit.entry_options import AddOptions
     from ahvn_tools.toolkit.serve import aserve, serve
-    from ahvn_tools.toolkit.toolkit_view import ToolkitView
 
 
 __version__: str
@@ -36,7 +35,7 @@ __version__: str
 __all__ = [
     "AddOptions", "ApprovalRequest", "Budgets", "Call", "Changes", "ErrorDetail", "Limits", "Middleware", "Next",
     "OpenAPIOptions", "Run", "Secret", "ToolCall", "ToolCallError", "ToolContext", "ToolDefinition", "ToolError",
-    "ToolOptions", "ToolRegistry", "ToolResult", "ToolSpec", "ToolSpecError", "Toolkit", "ToolkitView",
+    "ToolOptions", "ToolRegistry", "ToolResult", "ToolSpec", "ToolSpecError", "Toolkit",
     "WorkerResolver", "aload", "aserve", "dumps", "load", "loads", "reg_toolspec", "register_encoder", "serve", "tool",
 ]  # fmt: skip
 
@@ -63,7 +62,6 @@ _PUBLIC_NAMES = {
     "toolkit": ["Run", "Toolkit"],
     "toolkit.entry_options": ["AddOptions"],
     "toolkit.serve": ["aserve", "serve"],
-    "toolkit.toolkit_view": ["ToolkitView"],
     "version": ["__version__"],
 }
 

@@ -12,7 +12,7 @@ from ahvn_tools.cli.output_file import write_text
 from ahvn_tools.cli.sources import Flag, Names, SourceParameters, Sources, load_status, open_toolkit
 
 if TYPE_CHECKING:
-    from ahvn_tools.cli.checking.report import Report
+    from ahvn_tools.cli.check_report import Report
 
 
 def check(
@@ -61,7 +61,7 @@ def check(
         raise UsageError("--json and --sarif exclude each other.")
     if output is not None and not (json or sarif):
         raise UsageError("--output needs --json or --sarif.")
-    from ahvn_tools.cli.checking.report import make_report
+    from ahvn_tools.cli.check_report import make_report
 
     with open_toolkit(sources, options) as kit:
         report = make_report(
@@ -76,8 +76,7 @@ def check(
 def _write(
     report: Report, *, is_json: bool, is_sarif: bool, output: Path | None, replaces: bool, is_verbose: bool
 ) -> None:
-    from ahvn_tools.cli.checking.sarif import to_sarif
-    from ahvn_tools.cli.checking.text import print_report
+    from ahvn_tools.cli.check_report import print_report, to_sarif
 
     if not (is_json or is_sarif):
         print_report(report, is_verbose=is_verbose)

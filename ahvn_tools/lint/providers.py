@@ -32,17 +32,16 @@ def find_by_format(definition: ToolDefinition, names: Iterable[str] | None = Non
 
     Raises ToolLookupError for an unknown format, and ToolSpecError for one without a function `findings`.
     """
-    found = formats.portability(definition)
-    if names is None:
-        chosen = found
-    else:
-        chosen = {}
-        for name in names:
-            formats.get(name)
-            if name not in found:
-                raise ToolSpecError(f"The format {name!r} has no `findings`. Known: {', '.join(map(repr, found))}.")
-            chosen[name] = found[name]
+    chosen = formats.portability(definition) if names is None else {name: _find(name, definition) for name in names}
     return {name: [_with_rule(finding) for finding in findings] for name, findings in chosen.items()}
+
+
+def _find(name: str, definition: ToolDefinition) -> list[Finding]:
+    module: Any = formats.get(name)
+    if not hasattr(module, "findings"):
+        raise ToolSpecError(f"The format {name!r} has no `findings`. Known: {', '.join(map(repr, list_formats()))}.")
+    findings: list[Finding] = module.findings(definition)
+    return findings
 
 
 def _with_rule(finding: Finding) -> Finding:

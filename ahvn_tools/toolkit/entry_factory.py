@@ -27,13 +27,21 @@ from ahvn_tools.toolkit.locks import KeyedLocks
 from ahvn_tools.toolkit.model_tools import GroupsTool
 from ahvn_tools.toolkit.server_access import declared_names
 from ahvn_tools.toolkit.tool import ToolkitTool
-from ahvn_tools.toolkit.toolkit_view import ToolkitView
+from ahvn_tools.toolkit.visibility import StoreView
 
 _ENTRY_OPTIONS = EntryOptions.__annotations__.keys()
 _OPTIONS_OF_ONE_TOOL = frozenset({"title", "description", "examples", "input_schema", "output_schema"})
 
 Rename = Mapping[str, str] | str | None
 """The new name of a tool, or a mapping, old name -> new name."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OtherToolkit:
+    """A toolkit, session or selection whose tools are added."""
+
+    name: str
+    view: StoreView
 
 
 def to_entries(
@@ -150,7 +158,7 @@ def _to_tools(
     spec = spec_behind(thing)
     other_name = {} if spec is thing or spec.name == thing.name else {"name": thing.name}  # LangChain's, for models
     thing = spec
-    if not isinstance(thing, ToolkitView | ToolSpec | ToolRegistry):
+    if not isinstance(thing, OtherToolkit | ToolSpec | ToolRegistry):
         if isinstance(rename, str):
             definition = {**definition, "name": rename}  # a function may have no name
         specs = _to_specs(thing, namespace, definition, spec_class)
@@ -167,9 +175,11 @@ def _to_specs(
     thing: Any, namespace: Namespace, definition: ToolOptions, spec_class: type[ToolSpec]
 ) -> Sequence[tuple[ToolSpec, str]]:
     """Return the specs, each with a text that says where it comes from."""
-    if isinstance(thing, ToolkitView):
-        view = thing._view  # noqa: SLF001  # of this package
-        return [(ToolkitTool.create(view, entry), f"the toolkit {thing.name!r}") for entry in view.selected_entries()]
+    if isinstance(thing, OtherToolkit):
+        return [
+            (ToolkitTool.create(thing.view, entry), f"the toolkit {thing.name!r}")
+            for entry in thing.view.selected_entries()
+        ]
     if isinstance(thing, ToolSpec):
         return [(thing, _origin(thing))]
     if isinstance(thing, ToolRegistry):

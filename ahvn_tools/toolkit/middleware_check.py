@@ -1,11 +1,9 @@
-"""What can be seen of a middleware before its first call: how it is called, and whether it returns anything."""
+"""What can be seen of a middleware before its first call: how it is called."""
 
 from __future__ import annotations
 
-import dis
 import functools
 import inspect
-import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -24,8 +22,6 @@ def find_problem(middleware: Callable[..., Any]) -> str | None:
         return f"{name!r} cannot be called with (call, next)."
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         return f"{name!r} is a generator. Return one ToolResult; chunks of a stream pass through `call.emit`."
-    if _returns_nothing(function):
-        return f"{name!r} returns nothing. End it with `return await next(call)`."
     return None
 
 
@@ -54,17 +50,3 @@ def _takes_call_and_next(middleware: Callable[..., Any]) -> bool:
     except ValueError:  # a callable without a signature
         return True
     return True
-
-
-def _returns_nothing(function: Any) -> bool:
-    """Return whether every `return` of a function, also the one at its end, returns None."""
-    if not inspect.isfunction(function):
-        return False
-    instructions = list(dis.get_instructions(function))
-    returned = [
-        (instruction.opname == "RETURN_CONST" and instruction.argval is None)
-        or (before.opname == "LOAD_CONST" and before.argval is None and not instruction.is_jump_target)
-        for before, instruction in itertools.pairwise(instructions)
-        if instruction.opname in {"RETURN_VALUE", "RETURN_CONST"}
-    ]
-    return bool(returned) and all(returned)

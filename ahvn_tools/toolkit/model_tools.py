@@ -23,7 +23,7 @@ from ahvn_tools.spec import ToolSpec
 from ahvn_tools.toolkit import calls
 from ahvn_tools.toolkit.entry import DELEGATES, SWITCHES_GROUPS
 from ahvn_tools.toolkit.entry_options import BASIC_GROUP
-from ahvn_tools.toolkit.group import Group
+from ahvn_tools.toolkit.selection import Group
 from ahvn_tools.toolkit.store import ToolStore
 
 

@@ -2,13 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable
+import inspect
+from collections.abc import Awaitable, Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ahvn_tools.definition import ToolDefinition
-from ahvn_tools.errors import ToolkitError
-from ahvn_tools.toolkit.search_rank import Rank
+from ahvn_tools.errors import ToolkitError, quote_name
+
+Rank = Callable[[str, Sequence[ToolDefinition]], Iterable[str] | Awaitable[Iterable[str]]]
+"""Returns, for a query, the names of the tools that fit, best first; sync or async. It may leave tools out."""
+
+
+def rank_names(rank: Rank, query: str, definitions: Sequence[ToolDefinition]) -> list[str]:
+    """Return the names that the host's function returns. Raises ToolkitError for anything but names of these tools."""
+    if inspect.iscoroutinefunction(rank) or inspect.iscoroutinefunction(getattr(rank, "__call__", None)):  # noqa: B004  # the method itself
+        from ahvn_tools.execution import background_loop
+        from ahvn_tools.execution.runner import capture_outcome
+
+        names = background_loop.run(capture_outcome, rank, query, definitions).get()
+    else:
+        names = rank(query, definitions)
+    known = {definition.name for definition in definitions}
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise ToolkitError(f"`rank` returns the names of tools, best first, not a {type(names).__name__}.")
+    ranked = list(names)
+    for name in ranked:
+        if not (isinstance(name, str) and name in known):
+            raise ToolkitError(f"`rank` returned {quote_name(name)}, which is no name of a tool that it received.")
+    return ranked
+
 
 Describe = Callable[[Any, ToolDefinition], ToolDefinition]
 """Takes the view of one toolkit, session or selection, and returns the definition of a tool as that shows it."""

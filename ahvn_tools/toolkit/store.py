@@ -31,16 +31,13 @@ from ahvn_tools.toolkit.entry_options import (
     validate_timeout,
 )
 from ahvn_tools.toolkit.finding_log import FindingLog
-from ahvn_tools.toolkit.group import Group
 from ahvn_tools.toolkit.locks import KeyedLocks
-from ahvn_tools.toolkit.name_clashes import NameClashes
-from ahvn_tools.toolkit.redefinition import keep_bindings
+from ahvn_tools.toolkit.name_clashes import NameClashes, WireNames, keep_bindings
 from ahvn_tools.toolkit.search_index import SearchIndex
 from ahvn_tools.toolkit.search_listing import SearchListing
 from ahvn_tools.toolkit.secret_keys import SecretKeys
-from ahvn_tools.toolkit.selection import Selection, Toolset
+from ahvn_tools.toolkit.selection import Group, Selection, Toolset
 from ahvn_tools.toolkit.sessions import ActiveCalls, GroupSwitches
-from ahvn_tools.toolkit.wire_names import WireNames
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor

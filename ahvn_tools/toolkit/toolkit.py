@@ -1,27 +1,52 @@
-"""Toolkit: an ordered collection of tools with shared state, for many sessions; here with all that changes it."""
+"""Toolkit: an ordered collection of tools with shared state, for many sessions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+    MutableMapping,
+    Sequence,
+)
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, Never, NoReturn, Self, TypeVar, Unpack, cast, overload
 
+from pydantic import BaseModel
+
+from ahvn_tools import formats, text
 from ahvn_tools.binding import Binding
-from ahvn_tools.errors import ToolkitError, suggests_options
+from ahvn_tools.definition import ToolDefinition
+from ahvn_tools.errors import (
+    PickleError,
+    SourceError,
+    ToolkitError,
+    ToolLookupError,
+    near_misses,
+    suggests_options,
+    unknown_options,
+)
+from ahvn_tools.json_types import JsonObject
 from ahvn_tools.registry import ToolRegistry
+from ahvn_tools.results import DIRECT, ToolResult
 from ahvn_tools.roots import Roots, to_roots
 from ahvn_tools.schema.annotations import Namespace, caller_locals
+from ahvn_tools.schema.dialects.finding import Finding
 from ahvn_tools.secret_key import SecretKey
 from ahvn_tools.settings import OUTPUT_FORM, OutputForm, ToolOptions
 from ahvn_tools.spec import ToolSpec, validate_spec_class
 from ahvn_tools.state import UNSET
-from ahvn_tools.toolkit import model_tools
+from ahvn_tools.toolkit import calls, check, model_tools, snapshot
 from ahvn_tools.toolkit.approval_options import DEFAULT_EXPIRY, to_approval_store, validate_expiry
 from ahvn_tools.toolkit.approval_store import ApprovalStore
-from ahvn_tools.toolkit.background_calls import DEFAULT_MAX_RUNNING, validate_max_background
-from ahvn_tools.toolkit.duplicates import OnDuplicate
+from ahvn_tools.toolkit.background_calls import DEFAULT_MAX_RUNNING, validate_max_background, validate_wait
+from ahvn_tools.toolkit.duplicates import Duplicate, OnDuplicate
 from ahvn_tools.toolkit.entry import Entry
-from ahvn_tools.toolkit.entry_factory import Rename, to_entries
+from ahvn_tools.toolkit.entry_factory import OtherToolkit, Rename, to_entries
 from ahvn_tools.toolkit.entry_options import (
     AddOptions,
     EntryOptions,
@@ -32,28 +57,53 @@ from ahvn_tools.toolkit.entry_options import (
     validate_name,
     validate_timeout,
 )
-from ahvn_tools.toolkit.group import Group
-from ahvn_tools.toolkit.search_listing import SearchListing, refuse_second_listing, refuse_taken_names
-from ahvn_tools.toolkit.search_rank import Rank
-from ahvn_tools.toolkit.selection import Selection, SelectionOptions, Toolset
+from ahvn_tools.toolkit.exported_callers import export_arguments
+from ahvn_tools.toolkit.group_view import GroupView, ToolsetView
+from ahvn_tools.toolkit.search_listing import Rank, SearchListing, refuse_second_listing, refuse_taken_names
+from ahvn_tools.toolkit.selection import Group, Selection, SelectionOptions, Toolset
 from ahvn_tools.toolkit.sessions import SessionState
 from ahvn_tools.toolkit.store import ToolStore
 from ahvn_tools.toolkit.tool import ToolkitTool
-from ahvn_tools.toolkit.toolkit_servers import ToolkitServers
-from ahvn_tools.toolkit.toolkit_view import validate_state
 from ahvn_tools.toolkit.visibility import StoreView
 
 if TYPE_CHECKING:  # slow, and few toolkits need it
     from concurrent.futures import Executor
 
+    from fastmcp import FastMCP
+
     from ahvn_tools.code_mode import CodeLimits, Sandbox
     from ahvn_tools.execution.call import Middleware
+    from ahvn_tools.formats import FormatName, sdk_types
+    from ahvn_tools.mcp.client.remote_server import RemoteServer
+    from ahvn_tools.mcp.trust.changes import Changes
     from ahvn_tools.middleware.approve import Approver
+    from ahvn_tools.toolkit.answer import ModelAnswer
+    from ahvn_tools.toolkit.batch import Batch
+    from ahvn_tools.toolkit.call_status import CallStatus
+    from ahvn_tools.toolkit.imported_server import ImportOptions
+    from ahvn_tools.toolkit.mapped_calls import MappedCall
+    from ahvn_tools.toolkit.mcp_imports import MCPImports
+    from ahvn_tools.toolkit.mcp_server import ToolkitServerOptions
+    from ahvn_tools.toolkit.observed_call import CancelWhen, OnOutput
+    from ahvn_tools.toolkit.resume import Approved, Reason, Waiting
+    from ahvn_tools.toolkit.run import Run
+
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-class Toolkit(ToolkitServers):
+_HINTS = {"tools": "Iterate over it for its tools: list(kit).", "serve": "Call ahvn_tools.serve(kit)."}
+"""What to use instead of attributes that a toolkit does not have."""
+
+
+Arguments = JsonObject | None
+"""Arguments by parameter; None for no argument."""
+
+
+_CALL_OPTIONS: Final = ("timeout", "call_id", "roots", "on_output", "cancel_when")
+
+
+class Toolkit:
     """Many tools as one collection: label them, select from them, bind session context, run what a model asks for.
 
     >>> kit = Toolkit("notes", state={"user": "host"})
@@ -70,7 +120,11 @@ class Toolkit(ToolkitServers):
     Its sessions and selections are Toolkits, too; a method that changes the toolkit raises ToolkitError on them.
     """
 
-    __slots__ = ()
+    __slots__ = ("_view", "name")
+
+    name: str
+    """The name of the toolkit."""
+    _view: StoreView
 
     @suggests_options
     def __init__(
@@ -177,7 +231,7 @@ class Toolkit(ToolkitServers):
     ) -> list[Entry]:
         store = self._store_for("add")
         entries = to_entries(
-            things,
+            tuple(OtherToolkit(name=one.name, view=one._view) if isinstance(one, Toolkit) else one for one in things),  # noqa: SLF001  # of this class
             namespace,
             options,
             store.locks,
@@ -382,8 +436,788 @@ class Toolkit(ToolkitServers):
         store.search_listing = SearchListing(core=core, search_tool_names=names, describe=describe)
         return self
 
+    def _with_view(self, view: StoreView) -> Self:
+        """Return an object of the same class with another view of the store."""
+        other = object.__new__(type(self))
+        other.name, other._view = self.name, view
+        return other
+
+    def __iter__(self) -> Iterator[ToolkitTool]:
+        """Yield the tools here, in the order in which they were added.
+
+        The toolkit itself has the tools of inactive groups, too. A session or a selection has them only if it was made
+        with `select(inactive=True)`. They are exported and called only while their group is active.
+        """
+        return (ToolkitTool.create(self._view, entry) for entry in self._view.contained_entries())
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self._view.contained_entries())
+
+    def __bool__(self) -> bool:
+        """Return True: a toolkit without tools is a toolkit, too."""
+        return True
+
+    def __contains__(self, name: object) -> bool:
+        entry = self._find_entry(name)
+        return entry is not None and self._view.contains(entry)
+
+    def _find_entry(self, name: object) -> Entry | None:
+        return self._view.store.entries.get(name) if isinstance(name, str) else None
+
+    def __getitem__(self, name: str) -> ToolkitTool:
+        """Return one of the tools that iteration gives. Raises ToolLookupError (a KeyError) for another name."""
+        entry = self._find_entry(name)
+        if entry is not None and self._view.contains(entry):
+            return ToolkitTool.create(self._view, entry)
+        if entry is not None and self._view.is_selected(entry) and not self._view.is_active(entry.group):
+            raise ToolLookupError(
+                f"The tool {name!r} is in the group {entry.group!r}, which is not active here. "
+                "Activate it, or use the toolkit itself or select(inactive=True)."
+            )
+        if entry is not None and self._view.with_all_audiences().contains(entry):
+            raise ToolLookupError(
+                f"The tool {name!r} is not for the audience of this session: open it with session(audience=…), or with "
+                "audience=None for every audience."
+            )
+        known = [entry.name for entry in self._view.contained_entries()]
+        raise ToolLookupError(f"There is no tool {name!r} here. {near_misses(str(name), known)}")
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        """Refuse copies and pickles: sessions and active calls belong to this object."""
+        raise PickleError(
+            f"The toolkit {self.name!r} cannot be copied or pickled. Make another with Toolkit(…).add(toolkit), "
+            "or take single tools along: toolkit[name].clone()."
+        )
+
+    def __repr__(self) -> str:
+        count = len(self)
+        session = f" session {self.session_id!r}" if self.session_id is not None else ""
+        return f"<Toolkit {self.name!r}{session} of {count} tool{'' if count == 1 else 's'}>"
+
+    def _repr_html_(self) -> str:
+        """Return a table of the tools here, for notebooks."""
+        from ahvn_tools.toolkit.html_tables import tools_table  # only a notebook needs it
+
+        tools = (ToolkitTool.create(self._view, entry) for entry in self._view.contained_entries())
+        return tools_table(repr(self), tools)
+
+    @property
+    def state(self) -> MutableMapping[str, Any]:
+        """The values of bound parameters, read at each call: the session's own state, or the toolkit's.
+
+        It is the mapping that was passed: one that cannot be changed is only read.
+        """
+        return self._view.session_state.state  # type: ignore[return-value]  # mutable unless the host has chosen another
+
+    @state.setter
+    def state(self, state: Mapping[str, Any]) -> None:
+        self._view.session_state.state = validate_state(state)
+
+    @property
+    def session_id(self) -> str | None:
+        """The id of the session; None on the toolkit itself."""
+        return self._view.session_state.session_id if self._view.is_session else None
+
+    def session(
+        self,
+        /,
+        state: Mapping[str, Any] | None = None,
+        *,
+        session_id: str | None = None,
+        roots: Roots | None = None,
+        audience: str | None = UNSET,  # type: ignore[assignment]  # None is every audience
+        **values: Any,
+    ) -> Self:
+        """Return the toolkit for one session: with its own state, and its own active groups.
+
+        A call reads the session's state first, then the toolkit's, then the tool's own. The session uses `state` itself
+        and no copy; `values` are put into it. Tools that are added to the toolkit later appear in the session, too.
+        `roots` are the folders that tools may use here, in place of the toolkit's. `audience` is who the session is
+        for, as in `select`: it has the tools for this audience and those for everyone, None has those for every
+        audience. Without it, the session is for the audience of the view that it is opened on; if that names none, it
+        has only tools for everyone. A value of one of these names goes into the state: `session({"audience": …})`.
+
+        A `session_id` names one session. While it is in use, and for an hour if it is among the last 10,000, it is
+        opened again with its state, active groups and background calls: `state` then replaces its own, and `values`
+        are put into it, for everything that uses the session. The audience is that of the returned object.
+        Without an id each session is new.
+
+        Raises TypeError for a state that is no mapping, ToolkitError for values beside a state that cannot be changed,
+        for a value named `id`, for an id or an audience that is no text, for an empty id and for roots that are no
+        paths.
+        """
+        if "id" in values:
+            raise ToolkitError(
+                "`session` has no option 'id'. Did you mean session_id=…? Pass a value named 'id' in the state: "
+                "session({'id': …})."
+            )
+        own_roots, view = None if roots is None else to_roots(roots), self._view_for(audience)
+        own_state = SessionState(values if state is None else validate_state(state))
+        if state is not None and values:
+            own_state.mutable_state().update(values)
+        if session_id is None:
+            return self._with_view(view.session(own_state, roots=own_roots))
+        sessions = self._view.session_state.named_sessions
+        session_state, background_calls = sessions.open(validate_name("id of a session", session_id))
+        if state is not None:
+            session_state.state = own_state.state
+        elif values:
+            session_state.mutable_state().update(values)
+        return self._with_view(view.session(session_state, background_calls, own_roots))
+
+    def _view_for(self, audience: Any) -> StoreView:
+        """Return the view on which to open a session for an audience."""
+        if audience is UNSET:
+            return self._view
+        if audience is None:
+            return self._view.with_all_audiences()
+        return self._view.select(Selection.from_options({"audience": audience}))
+
+    if not TYPE_CHECKING:  # a type checker would accept any attribute
+
+        def __getattr__(self, name: str) -> Any:
+            """Raise AttributeError, with similar names."""
+            kind = type(self).__name__
+            text = f"{kind!r} object has no attribute {name!r}"
+            if not name.startswith("_"):
+                known = [known for known in dir(type(self)) if not known.startswith("_")]
+                hint = _HINTS.get(name) or near_misses(name, known)
+                text = f"{text}. {hint}" if not hint.startswith("None") else text
+            raise AttributeError(text, name=name, obj=self)
+
+    def select(self, *, inactive: bool = False, **selection: Unpack[SelectionOptions]) -> Self:
+        """Return a live view of the tools that meet all of these conditions; others cannot be called in it.
+
+        `names`, `tags` (one of them), `groups`, `audience`, `toolset` (a saved selection), `where` (a function of the
+        definition), `any_of` (at least one of these toolsets and conditions: `["reading", {"names": ["find"]}]`). Views
+        nest and share state with what they are taken from. With `inactive` the view also lists and indexes the tools of
+        inactive groups. It neither exports nor calls them.
+        """
+        chosen = Selection.from_options(selection)
+        self._view.store.require_defined_groups(chosen)
+        return self._with_view(self._view.select(chosen, inactive=inactive))
+
+    @property
+    def groups(self) -> dict[str, bool]:
+        """The groups by name, and whether they are active here. A selection has no group of whose tools it has none."""
+        return {name: group.is_active for name, group in self._view.groups().items()}
+
+    def group(self, name: str) -> GroupView:
+        """Return a group as it is here: its `name`, `description`, `notes`, `tools`, and whether it is `active`.
+
+        Raises ToolLookupError for a group that is not here.
+        """
+        return GroupView(self._view, name)
+
+    @property
+    def toolsets(self) -> dict[str, ToolsetView]:
+        """The toolsets by name."""
+        return {name: self.toolset(name) for name in list(self._view.store.toolsets)}
+
+    def toolset(self, name: str) -> ToolsetView:
+        """Return a toolset: its `name` and `description`, and the `tools` here that are in it.
+
+        `select(toolset=name)` is a view of them. Raises ToolLookupError for an unknown toolset.
+        """
+        return ToolsetView(self._view, name)
+
+    @property
+    def tags(self) -> dict[str, list[str]]:
+        """The tags of the tools here in alphabetical order, each with the names of the tools that have it."""
+        names: dict[str, list[str]] = {}
+        for tool in self:
+            for tag in tool.tags:
+                names.setdefault(tag, []).append(tool.name)
+        return dict(sorted(names.items()))
+
+    @property
+    def duplicates(self) -> list[Duplicate]:
+        """What was done about tools whose names were taken: the last 1,000 decisions, each once, in their order."""
+        return list(self._view.store.duplicates)
+
+    @property
+    def load_errors(self) -> tuple[SourceError, ...]:
+        """The parts of the sources that `load` has skipped, because they cannot be loaded."""
+        return self._view.store.load_errors
+
+    @property
+    def notes(self) -> str:
+        """The notes of the groups that are active here, for a system prompt."""
+        groups = self._view.groups().values()
+        return "\n\n".join(f"## {group.name}\n{group.notes}" for group in groups if group.is_active and group.notes)
+
+    def activate(self, *names: str) -> Self:
+        """Switch groups on: for this session alone or, on the toolkit, for all sessions that have not switched them."""
+        return self.set_groups(dict.fromkeys(names, True))
+
+    def deactivate(self, *names: str) -> Self:
+        """Switch groups off, as `activate` switches them on. Raises ToolkitError for the basic group."""
+        return self.set_groups(dict.fromkeys(names, False))
+
+    def set_groups(self, active: Mapping[str, bool]) -> Self:
+        """Switch all of these groups or none. Raises ToolLookupError, and ToolkitError for the basic group off."""
+        self._view.set_groups(active)
+        return self
+
+    def finish_with(self, tool: str, model: type[BaseModel] | None) -> Self:
+        """Let a tool also take the fields of a pydantic model: in this session alone or, on the toolkit, in all.
+
+        They are validated before the tool's own arguments, and the instance is `meta["structured"]` of the result. The
+        body receives them only if it takes `**kwargs`. None undoes it; in a session it undoes the toolkit's, too.
+        Raises ToolLookupError for an unknown tool, ToolkitError for a field that is also a parameter of the tool.
+        """
+        store = self._view.store
+        entry = store.entry(tool)
+        from ahvn_tools.toolkit.structured_output import StructuredOutput  # slow, and few toolkits need it
+
+        structured_output = None if model is None else StructuredOutput(entry, model)
+        store.set_structured_output(self._view.session_state.switches, entry, structured_output)
+        return self
+
+    def state_dict(self, *, strict: bool = False) -> JsonObject:
+        """Return, as JSON, what this toolkit or session holds: the groups that it has switched, and its state.
+
+        A toolkit's contains its toolsets, too, those without a function. What has no JSON form is left out and named in
+        `"omitted"`; with `strict` it raises ToolkitError. A value that any tool here binds as secret is never included;
+        `"omitted"` has its key.
+        """
+        return snapshot.state_dict(self._view, strict=strict)
+
+    def load_state_dict(self, data: Mapping[str, Any], strict: bool = True) -> Self:
+        """Restore what `state_dict` returned: switch just those groups, merge its toolsets and state into those here.
+
+        Nothing is changed unless all of it fits. Raises ToolkitError for another shape or version and, when strict, for
+        unknown parts, ToolLookupError for unknown groups; otherwise these are ignored with a warning.
+        """
+        snapshot.load_state_dict(self._view, data, strict=strict)
+        return self
+
+    def check(self) -> list[Finding]:
+        """Return what has no effect in this toolkit, or cannot be used as it is; in a session or selection as well.
+
+        Bindings that no tool has, presets and patterns of `add_mcp` that match nothing, tools of servers that are not
+        used, empty groups and toolsets, names that are one name to a model, tools with a parameter that must be bound,
+        tools that no model can call in code mode, and tools without a description.
+        """
+        return check.find_all(self._view)
+
+    def lint(self, *, formats: Iterable[str] | None = None, ignore: Iterable[str] = ()) -> list[Finding]:
+        """Return what `check` returns, and what is wrong with each tool here: the rules are `ahvn_tools.lint.RULES`.
+
+        Names, descriptions, parameters, hidden characters, prompt injections, and what the formats change or refuse: of
+        these `formats`, or of all. Rules in `ignore` are left out. Raises ToolSpecError for an unknown rule.
+
+        >>> from ahvn_tools import Toolkit
+        >>> def find(query: str): ...
+        >>> [finding.rule for finding in Toolkit("notes").add(find).lint(formats=["openai"])]
+        ['missing-description', 'undocumented-parameter']
+        """
+        from ahvn_tools.toolkit import lint  # only a check needs it
+
+        return lint.find_all(self._view, formats=formats, ignore=ignore)
+
+    def definitions(self) -> list[ToolDefinition]:
+        """Return the definitions to list to a model: of each visible tool or, after `add_search`, of those it lists."""
+        return [self._view.definition(entry) for entry in self._view.listed_entries()]
+
+    @overload
+    def to(
+        self, format: Literal["anthropic"], /, *, read_only: bool = ..., **options: Any
+    ) -> list[sdk_types.AnthropicTool]: ...
+    @overload
+    def to(
+        self, format: Literal["gemini"], /, *, read_only: bool = ..., **options: Any
+    ) -> list[sdk_types.GeminiTool]: ...
+    @overload
+    def to(
+        self, format: Literal["mistral"], /, *, read_only: bool = ..., **options: Any
+    ) -> list[sdk_types.MistralTool]: ...
+    @overload
+    def to(
+        self, format: Literal["openai"], /, *, read_only: bool = ..., **options: Any
+    ) -> list[sdk_types.OpenAITool]: ...
+    @overload
+    def to(
+        self, format: Literal["openai-responses"], /, *, read_only: bool = ..., **options: Any
+    ) -> list[sdk_types.OpenAIResponsesTool]: ...
+    @overload
+    def to(self, format: FormatName | str, /, *, read_only: bool = ..., **options: Any) -> list[JsonObject]: ...
+    def to(self, format: str, /, *, read_only: bool = False, **options: Any) -> Any:  # noqa: A002  # the word for it
+        """Return the tools in a format such as `"openai"`; the options are those of the format's `export`.
+
+        Each export is a new object. With `read_only`, it is the same object until a tool here changes: a list that
+        refuses changes at any depth with a TypeError. The `allowed_callers` of a tool are exported where the provider
+        runs programs; elsewhere a tool that only programs may call is left out.
+
+        Findings of `check` are logged as warnings, each once. Raises ToolkitError for them in a strict toolkit.
+        """
+        check.report_changes(self._view)
+        definitions, options = export_arguments(self._view, format, options)
+        if read_only:
+            return self._view.store.exports.export(format, definitions, options)
+        return formats.export(format, definitions, options)
+
+    def to_prompt(self) -> str:
+        """Return the tools that a model may call itself as text for it: the signature and the docstring of each."""
+        entries = [entry for entry in self._view.listed_entries() if entry.allows(DIRECT)]
+        return "\n".join(text.prompt(self._view.definition(entry)) for entry in entries)
+
+    def to_fastmcp_server(self, **options: Unpack[ToolkitServerOptions]) -> FastMCP:
+        """Return a FastMCP server of the visible tools; each request runs in its own session.
+
+        `state=f` fills that session, `audience` restricts the tools (a name, or a function of the request), `auth` is
+        FastMCP's. A change here is served with the next request. `ahvn_tools.serve` runs the server, and its HTTP
+        endpoint refuses foreign hosts and origins; FastMCP's own `run` does not check them.
+        """
+        from ahvn_tools.toolkit.mcp_server import build_fastmcp_server
+
+        return build_fastmcp_server(self.name, self._view, options)
+
+    def search(self, query: str, k: int = 10) -> list[ToolSpec]:
+        """Return at most `k` of the visible tools, best match first.
+
+        Words are looked for in names, descriptions, parameters, tags and examples; one match is enough. Raises
+        ToolkitError where SQLite has no full-text index.
+        """
+        return [ToolkitTool.create(self._view, entry) for entry in self._view.search(query, k)]
+
+    def call(
+        self,
+        name: str,
+        arguments: Arguments = None,
+        /,
+        *,
+        timeout: float | None = None,
+        call_id: str | None = None,
+        roots: Roots | None = None,
+        **unknown: Never,
+    ) -> Any:
+        """Call a tool and return the value, or raise as a spec does.
+
+        Also raises ToolNotFoundError, and ToolNotAvailableError for a tool that is not visible here. `timeout`, in
+        seconds: the shortest of this, the toolkit's and the tool's own applies. Raises ToolkitError when it cannot
+        interrupt the body (`run_in_thread=False`). `call_id` is for `cancel`. `roots` are the folders that a tool finds
+        in its ToolContext, in place of those of the session and the toolkit.
+        """
+        _refuse_arguments(unknown)
+        return calls.call(self._view, name, arguments, calls.CallOptions.create(timeout, call_id, roots))
+
+    async def acall(
+        self,
+        name: str,
+        arguments: Arguments = None,
+        /,
+        *,
+        timeout: float | None = None,
+        call_id: str | None = None,
+        roots: Roots | None = None,
+        **unknown: Never,
+    ) -> Any:
+        """Call a tool from async code and return the value, or raise as `call` does."""
+        _refuse_arguments(unknown)
+        return await calls.acall(self._view, name, arguments, calls.CallOptions.create(timeout, call_id, roots))
+
+    def exec(
+        self,
+        name: str,
+        arguments: Arguments = None,
+        /,
+        *,
+        timeout: float | None = None,
+        call_id: str | None = None,
+        roots: Roots | None = None,
+        **unknown: Never,
+    ) -> ToolResult:
+        """Call a tool and return a ToolResult, also for an error of the tool."""
+        _refuse_arguments(unknown)
+        return calls.execute(self._view, name, arguments, calls.CallOptions.create(timeout, call_id, roots))
+
+    async def aexec(
+        self,
+        name: str,
+        arguments: Arguments = None,
+        /,
+        *,
+        timeout: float | None = None,
+        call_id: str | None = None,
+        roots: Roots | None = None,
+        on_output: OnOutput | None = None,
+        cancel_when: CancelWhen | None = None,
+        **unknown: Never,
+    ) -> ToolResult:
+        """Call a tool from async code and return a ToolResult, also for an error of the tool.
+
+        `on_output`, sync or async, takes what the tool passes to `ToolContext.append_output`, in its order; the tool
+        waits until it has returned. `cancel_when` is an Event, an object with `aborted`, or a function. It is asked 20
+        times a second, and the call is cancelled when it is true. What the two raise ends the call, and is raised.
+        """
+        _refuse_arguments(unknown)
+        options = calls.CallOptions.create(timeout, call_id, roots)
+        if on_output is None and cancel_when is None:
+            return await calls.aexecute(self._view, name, arguments, options)
+        from ahvn_tools.toolkit import observed_call  # few calls need it
+
+        return await observed_call.aexecute(
+            self._view, name, arguments, options, on_output=on_output, cancel_when=cancel_when
+        )
+
+    def stream(
+        self,
+        name: str,
+        arguments: Arguments = None,
+        /,
+        *,
+        timeout: float | None = None,
+        call_id: str | None = None,
+        roots: Roots | None = None,
+        **unknown: Never,
+    ) -> Generator[ToolResult, None, None]:
+        """Call a tool and yield one result per item as it is produced, then the whole with `is_last=True`."""
+        _refuse_arguments(unknown)
+        return calls.stream(self._view, name, arguments, calls.CallOptions.create(timeout, call_id, roots))
+
+    def astream(
+        self,
+        name: str,
+        arguments: Arguments = None,
+        /,
+        *,
+        timeout: float | None = None,
+        call_id: str | None = None,
+        roots: Roots | None = None,
+        **unknown: Never,
+    ) -> AsyncGenerator[ToolResult, None]:
+        """Call a tool from async code and yield results as `stream` does."""
+        _refuse_arguments(unknown)
+        return calls.astream(self._view, name, arguments, calls.CallOptions.create(timeout, call_id, roots))
+
+    def cancel(self, call_id: str) -> bool:
+        """Cancel the calls of this id, from any thread, and return whether any run; a session cancels its own.
+
+        Their last result is `is_interrupted`, with the items so far as its value and the code `cancelled`; `call`
+        raises CallCancelledError. An async body is cancelled. A sync body can read the cancellation in its ToolContext:
+        in its caller's thread it ends when it does so, elsewhere its thread is left running. Calls of a `run` have the
+        ids of the model's calls; a ToolContext, chunks, logs and results contain the ids of others.
+        """
+        cancelled = self._view.background_calls.cancel(call_id)
+        return self._view.store.active_calls.cancel(call_id, self._view.session_state) or cancelled
+
+    def map(
+        self,
+        executor: Executor,
+        calls: Iterable[MappedCall],
+        *,
+        timeout: float | None = None,
+        buffersize: int = 256,
+    ) -> Generator[ToolResult, None, None]:
+        """Run many calls, their bodies in the workers of an executor, and yield the results in the order of the calls.
+
+        A call is a ToolCall, or a pair of a tool's name and its arguments. `buffersize` is how many calls are read
+        ahead of the result that is yielded, and run. Everything but the body runs here: groups, state, middleware.
+        Leaving the loop cancels the calls that have no result yet. `timeout`, in seconds, is that of each call. Raises
+        ToolkitError for what is no call and no number, DefinitionError for what is no executor and for a tool that
+        cannot run in one, SyncCallError in an async tool of a sync call: use `amap` there.
+        """
+        from ahvn_tools.toolkit import mapped_calls
+
+        return mapped_calls.map_calls(self._view, executor, calls, timeout, buffersize)
+
+    def amap(
+        self,
+        executor: Executor,
+        calls: Iterable[MappedCall],
+        *,
+        timeout: float | None = None,
+        buffersize: int = 256,
+    ) -> AsyncGenerator[ToolResult, None]:
+        """Run many calls from async code, their bodies in the workers of an executor, as `map` does."""
+        from ahvn_tools.toolkit import mapped_calls
+
+        return mapped_calls.amap_calls(self._view, executor, calls, timeout, buffersize)
+
+    @suggests_options
+    def run(self, answer: ModelAnswer, *, format: FormatName | str | None = None, run_in_thread: bool = True) -> Run:  # noqa: A002  # the word for it
+        """Run all calls of a model's answer, in parallel, and return the messages that answer them.
+
+        `answer` is what a format's `calls` reads; or a list of ToolCalls, and then messages are returned when `format`
+        is set. Without a format, that of an SDK's object or of a dict that fits only one is found out. A call that
+        cannot be run is answered with the reason. With `run_in_thread=False` the bodies of sync tools run in the
+        caller's thread, one after the other. Works inside a running event loop, too.
+
+        Raises ToolkitError for an answer that is not in the format, and for `run_in_thread=False` with a timeout.
+        """
+        return self._batch(answer, format, run_in_thread=run_in_thread).run()
+
+    @suggests_options
+    async def arun(
+        self,
+        answer: ModelAnswer,
+        *,
+        format: FormatName | str | None = None,  # noqa: A002  # as above
+        run_in_thread: bool = True,
+    ) -> Run:
+        """Run all calls of a model's answer from async code, as `run` does.
+
+        With `run_in_thread=False` the bodies of sync tools run in the event loop, and block it.
+        """
+        return await self._batch(answer, format, run_in_thread=run_in_thread).arun()
+
+    @suggests_options
+    def stream_run(
+        self,
+        answer: ModelAnswer,
+        *,
+        format: FormatName | str | None = None,  # noqa: A002  # as above
+    ) -> Generator[ToolResult | Run, None, None]:
+        """Run all calls of a model's answer as `run` does; yield their chunks and progress as they come, then the Run.
+
+        Each chunk has the id of its call. A tool waits until its chunk is read; leaving the loop cancels all calls.
+        """
+        return self._batch(answer, format).stream()
+
+    @suggests_options
+    def astream_run(
+        self,
+        answer: ModelAnswer,
+        *,
+        format: FormatName | str | None = None,  # noqa: A002  # as above
+    ) -> AsyncGenerator[ToolResult | Run, None]:
+        """Run all calls of a model's answer from async code, and yield what `stream_run` yields."""
+        return self._batch(answer, format).astream()
+
+    def resume(
+        self,
+        waiting: Waiting,
+        *,
+        approved: Approved,
+        arguments: Mapping[str, Any] | None = None,
+        reason: Reason = None,
+    ) -> Run:
+        """Run or reject the calls that waited for an approval, and return the Run, which may wait for further ones.
+
+        `waiting` is a Run with pending calls, the status of a background call, or one request (also as its JSON data,
+        in another process); for the latter two the Run has results and no messages. `approved` applies to all calls, or
+        decides by call id. `arguments` are the approver's edits, of a request or by call id: they are merged into the
+        model's arguments, and contain again what a saved request hides as secret. `reason`, a text or by call id, is
+        for the model of a rejected call. A tool that has changed since is not run: its call ends with the code
+        `changed`.
+
+        Raises ToolkitError for a request that was approved or rejected before, has expired or is of another session,
+        and for secret arguments that differ from the requested ones.
+        """
+        from ahvn_tools.toolkit.resume import resumed_batch
+
+        background_calls = self._view.background_calls
+        batch = resumed_batch(self._view, waiting, approved, arguments, reason)
+        run = batch.run()
+        background_calls.set_resumed_results(batch.resumed_results(run))
+        return run
+
+    async def aresume(
+        self,
+        waiting: Waiting,
+        *,
+        approved: Approved,
+        arguments: Mapping[str, Any] | None = None,
+        reason: Reason = None,
+    ) -> Run:
+        """Run or reject the calls that waited from async code, as `resume` does."""
+        from ahvn_tools.toolkit.resume import aresumed_batch
+
+        background_calls = self._view.background_calls
+        batch = await aresumed_batch(self._view, waiting, approved, arguments, reason)
+        run = await batch.arun()
+        background_calls.set_resumed_results(batch.resumed_results(run))
+        return run
+
+    def _batch(self, answer: ModelAnswer, format: str | None, *, run_in_thread: bool = True) -> Batch:  # noqa: A002  # as above
+        from ahvn_tools.toolkit.answer import parse_answer
+        from ahvn_tools.toolkit.batch import Batch
+
+        parsed = parse_answer(self._view, answer, format)
+        return Batch(
+            view=self._view,
+            calls=parsed.calls,
+            format=parsed.format,
+            continuation=parsed.continuation,
+            run_in_thread=run_in_thread,
+        )
+
+    def start(
+        self,
+        name: str,
+        arguments: JsonObject | None = None,
+        /,
+        *,
+        timeout: float | None = None,
+        call_id: str | None = None,
+        roots: Roots | None = None,
+    ) -> str:
+        """Start a call in the background and return its id, at once, from sync and async code.
+
+        It runs as `aexec` would run it, with the context variables of its starter. It belongs to this session and ends
+        with it: when nothing refers to the session any more, its calls are cancelled and their results dropped. An id
+        that is passed must not be that of a call that runs; the result of a finished one is replaced.
+
+        Raises ToolNotFoundError, ToolNotAvailableError, LimitExceededError while `max_background` calls of this session
+        run, and ToolkitError for options that do not fit. Errors of the call itself are in its status.
+        """
+        return calls.start(self._view, name, arguments, calls.CallOptions.create(timeout, call_id, roots))
+
+    def status(self, call_id: str) -> CallStatus:
+        """Return what is known of a background call of this session; of a finished one, with its result.
+
+        A session keeps the results of its last 100 finished calls, each for an hour. Raises ToolLookupError for an id
+        that is unknown, of another session, or no longer kept.
+        """
+        return self._view.background_calls.get(call_id).status()
+
+    def wait(self, call_id: str, timeout: float | None = None) -> CallStatus:
+        """Wait for the end of a background call and return its status; after `timeout` seconds, that of a running call.
+
+        Raises ToolLookupError as `status` does.
+        """
+        from ahvn_tools.execution import background_loop
+        from ahvn_tools.execution.runner import capture_outcome
+
+        call, seconds = self._view.background_calls.get(call_id), validate_wait(timeout)
+        if call.is_running:
+            background_loop.run(capture_outcome, call.wait, seconds).get()
+        return call.status()
+
+    async def await_(self, call_id: str, timeout: float | None = None) -> CallStatus:
+        """Wait for the end of a background call from async code, as `wait` does.
+
+        Cancelling the task that waits does not cancel the call.
+        """
+        from ahvn_tools.execution import background_loop
+
+        call, seconds = self._view.background_calls.get(call_id), validate_wait(timeout)
+        if call.is_running:
+            await background_loop.arun(call.wait, seconds)
+        return call.status()
+
+    def background_calls(self) -> list[CallStatus]:
+        """Return the status of each background call of this session, in the order in which they were started."""
+        return self._view.background_calls.statuses()
+
+    def background_tools(
+        self,
+        *,
+        start_call: ToolOptions | None = None,
+        call_status: ToolOptions | None = None,
+        wait_for_call: ToolOptions | None = None,
+        cancel_call: ToolOptions | None = None,
+    ) -> list[ToolSpec]:
+        """Return four tools for a model, to be added: `start_call`, `call_status`, `wait_for_call`, `cancel_call`.
+
+        They act for the session that calls them, on the tools that it sees. The options change the name and the texts
+        of each, as those of `@tool` do: the texts refer to the other tools by their names.
+        """
+        from ahvn_tools.toolkit import background_tools
+
+        options = (start_call, call_status, wait_for_call, cancel_call)
+        functions = background_tools.BACKGROUND_TOOLS
+        return [
+            ToolSpec.from_function(function, **(own or {})) for function, own in zip(functions, options, strict=True)
+        ]
+
+    def _store_for(self, action: str) -> ToolStore:
+        """Return the store to change it. Raises ToolkitError on a session or a selection."""
+        self._view.refuse_change(action)
+        return self._view.store
+
+    def add_mcp(
+        self, server: Any, *, name: str | None = None, timeout: float | None = 30, **options: Unpack[ImportOptions]
+    ) -> Self:
+        """Add the tools of an MCP server, or of all servers of an `mcp.json`; `servers` describes each.
+
+        `server` is a URL, a command as a string or as a list of words, an `mcp.json` (its path or its data), the path
+        of a script, a FastMCP server, client or transport, or what `mcp.connect` returned. `name` is for `remove_mcp`
+        and messages; `timeout`, in seconds, applies to each call. A tool whose name is taken is refused, unless
+        `on_duplicate` is `"rename"` (`find` to `server_find`) or `"replace"`. `binds` names the parameters that secret
+        bindings may fill, and any binding in later tools.
+
+        Raises ToolConnectionError when no server can be reached, ToolkitError, ToolLookupError and BindError for what
+        does not fit; nothing is added then.
+        """
+        imports = self._mcp_imports("add an MCP server")
+        _run_async(imports.add, server, name, timeout, options)
+        return self
+
+    async def aadd_mcp(
+        self, server: Any, *, name: str | None = None, timeout: float | None = 30, **options: Unpack[ImportOptions]
+    ) -> Self:
+        """Add the tools of an MCP server from async code, as `add_mcp` does."""
+        from ahvn_tools.execution import background_loop
+
+        await background_loop.arun(self._mcp_imports("add an MCP server").add, server, name, timeout, options)
+        return self
+
+    def remove_mcp(self, name: str | None = None) -> Self:
+        """Remove an MCP server, or all of them, with its tools, and close it. Raises ToolLookupError."""
+        _run_async(self._mcp_imports("remove an MCP server").remove, name)
+        return self
+
+    async def aremove_mcp(self, name: str | None = None) -> Self:
+        """Remove an MCP server, or all of them, from async code, as `remove_mcp` does."""
+        from ahvn_tools.execution import background_loop
+
+        await background_loop.arun(self._mcp_imports("remove an MCP server").remove, name)
+        return self
+
+    def refresh_mcp(self, name: str | None = None) -> dict[str, Changes]:
+        """List the tools of an MCP server, or of all of them, again, and return what has changed, by server.
+
+        What is bound here stays bound, what was removed here stays removed. Raises ToolLookupError, and for a server
+        that is named ToolConnectionError.
+        """
+        changes: dict[str, Changes] = _run_async(self._mcp_imports().refresh, name)
+        return changes
+
+    async def arefresh_mcp(self, name: str | None = None) -> dict[str, Changes]:
+        """List the tools of an MCP server, or of all of them, again from async code, as `refresh_mcp` does."""
+        from ahvn_tools.execution import background_loop
+
+        return await background_loop.arun(self._mcp_imports().refresh, name)
+
+    @property
+    def servers(self) -> dict[str, RemoteServer]:
+        """The MCP servers by name: the tools of each, which of them wait to be accepted, and what it receives."""
+        return {name: imported.server for name, imported in self._view.store.imported_servers.items()}
+
+    def _mcp_imports(self, action: str | None = None) -> MCPImports:
+        """Return the MCP servers, for an action that only the toolkit itself allows."""
+        from ahvn_tools.toolkit.mcp_imports import MCPImports  # few toolkits have a server
+
+        store = self._view.store if action is None else self._store_for(action)
+        toolkit_state = self._view.session_states[-1]
+        return MCPImports(store, lambda: toolkit_state.state, self._view.roots)
+
 
 def _to_tags(tags: tuple[str, ...]) -> frozenset[str]:
     if not tags:
         raise ToolkitError('Name at least one tag after the tool: tag("find", "read").')
     return to_name_set("tags of a tool", tags)
+
+
+def validate_state(state: Any) -> Mapping[str, Any]:
+    """Return a state. Raises TypeError unless it is a mapping."""
+    if not isinstance(state, Mapping):
+        raise TypeError(f"state must be a mapping such as a dict, not {type(state).__name__}.")
+    return state
+
+
+def _refuse_arguments(unknown: Mapping[str, object]) -> None:
+    """Raise TypeError for keyword arguments: the arguments of a tool are one dict."""
+    if unknown:
+        text = unknown_options(unknown, _CALL_OPTIONS)
+        raise TypeError(f"{text} Pass the arguments of a tool as one dict: call('tool', {{'name': value}}).")
+
+
+def _run_async(function: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
+    """Run an async function on the background loop and return its value."""
+    from ahvn_tools.execution import background_loop
+    from ahvn_tools.execution.runner import capture_outcome
+
+    return background_loop.run(capture_outcome, function, *arguments).get()

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import pytest
 from pydantic import BaseModel, Field
 
-from ahvn_tools import Call, Next, ToolCall, ToolContext, Toolkit, ToolkitView, ToolResult
+from ahvn_tools import Call, Next, ToolCall, ToolContext, Toolkit, ToolResult
 from ahvn_tools.errors import ToolkitError, ToolSpecError
 from ahvn_tools.middleware.approve import ApprovalRequest, approve
 from ahvn_tools.middleware.cache import cache
@@ -41,7 +41,7 @@ class Bank:
         self.kit.add(pay, requires_approval=True).bind("account")
         self.session = self.kit.session(account="ann's", session_id="s1")
 
-    def ask(self, arguments: Any = None, view: ToolkitView | None = None, name: str = "pay") -> Any:
+    def ask(self, arguments: Any = None, view: Toolkit | None = None, name: str = "pay") -> Any:
         """Return the run in which the model has asked to pay."""
         call = ToolCall(id="c1", name=name, arguments=PAY if arguments is None else arguments)
         return (view or self.session).run([call])

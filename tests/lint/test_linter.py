@@ -7,7 +7,7 @@ import pytest
 from ahvn_tools import ToolDefinition, Toolkit, tool
 from ahvn_tools.errors import ToolLookupError, ToolSpecError
 from ahvn_tools.lint import RULES, lint, verdicts
-from ahvn_tools.lint.names import to_skeleton
+from ahvn_tools.lint.linter import to_skeleton
 
 TEXT = {"type": "string", "description": "A text."}
 

@@ -1,1 +1,0 @@
-"""What `ahvn-tools check` prints: the report, where each finding is, and SARIF."""
