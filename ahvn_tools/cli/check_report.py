@@ -16,7 +16,7 @@ from typing import Final
 from urllib.parse import quote
 
 from ahvn_tools import __version__, definition_lock
-from ahvn_tools.cli.locked_tools import read_lock
+from ahvn_tools.cli.export import read_lock
 from ahvn_tools.cli.output import escape_line, is_terminal, print_table, print_text, print_words
 from ahvn_tools.cli.sources import SourceOptions
 from ahvn_tools.definition import ToolDefinition
