@@ -20,7 +20,7 @@ from ahvn_tools.sources.injection import InjectedBody
 from ahvn_tools.sources.options import ToolOptions
 from ahvn_tools.spec_exports import P, R
 from ahvn_tools.spec_sources import OWN_ATTRIBUTES, ToolSources
-from ahvn_tools.state import UNSET, BlockingStateError, StateKey, copy_state
+from ahvn_tools.state import UNSET, StateKey, copy_state
 from ahvn_tools.template import ToolTemplate
 
 if TYPE_CHECKING:
@@ -264,10 +264,7 @@ class ToolSpec(ToolSources[P, R]):
         except NOT_ACCEPTED:
             values = plan.validate(arguments)
         if plan.bound_parameters:
-            try:
-                plan.add_bound_values(values, self.state_scopes, None, plan.nonblocking_parameters)
-            except BlockingStateError:
-                return await direct_call.acall(plan, self.body, args, arguments, self.state_scopes)
+            plan.add_bound_values(values, self.state_scopes)
         try:
             returned = await self.body(**values)
         except BaseException as error:

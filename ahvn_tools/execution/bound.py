@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from typing import Any
 
 from ahvn_tools.binding import Binding, StateScopes, WorkerResolver
 from ahvn_tools.errors import MISSING_VALUE, BindError, UnboundStateError
 from ahvn_tools.schema.inputs import BoundValueValidator, Parameter
-from ahvn_tools.state import MISSING, UNSET, BlockingStateError, copy_containers, read_plain_step
+from ahvn_tools.state import MISSING, UNSET, StateKey, copy_containers
 
 
 class BoundParameter:
     """One bound parameter: reads its value at call time and validates it."""
 
-    __slots__ = ("_check", "_exact_type", "_read", "binding", "is_resolved_by_worker", "parameter")
-
-    _read: Callable[[StateScopes], Any]
+    __slots__ = ("_check", "_exact_type", "_key", "_value", "binding", "is_resolved_by_worker", "parameter")
 
     def __init__(self, binding: Binding, parameter: Parameter, check: BoundValueValidator | None) -> None:
         self.binding = binding
         self.parameter = parameter
         self.is_resolved_by_worker = False
         """Whether its value is a WorkerResolver, which the worker calls."""
-        self._read = binding.read if binding.key is None or binding.resolver is not None else binding.key.find
+        self._key: StateKey | None = None if binding.resolver is not None else binding.key
+        """The key, if the value is only looked up."""
+        self._value: Any = UNSET
+        """The value of one call, or MISSING; UNSET: it is read at each call."""
         self._exact_type = parameter.exact_type
         self._check = None if binding.is_constant else check
 
@@ -37,26 +37,17 @@ class BoundParameter:
 
     def read(self, scopes: StateScopes) -> Any:
         """Return the value unvalidated, or MISSING. Raises UnboundStateError when reading it fails."""
+        if self._value is not UNSET:
+            return self._value
         try:
-            return self._read(scopes)
-        except (BlockingStateError, KeyboardInterrupt):
-            raise
-        except BaseException as error:  # foreign code may raise a SystemExit or a CancelledError, too
+            return self.binding.read(scopes) if self._key is None else self._key.find(scopes)
+        except Exception as error:
             raise self.to_unbound_error(error) from error
 
     def with_value(self, value: Any) -> BoundParameter:
         """Return the parameter for one call, with a value (or MISSING) that was read before."""
         bound = copy.copy(self)
-        bound._read = lambda _: value  # noqa: SLF001  # its own copy
-        return bound
-
-    def without_blocking(self) -> BoundParameter:
-        """Return the parameter for calls in an event loop, where reading raises BlockingStateError if it may block."""
-        bound, key = copy.copy(self), self.binding.key
-        if self._read == self.binding.read and self.binding.takes_state:
-            bound._read = self._read_from_dicts  # noqa: SLF001  # its own copy
-        elif key is not None and self._read == key.find:
-            bound._read = lambda scopes: key.find(scopes, read_plain_step)  # noqa: SLF001  # as above
+        bound._value = value  # noqa: SLF001  # its own copy
         return bound
 
     def for_worker(self) -> BoundParameter:
@@ -69,11 +60,6 @@ class BoundParameter:
         bound.is_resolved_by_worker = True
         return bound
 
-    def _read_from_dicts(self, scopes: StateScopes) -> Any:
-        if any(type(scope) is not dict for scope in scopes):
-            raise BlockingStateError
-        return self._read(scopes)
-
     def validate(self, value: Any) -> Any:
         """Return the value for the body. Raises UnboundStateError, whose text does not show the value."""
         if value is MISSING:
@@ -84,9 +70,7 @@ class BoundParameter:
             return value
         try:
             return self._check(value)
-        except KeyboardInterrupt:
-            raise
-        except BaseException:  # noqa: BLE001  # a validator's own error would show the value, and may be a SystemExit
+        except Exception:  # noqa: BLE001  # a validator's own error would show the value
             reason = f"it holds a {type(value).__name__} that does not fit {self.parameter.expected!r}"
             raise self.unbound_error(reason) from None
 
@@ -115,14 +99,14 @@ class BoundParameter:
         if self.binding.is_constant:
             return self._error(f": {reason}; make the spec again.")
         if self.binding.resolver is not None:
-            return self._error(f": {reason}; check the resolver of {self._key!r}.")
-        return self._error(f": {reason}; set state key {self._key!r}.")
+            return self._error(f": {reason}; check the resolver of {self._key_text!r}.")
+        return self._error(f": {reason}; set state key {self._key_text!r}.")
 
     @property
-    def _key(self) -> str:
+    def _key_text(self) -> str:
         return self.binding.key.text if self.binding.key else self.parameter.name
 
     def _error(self, ending: str) -> UnboundStateError:
-        name, key = self.parameter.name, self._key
+        name, key = self.parameter.name, self._key_text
         explanation = f"Parameter {name!r} is bound to {key!r}{ending}"
         return UnboundStateError(MISSING_VALUE, parameter=name, key=key, explanation=explanation)

@@ -74,7 +74,7 @@ def to_result(
     if not (is_served or isinstance(error, Exception) or is_cancellation(error)):
         raise error
     hidden = hidden_values(plan, body, values)
-    detail = body_error_detail(error, hidden, tool=plan.name, is_masked=masks_errors, text=outcome.error_text)
+    detail = body_error_detail(error, hidden, tool=plan.name, is_masked=masks_errors)
     return error_result(detail, started)
 
 
@@ -106,24 +106,18 @@ def call_error_detail(error: ToolCallError) -> ErrorDetail:
 
 
 def body_error_detail(
-    error: BaseException,
-    bound_values: Mapping[str, Any],
-    *,
-    tool: str,
-    is_masked: bool = False,
-    text: str | None = None,
+    error: BaseException, bound_values: Mapping[str, Any], *, tool: str, is_masked: bool = False
 ) -> ErrorDetail:
     """Return the detail of what a body raised; the bound values are masked in its text.
 
-    `is_masked` hides the text of every exception except ToolError. `text` is the text of the exception where it was
-    read before.
+    `is_masked` hides the text of every exception except ToolError.
     """
-    detail = _body_error_detail(error, bound_values, tool, is_masked=is_masked, text=text)
+    detail = _body_error_detail(error, bound_values, tool, is_masked=is_masked)
     return detail.hold(self_cancelled_error(tool) if is_cancellation(error) else error)
 
 
 def _body_error_detail(
-    error: BaseException, bound_values: Mapping[str, Any], tool: str, *, is_masked: bool, text: str | None
+    error: BaseException, bound_values: Mapping[str, Any], tool: str, *, is_masked: bool
 ) -> ErrorDetail:
     if is_cancellation(error):
         return ErrorDetail(code="cancelled", message="The tool cancelled itself.")
@@ -138,7 +132,8 @@ def _body_error_detail(
         if isinstance(error, ToolError) and error.explanation is not None:
             _log_explanation(error, bound_values)
             text = error.message
-        text = _error_text(error, bound_values) if text is None else text
+        else:
+            text = _error_text(error, bound_values)
         response = getattr(error, "mcp_response", None)  # a FastMCP ToolError has none
         return ErrorDetail(code="tool_error", message=clip(redact(text, bound_values)), mcp_response=response)
     from ahvn_tools.execution.advice import add_advice  # logging, like this, is only for calls that fail
@@ -152,7 +147,7 @@ def _body_error_detail(
         if is_failure:
             _log().error("Tool %r raised %s.", tool, summary)
         return ErrorDetail(code="tool_error", message=f"Error calling tool {tool!r}", mcp_response=response)
-    message = clip(redact(body_error_text(error, bound_values, text), bound_values))
+    message = clip(redact(body_error_text(error, bound_values), bound_values))
     return ErrorDetail(code="tool_error", message=message, mcp_response=response)
 
 
@@ -162,9 +157,9 @@ def _log_explanation(error: ToolCallError, bound_values: Mapping[str, Any] | Non
         _log().warning("A call failed (%s). %s", error.code, clip(redact(error.explanation, bound_values or {})))
 
 
-def body_error_text(error: BaseException, hidden: Mapping[str, Any], text: str | None = None) -> str:
-    """Return the type and the text of an exception, not redacted; `text` is its text where it was read before."""
-    text, kind = _error_text(error, hidden) if text is None else text, type(error).__name__
+def body_error_text(error: BaseException, hidden: Mapping[str, Any]) -> str:
+    """Return the type and the text of an exception, not redacted."""
+    text, kind = _error_text(error, hidden), type(error).__name__
     return f"{kind}: {text}" if text else kind
 
 

@@ -139,12 +139,19 @@ def has_large_arguments(call: Call) -> bool:
     return call.is_served and exceeds_size(call.arguments, MAX_CHARS_ON_LOOP)
 
 
+async def run_if_large_in_thread(call: Call, function: Callable[[], Any]) -> Any:
+    """Return what `function` returns, which validates the arguments: in a thread, if they are large."""
+    if not has_large_arguments(call):
+        return function()
+    return (await run_in_thread(lambda _: function())).get()
+
+
 async def _aprepare(call: Call, context: ToolContext | None) -> Arguments:
     """Return the body's arguments as `_prepare` does, and start the clock of the body."""
     plan = call.plan
     is_large = has_large_arguments(call)
-    if plan.prepares_at_once and not is_large:
-        values, seconds = _prepare(call, context), plan.seconds
+    if not (is_large or plan.has_async_resolvers or plan.timeout is not None):
+        values, seconds = _prepare(call, context), None
     else:
         token = current_context.set(context)
         try:

@@ -1,25 +1,13 @@
-"""The text of an exception. Code of a foreign class may make it, which may block or raise anything."""
+"""The text of an exception, without the bound objects that it holds."""
 
 from __future__ import annotations
 
-import builtins
 from collections.abc import Mapping
 from typing import Any
 
 from ahvn_tools.errors import exception_text
 from ahvn_tools.plain_data import plain_text
 from ahvn_tools.redaction import MaskedValues, iter_parts
-
-_BUILTIN_EXCEPTIONS = [
-    kind for kind in vars(builtins).values() if isinstance(kind, type) and issubclass(kind, BaseException)
-]
-_BUILTIN_METHODS = frozenset(vars(kind)["__str__"] for kind in _BUILTIN_EXCEPTIONS if "__str__" in vars(kind))
-
-
-def has_foreign_text(error: BaseException) -> bool:
-    """Return whether code of a foreign class makes the text of an exception, or of one of its arguments."""
-    is_builtin = type(error).__str__ in _BUILTIN_METHODS
-    return not is_builtin or any(plain_text(argument) is None for argument in error.args)
 
 
 def error_text(error: BaseException, hidden: Mapping[str, Any]) -> str:

@@ -21,8 +21,6 @@ class Outcome:
     error: BaseException | None = None
     is_runner_error: bool = False
     """Whether the runner made the error (a timeout), and not the body."""
-    error_text: str | None = None
-    """The text of the error, where it was read before; None: it can be read at once."""
 
     @classmethod
     def capture(cls, function: Callable[[], Any]) -> Outcome:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import copy
-import functools
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from ahvn_tools.binding import Binding, EnvironmentVariable, StateScopes
 from ahvn_tools.context import ToolContext, resolve_context, resolve_transport_context
@@ -13,9 +12,9 @@ from ahvn_tools.errors import DefinitionError, InvalidParametersError, ToolkitEr
 from ahvn_tools.execution.bound import BoundParameter
 from ahvn_tools.execution.item_limits import ItemLimits
 from ahvn_tools.redaction import MaskedValues, find_secrets, is_secret_name
-from ahvn_tools.schema.inputs import NOT_ACCEPTED, Inputs, ParameterKind, Validator
+from ahvn_tools.schema.inputs import NOT_ACCEPTED, Inputs, ParameterKind
 from ahvn_tools.schema.problems import unknown_arguments
-from ahvn_tools.state import MISSING, UNSET, BlockingStateError, StateKey
+from ahvn_tools.state import MISSING, UNSET, StateKey
 from ahvn_tools.template import Isolation, ToolTemplate, is_duration
 
 if TYPE_CHECKING:
@@ -27,7 +26,6 @@ Body = Callable[..., Any]
 MAX_START_SECONDS = 30.0
 """Seconds that a worker process may take to start."""
 
-_OWN_RESOLVERS = frozenset({None, resolve_context, resolve_transport_context})
 _KEYWORD_KINDS = (ParameterKind.POSITIONAL_OR_KEYWORD, ParameterKind.KEYWORD_ONLY)
 
 
@@ -39,7 +37,9 @@ class Plan:
     ) -> None:
         hidden = frozenset(bindings)
         self._inputs = inputs = template.inputs
-        self.validate = inputs.validator(hidden)
+        self._validator = inputs.validator(hidden)
+        self._check: Callable[[Arguments], None] | None = None
+        self._validated: Arguments | None = None
         self.validate_fast = inputs.fast_validator(hidden)
         self.bound_parameters = tuple(
             BoundParameter(binding, inputs.parameters[name], inputs.bound_value_validator(name))
@@ -103,12 +103,10 @@ class Plan:
         self.unbound_parameter = next((p for p in self._parameters if p.name in unbound), None) if unbound else None
         """A parameter that must be bound before the tool is used, because its type has no schema."""
         if unbound:
-            self.validate, self.validate_fast = self._refuse_unbound, None
+            self.validate_fast = None  # `validate` refuses the call
         self._refused_names = refused_names and refused_names.difference(
             self._declared_names, _property_names(self._inputs)
         )
-        if self._refused_names:  # the fast check accepts only declared names
-            self.validate = functools.partial(self._refuse_names, self.validate)
 
     def _set_place(self, template: ToolTemplate) -> None:
         """Set where the body runs, and what is sent there."""
@@ -133,23 +131,6 @@ class Plan:
         """What the ToolContext of a body in a worker of an executor gets of the state."""
         self.ships_secrets = template.ship_secrets
         """Whether secret values may be sent to such a worker."""
-
-    @functools.cached_property
-    def may_block(self) -> bool:
-        """Whether preparing the arguments runs the code of a resolver, a validator or a default factory."""
-        resolvers = [bound.binding.resolver for bound in self.bound_parameters]
-        is_foreign = any(not (item in _OWN_RESOLVERS or isinstance(item, EnvironmentVariable)) for item in resolvers)
-        return self._inputs.runs_foreign_code or is_foreign
-
-    @functools.cached_property
-    def prepares_at_once(self) -> bool:
-        """Whether `prepare` cannot block, whatever the state is."""
-        return not (self.may_block or self.bound_parameters)
-
-    @functools.cached_property
-    def nonblocking_parameters(self) -> tuple[BoundParameter, ...]:
-        """The bound parameters, which raise BlockingStateError where reading their values may block."""
-        return tuple(bound.without_blocking() for bound in self.bound_parameters)
 
     def with_timeout(self, timeout: float) -> Plan:
         """Return the plan of a call that may take `timeout` seconds, or the tool's own timeout if that is shorter.
@@ -197,8 +178,6 @@ class Plan:
         plan.isolation, plan.executor, plan.secret_keys = "executor", executor, secret_keys
         plan.bound_parameters = tuple(bound.for_worker() for bound in self.bound_parameters)
         plan.has_async_resolvers = _has_async_resolvers(plan.bound_parameters)
-        for derived in ("may_block", "prepares_at_once", "nonblocking_parameters"):
-            plan.__dict__.pop(derived, None)
         plan.runs_in_caller_thread = plan.runs_in_caller_task = plan.has_fast_path = plan.has_async_fast_path = False
         return plan
 
@@ -218,22 +197,15 @@ class Plan:
 
     def with_check(self, check: Callable[[Arguments], None]) -> Plan:
         """Return the plan of one call that passes the validated arguments, by the names in the schema, to `check`."""
-        plan, validate = copy.copy(self), self.validate
-
-        def validate_and_check(arguments: Arguments) -> Arguments:
-            values = validate(arguments)
-            check(self._name_as_sent(values, arguments))
-            return values
-
-        plan.validate, plan.validate_fast = validate_and_check, None
+        plan = copy.copy(self)
+        plan._check, plan.validate_fast = check, None  # noqa: SLF001  # its own copy
         plan.has_fast_path = plan.has_async_fast_path = False
-        plan.__dict__.update(may_block=True, prepares_at_once=False)  # the check may, too
         return plan
 
     def with_validated(self, values: Arguments) -> Plan:
         """Return the plan of one call whose arguments were validated before."""
         plan = copy.copy(self)
-        plan.validate, plan.validate_fast = lambda _: dict(values), None
+        plan._validated, plan.validate_fast = values, None  # noqa: SLF001  # its own copy
         plan.has_fast_path = plan.has_async_fast_path = False
         return plan
 
@@ -245,8 +217,6 @@ class Plan:
             for bound in self.bound_parameters
         )
         plan.has_async_resolvers = False
-        for derived in ("may_block", "prepares_at_once", "nonblocking_parameters"):
-            plan.__dict__.pop(derived, None)
         return plan
 
     def prepare(
@@ -255,13 +225,10 @@ class Plan:
         arguments: Arguments,
         scopes: StateScopes,
         resolved_values: Mapping[str, Any] | None = None,
-        *,
-        bound_parameters: tuple[BoundParameter, ...] | None = None,
     ) -> Arguments:
         """Return the body's arguments by name: the caller's, validated, and the bound values.
 
-        `resolved_values` are those of async resolvers, `bound_parameters` replace the plan's own. Raises
-        InvalidParametersError and UnboundStateError.
+        `resolved_values` are those of async resolvers. Raises InvalidParametersError and UnboundStateError.
         """
         if positional:
             arguments = self.to_named_arguments(positional, arguments)
@@ -270,9 +237,23 @@ class Plan:
         except NOT_ACCEPTED:
             values = self.validate(arguments)
         if self.bound_parameters:
-            self.add_bound_values(values, scopes, resolved_values, bound_parameters)
+            self.add_bound_values(values, scopes, resolved_values)
         if not self.is_keyword_callable:
             self._refuse_clashes(values)
+        return values
+
+    def validate(self, arguments: Arguments) -> Arguments:
+        """Return a caller's arguments, validated, by parameter. Raises InvalidParametersError."""
+        if self.unbound_parameter is not None:
+            self.require_bound()
+        if self._refused_names and not self._refused_names.isdisjoint(arguments):
+            names = [name for name in arguments if name in self._refused_names]
+            raise InvalidParametersError(unknown_arguments(names, self._visible_names))
+        if self._validated is not None:
+            return dict(self._validated)
+        values = self._validator(arguments)
+        if self._check is not None:
+            self._check(self._name_as_sent(values, arguments))
         return values
 
     def check_arguments(self, positional: tuple[Any, ...], arguments: Arguments) -> None:
@@ -287,26 +268,11 @@ class Plan:
             if bound.binding.resolver is None or isinstance(bound.binding.resolver, EnvironmentVariable):
                 bound.read_validated(scopes)
 
-    def prepare_without_blocking(
-        self, positional: tuple[Any, ...], arguments: Arguments, scopes: StateScopes
-    ) -> Arguments | None:
-        """Return the body's arguments as `prepare` does, or None if that could block the event loop."""
-        if self.may_block:
-            return None
-        try:
-            return self.prepare(positional, arguments, scopes, bound_parameters=self.nonblocking_parameters)
-        except BlockingStateError:
-            return None
-
     def add_bound_values(
-        self,
-        values: Arguments,
-        scopes: StateScopes,
-        resolved_values: Mapping[str, Any] | None = None,
-        bound_parameters: tuple[BoundParameter, ...] | None = None,
+        self, values: Arguments, scopes: StateScopes, resolved_values: Mapping[str, Any] | None = None
     ) -> None:
         """Add the values of the bound parameters. Raises UnboundStateError."""
-        for bound in self.bound_parameters if bound_parameters is None else bound_parameters:
+        for bound in self.bound_parameters:
             name = bound.parameter.name
             if resolved_values is not None and name in resolved_values:
                 value = bound.validate(resolved_values[name])
@@ -337,9 +303,6 @@ class Plan:
             f"{parameter.expected!r} has no JSON form. Bind it, with bind({parameter.name!r}) or "
             f"preset={{{parameter.name!r}: …}}, or annotate it with a type that a model can send."
         )
-
-    def _refuse_unbound(self, _arguments: Arguments) -> NoReturn:
-        raise DefinitionError(self.unbound_text)
 
     @property
     def startup_seconds(self) -> float:
@@ -416,13 +379,6 @@ class Plan:
             for p in self._parameters
             if p.name in values and (has_other_alias or p.name in arguments or p.property_name in arguments)
         }
-
-    def _refuse_names(self, validate: Validator, arguments: Arguments) -> Arguments:
-        """Return the validated arguments. Raises InvalidParametersError, also for those of refused names."""
-        if not self._refused_names.isdisjoint(arguments):
-            names = [name for name in arguments if name in self._refused_names]
-            raise InvalidParametersError(unknown_arguments(names, self._visible_names))
-        return validate(arguments)
 
     def _refuse_clashes(self, values: Arguments) -> None:
         """Refuse a variadic keyword with the name of a parameter: it would set that parameter, even a bound one."""

@@ -6,7 +6,7 @@ import traceback
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ahvn_tools.execution.error_text import error_text, has_foreign_text
+from ahvn_tools.execution.error_text import error_text
 from ahvn_tools.execution.raised_place import WorkerTraceback
 from ahvn_tools.redaction import clip
 
@@ -20,8 +20,8 @@ MAX_EXCEPTIONS: Final = 20
 def format_exception(error: BaseException, hidden: Mapping[str, Any]) -> str:
     """Return the tracebacks of an exception, of what caused it and of the members of a group.
 
-    No variables, and no text that code of a foreign class makes: it might block. `hidden` are the values whose identity
-    an argument of the exception may have; the text is not redacted otherwise.
+    No variables. `hidden` are the values whose identity an argument of the exception may have; the text is not redacted
+    otherwise.
     """
     return "\n".join(_lines(error, hidden, set()))
 
@@ -49,7 +49,7 @@ def _members(error: BaseException) -> tuple[BaseException, ...]:
 
 
 def _summary(error: BaseException, hidden: Mapping[str, Any]) -> str:
-    text = "" if has_foreign_text(error) else clip(error_text(error, hidden))
+    text = clip(error_text(error, hidden))
     return to_single_line(f"{type(error).__name__}: {text}" if text else type(error).__name__)
 
 

@@ -17,8 +17,7 @@ from ahvn_tools.encoders.graph_output import is_for_graph
 from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import InvalidResultError, ToolCallError
 from ahvn_tools.execution.call import Call
-from ahvn_tools.execution.convert import body_error_text, summarize_exception
-from ahvn_tools.execution.error_text import has_foreign_text
+from ahvn_tools.execution.convert import body_error_text
 from ahvn_tools.middleware.exception_report import format_exception
 from ahvn_tools.redaction import (
     MASK,
@@ -32,7 +31,7 @@ from ahvn_tools.redaction import (
 )
 from ahvn_tools.results import ToolResult
 from ahvn_tools.schema.keywords import iter_objects
-from ahvn_tools.state import MISSING, BlockingStateError
+from ahvn_tools.state import MISSING
 
 MAX_LOGGED_CHARS: Final = 4_000
 """The maximum length of an argument or a result in a log or span."""
@@ -183,7 +182,7 @@ def _error_text(call: Call, result: ToolResult) -> str:
     error, is_of_body = result.exception, result.error is call.scope.error_detail
     if error is None or not is_of_body or isinstance(error, ToolCallError):
         return result.text
-    return summarize_exception(error) if has_foreign_text(error) else body_error_text(error, _hidden_values(call))
+    return body_error_text(error, _hidden_values(call))
 
 
 def as_json(value: Any) -> Any:
@@ -214,9 +213,9 @@ def _hidden_values(call: Call) -> Mapping[str, Any]:
     """Return secret arguments and bound values by name: those that the body received, else those in the state."""
     hidden = find_secrets({**call.plan.secret_defaults, **call.arguments}, _secret_names(call))
     values = dict(call.scope.bound_values)
-    for bound in call.plan.nonblocking_parameters:
+    for bound in call.plan.bound_parameters:
         if bound.parameter.name not in values and bound.binding.resolver is None:
-            with suppress(ToolCallError, BlockingStateError):
+            with suppress(ToolCallError):
                 values[bound.parameter.name] = bound.read(call.state_scopes)
     inner_values = () if call.scope.context is None else call.scope.context._inner_values  # noqa: SLF001  # of this package
     for name, value in (*values.items(), *inner_values):

@@ -72,13 +72,6 @@ def is_no_schema(node: Any, key: str) -> bool:
     return key in NON_SCHEMA_KEYS and isinstance(node.get("type"), str)
 
 
-def has_nested_unions(schemas: list[Any], definitions: list[Any]) -> bool:
-    """Whether the number of attempts of a union may multiply with each level of the input."""
-    nodes = iter_objects(schemas, NON_SCHEMA_KEYS)
-    unions = [node for node in nodes if node.get("type") == "union"]
-    return bool(unions) and any(map(_NestedUnions(definitions).multiplies, unions))
-
-
 class CoreSchemaLimiter:
     """Rewrites core schemas that share definitions. It changes copies."""
 

@@ -55,7 +55,6 @@ class ExplicitSchemaInputs:
             name for p in function.parameters.values() for name in (p.name, p.property_name, p.body_name)
         }
         self.parameters = {**function.parameters, **self._others}
-        self.runs_foreign_code = function.runs_foreign_code
         self.accepts_other_names = self._explicit.accepts_other_names
         self.parameters_without_schema = function.parameters_without_schema
         if untyped.are_all:

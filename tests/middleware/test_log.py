@@ -262,19 +262,6 @@ def test_the_line_of_a_failed_call_has_the_text_that_the_model_does_not_receive(
     assert lines()[0].endswith(" s: LookupError: no account <account>")
 
 
-def test_the_text_of_a_foreign_exception_is_not_read_by_the_log(lines):
-    class ForeignError(Exception):
-        def __str__(self) -> str:
-            return CANARY
-
-    def fail() -> None:
-        raise ForeignError
-
-    kit_of(fail, traceback=True).exec("fail")
-    assert " s: ForeignError (test_log.py, line " in lines()[0]
-    assert lines()[0].splitlines()[-1] == "ForeignError"
-
-
 def test_a_traceback_follows_the_line_without_secrets_and_variables(lines):
     def look_up(token: str) -> None:
         own = "own-7f3a9c"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextvars
 import copy
+import functools
 import os
 import secrets
-from collections.abc import Collection, Hashable, Iterable
+from collections.abc import Collection, Hashable
 from contextlib import suppress
 from dataclasses import replace
 from math import inf
@@ -15,13 +16,10 @@ from time import monotonic
 from ahvn_tools.context import resolve_transport_context
 from ahvn_tools.errors import ToolSpecError, suggests_options
 from ahvn_tools.execution import background_loop
-from ahvn_tools.execution.bound import BoundParameter
 from ahvn_tools.execution.call import Call, Middleware, Next
 from ahvn_tools.execution.deadline import timeout_error
-from ahvn_tools.execution.outcome import Outcome
 from ahvn_tools.execution.plan import Arguments
 from ahvn_tools.execution.runner import run_before_body, run_resolvers
-from ahvn_tools.execution.threads import run_in_thread
 from ahvn_tools.middleware.approve import needs_approval
 from ahvn_tools.middleware.cache.key import UncacheableValueError, keyed_digest
 from ahvn_tools.middleware.cache.store import InFlight, ResultStore
@@ -29,7 +27,7 @@ from ahvn_tools.middleware.factory import remember_options
 from ahvn_tools.middleware.idempotency import idempotency_check
 from ahvn_tools.results import ToolResult
 from ahvn_tools.sources.injection import InjectedBody
-from ahvn_tools.state import MISSING, BlockingStateError
+from ahvn_tools.state import MISSING
 
 _has_waiters: contextvars.ContextVar[bool] = contextvars.ContextVar("has_waiters", default=False)
 """Whether other calls may wait for the current one; then it waits for none itself, which could be a deadlock."""
@@ -67,8 +65,7 @@ def cache(
     async def cache_call(call: Call, next: Next) -> ToolResult:  # noqa: A002  # the word for it
         if call.plan.depends_on_context or isinstance(call.body, InjectedBody) or not is_repeatable(call):
             return await next(call)
-        is_to_be_approved, call = await needs_approval(call, next)
-        if is_to_be_approved:
+        if needs_approval(call, next):
             return await next(call)
         values, seconds = await _resolve_bound_values(call)
         call.scope.bound_values = {name: value for name, value in values.items() if value is not MISSING}
@@ -82,27 +79,20 @@ def cache(
 async def _resolve_bound_values(call: Call) -> tuple[Arguments, float | None]:
     """Read the bound values once, so that the key and the body see the same ones. Raises as `runner.prepare` does.
 
-    Also return how many seconds are left for the body; None if reading took no time.
+    Also return how many seconds are left for the body; None without async resolvers.
     """
     plan, scopes = call.plan, call.state_scopes
-
-    def read(parameters: Iterable[BoundParameter], resolved: Arguments) -> Arguments:
-        values: Arguments = {}
-        for bound in parameters:
-            name, binding = bound.parameter.name, bound.binding
-            if binding.resolver is not resolve_transport_context:
-                value = resolved[name] if name in resolved else bound.read(scopes)
-                values[name] = binding.default_value() if value is MISSING else value
-        return values
-
-    async def read_in_thread() -> Outcome:
-        resolved = await run_resolvers(plan, scopes) if plan.has_async_resolvers else {}
-        return await run_in_thread(lambda _: read(plan.bound_parameters, resolved))
-
-    if not plan.may_block:
-        with suppress(BlockingStateError):
-            return read(plan.nonblocking_parameters, {}), None
-    return await run_before_body(plan, read_in_thread)
+    resolved: Arguments = {}
+    seconds = None
+    if plan.has_async_resolvers:
+        resolved, seconds = await run_before_body(plan, functools.partial(run_resolvers, plan, scopes))
+    values: Arguments = {}
+    for bound in plan.bound_parameters:
+        name, binding = bound.parameter.name, bound.binding
+        if binding.resolver is not resolve_transport_context:
+            value = resolved[name] if name in resolved else bound.read(scopes)
+            values[name] = binding.default_value() if value is MISSING else value
+    return values, seconds
 
 
 class _CachedCall:
@@ -132,7 +122,7 @@ class _CachedCall:
             own = InFlight() if self._call.emit is None else None
             stored = store.get_or_start(self.cache_key, own)
             if isinstance(stored, ToolResult):
-                return await self._copy_for_call(stored)
+                return self._copy_for_call(stored)
             if stored is own or stored is None:
                 return await self._run_and_store(store, own)
             if _has_waiters.get() or stored.loop in background_loop.blocked_loops.get():
@@ -142,7 +132,7 @@ class _CachedCall:
             if stored.future.cancelled():
                 continue
             result = stored.future.result()
-            return await (self._run_after_wait(store) if result is None else self._copy_for_call(result))
+            return await self._run_after_wait(store) if result is None else self._copy_for_call(result)
 
     async def _run_after_wait(self, store: ResultStore) -> ToolResult:
         """Run the call in the time that the wait has left. Raises ToolTimeoutError."""
@@ -159,7 +149,7 @@ class _CachedCall:
         token = _has_waiters.set(_has_waiters.get() or in_flight is not None)
         try:
             result = await self._run(self._call)
-            stored = await self._storable_copy(result)
+            stored = self._storable_copy(result)
         except Exception:
             store.put(self.cache_key, None, None, in_flight)
             raise
@@ -172,25 +162,17 @@ class _CachedCall:
         store.put(self.cache_key, self._call.body, stored, in_flight)
         return result
 
-    async def _storable_copy(self, result: ToolResult) -> ToolResult | None:
+    def _storable_copy(self, result: ToolResult) -> ToolResult | None:
         """Return a copy to cache; None for a result that is not valid for other calls."""
         is_failed = result.is_error or result.is_interrupted
         if is_failed or result.meta.get("ends_session") or self._compute_cache_key() != self.cache_key:
             return None
         try:
-            return await _copy(result)
+            return copy.deepcopy(result)
         except Exception:  # noqa: BLE001  # a ToolResult of the tool may contain any object
             return None
 
-    async def _copy_for_call(self, stored: ToolResult) -> ToolResult:
-        result = await _copy(stored)
+    def _copy_for_call(self, stored: ToolResult) -> ToolResult:
+        result = copy.deepcopy(stored)
         meta = {**result.meta, "duration": monotonic() - self._started, "cached": True}
         return replace(result, id=self._call.id, meta=meta)
-
-
-async def _copy(result: ToolResult) -> ToolResult:
-    """Return a deep copy. A raw value is copied in a thread: code of its class may do that, and block."""
-    if not result.is_raw:
-        return copy.deepcopy(result)
-    copied: ToolResult = (await run_in_thread(lambda _: copy.deepcopy(result))).get()
-    return copied

@@ -338,19 +338,6 @@ def test_values_of_async_resolvers_are_part_of_the_key():
     assert counter.runs == 2
 
 
-def test_a_sync_resolver_may_call_a_tool():
-    counter = Counter()
-    kit = kit_of(counter.look)
-    other = Toolkit("other")
-
-    async def me() -> str:
-        return "ann"
-
-    other.add(me)
-    kit.bind("user", resolver=lambda: other.call("me"))
-    assert kit.call("look") == "ann:"
-
-
 def test_a_result_is_not_cached_if_a_value_changes_during_the_call():
     def look(user: dict[str, str]) -> str:
         user["name"] = "bob"
