@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from ahvn_tools.binding import StateScopes, chain_scopes
-from ahvn_tools.context import ProgressCallback, ToolContext
+from ahvn_tools.context import CallLinks, ProgressCallback, ToolContext
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.execution.plan import Arguments, Body, Plan
 from ahvn_tools.execution.questions import BodyQuestions, Question, QuestionApprover
@@ -104,17 +104,19 @@ class Call:
             state=_read_only(self.state_scopes),
             roots=self.roots or (),
             forbids_files=self.roots == (),
-            open_toolkit=self.open_toolkit,
-            emit=emit,
-            report=self.report,
             is_approved=self.is_approved,
             is_served=self.is_served,
             is_anonymous=self.is_anonymous,
             masks_errors=self.masks_errors,
-            asker=self._make_questions(),
-            resumed_program=self.resumed_program,
-            pause=self.scope.pause,
-            mask=self._mask,
+            _links=CallLinks(
+                open_toolkit=self.open_toolkit,
+                emit=emit,
+                report=self.report,
+                asker=self._make_questions(),
+                resumed_program=self.resumed_program,
+                pause=self.scope.pause,
+                mask=self._mask,
+            ),
         )
         if self.scope.is_cancelled:
             context.cancel()

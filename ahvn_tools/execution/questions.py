@@ -81,7 +81,7 @@ class BodyQuestions:
         """The digests of the questions of this call that were approved, now or in an earlier run."""
         return self._approvals.approved
 
-    async def ask(self, action: str, details: Mapping[str, Any] | None) -> None:
+    async def aask(self, action: str, details: Mapping[str, Any] | None) -> None:
         """Return when the question is approved, else raise."""
         question, approver = self._create(action, details), self.approver
         if self._was_approved(question):
@@ -94,7 +94,7 @@ class BodyQuestions:
             asked = asyncio.run_coroutine_threadsafe(self._ask_approver(question), approver.loop)
             await asyncio.wrap_future(asked)
 
-    def ask_sync(self, action: str, details: Mapping[str, Any] | None) -> None:
+    def ask(self, action: str, details: Mapping[str, Any] | None) -> None:
         """Return when the question is approved, else raise. Raises SyncCallError in the approver's own loop."""
         question, approver = self._create(action, details), self.approver
         if self._was_approved(question):
@@ -103,13 +103,13 @@ class BodyQuestions:
             raise self._pending_error(question)
         if running_loop() is approver.loop:
             raise SyncCallError(
-                f"`ask_sync` in {self._tool!r} would block the event loop that the approver runs in: use "
-                "`await context.ask(…)` in an async function, or leave out run_in_thread=False."
+                f"`ask` in {self._tool!r} would block the event loop that the approver runs in: use "
+                "`await context.aask(…)` in an async function, or leave out run_in_thread=False."
             )
         self._wait_for(question, approver.loop)
 
     def cancel(self) -> None:
-        """Let those that wait in `ask_sync` raise CallCancelledError. From any thread."""
+        """Let those that wait in `ask` raise CallCancelledError. From any thread."""
         self._is_cancelled = True
         for answers in list(self._waiting):
             answers.put(Outcome(error=self._cancelled_error()))

@@ -58,13 +58,13 @@ async def call_tool(name: str, context: ToolContext, arguments: dict[str, Any] |
     from ahvn_tools.execution.scope import CallScope
 
     view = require_toolkit(context)._view  # noqa: SLF001  # of this package
-    questions: Any = context._asker  # noqa: SLF001  # of this package
+    questions: Any = context._links.asker  # noqa: SLF001  # of this package
     # the same id: an approval of this call answers the one that the model made
     options = calls.CallOptions(
         id=context.call_id,
         run_id=context.run_id,
         caller=context.caller,
-        scope=CallScope(pause_outer=context._pause),  # noqa: SLF001  # of this package
+        scope=CallScope(pause_outer=context._links.pause),  # noqa: SLF001  # of this package
         is_served=context.is_served,
         masks_errors=context.masks_errors,
         report=context.report_progress,

@@ -79,7 +79,7 @@ class ProgramCalls:
         """Make a call; `decision` says what a person has approved of it. Return its request if nobody approves it."""
         context, view = self._context, self._view
         entry = view.store.entries.get(call.tool)
-        scope, call_id = CallScope(pause_outer=context._pause), f"{context.call_id}.{call.number}"  # noqa: SLF001  # of this package
+        scope, call_id = CallScope(pause_outer=context._links.pause), f"{context.call_id}.{call.number}"  # noqa: SLF001  # of this package
         with view.store.active_calls.track(call_id, view.session_states, scope):
             async with self._turns.take(alone=entry is not None and entry.exclusive is True), self._slots:
                 if (failure := self.find_change(call.tool)) is not None:  # it may have waited for long
@@ -108,7 +108,7 @@ class ProgramCalls:
         self, call: ProgramCall, call_id: str, scope: CallScope, decision: ProgramDecision | None
     ) -> ToolResult:
         context = self._context
-        questions: Any = context._asker  # noqa: SLF001  # of this package
+        questions: Any = context._links.asker  # noqa: SLF001  # of this package
         options = calls.CallOptions(
             id=call_id,
             run_id=self._state.run_id,
