@@ -1,10 +1,11 @@
-"""What a sync caller runs on the background loop and waits for."""
+"""What a sync caller runs on the background loop and waits for; and functions for callers of the other kind."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import functools
+import inspect
 import queue
 import threading
 from collections.abc import AsyncGenerator, Callable, Generator
@@ -12,8 +13,9 @@ from time import monotonic
 from typing import Any, TypeVar
 
 from ahvn_tools.binding import StateScopes
-from ahvn_tools.errors import SyncCallError, ToolTimeoutError
+from ahvn_tools.errors import DefinitionError, SyncCallError, ToolTimeoutError
 from ahvn_tools.execution import background_loop
+from ahvn_tools.execution.call import CallScope
 from ahvn_tools.execution.channel import ChunkReader
 from ahvn_tools.execution.consume import aconsume
 from ahvn_tools.execution.deadline import CANCEL_GRACE_SECONDS, max_wait_seconds, seconds_left, timeout_error
@@ -21,7 +23,7 @@ from ahvn_tools.execution.item_limits import ItemLimits
 from ahvn_tools.execution.outcome import Outcome
 from ahvn_tools.execution.plan import Arguments, Body, Plan
 from ahvn_tools.execution.runner import capture_outcome, run_before_body, run_body, run_resolvers
-from ahvn_tools.execution.scope import CallScope
+from ahvn_tools.execution.threads import run_in_thread
 
 T = TypeVar("T")
 
@@ -125,3 +127,39 @@ def read_on_loop(
             yield chunk
             background_loop.call_soon(next_requested.release)
         return loop_call.outcome()
+
+
+Function = Callable[..., Any]
+
+
+def to_sync(function: Function) -> Function:
+    """Return a function that runs an async one on the background loop, and waits for it."""
+    if not _is_async(function):
+        return function
+
+    @functools.wraps(function)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        return background_loop.run(capture_outcome, functools.partial(function, *args, **kwargs)).get()
+
+    return run
+
+
+def to_async(function: Function) -> Function:
+    """Return a coroutine function that runs a sync one in a worker thread."""
+    if _is_async(function):
+        return function
+
+    @functools.wraps(function)
+    async def run(*args: Any, **kwargs: Any) -> Any:
+        return (await run_in_thread(lambda _: function(*args, **kwargs))).get()
+
+    return run
+
+
+def _is_async(function: Any) -> bool:
+    """Return whether calls must be awaited. Raises DefinitionError for what cannot be called."""
+    if not callable(function):
+        raise DefinitionError(f"{function!r} is no function: pass one, or another object that can be called.")
+    while isinstance(function, functools.partial):
+        function = function.func
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)

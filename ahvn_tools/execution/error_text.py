@@ -1,13 +1,33 @@
-"""The text of an exception, without the bound objects that it holds."""
+"""The text of an exception, without the bound objects that it holds, and where it was raised."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from ahvn_tools.errors import exception_text
 from ahvn_tools.plain_data import plain_text
 from ahvn_tools.redaction import MaskedValues, iter_parts
+
+
+class WorkerTraceback(Exception):  # noqa: N818  # a traceback as the cause of an exception
+    """Where in the worker an exception was raised: its traceback and its place. It is the cause of the exception."""
+
+    def __str__(self) -> str:
+        """Return the traceback, which starts on a new line."""
+        return f"\n{self.args[0]}"
+
+
+def raised_place(error: BaseException) -> str:
+    """Return the file and the line where an exception was raised, such as `tools.py, line 7`; "" if unknown."""
+    if isinstance(error.__cause__, WorkerTraceback):
+        place: str = error.__cause__.args[1]
+        return place
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return "" if trace is None else f"{Path(trace.tb_frame.f_code.co_filename).name}, line {trace.tb_lineno}"
 
 
 def error_text(error: BaseException, hidden: Mapping[str, Any]) -> str:

@@ -11,11 +11,10 @@ from typing import Any
 
 from ahvn_tools.binding import StateScopes
 from ahvn_tools.errors import UnboundStateError
-from ahvn_tools.execution.bound import BoundParameter
 from ahvn_tools.execution.consume import aconsume, consume
 from ahvn_tools.execution.deadline import PREPARATION_TOO_SLOW, Deadline, run_with_deadline, seconds_left, timeout_error
 from ahvn_tools.execution.outcome import Outcome, is_awaitable, is_being_cancelled, is_consumable, is_iterator
-from ahvn_tools.execution.plan import Arguments, Body, Plan
+from ahvn_tools.execution.plan import Arguments, Body, BoundParameter, Plan
 from ahvn_tools.execution.threads import EmitItem, EmitItemSync, run_emitting_in_thread, run_in_thread
 from ahvn_tools.results import ToolResult, item_value
 from ahvn_tools.schema.output import Output

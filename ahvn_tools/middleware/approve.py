@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from time import perf_counter
-from typing import Any, Final, Self
+from typing import Any, Final, Protocol, Self
 
 from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import (
@@ -22,19 +22,62 @@ from ahvn_tools.errors import (
     ToolSpecError,
     suggests_options,
 )
-from ahvn_tools.execution.call import Call, Middleware, Next, inline, is_inline
+from ahvn_tools.execution.call import Call, Middleware, Next, Question, QuestionApprover, inline, is_inline
 from ahvn_tools.execution.convert import call_error_detail, error_result, summarize_exception
-from ahvn_tools.execution.endpoint import run_if_large_in_thread
-from ahvn_tools.execution.pipeline import inner_middleware
-from ahvn_tools.execution.questions import Question, QuestionApprover
+from ahvn_tools.execution.pipeline import inner_middleware, run_if_large_in_thread
 from ahvn_tools.execution.threads import call_host_function
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.middleware import reporting
 from ahvn_tools.middleware.factory import remember_options
-from ahvn_tools.middleware.request_signer import RequestSigner
 from ahvn_tools.redaction import reveal_secrets
 from ahvn_tools.results import ToolResult
 from ahvn_tools.secret_key import SecretKey
+
+_REQUEST_PURPOSE: Final = "approval request"
+_PROGRAM_PURPOSE: Final = "program of an approval request"
+
+
+class SignedRequest(Protocol):
+    """An approval request, whose attributes are JSON data."""
+
+    @property
+    def program(self) -> JsonObject | None:
+        """The saved program that has made the call."""
+
+    @property
+    def signature(self) -> str:
+        """The signature of all other attributes."""
+
+
+class RequestSigner:
+    """Signs and checks requests with the key of a toolkit. The program that several requests share is read once."""
+
+    def __init__(self, key: SecretKey) -> None:
+        self._key = key
+        self._digests: dict[int, tuple[JsonObject, str]] = {}
+        """Programs with their digests, by the ids of the objects."""
+
+    def sign(self, request: SignedRequest) -> str:
+        """Return the signature of a request."""
+        return self._key.digest(_REQUEST_PURPOSE, self._signed_data(request))
+
+    def has_signed(self, request: SignedRequest) -> bool:
+        """Return whether the request is unchanged since a toolkit with this key made it."""
+        try:
+            return self._key.is_digest(request.signature, _REQUEST_PURPOSE, self._signed_data(request))
+        except (TypeError, ValueError, RecursionError):  # arguments that are not JSON
+            return False
+
+    def _signed_data(self, request: SignedRequest) -> JsonObject:
+        """Return all attributes but the signature, with the digest of the program."""
+        data = {name: value for name, value in vars(request).items() if name != "signature"}
+        return data if request.program is None else {**data, "program": self._program_digest(request.program)}
+
+    def _program_digest(self, program: JsonObject) -> str:
+        if id(program) not in self._digests:
+            self._digests[id(program)] = program, self._key.digest(_PROGRAM_PURPOSE, program)
+        return self._digests[id(program)][1]
+
 
 _CONDITION: Final = "approval_condition"
 """The attribute of a middleware that asks for approvals: its `when`."""

@@ -6,6 +6,7 @@ Arguments and results are reported without secrets and bound values.
 from __future__ import annotations
 
 import json
+import traceback
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, Protocol
@@ -18,7 +19,7 @@ from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import InvalidResultError, ToolCallError
 from ahvn_tools.execution.call import Call
 from ahvn_tools.execution.convert import body_error_text
-from ahvn_tools.middleware.exception_report import format_exception
+from ahvn_tools.execution.error_text import WorkerTraceback, error_text
 from ahvn_tools.redaction import (
     MASK,
     MaskedValues,
@@ -32,6 +33,54 @@ from ahvn_tools.redaction import (
 from ahvn_tools.results import ToolResult
 from ahvn_tools.schema.keywords import iter_objects
 from ahvn_tools.state import MISSING
+
+MAX_FRAMES: Final = 50
+"""The maximum number of frames of one exception, the innermost ones."""
+
+MAX_EXCEPTIONS: Final = 20
+"""The maximum number of exceptions in one report: causes, and members of groups."""
+
+
+def format_exception(error: BaseException, hidden: Mapping[str, Any]) -> str:
+    """Return the tracebacks of an exception, of what caused it and of the members of a group.
+
+    No variables. `hidden` are the values whose identity an argument of the exception may have; the text is not redacted
+    otherwise.
+    """
+    return "\n".join(_lines(error, hidden, set()))
+
+
+def _lines(error: BaseException, hidden: Mapping[str, Any], seen: set[int]) -> list[str]:
+    if id(error) in seen or len(seen) == MAX_EXCEPTIONS:
+        return []
+    seen.add(id(error))
+    if isinstance(error, WorkerTraceback):
+        return [to_single_line(line) for line in str(error).splitlines()[1:]]
+    cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    earlier = [] if cause is None else _lines(cause, hidden, seen)
+    frames = traceback.StackSummary.extract(traceback.walk_tb(error.__traceback__), limit=-MAX_FRAMES)
+    return [
+        *([*earlier, "", "The exception above led to this one:", ""] if earlier else []),
+        "Traceback (most recent call last):",
+        *"".join(frames.format()).splitlines(),
+        _summary(error, hidden),
+        *(f"  | {line}" for member in _members(error) for line in _lines(member, hidden, seen)),
+    ]
+
+
+def _members(error: BaseException) -> tuple[BaseException, ...]:
+    return error.exceptions if isinstance(error, BaseExceptionGroup) else ()
+
+
+def _summary(error: BaseException, hidden: Mapping[str, Any]) -> str:
+    text = clip(error_text(error, hidden))
+    return to_single_line(f"{type(error).__name__}: {text}" if text else type(error).__name__)
+
+
+def to_single_line(text: str) -> str:
+    """Return text with line breaks and other unprintable characters escaped."""
+    return "".join(part if part.isprintable() else part.encode("unicode_escape").decode() for part in text)
+
 
 MAX_LOGGED_CHARS: Final = 4_000
 """The maximum length of an argument or a result in a log or span."""

@@ -12,7 +12,7 @@ from typing import Any, Final
 from ahvn_tools.errors import ToolCallError
 from ahvn_tools.execution.call import Call, Middleware, Next
 from ahvn_tools.execution.convert import call_error_detail, error_result
-from ahvn_tools.execution.endpoint import run_if_large_in_thread
+from ahvn_tools.execution.pipeline import run_if_large_in_thread
 from ahvn_tools.execution.plan import Plan
 from ahvn_tools.execution.runner import capture_outcome, run_before_body
 from ahvn_tools.execution.threads import call_host_function

@@ -55,7 +55,7 @@ async def call_tool(name: str, context: ToolContext, arguments: dict[str, Any] |
     """
     if name == context.tool:
         raise ToolError(f"{name!r} does not call itself: pass the name of the tool that you want.")
-    from ahvn_tools.execution.scope import CallScope
+    from ahvn_tools.execution.call import CallScope
 
     view = require_toolkit(context)._view  # noqa: SLF001  # of this package
     questions: Any = context._links.asker  # noqa: SLF001  # of this package

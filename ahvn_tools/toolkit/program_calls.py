@@ -19,7 +19,7 @@ from ahvn_tools.code_mode.sandbox import Answer, Failure, ProgramError, Sandbox,
 from ahvn_tools.code_mode.saved_program import ProgramDecision
 from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import ToolError
-from ahvn_tools.execution.scope import CallScope
+from ahvn_tools.execution.call import CallScope
 from ahvn_tools.middleware.approve import ApprovalRequest, pending_requests, without_other_request
 from ahvn_tools.middleware.truncate import whole_blocks
 from ahvn_tools.redaction import find_secrets, reveal_secrets

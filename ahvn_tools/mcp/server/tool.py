@@ -16,7 +16,7 @@ from pydantic import PrivateAttr
 
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.error_detail import ErrorDetail
-from ahvn_tools.execution.endpoint import MAX_CHARS_ON_LOOP
+from ahvn_tools.execution.pipeline import MAX_CHARS_ON_LOOP
 from ahvn_tools.execution.threads import run_in_thread
 from ahvn_tools.json_types import exceeds_size
 from ahvn_tools.results import ToolResult, sent_meta, to_sendable

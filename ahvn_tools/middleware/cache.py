@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextvars
 import copy
+import dataclasses
 import functools
+import hashlib
+import itertools
 import os
 import secrets
+import threading
+from collections import OrderedDict
 from collections.abc import Collection, Hashable
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
+from datetime import date, datetime, time, timedelta, timezone
+from decimal import Decimal
+from enum import Enum
 from math import inf
+from pathlib import PosixPath, PurePosixPath, PureWindowsPath, WindowsPath
 from time import monotonic
+from types import BuiltinFunctionType
+from typing import Any
+from uuid import UUID
+from weakref import WeakKeyDictionary
+from zoneinfo import ZoneInfo
+
+from pydantic import BaseModel, SecretBytes, SecretStr
 
 from ahvn_tools.context import resolve_transport_context
 from ahvn_tools.errors import ToolSpecError, suggests_options
@@ -21,13 +39,139 @@ from ahvn_tools.execution.deadline import timeout_error
 from ahvn_tools.execution.plan import Arguments
 from ahvn_tools.execution.runner import run_before_body, run_resolvers
 from ahvn_tools.middleware.approve import needs_approval
-from ahvn_tools.middleware.cache.key import UncacheableValueError, keyed_digest
-from ahvn_tools.middleware.cache.store import InFlight, ResultStore
 from ahvn_tools.middleware.factory import remember_options
-from ahvn_tools.middleware.idempotency import idempotency_check
+from ahvn_tools.middleware.retry import idempotency_check
 from ahvn_tools.results import ToolResult
 from ahvn_tools.sources.injection import InjectedBody
 from ahvn_tools.state import MISSING
+
+_REPR_TYPES = frozenset({
+    type(None), bool, int, float, str, bytes, Decimal, UUID, date, timedelta,
+    PosixPath, PurePosixPath, PureWindowsPath, WindowsPath,
+})  # fmt: skip
+"""Types whose `repr` identifies a value. Their subclasses may have further attributes, so they are not included."""
+
+_class_numbers: WeakKeyDictionary[type, int] = WeakKeyDictionary()
+_next_number = itertools.count()
+
+
+class UncacheableValueError(Exception):
+    """A value, or a part of it, has no reliable identity."""
+
+
+def keyed_digest(value: Any, key: bytes) -> bytes:
+    """Return a digest of data, secrets included; the secret `key` makes it unguessable. Raises UncacheableValueError.
+
+    Data is what JSON can represent, and bytes, sets, tuples, dates, paths, enums, pydantic's secrets, dataclasses and
+    models of these. The order of a dict's members is significant.
+    """
+    try:
+        text = _canonical_text(value)
+    except Exception as error:  # a circular reference, or a foreign class, which may raise anything
+        raise UncacheableValueError(f"A {type(value).__name__} has no reliable identity.") from error
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), key=key, digest_size=32).digest()
+
+
+def _canonical_text(value: Any) -> str:
+    kind = type(value)
+    name = _class_name(kind)
+    if kind in _REPR_TYPES:
+        return f"{name}:{value!r}"
+    if kind is dict:
+        return f"{name}({','.join(f'{_canonical_text(key)}={_canonical_text(part)}' for key, part in value.items())})"
+    if kind is list or kind is tuple:
+        return f"{name}({','.join(map(_canonical_text, value))})"
+    if kind is set or kind is frozenset:
+        return f"{name}({','.join(sorted(map(_canonical_text, value)))})"
+    if kind is SecretStr or kind is SecretBytes:
+        return f"{name}({_canonical_text(value.get_secret_value())})"
+    if isinstance(value, Enum):
+        return f"{name}.{value.name}({_canonical_text(value.value)})"
+    return f"{name}({_canonical_text(_record_state(value))})"
+
+
+def _class_name(kind: type) -> str:
+    """Return a name that no other class has, not even one of the same module and qualified name.
+
+    Raises TypeError for a class that its metaclass may call equal to another one.
+    """
+    if type(kind).__eq__ is not type.__eq__:
+        raise TypeError(kind.__name__)
+    return f"{kind.__module__}.{kind.__qualname__}#{_class_numbers.setdefault(kind, next(_next_number))}"
+
+
+def _record_state(value: Any) -> Any:
+    """Return the whole state of a time, model or dataclass. Raises TypeError for any other value."""
+    kind = type(value)
+    if kind in {datetime, time} and type(value.tzinfo) in {type(None), timezone, ZoneInfo}:
+        return repr(value)
+    is_record = isinstance(value, BaseModel) or dataclasses.is_dataclass(kind)
+    if is_record and not any(isinstance(vars(base).get("__new__"), BuiltinFunctionType) for base in kind.__mro__[:-1]):
+        return object.__getstate__(value)  # the attributes and all slots, whatever the class itself would pickle
+    raise TypeError(kind.__name__)  # also for a subclass of a built-in type, whose content is no attribute
+
+
+class InFlight:
+    """A running call that equal calls wait for."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.started = monotonic()
+        self.future: Future[ToolResult | None] = Future()
+        """The result for the waiters; None if it cannot be shared; cancelled if the call was."""
+
+    async def wait(self, seconds: float) -> bool:
+        """Wait in any event loop for at most `seconds`, and return whether the call has ended."""
+        await asyncio.wait({asyncio.wrap_future(self.future)}, timeout=seconds)
+        return self.future.done()
+
+
+class ResultStore:
+    """At most `size` results for `ttl` seconds each; the least recently used one is dropped first."""
+
+    def __init__(self, ttl: float, size: int) -> None:
+        self._ttl, self._size = ttl, size
+        self._lock = threading.Lock()
+        self._results: OrderedDict[Hashable, tuple[float, Any, ToolResult]] = OrderedDict()
+        self._in_flight: dict[Hashable, InFlight] = {}
+
+    def get_or_start(self, key: Hashable, own: InFlight | None) -> ToolResult | InFlight | None:
+        """Return the cached result, or the call in flight; if there is neither, `own` becomes the one in flight."""
+        with self._lock:
+            if key in self._results:
+                until, _, result = self._results[key]
+                if monotonic() < until:
+                    self._results.move_to_end(key)
+                    return result
+                del self._results[key]
+            return self._in_flight.get(key) if own is None else self._in_flight.setdefault(key, own)
+
+    def put(self, key: Hashable, body: Any, result: ToolResult | None, in_flight: InFlight | None) -> None:
+        """Cache a result, unless it is None, and end the call in flight with it.
+
+        The key contains `id(body)`: a reference to `body` keeps that id unique.
+        """
+        with self._lock:
+            if result is not None:
+                self._results[key] = monotonic() + self._ttl, body, result
+                self._results.move_to_end(key)
+                if len(self._results) > self._size:
+                    self._results.popitem(last=False)
+            self._remove_in_flight(key, in_flight)
+        if in_flight is not None:
+            in_flight.future.set_result(result)
+
+    def cancel(self, key: Hashable, in_flight: InFlight | None) -> None:
+        """End a call in flight that was cancelled; one of its waiters takes its place."""
+        with self._lock:
+            self._remove_in_flight(key, in_flight)
+        if in_flight is not None:
+            in_flight.future.cancel()
+
+    def _remove_in_flight(self, key: Hashable, in_flight: InFlight | None) -> None:
+        if in_flight is not None:
+            del self._in_flight[key]
+
 
 _has_waiters: contextvars.ContextVar[bool] = contextvars.ContextVar("has_waiters", default=False)
 """Whether other calls may wait for the current one; then it waits for none itself, which could be a deadlock."""
