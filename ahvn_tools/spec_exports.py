@@ -12,7 +12,7 @@ from typing_extensions import ParamSpec, TypeVar
 from ahvn_tools import formats
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import ToolSpecError
-from ahvn_tools.execution.compiled_tool import CompiledTool
+from ahvn_tools.execution.plan import CompiledTool
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolResult
 from ahvn_tools.schema.dialects.normalize import normalize

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, TextIO
 from ahvn_tools.cli import output
 from ahvn_tools.cli.media_files import has_file, write_file
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.results import ToolResult, to_sendable
+from ahvn_tools.results import ToolResult, to_sendable, whole_value
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -85,7 +85,7 @@ class CallOutput:
     def _print_value(self, result: ToolResult) -> None:
         blocks = result.blocks or ()
         if result.blocks is None or result.structured_content is not None:
-            self._print_content(result.value if self.is_wrapped and result.is_unwrapped else result.whole_value)
+            self._print_content(result.value if self.is_wrapped and result.is_unwrapped else whole_value(result))
             blocks = tuple(block for block in blocks if has_file(block))
         for block in blocks:
             if has_file(block):
@@ -147,7 +147,7 @@ def to_json(result: ToolResult) -> JsonObject:
     """Return a result as JSON data: its fields, its content as MCP writes it, and `is_error`."""
     sendable = to_sendable(result)
     return {
-        "value": None if sendable.is_error else sendable.whole_value if sendable.is_raw else sendable.value,
+        "value": None if sendable.is_error else whole_value(sendable) if sendable.is_raw else sendable.value,
         "structured_content": sendable.structured_content,
         "content": _to_content(sendable),
         "is_error": sendable.is_error,
@@ -163,7 +163,7 @@ def _to_content(result: ToolResult) -> list[Any]:
     """Return the content as JSON data; without mcp for a result that has no blocks."""
     if result.blocks is not None:
         return [_to_plain_block(block) for block in result.blocks]
-    return [] if result.whole_value is None and not result.is_error else [{"type": "text", "text": result.text}]
+    return [] if whole_value(result) is None and not result.is_error else [{"type": "text", "text": result.text}]
 
 
 def _to_plain_block(block: Any) -> Any:

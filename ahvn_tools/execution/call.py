@@ -48,10 +48,6 @@ class CallInterruptedError(Exception):
     """Ends a body in its caller's thread, between two of its items."""
 
 
-def _no_task() -> None:
-    """Return the task of a call that no task runs."""
-
-
 @dataclass(slots=True)
 class QuestionApprovals:
     """The digests of approved questions of one call. An approval answers one question, also if the body runs again."""
@@ -90,7 +86,7 @@ class CallScope:
     has_cancelled_task: bool = False
     """Whether that has cancelled the task that runs the call."""
     _request_task_cancel: Callable[[], None] | None = None
-    _task_ref: Callable[[], asyncio.Task[Any] | None] = _no_task
+    _task_ref: weakref.ref[asyncio.Task[Any]] | None = None
     _cancelling_before: int = 0
 
     def record_error(self, error: BaseException | None, result: ToolResult) -> ToolResult:
@@ -127,7 +123,7 @@ class CallScope:
     @property
     def is_caller_cancelled(self) -> bool:
         """Whether a CancelledError that has just arrived cancels the caller's task, and not just this call."""
-        task = self._task_ref()
+        task = None if self._task_ref is None else self._task_ref()
         return task is not None and task.cancelling() > self._cancelling_before + self.has_cancelled_task
 
     @contextlib.contextmanager
@@ -154,7 +150,7 @@ class CallScope:
         try:
             yield
         finally:
-            has_left, self._request_task_cancel, self._task_ref = True, None, _no_task
+            has_left, self._request_task_cancel, self._task_ref = True, None, None
             if self.has_cancelled_task:
                 task.uncancel()
 

@@ -40,7 +40,7 @@ from ahvn_tools.execution.plan import Arguments
 from ahvn_tools.execution.runner import capture_outcome, prepare, run_body
 from ahvn_tools.execution.threads import run_in_thread
 from ahvn_tools.json_types import exceeds_size
-from ahvn_tools.results import ToolResult, item_value
+from ahvn_tools.results import ToolResult, item_value, to_final_result
 
 _PACKAGE: Final = f"{Path(__file__).parents[1]}{os.sep}"
 
@@ -404,7 +404,7 @@ async def _run_to_result(run: Next, call: Call) -> ToolResult:
         log.error("%s", describe_failure(error, call.name, _Layer.__call__.__code__))  # noqa: TRY400  # no values in logs
         detail = ErrorDetail(code="tool_error", message=f"A middleware of tool {call.name!r} failed.").hold(error)
         result = scope.record_error(error, error_result(detail, started))
-    return result if result.id == call.id and result.is_last else result.as_final_result(call.id)
+    return result if result.id == call.id and result.is_last else to_final_result(result, call.id)
 
 
 def _result_of(call: Call, outcome: Outcome, started: float) -> ToolResult:

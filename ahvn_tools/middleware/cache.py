@@ -39,8 +39,7 @@ from ahvn_tools.execution.deadline import timeout_error
 from ahvn_tools.execution.plan import Arguments
 from ahvn_tools.execution.runner import run_before_body, run_resolvers
 from ahvn_tools.middleware.approve import needs_approval
-from ahvn_tools.middleware.factory import remember_options
-from ahvn_tools.middleware.retry import idempotency_check
+from ahvn_tools.middleware.factory import idempotency_check, remember_options
 from ahvn_tools.results import ToolResult
 from ahvn_tools.sources.injection import InjectedBody
 from ahvn_tools.state import MISSING

@@ -30,7 +30,7 @@ from ahvn_tools.redaction import (
     reveal_secrets,
     text_redactor,
 )
-from ahvn_tools.results import ToolResult
+from ahvn_tools.results import ToolResult, whole_value
 from ahvn_tools.schema.keywords import iter_objects
 from ahvn_tools.state import MISSING
 
@@ -215,7 +215,7 @@ def _public_value(result: ToolResult) -> Any:
     """Return the value; of a raw one what models read of it, or `<type>` if they cannot read it."""
     if not result.is_raw:
         return result.value
-    whole = result.whole_value
+    whole = whole_value(result)
     return type_placeholder(result.value) if isinstance(whole, InvalidResultError) else whole
 
 

@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import replace
 
 from ahvn_tools.errors import ToolCallError, ToolSpecError, suggests_options
 from ahvn_tools.execution.call import Call, EmitChunk, Middleware, Next
-from ahvn_tools.middleware.factory import remember_options
+from ahvn_tools.middleware.factory import idempotency_check, remember_options
 from ahvn_tools.results import ToolResult
-
-
-def idempotency_check(tools: str | Collection[str], *, all_tools: bool) -> Callable[[Call], bool]:
-    """Return a test for calls that may be made twice: by name (`tools` may be a single one) or by annotations."""
-    names = frozenset([tools] if isinstance(tools, str) else tools)
-
-    def is_repeatable(call: Call) -> bool:
-        return all_tools or call.name in names or call.has_hint("readOnlyHint", "idempotentHint")
-
-    return is_repeatable
-
 
 try:
     import tenacity

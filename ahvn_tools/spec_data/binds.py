@@ -10,7 +10,7 @@ from typing import Any, Final
 from ahvn_tools.binding import Binding, EnvironmentVariable, WorkerResolver
 from ahvn_tools.context import resolve_context, resolve_transport_context
 from ahvn_tools.errors import ToolSpecError
-from ahvn_tools.execution.compiled_tool import CompiledTool
+from ahvn_tools.execution.plan import CompiledTool
 from ahvn_tools.execution.secret_options import removed_defaults
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.sources.langchain_injection import InjectedKey

@@ -12,8 +12,8 @@ from types import ModuleType
 from typing import Any, Self
 
 from ahvn_tools.errors import SourceError, ToolSpecError
-from ahvn_tools.execution.compiled_tool import CompiledTool
 from ahvn_tools.execution.pickling import is_importable_elsewhere
+from ahvn_tools.execution.plan import CompiledTool
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.spec_data.fields import error, join, read, read_object
 from ahvn_tools.trust import Trust

@@ -10,7 +10,7 @@ from typing import Any, Final
 from pydantic_core import to_jsonable_python
 
 from ahvn_tools.errors import ToolSpecError
-from ahvn_tools.execution.compiled_tool import CompiledTool
+from ahvn_tools.execution.plan import CompiledTool
 from ahvn_tools.execution.secret_options import without_secret_values
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.schema.argument_changes import ArgumentChange

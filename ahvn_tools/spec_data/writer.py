@@ -8,7 +8,7 @@ from typing import Any
 
 from ahvn_tools import definition_lock
 from ahvn_tools.errors import ToolSpecError
-from ahvn_tools.execution.compiled_tool import CompiledTool
+from ahvn_tools.execution.plan import CompiledTool
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.spec_data import tool_data
 from ahvn_tools.spec_data.binds import secret_keys, write_binds

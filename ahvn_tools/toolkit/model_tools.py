@@ -15,7 +15,7 @@ from pydantic import Field
 
 from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import PickleError, ToolError
-from ahvn_tools.execution.compiled_tool import CompiledTool
+from ahvn_tools.execution.plan import CompiledTool
 from ahvn_tools.results import ToolCall, ToolResult
 from ahvn_tools.sources import function as function_source
 from ahvn_tools.sources.options import ToolOptions, validate_options

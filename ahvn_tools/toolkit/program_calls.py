@@ -23,7 +23,7 @@ from ahvn_tools.execution.call import CallScope
 from ahvn_tools.middleware.approve import ApprovalRequest, pending_requests, without_other_request
 from ahvn_tools.middleware.truncate import whole_blocks
 from ahvn_tools.redaction import find_secrets, reveal_secrets
-from ahvn_tools.results import PROGRAMMATIC, ToolResult, as_readable
+from ahvn_tools.results import PROGRAMMATIC, ToolResult, as_readable, whole_value
 from ahvn_tools.toolkit import calls
 from ahvn_tools.toolkit.structured_output import STRUCTURED_KEY
 
@@ -167,7 +167,7 @@ class ProgramCalls:
             self._structured, self._state.finish_call = structured, call
         blocks = whole_blocks(result.blocks) or ()
         if all(block.type == "text" for block in blocks):
-            return Value(result.whole_value if result.is_raw else result.value)
+            return Value(whole_value(result) if result.is_raw else result.value)
         try:
             return Value(self.contents.add(blocks))
         except ProgramError as error:
