@@ -9,7 +9,7 @@ import copy
 import functools
 from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ahvn_tools.binding import Binding, EnvironmentVariable, StateScopes, WorkerResolver
 from ahvn_tools.context import ToolContext, resolve_context, resolve_transport_context
@@ -144,6 +144,12 @@ MAX_START_SECONDS = 30.0
 _KEYWORD_KINDS = (ParameterKind.POSITIONAL_OR_KEYWORD, ParameterKind.KEYWORD_ONLY)
 
 
+_NO_FAST_PATH: Final = MappingProxyType({"has_fast_path": False, "has_async_fast_path": False})
+_NOT_IN_CALLER: Final = MappingProxyType(
+    {**_NO_FAST_PATH, "runs_in_caller_thread": False, "runs_in_caller_task": False}
+)
+
+
 class Plan:
     """What the calls of a tool need, compiled once. A plan holds no state and no body, so specs share it."""
 
@@ -153,7 +159,7 @@ class Plan:
         hidden = frozenset(bindings)
         self._inputs = inputs = template.inputs
         self._validator = inputs.validator(hidden)
-        self._check: Callable[[Arguments], None] | None = None
+        self._checks: tuple[Callable[[Arguments], None], ...] = ()
         self._validated: Arguments | None = None
         self.validate_fast = inputs.fast_validator(hidden)
         self.bound_parameters = tuple(
@@ -247,6 +253,11 @@ class Plan:
         self.ships_secrets = template.ship_secrets
         """Whether secret values may be sent to such a worker."""
 
+    def _with(self, **changes: Any) -> Plan:
+        plan = copy.copy(self)
+        vars(plan).update(changes)
+        return plan
+
     def with_timeout(self, timeout: float) -> Plan:
         """Return the plan of a call that may take `timeout` seconds, or the tool's own timeout if that is shorter.
 
@@ -254,26 +265,20 @@ class Plan:
         """
         if not is_duration(timeout):
             raise ToolkitError(f"A timeout is a number of seconds, not {timeout!r}. Omit it for no timeout.")
-        plan = copy.copy(self)
-        plan.timeout = plan.seconds = timeout if self.timeout is None else min(timeout, self.timeout)
-        plan.runs_in_caller_thread = plan.runs_in_caller_task = plan.has_fast_path = plan.has_async_fast_path = False
-        return plan
+        seconds = timeout if self.timeout is None else min(timeout, self.timeout)
+        return self._with(timeout=seconds, seconds=seconds, **_NOT_IN_CALLER)
 
     def with_seconds(self, seconds: float | None) -> Plan:
         """Return the plan of a call that has these seconds left of its timeout; None: as many as before."""
         if seconds is None:
             return self
-        plan = copy.copy(self)
-        plan.seconds = seconds
-        return plan
+        return self._with(seconds=seconds)
 
     def for_value(self) -> Plan:
         """Return the plan of a call whose caller reads only the value of its result."""
         if self.value_output is self.output:
             return self
-        plan = copy.copy(self)
-        plan.output = self.value_output
-        return plan
+        return self._with(output=self.value_output)
 
     def with_executor(self, executor: Executor, secret_keys: frozenset[StateKey] = frozenset()) -> Plan:
         """Return the plan of a call whose body runs in a worker of an executor.
@@ -289,50 +294,41 @@ class Plan:
                 f"{self.name!r} cannot run in an executor: it runs in MCP, in FastMCP or in its event loop. Call it "
                 "here, or submit a function that connects and calls it in the worker."
             )
-        plan = copy.copy(self)
-        plan.isolation, plan.executor, plan.secret_keys = "executor", executor, secret_keys
-        plan.bound_parameters = tuple(bound.for_worker() for bound in self.bound_parameters)
-        plan.has_async_resolvers = _has_async_resolvers(plan.bound_parameters)
-        plan.runs_in_caller_thread = plan.runs_in_caller_task = plan.has_fast_path = plan.has_async_fast_path = False
-        return plan
+        bound = tuple(item.for_worker() for item in self.bound_parameters)
+        return self._with(
+            isolation="executor",
+            executor=executor,
+            secret_keys=secret_keys,
+            bound_parameters=bound,
+            has_async_resolvers=_has_async_resolvers(bound),
+            **_NOT_IN_CALLER,
+        )
 
     def without_thread(self) -> Plan:
         """Return the plan of a call whose sync body runs in the event loop of its caller."""
-        plan = copy.copy(self)
-        plan.run_in_thread = False
-        return plan
+        return self._with(run_in_thread=False)
 
     def with_secrets(self, names: frozenset[str]) -> Plan:
         """Return the plan of a call in which the arguments of these names are secret, too."""
         if not names:
             return self
-        plan = copy.copy(self)
-        plan.secret_names = self.secret_names | names
-        return plan
+        return self._with(secret_names=self.secret_names | names)
 
     def with_check(self, check: Callable[[Arguments], None]) -> Plan:
         """Return the plan of one call that passes the validated arguments, by the names in the schema, to `check`."""
-        plan = copy.copy(self)
-        plan._check, plan.validate_fast = check, None  # noqa: SLF001  # its own copy
-        plan.has_fast_path = plan.has_async_fast_path = False
-        return plan
+        return self._with(_checks=(*self._checks, check), validate_fast=None, **_NO_FAST_PATH)
 
     def with_validated(self, values: Arguments) -> Plan:
         """Return the plan of one call whose arguments were validated before."""
-        plan = copy.copy(self)
-        plan._validated, plan.validate_fast = values, None  # noqa: SLF001  # its own copy
-        plan.has_fast_path = plan.has_async_fast_path = False
-        return plan
+        return self._with(_validated=values, _checks=(), validate_fast=None, **_NO_FAST_PATH)
 
     def with_bound_values(self, values: Mapping[str, Any]) -> Plan:
         """Return the plan of one call whose bound values were read before, by parameter."""
-        plan = copy.copy(self)
-        plan.bound_parameters = tuple(
+        read = (
             bound.with_value(values[bound.parameter.name]) if bound.parameter.name in values else bound
             for bound in self.bound_parameters
         )
-        plan.has_async_resolvers = False
-        return plan
+        return self._with(bound_parameters=tuple(read), has_async_resolvers=False)
 
     def prepare(
         self,
@@ -364,11 +360,9 @@ class Plan:
         if self._refused_names and not self._refused_names.isdisjoint(arguments):
             names = [name for name in arguments if name in self._refused_names]
             raise InvalidParametersError(unknown_arguments(names, self._visible_names))
-        if self._validated is not None:
-            return dict(self._validated)
-        values = self._validator(arguments)
-        if self._check is not None:
-            self._check(self._name_as_sent(values, arguments))
+        values = self._validator(arguments) if self._validated is None else dict(self._validated)
+        for check in self._checks:
+            check(self._name_as_sent(values, arguments))
         return values
 
     def check_arguments(self, positional: tuple[Any, ...], arguments: Arguments) -> None:
