@@ -6,11 +6,11 @@ import threading
 from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
-from dataclasses import InitVar, dataclass, field
+from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from types import MappingProxyType, UnionType
-from typing import Annotated, Any, Literal, Protocol, Union, get_args, get_origin
+from typing import Annotated, Any, Final, Literal, Protocol, Union, get_args, get_origin
 
 from ahvn_tools.errors import ApprovalRequiredError, CallCancelledError, ToolError
 from ahvn_tools.results import ToolResult
@@ -35,14 +35,35 @@ _SENT = Sent()
 class Asker(Protocol):
     """Asks a person. Both ways to ask return when the action is approved, and raise a ToolCallError otherwise."""
 
-    async def ask(self, action: str, details: Mapping[str, Any] | None) -> None:
-        """Ask from async code."""
-
-    def ask_sync(self, action: str, details: Mapping[str, Any] | None) -> None:
+    def ask(self, action: str, details: Mapping[str, Any] | None) -> None:
         """Ask and wait in this thread."""
 
+    async def aask(self, action: str, details: Mapping[str, Any] | None) -> None:
+        """Ask from async code."""
+
     def cancel(self) -> None:
-        """End the wait of `ask_sync`, from any thread."""
+        """End the wait of `ask`, from any thread."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
+class CallLinks:
+    """What connects a ToolContext with its call; without one, nothing is received."""
+
+    open_toolkit: Callable[[], Any] | None = None
+    """Returns the toolkit as the caller sees it."""
+    emit: Callable[[ToolResult], None] | None = None
+    """Takes chunks."""
+    report: ProgressCallback | None = None
+    asker: Asker | None = None
+    resumed_program: Any = None
+    """The program that the call continues, for the tool that runs programs."""
+    pause: Callable[[], AbstractContextManager[None]] = nullcontext
+    """Stops the clocks of the call, while a person decides on a call that is a part of it."""
+    mask: Callable[[str], str] = str
+    """Returns a text without the bound values of the call."""
+
+
+_NO_LINKS: Final = CallLinks()
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -85,36 +106,10 @@ class ToolContext:
     """Whether the server cannot distinguish the client from others: the session ends with this call."""
     masks_errors: bool = False
     """Whether the result hides the texts of exceptions that are no ToolError."""
-    open_toolkit: InitVar[Callable[[], Any] | None] = None
-    emit: InitVar[Callable[[ToolResult], None] | None] = None
-    report: InitVar[ProgressCallback | None] = None
-    asker: InitVar[Asker | None] = None
-    resumed_program: InitVar[Any] = None
-    pause: InitVar[Callable[[], AbstractContextManager[None]]] = nullcontext
-    mask: InitVar[Callable[[str], str]] = str
+    _links: CallLinks = field(default_factory=lambda: _NO_LINKS)
 
-    def __post_init__(  # noqa: PLR0917  # the InitVars in their order
-        self,
-        open_toolkit: Callable[[], Any] | None,
-        emit: Callable[[ToolResult], None] | None,
-        report: ProgressCallback | None,
-        asker: Asker | None,
-        resumed_program: Any,
-        pause: Callable[[], AbstractContextManager[None]],
-        mask: Callable[[str], str],
-    ) -> None:
-        """Each call creates one, not its tool. `emit` receives chunks, `report` progress, `asker` questions.
-
-        `pause` stops the clocks of the call, while a person decides on a call that is a part of it. `mask` returns a
-        text without the bound values of the call.
-        """
-        self._open_toolkit = open_toolkit
-        self._emit = emit
-        self._report = report
-        self._asker = asker
-        self._resumed_program = resumed_program
-        self._pause = pause
-        self._mask = mask
+    def __post_init__(self) -> None:
+        """Each call creates one, not its tool."""
         self._inner_values: list[tuple[str, Any]] = []
         """Bound values and secrets of the calls that are parts of this one, by name; reports of this call mask them."""
         self._cancelled = threading.Event()
@@ -122,7 +117,7 @@ class ToolContext:
     @property
     def toolkit(self) -> Any:
         """The toolkit as the caller sees it, with its session and selection; None without one."""
-        return None if self._open_toolkit is None else self._open_toolkit()
+        return None if self._links.open_toolkit is None else self._links.open_toolkit()
 
     def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> Sent:
         """Report the progress of the call, and its total if known, both in any unit. It may be awaited.
@@ -130,11 +125,12 @@ class ToolContext:
         The reader of a stream receives a chunk with both in `meta["progress"]` and the message as its value. If a slow
         reader has 100 unread chunks, a new one replaces the last.
         """
-        if self._report is not None:
-            self._report(progress, total, message)
-        elif self._emit is not None:
+        links = self._links
+        if links.report is not None:
+            links.report(progress, total, message)
+        elif links.emit is not None:
             meta = {"progress": {"progress": progress, "total": total}}
-            self._emit(ToolResult(message, meta=meta, is_last=False, id=self.call_id))
+            links.emit(ToolResult(message, meta=meta, is_last=False, id=self.call_id))
         return _SENT
 
     def append_output(self, output: Any) -> Sent:
@@ -142,8 +138,8 @@ class ToolContext:
 
         Raises LimitExceededError after more chunks than a generator may yield items (`max_items`, `max_bytes`).
         """
-        if self._emit is not None:
-            self._emit(ToolResult(output, meta={"output": True}, is_last=False, id=self.call_id))
+        if self._links.emit is not None:
+            self._links.emit(ToolResult(output, meta={"output": True}, is_last=False, id=self.call_id))
         return _SENT
 
     @property
@@ -174,34 +170,35 @@ class ToolContext:
         if not self.is_approved:
             raise ApprovalRequiredError("This call needs an approval before it can run.", tool=self.tool)
 
-    async def ask(self, action: str, details: Mapping[str, Any] | None = None) -> Literal[True]:
-        """Ask a person to approve an action, and return True when it is approved; the tool goes on here.
+    def ask(self, action: str, details: Mapping[str, Any] | None = None) -> Literal[True]:
+        """Ask a person to approve an action, and return True when it is approved; the sync tool goes on here.
 
         `action` says in words what the tool is about to do, `details` are JSON data about it. The toolkit's approver
         decides or, without one, the user of the MCP client. The time until then does not count towards the timeout.
-        Raises CallRejectedError with the reason otherwise, and ToolError in a tool that is called outside of a toolkit.
+        Raises CallRejectedError with the reason otherwise, ToolError in a tool that is called outside of a toolkit, and
+        SyncCallError in the event loop that the approver runs in.
 
         Where neither is there, it raises ApprovalRequiredError: the call waits for `Toolkit.resume`. Then, and with an
         MCP client of the protocol 2026-07-28, the tool runs again from its first line after the approval, and `ask`
         returns at once. So ask before the first effect of a tool.
         """
-        await self._require_asker().ask(action, details)
+        self._require_asker().ask(action, details)
         return True
 
-    def ask_sync(self, action: str, details: Mapping[str, Any] | None = None) -> Literal[True]:
-        """Ask as `ask` does, in a sync tool. Raises SyncCallError in the event loop that the approver runs in."""
-        self._require_asker().ask_sync(action, details)
+    async def aask(self, action: str, details: Mapping[str, Any] | None = None) -> Literal[True]:
+        """Ask as `ask` does, in an async tool."""
+        await self._require_asker().aask(action, details)
         return True
 
     def _require_asker(self) -> Asker:
-        if self._asker is None:
+        if self._links.asker is None:
             raise ToolError(
                 "This tool must ask for an approval, and nobody can be asked here.",
                 tool=self.tool,
                 explanation="`ToolContext.ask` works in a toolkit only: add the tool to a Toolkit(…, approver=…) and "
                 "call it there.",
             )
-        return self._asker
+        return self._links.asker
 
     def end_session(self) -> None:
         """Request the end of the session: the result has `meta["ends_session"]`."""
@@ -210,8 +207,8 @@ class ToolContext:
     def cancel(self) -> None:
         """Mark the call as cancelled. For the runner."""
         self._cancelled.set()
-        if self._asker is not None:
-            self._asker.cancel()
+        if self._links.asker is not None:
+            self._links.asker.cancel()
 
     def __repr__(self) -> str:
         return f"<ToolContext of {self.tool!r}>"

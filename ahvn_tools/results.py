@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from pydantic_core import to_json
 
@@ -150,7 +150,7 @@ class ToolResult:
         """
         if self.error is not None:
             return self.error.message
-        whole = self.whole_value
+        whole = whole_value(self)
         if self.blocks is not None and isinstance(whole, list) and whole == list(self.blocks):
             return "\n".join(map(_block_text, self.blocks))
         try:
@@ -164,21 +164,6 @@ class ToolResult:
         return self.rendering is not None and self.rendering.is_of(self.value)
 
     @property
-    def whole_value(self) -> Any:
-        """The value as models read it.
-
-        Of a raw value it is the rendering, or the InvalidResultError about a value that models cannot read; where
-        `value` is that of an only property, it is the whole object.
-        """
-        if self.rendering is not None and self.rendering.is_of(self.value):
-            return self.rendering.content
-        structured = self.structured_content
-        if structured is None or not self.is_unwrapped:
-            return self.value
-        is_part = any(part is self.value or part == self.value for part in structured.values())
-        return structured if is_part else self.value  # a middleware may have replaced the value
-
-    @property
     def content(self) -> list[Any]:
         """MCP content blocks: the tool's own, or one text block made from the value; empty for None.
 
@@ -188,13 +173,7 @@ class ToolResult:
             return [text_block(self.error.message), *media_blocks(self.blocks)]
         if self.blocks is not None:
             return list(self.blocks)
-        return [] if self.whole_value is None else [text_block(self.text)]
-
-    def as_final_result(self, id: str) -> Self:  # noqa: A002  # the field's name
-        """Return a copy as the last result of the call with that id; faster than `dataclasses.replace`."""
-        result = object.__new__(type(self))
-        result.__dict__.update(self.__dict__, id=id, is_last=True)
-        return result
+        return [] if whole_value(self) is None else [text_block(self.text)]
 
     def _repr_html_(self) -> str:
         """Return HTML for notebooks: the error, or the value with its images."""
@@ -217,12 +196,34 @@ class ToolResult:
         )
 
 
+def whole_value(result: ToolResult) -> Any:
+    """Return the value of a result as models read it.
+
+    Of a raw value it is the rendering, or the InvalidResultError about a value that models cannot read; where `value`
+    is that of an only property, it is the whole object.
+    """
+    if result.rendering is not None and result.rendering.is_of(result.value):
+        return result.rendering.content
+    structured = result.structured_content
+    if structured is None or not result.is_unwrapped:
+        return result.value
+    is_part = any(part is result.value or part == result.value for part in structured.values())
+    return structured if is_part else result.value  # a middleware may have replaced the value
+
+
+def to_final_result(result: ToolResult, id: str) -> ToolResult:  # noqa: A002  # the field's name
+    """Return a copy as the last result of the call with that id; faster than `dataclasses.replace`."""
+    copied = object.__new__(type(result))
+    copied.__dict__.update(result.__dict__, id=id, is_last=True)
+    return copied
+
+
 def as_readable(result: ToolResult) -> ToolResult:
     """Return the result, or an error result if no model can read it: its value has no JSON form."""
     if result.error is not None:
         return result
     try:
-        to_text(result.whole_value if result.blocks is None else result.structured_content)
+        to_text(whole_value(result) if result.blocks is None else result.structured_content)
     except InvalidResultError as error:
         _warn("A result cannot be sent to a model. %s", error)
         return replace(result, error=ErrorDetail(code=error.code, message=UNSENDABLE).hold(error))
@@ -258,7 +259,7 @@ def without_raw_value(result: ToolResult) -> ToolResult:
     if not result.is_raw:
         return result
     readable = as_readable(result)
-    return replace(readable, value=None if readable.error is not None else result.whole_value, rendering=None)
+    return replace(readable, value=None if readable.error is not None else whole_value(result), rendering=None)
 
 
 def has_content(value: object) -> bool:
@@ -396,7 +397,7 @@ def _is_serializable(result: ToolResult) -> bool:
         if _is_text_alone(result):
             result.value.encode()
             return not result.meta or bool(to_json(result.meta))
-        content = result.content if result.blocks is not None or result.is_error else to_text(result.whole_value)
+        content = result.content if result.blocks is not None or result.is_error else to_text(whole_value(result))
         to_json((content, result.structured_content, result.meta))
     except Exception:  # noqa: BLE001  # a value of a foreign class may raise anything
         return False

@@ -25,8 +25,8 @@ from ahvn_tools.binding import Binding, StateScopes, bindable_parameters
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import BindError, DefinitionError, StateKeyError, ToolSpecError, near_misses
 from ahvn_tools.execution import direct_call
-from ahvn_tools.execution.compiled_tool import CompiledTool
 from ahvn_tools.execution.outcome import is_self_cancellation, self_cancelled_error
+from ahvn_tools.execution.plan import CompiledTool
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolResult
 from ahvn_tools.schema.annotations import caller_locals
@@ -37,7 +37,7 @@ from ahvn_tools.settings import ToolOptions
 from ahvn_tools.sources import code as code_source
 from ahvn_tools.sources import function as function_source
 from ahvn_tools.sources.injection import InjectedBody
-from ahvn_tools.state import UNSET, BlockingStateError, StateKey, copy_containers, copy_state
+from ahvn_tools.state import UNSET, StateKey, copy_containers, copy_state
 from ahvn_tools.template import ToolTemplate
 
 if TYPE_CHECKING:
@@ -520,10 +520,7 @@ class ToolSpec(Generic[P, R]):
         except NOT_ACCEPTED:
             values = plan.validate(arguments)
         if plan.bound_parameters:
-            try:
-                plan.add_bound_values(values, self.state_scopes, None, plan.nonblocking_parameters)
-            except BlockingStateError:
-                return await direct_call.acall(plan, self.body, args, arguments, self.state_scopes)
+            plan.add_bound_values(values, self.state_scopes)
         try:
             returned = await self.body(**values)
         except BaseException as error:

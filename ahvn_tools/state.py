@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 import functools
 import re
-from collections import OrderedDict, UserDict, UserList, defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from collections import UserDict, UserList, deque
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType, MemberDescriptorType, SimpleNamespace
@@ -43,10 +43,6 @@ _STEP = rf"{_NAME}|{_INDEX}"
 
 _ESCAPE = re.compile(r"\\([.\[\\])")
 _SPECIAL = re.compile(r"[.\[\\]")
-
-
-class BlockingStateError(Exception):
-    """Reading a state would run foreign code, such as a property or a mapping of another class, which may block."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,15 +82,12 @@ class StateKey:
         """Return the value under this key, or MISSING. Raises what a property in the path raises."""
         return self.find((state,))
 
-    def find(self, scopes: Sequence[Any], read_step: Callable[[Any, str | int], Any] | None = None) -> Any:
-        """Return the value of the first state that has this key, or MISSING.
-
-        `read_step` reads a member of anything but a dict, `read_plain_step` for example.
-        """
+    def find(self, scopes: Sequence[Any]) -> Any:
+        """Return the value of the first state that has this key, or MISSING."""
         for scope in scopes:
             here: Any = scope
             for step in self.steps:
-                here = here.get(step, MISSING) if type(here) is dict else (read_step or _read_step)(here, step)
+                here = here.get(step, MISSING) if type(here) is dict else _read_step(here, step)
                 if here is MISSING:
                     break
             else:
@@ -148,27 +141,6 @@ def _read_step(value: Any, step: str | int) -> Any:
     return MISSING
 
 
-def read_plain_step(value: Any, step: str | int) -> Any:
-    """Return a member of plain data, or MISSING. Raises BlockingStateError for a value that only foreign code reads."""
-    if type(value) in _PLAIN_TYPES:
-        return _read_step(value, step)
-    if isinstance(step, str) and not step.startswith("_") and _has_plain_attribute(value, step):
-        return getattr(value, step)
-    raise BlockingStateError
-
-
-def _has_plain_attribute(value: Any, name: str) -> bool:
-    """Return whether reading an attribute only looks it up: no property, no `__getattr__`, no container."""
-    kind: Any = type(value)
-    plain_lookups = (object.__getattribute__, SimpleNamespace.__getattribute__)
-    if kind.__getattribute__ not in plain_lookups or issubclass(kind, Mapping | Sequence):
-        return False
-    member = next((vars(base)[name] for base in kind.__mro__ if name in vars(base)), None)
-    if type(member) is MemberDescriptorType:  # of a class with __slots__
-        return hasattr(value, name)
-    return not hasattr(type(member), "__set__") and name in getattr(value, "__dict__", ())
-
-
 def _read_attribute(value: Any, name: str) -> Any:
     """Return an attribute, or MISSING. Raises the AttributeError of a property, which is not a missing attribute."""
     try:
@@ -218,7 +190,6 @@ def _copy_tuple(value: tuple[Any, ...], memo: dict[int, tuple[Any, Any]]) -> tup
 
 
 _ATOMIC_TYPES = frozenset({str, int, float, bool, bytes, type(None)})
-_PLAIN_TYPES = _ATOMIC_TYPES | {OrderedDict, defaultdict, list, tuple}
 
 
 def copy_state(state: Mapping[str, Any]) -> MutableMapping[str, Any]:

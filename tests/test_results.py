@@ -23,6 +23,7 @@ from mcp_types import (
 from ahvn_tools import ToolCall, ToolError, ToolResult, ToolSpec, formats
 from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import InvalidResultError
+from ahvn_tools.results import to_final_result
 from tests.execution.entry_points import ENTRY_POINTS, RESULT_ENTRY_POINTS, VALUE_ENTRY_POINTS, EntryPoint, run
 
 each_entry_point = pytest.mark.parametrize("entry_point", RESULT_ENTRY_POINTS.values(), ids=RESULT_ENTRY_POINTS)
@@ -282,10 +283,10 @@ def test_served_blocks_arrive_unchanged() -> None:
     assert result.content == [TEXT, IMAGE]
 
 
-def test_as_final_result_changes_only_the_id_and_is_last():
+def test_to_final_result_changes_only_the_id_and_is_last():
     chunk = ToolResult([1], {"result": [1]}, meta={"a": 1}, is_last=False, is_interrupted=True, id="b")
     whole = ToolResult([1], {"result": [1]}, meta={"a": 1}, is_last=True, is_interrupted=True, id="c")
-    assert (chunk.as_final_result("c"), chunk.id, chunk.is_last) == (whole, "b", False)
+    assert (to_final_result(chunk, "c"), chunk.id, chunk.is_last) == (whole, "b", False)
 
 
 @dataclasses.dataclass

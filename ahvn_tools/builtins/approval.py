@@ -55,4 +55,4 @@ class Approval:
         CallRejectedError or ApprovalRequiredError otherwise, and ToolError outside of a toolkit.
         """
         if self.is_needed(action):
-            context.ask_sync(action.text, action.details)
+            context.ask(action.text, action.details)

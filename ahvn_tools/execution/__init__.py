@@ -59,9 +59,9 @@ def to_sync(function: Callable[..., Any]) -> Callable[..., Any]:
     >>> execution.to_sync(double)(2)
     4
     """
-    from ahvn_tools.execution import other_callers
+    from ahvn_tools.execution import async_to_sync
 
-    return other_callers.to_sync(function)
+    return async_to_sync.to_sync(function)
 
 
 def to_async(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -73,6 +73,6 @@ def to_async(function: Callable[..., Any]) -> Callable[..., Any]:
     >>> execution.to_sync(execution.to_async(len))("tea")
     3
     """
-    from ahvn_tools.execution import other_callers
+    from ahvn_tools.execution import async_to_sync
 
-    return other_callers.to_async(function)
+    return async_to_sync.to_async(function)

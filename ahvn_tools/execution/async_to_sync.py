@@ -1,26 +1,29 @@
-"""What a sync caller runs on the background loop and waits for."""
+"""What a sync caller runs on the background loop and waits for; and functions for callers of the other kind."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import functools
+import inspect
 import queue
 import threading
 from collections.abc import AsyncGenerator, Callable, Generator
+from time import monotonic
 from typing import Any, TypeVar
 
 from ahvn_tools.binding import StateScopes
-from ahvn_tools.errors import SyncCallError, ToolTimeoutError
+from ahvn_tools.errors import DefinitionError, SyncCallError, ToolTimeoutError
 from ahvn_tools.execution import background_loop
+from ahvn_tools.execution.call import CallScope
 from ahvn_tools.execution.channel import ChunkReader
 from ahvn_tools.execution.consume import aconsume
-from ahvn_tools.execution.deadline import CANCEL_GRACE_SECONDS, max_wait_seconds, timeout_error
+from ahvn_tools.execution.deadline import CANCEL_GRACE_SECONDS, max_wait_seconds, seconds_left, timeout_error
 from ahvn_tools.execution.item_limits import ItemLimits
 from ahvn_tools.execution.outcome import Outcome
 from ahvn_tools.execution.plan import Arguments, Body, Plan
-from ahvn_tools.execution.runner import capture_outcome, prepare, run_body, run_resolvers
-from ahvn_tools.execution.scope import CallScope
+from ahvn_tools.execution.runner import capture_outcome, run_before_body, run_body, run_resolvers
+from ahvn_tools.execution.threads import run_in_thread
 
 T = TypeVar("T")
 
@@ -68,19 +71,16 @@ def run_body_on_loop(plan: Plan, body: Body, values: Arguments, seconds: float |
     return run_on_loop(plan, functools.partial(run_body, plan, body, values, seconds=seconds))
 
 
-def prepare_on_loop(
+def prepare_in_caller(
     plan: Plan, positional: tuple[Any, ...], arguments: Arguments, scopes: StateScopes
 ) -> tuple[Arguments, float | None]:
-    """Return the body's arguments, and how many seconds are left for the body; None without a timeout."""
-    outcome = run_on_loop(plan, capture_outcome, prepare, plan, positional, arguments, scopes)
-    prepared: tuple[Arguments, float | None] = outcome.get(tool=plan.name)
-    return prepared
-
-
-def run_resolvers_on_loop(plan: Plan, scopes: StateScopes) -> Arguments:
-    """Return the values of the async resolvers by parameter."""
-    values: Arguments = run_on_loop(plan, capture_outcome, run_resolvers, plan, scopes).get(tool=plan.name)
-    return values
+    """Return what `runner.prepare` returns. Async resolvers run on the background loop, all else in this thread."""
+    started = monotonic()
+    resolved: Arguments | None = None
+    if plan.has_async_resolvers:
+        run = functools.partial(run_before_body, plan, functools.partial(run_resolvers, plan, scopes))
+        resolved, _ = run_on_loop(plan, capture_outcome, run).get(tool=plan.name)
+    return plan.prepare(positional, arguments, scopes, resolved), seconds_left(plan, started)
 
 
 def consume_on_loop(returned: Any, limits: ItemLimits) -> Any:
@@ -127,3 +127,39 @@ def read_on_loop(
             yield chunk
             background_loop.call_soon(next_requested.release)
         return loop_call.outcome()
+
+
+Function = Callable[..., Any]
+
+
+def to_sync(function: Function) -> Function:
+    """Return a function that runs an async one on the background loop, and waits for it."""
+    if not _is_async(function):
+        return function
+
+    @functools.wraps(function)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        return background_loop.run(capture_outcome, functools.partial(function, *args, **kwargs)).get()
+
+    return run
+
+
+def to_async(function: Function) -> Function:
+    """Return a coroutine function that runs a sync one in a worker thread."""
+    if _is_async(function):
+        return function
+
+    @functools.wraps(function)
+    async def run(*args: Any, **kwargs: Any) -> Any:
+        return (await run_in_thread(lambda _: function(*args, **kwargs))).get()
+
+    return run
+
+
+def _is_async(function: Any) -> bool:
+    """Return whether calls must be awaited. Raises DefinitionError for what cannot be called."""
+    if not callable(function):
+        raise DefinitionError(f"{function!r} is no function: pass one, or another object that can be called.")
+    while isinstance(function, functools.partial):
+        function = function.func
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)

@@ -1,23 +1,330 @@
-"""Call: one call as it passes through the middleware to the body; and the type of a middleware."""
+"""Call: one call as it passes through the middleware to the body; and the type of a middleware.
+
+`CallScope` is what is known of it while it runs, and the way to cancel it. `BodyQuestions` is what its body asks a
+person, in its own words, before it goes on.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import json
+import queue
+import weakref
 from collections import ChainMap
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+from pydantic_core import to_jsonable_python
+
 from ahvn_tools.binding import StateScopes, chain_scopes
-from ahvn_tools.context import ProgressCallback, ToolContext
+from ahvn_tools.context import CallLinks, ProgressCallback, ToolContext
 from ahvn_tools.definition import ToolDefinition
+from ahvn_tools.encoders.rendering import Rendering
+from ahvn_tools.error_detail import ErrorDetail
+from ahvn_tools.errors import (
+    ApprovalRequiredError,
+    CallCancelledError,
+    InvalidResultError,
+    SyncCallError,
+    ToolSpecError,
+)
+from ahvn_tools.execution.background_loop import running_loop
+from ahvn_tools.execution.deadline import Deadline, outcome_of
+from ahvn_tools.execution.outcome import Outcome
 from ahvn_tools.execution.plan import Arguments, Body, Plan
-from ahvn_tools.execution.questions import BodyQuestions, Question, QuestionApprover
-from ahvn_tools.execution.scope import CallScope
-from ahvn_tools.redaction import redact
+from ahvn_tools.execution.runner import capture_outcome
+from ahvn_tools.json_types import JsonObject
+from ahvn_tools.redaction import redact, reveal_secrets
 from ahvn_tools.results import ToolResult
 from ahvn_tools.secret_key import SecretKey
+
+
+class CallInterruptedError(Exception):
+    """Ends a body in its caller's thread, between two of its items."""
+
+
+@dataclass(slots=True)
+class QuestionApprovals:
+    """The digests of approved questions of one call. An approval answers one question, also if the body runs again."""
+
+    approved: tuple[str, ...]
+    """All of them, in their order."""
+    unused: list[str]
+    """Those that were given before this call and have answered no question yet."""
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class CallScope:
+    """The error and the partial result of a call, and whether it was cancelled by its id."""
+
+    error: BaseException | None = None
+    """What the body or a middleware raised; `call` raises it again unless its result was replaced."""
+    error_detail: ErrorDetail | None = None
+    """The detail of the result that was made of `error`."""
+    bound_values: Mapping[str, Any] = field(default_factory=dict)
+    """The values of the bound parameters, to be masked in what middleware shows of the call."""
+    interrupted: ToolResult | None = None
+    """The partial result at the moment when the body was interrupted."""
+    context: ToolContext | None = None
+    question_approvals: QuestionApprovals | None = None
+    """What the body has asked for with success; None before its first run."""
+    deadline: Deadline | None = None
+    """The clock of the body, while it runs."""
+    pause_middleware: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
+    """Stops the clock of the middleware inside of a `with` block, in which a person decides."""
+    pause_outer: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
+    """Stops the clocks of the call that this one is a part of, in the same way."""
+    answer_by: float | None = None
+    """Until when the caller waits for the result, in seconds since 1970; None: for any time."""
+    is_cancelled: bool = False
+    """Whether the call was cancelled by its id."""
+    has_cancelled_task: bool = False
+    """Whether that has cancelled the task that runs the call."""
+    _request_task_cancel: Callable[[], None] | None = None
+    _task_ref: weakref.ref[asyncio.Task[Any]] | None = None
+    _cancelling_before: int = 0
+
+    def record_error(self, error: BaseException | None, result: ToolResult) -> ToolResult:
+        """Remember an exception with the result that was made of it; return the result."""
+        if error is not None:
+            self.error, self.error_detail = error, result.error
+        return result
+
+    @contextlib.contextmanager
+    def pause(self) -> Generator[None]:
+        """Stop all clocks of the call inside this block, in which a person decides. In the loop of the call."""
+        body = contextlib.nullcontext() if self.deadline is None else self.deadline.hold()
+        with body, self.pause_middleware(), self.pause_outer():
+            yield
+
+    def cancel(self) -> None:
+        """Cancel the call, from any thread."""
+        self.is_cancelled = True
+        if (context := self.context) is not None:
+            context.cancel()
+        if (request_task_cancel := self._request_task_cancel) is not None:
+            request_task_cancel()
+
+    def raise_if_cancelled(self, _item: Any = None) -> None:
+        """Raise CallInterruptedError when the call was cancelled by its id; for bodies that no task runs."""
+        if self.is_cancelled:
+            raise CallInterruptedError
+
+    @property
+    def has_task(self) -> bool:
+        """Whether a task runs the call, so that code of the host must not block its thread."""
+        return self._request_task_cancel is not None
+
+    @property
+    def is_caller_cancelled(self) -> bool:
+        """Whether a CancelledError that has just arrived cancels the caller's task, and not just this call."""
+        task = None if self._task_ref is None else self._task_ref()
+        return task is not None and task.cancelling() > self._cancelling_before + self.has_cancelled_task
+
+    @contextlib.contextmanager
+    def attach_task(self) -> Generator[None]:
+        """Let `cancel` cancel the current task inside this block."""
+        task = asyncio.current_task()
+        if task is None:  # a loop runs it by other means
+            yield
+            return
+        # weakly: a task whose loop was closed is collected together with what it holds
+        task_ref = self._task_ref = weakref.ref(task)
+        loop, has_left = task.get_loop(), False
+
+        def cancel_task() -> None:
+            if not (has_left or self.has_cancelled_task) and (task := task_ref()) is not None:
+                self.has_cancelled_task = True
+                task.cancel()
+
+        def request_task_cancel() -> None:
+            with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
+                loop.call_soon_threadsafe(cancel_task)
+
+        self._cancelling_before, self._request_task_cancel = task.cancelling(), request_task_cancel
+        try:
+            yield
+        finally:
+            has_left, self._request_task_cancel, self._task_ref = True, None, None
+            if self.has_cancelled_task:
+                task.uncancel()
+
+    def interrupted_result(self, tool: str, value: Any = None, *, is_raw: bool = False) -> ToolResult:
+        """Return, and remember, the result of a body that was interrupted; `value` is what it had made so far.
+
+        `is_raw`: only the host may read that.
+        """
+        detail = ErrorDetail(code="cancelled", message=f"The call of {tool!r} was cancelled.")
+        rendering = Rendering(value, InvalidResultError(detail.message)) if is_raw else None
+        self.interrupted = ToolResult(value, error=detail, is_interrupted=True, rendering=rendering)
+        return self.interrupted
+
+    def mark_interrupted(self, result: ToolResult) -> ToolResult:
+        """Return the result, marked as interrupted when the call was cancelled while its body ran."""
+        return replace(result, is_interrupted=True) if self.is_cancelled and not result.is_interrupted else result
+
+
+_PURPOSE = "question of a tool"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """What a body asks."""
+
+    action: str
+    details: JsonObject
+    """JSON, with the values of pydantic's secret types masked."""
+    digest: str
+    """HMAC of the exact question, with the toolkit's secret key."""
+    earlier: tuple[str, ...]
+    """The digests of the questions of this call that were approved before."""
+
+
+@dataclass(frozen=True, eq=False)
+class QuestionApprover:
+    """Decides on questions, in the event loop that runs the middleware of the call."""
+
+    decide: Callable[[Any, Question], Awaitable[None]]
+    """Takes the Call and the question. Returns when it is approved, else raises a ToolCallError."""
+    loop: asyncio.AbstractEventLoop
+
+
+class BodyQuestions:
+    """The questions of one run of a body. An approval that was given before answers one of them."""
+
+    def __init__(
+        self,
+        tool: str,
+        scope: CallScope,
+        *,
+        key: SecretKey,
+        approved: tuple[str, ...],
+        approver: QuestionApprover | None,
+        decide: Callable[[Question], Awaitable[None]],
+    ) -> None:
+        """`decide` is the approver's for this call."""
+        self._tool, self._scope, self._key = tool, scope, key
+        self.approver = approver
+        """None: there is no person to ask now."""
+        if scope.question_approvals is None:
+            scope.question_approvals = QuestionApprovals(approved, list(approved))
+        self._approvals = scope.question_approvals
+        self._decide = decide
+        self._waiting: set[queue.SimpleQueue[Outcome]] = set()
+        self._is_cancelled = False
+
+    @property
+    def answer_by(self) -> float | None:
+        """Until when the caller waits for the result, in seconds since 1970; None: for any time."""
+        return self._scope.answer_by
+
+    @property
+    def approved(self) -> tuple[str, ...]:
+        """The digests of the questions of this call that were approved, now or in an earlier run."""
+        return self._approvals.approved
+
+    async def aask(self, action: str, details: Mapping[str, Any] | None) -> None:
+        """Return when the question is approved, else raise."""
+        question, approver = self._create(action, details), self.approver
+        if self._was_approved(question):
+            return
+        if approver is None:
+            raise self._pending_error(question)
+        if asyncio.get_running_loop() is approver.loop:
+            await self._ask_approver(question)
+        else:  # a loop of the body's own
+            asked = asyncio.run_coroutine_threadsafe(self._ask_approver(question), approver.loop)
+            await asyncio.wrap_future(asked)
+
+    def ask(self, action: str, details: Mapping[str, Any] | None) -> None:
+        """Return when the question is approved, else raise. Raises SyncCallError in the approver's own loop."""
+        question, approver = self._create(action, details), self.approver
+        if self._was_approved(question):
+            return
+        if approver is None:
+            raise self._pending_error(question)
+        if running_loop() is approver.loop:
+            raise SyncCallError(
+                f"`ask` in {self._tool!r} would block the event loop that the approver runs in: use "
+                "`await context.aask(…)` in an async function, or leave out run_in_thread=False."
+            )
+        self._wait_for(question, approver.loop)
+
+    def cancel(self) -> None:
+        """Let those that wait in `ask` raise CallCancelledError. From any thread."""
+        self._is_cancelled = True
+        for answers in list(self._waiting):
+            answers.put(Outcome(error=self._cancelled_error()))
+
+    def _wait_for(self, question: Question, loop: asyncio.AbstractEventLoop) -> None:
+        """Ask in the loop, and wait in this thread, which may be interrupted by Ctrl-C at any point."""
+        answers: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
+        tasks: list[asyncio.Task[Outcome]] = []
+
+        def start() -> None:
+            tasks.append(loop.create_task(capture_outcome(self._ask_approver, question)))
+            tasks[0].add_done_callback(lambda task: answers.put(outcome_of(task)))
+
+        def stop() -> None:
+            for task in tasks:
+                task.cancel()
+
+        self._waiting.add(answers)
+        try:
+            if self._is_cancelled:
+                raise self._cancelled_error()
+            loop.call_soon_threadsafe(start)
+            answers.get().get(tool=self._tool)
+        finally:
+            self._waiting.discard(answers)
+            with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
+                loop.call_soon_threadsafe(stop)
+
+    async def _ask_approver(self, question: Question) -> None:
+        """Ask. The time until the answer does not count towards the timeout of the body."""
+        with self._scope.pause():
+            await self._decide(question)
+        self._approvals.approved = (*self.approved, question.digest)
+
+    def _create(self, action: str, details: Mapping[str, Any] | None) -> Question:
+        if not isinstance(action, str) or not action:  # type: ignore[redundant-expr]  # a body may pass anything
+            raise ToolSpecError("Pass what you ask for as a text: ask('delete the folder', {'path': …}).")
+        exact = _to_json(reveal_secrets(details))
+        digest = self._key.digest(_PURPOSE, [self._tool, action, exact])
+        return Question(action=action, details=_to_json(details), digest=digest, earlier=self.approved)
+
+    def _was_approved(self, question: Question) -> bool:
+        if self._is_cancelled:
+            raise self._cancelled_error()
+        if question.digest not in self._approvals.unused:
+            return False
+        self._approvals.unused.remove(question.digest)
+        return True
+
+    def _pending_error(self, question: Question) -> ApprovalRequiredError:
+        error = ApprovalRequiredError("This call needs an approval before it can go on.", tool=self._tool)
+        error.question = question
+        return error
+
+    def _cancelled_error(self) -> CallCancelledError:
+        return CallCancelledError(f"The call of {self._tool!r} was cancelled.", tool=self._tool)
+
+
+def _to_json(details: Any) -> JsonObject:
+    """Return the details of a question as JSON. Raises ToolSpecError for what is none."""
+    try:
+        data = json.loads(json.dumps(to_jsonable_python({} if details is None else details)))
+    except Exception:  # noqa: BLE001  # foreign code may make the JSON, and raise anything
+        data = None
+    if not isinstance(data, dict):
+        raise ToolSpecError("The details of a question are a dict of JSON data.") from None
+    return data
+
 
 _PROCESS_KEY = SecretKey.create(None)
 
@@ -104,17 +411,19 @@ class Call:
             state=_read_only(self.state_scopes),
             roots=self.roots or (),
             forbids_files=self.roots == (),
-            open_toolkit=self.open_toolkit,
-            emit=emit,
-            report=self.report,
             is_approved=self.is_approved,
             is_served=self.is_served,
             is_anonymous=self.is_anonymous,
             masks_errors=self.masks_errors,
-            asker=self._make_questions(),
-            resumed_program=self.resumed_program,
-            pause=self.scope.pause,
-            mask=self._mask,
+            _links=CallLinks(
+                open_toolkit=self.open_toolkit,
+                emit=emit,
+                report=self.report,
+                asker=self._make_questions(),
+                resumed_program=self.resumed_program,
+                pause=self.scope.pause,
+                mask=self._mask,
+            ),
         )
         if self.scope.is_cancelled:
             context.cancel()

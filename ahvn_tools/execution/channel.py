@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
-import functools
 import threading
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine
@@ -15,7 +14,7 @@ from typing import Any, Final
 from ahvn_tools.execution.call import Call
 from ahvn_tools.execution.deadline import cancel_and_wait, outcome_of
 from ahvn_tools.execution.outcome import Outcome, is_being_cancelled
-from ahvn_tools.execution.threads import EmitItem, run_in_thread
+from ahvn_tools.execution.threads import EmitItem
 from ahvn_tools.results import ToolResult
 from ahvn_tools.schema.output import Output
 
@@ -131,7 +130,7 @@ class ChunkEmitter:
         with contextlib.suppress(ChunkDeliveryError):  # `middleware_error` has the cause
             try:
                 while chunk := self._pop_appended():
-                    await self._emit(await _to_item_chunk(chunk))
+                    await self._emit(_to_item_chunk(chunk))
             except asyncio.CancelledError as error:
                 if is_being_cancelled():
                     raise
@@ -154,13 +153,11 @@ class ChunkEmitter:
             raise ChunkDeliveryError from error
 
 
-async def _to_item_chunk(chunk: ToolResult) -> ToolResult:
-    """Return what a tool has appended in the form of an item's chunk; in a thread, if foreign code converts it."""
+def _to_item_chunk(chunk: ToolResult) -> ToolResult:
+    """Return what a tool has appended in the form of an item's chunk."""
     if _is_progress(chunk):
         return chunk
-    convert = functools.partial(_UNTYPED_OUTPUT.to_chunk, chunk.value)
-    may_block = _UNTYPED_OUTPUT.item_may_block(chunk.value)
-    item_chunk: ToolResult = (await run_in_thread(lambda _: convert())).get() if may_block else convert()
+    item_chunk = _UNTYPED_OUTPUT.to_chunk(chunk.value)
     return replace(item_chunk, id=chunk.id, meta={**item_chunk.meta, **chunk.meta})
 
 

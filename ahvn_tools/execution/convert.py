@@ -42,6 +42,11 @@ _ERRORS_WITH_THEIR_OWN_CODE: Final = (
     LimitExceededError, ToolChangedError, ToolConnectionError,
 )  # fmt: skip
 
+_SQLITE_THREAD: Final = (
+    "A SQLite connection belongs to the thread that has opened it, and tools run in several threads: open the "
+    "connection in the tool, bind a function that opens it, or call run(…, run_in_thread=False)."
+)
+
 MISSING_REQUIRED_CLIENT_CAPABILITY: Final = -32021
 """MCP's error code; `mcp_types` has it too, but importing it is slow."""
 
@@ -107,11 +112,7 @@ def call_error_detail(error: ToolCallError) -> ErrorDetail:
 
 
 def body_error_detail(
-    error: BaseException,
-    bound_values: Mapping[str, Any],
-    *,
-    tool: str,
-    is_masked: bool = False,
+    error: BaseException, bound_values: Mapping[str, Any], *, tool: str, is_masked: bool = False
 ) -> ErrorDetail:
     """Return the detail of what a body raised; the bound values are masked in its text.
 
@@ -141,11 +142,9 @@ def _body_error_detail(
             text = exception_text(error)
         response = getattr(error, "mcp_response", None)  # a FastMCP ToolError has none
         return ErrorDetail(code="tool_error", message=clip(redact(text, bound_values)), mcp_response=response)
-    from ahvn_tools.execution.advice import add_advice  # logging, like this, is only for calls that fail
-
     is_failure = not is_for_graph(error)
     if is_failure:
-        add_advice(error, tool)
+        _add_advice(error, tool)
     response = error if _is_missing_capability_error(error) else None
     if is_masked:
         summary = redact(summarize_exception(error), bound_values)  # the host sees what the model does not
@@ -174,6 +173,14 @@ def summarize_exception(error: BaseException) -> str:
 
     place, kind = raised_place(error), type(error).__name__
     return f"{kind} ({place})" if place else kind
+
+
+def _add_advice(error: BaseException, tool: str) -> None:
+    """Log how to avoid what a tool has raised, and add it to the exception, if there is advice for it."""
+    is_sqlite = (type(error).__module__, type(error).__name__) == ("sqlite3", "ProgrammingError")
+    if is_sqlite and "same thread" in str(error) and _SQLITE_THREAD not in getattr(error, "__notes__", ()):
+        error.add_note(_SQLITE_THREAD)
+        _log().error("Tool %r failed. %s", tool, _SQLITE_THREAD)
 
 
 def _log() -> logging.Logger:

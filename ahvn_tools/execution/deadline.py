@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine, Generator
-from typing import Any
+from time import monotonic
+from typing import Any, Final
 
 from ahvn_tools.errors import ToolTimeoutError
 from ahvn_tools.execution.outcome import Outcome
 from ahvn_tools.execution.plan import Plan
+
+PREPARATION_TOO_SLOW: Final = "a resolver, a validator or the state took too long"
 
 CANCEL_GRACE_SECONDS = 0.1
 """Seconds that a cancelled body has to close what it opened before it is abandoned."""
@@ -103,6 +106,19 @@ def timeout_error(plan: Plan, reason: str) -> ToolTimeoutError:
     """Return the error of a call that exceeded its timeout; `reason` says what happened to the body."""
     message = f"Tool {plan.name!r} did not finish within {plan.timeout:g} seconds; {reason}."
     return ToolTimeoutError(message, tool=plan.name, timeout=plan.timeout)
+
+
+def seconds_left(plan: Plan, started: float) -> float | None:
+    """Return how many seconds are left for the body of a call that began at this `monotonic` time; None: no timeout.
+
+    Raises ToolTimeoutError when what runs before the body has used all of them.
+    """
+    if plan.seconds is None:
+        return None
+    seconds = plan.seconds - (monotonic() - started)
+    if seconds <= 0 < plan.seconds:
+        raise timeout_error(plan, PREPARATION_TOO_SLOW)
+    return seconds
 
 
 def max_wait_seconds(plan: Plan) -> float | None:

@@ -40,8 +40,9 @@ def call(plan: Plan, body: Body, positional: tuple[Any, ...], arguments: Argumen
 
 async def acall(plan: Plan, body: Body, positional: tuple[Any, ...], arguments: Arguments, scopes: StateScopes) -> Any:
     """Return the value, or raise the body's exception unchanged or a ToolCallError."""
-    values, seconds = plan.prepare_without_blocking(positional, arguments, scopes), plan.seconds
-    if values is None:
+    if plan.timeout is None and not plan.has_async_resolvers:
+        values, seconds = plan.prepare(positional, arguments, scopes), None
+    else:
         values, seconds = await _aprepare(plan, positional, arguments, scopes)
     if not plan.runs_in_caller_task:
         from ahvn_tools.execution.runner import run_body
@@ -79,7 +80,7 @@ async def aunwrap_value(plan: Plan, body: Body, returned: Any, values: Mapping[s
     """Return the value of what an async body returned."""
     if type(returned) is plan.exact_type:
         return returned
-    if is_consumable(returned) or plan.value_output.may_block(returned):
+    if is_consumable(returned) or plan.value_output.is_async:
         returned = (await _aconsume_returned(plan, returned)).get(tool=plan.name)
     return unwrap_value(plan, body, returned, values)
 
@@ -123,8 +124,9 @@ async def aexecute(  # noqa: PLR0917  # as `execute`
     """Return a result, an error result for any Exception that the body raises; `masks_errors` hides its text."""
     started = perf_counter()
     try:
-        values, seconds = plan.prepare_without_blocking(positional, arguments, scopes), plan.seconds
-        if values is None:
+        if plan.timeout is None and not plan.has_async_resolvers:
+            values, seconds = plan.prepare(positional, arguments, scopes), None
+        else:
             values, seconds = await _aprepare(plan, positional, arguments, scopes)
     except ToolCallError as error:
         return error_result(call_error_detail(error), started)
@@ -143,7 +145,7 @@ async def aexecute(  # noqa: PLR0917  # as `execute`
         outcome = Outcome(error=error)
     else:
         is_plain = type(returned) is plan.exact_type
-        if is_plain or not (is_consumable(returned) or plan.output.may_block(returned)):
+        if is_plain or not (is_consumable(returned) or plan.output.is_async):
             return returned_result(plan, body, returned, values, started)
         outcome = await _aconsume_returned(plan, returned)
     return to_result(plan, body, outcome, values, started, masks_errors=masks_errors)
@@ -154,26 +156,19 @@ def prepare(
 ) -> tuple[Arguments, float | None]:
     """Return the body's arguments, and how many seconds are left for the body; None without a timeout.
 
-    Without a timeout all but async resolvers runs in this thread.
+    All but async resolvers runs in this thread.
     """
-    if plan.timeout is None:
-        if not plan.has_async_resolvers:
-            return plan.prepare(positional, arguments, scopes), None
-        from ahvn_tools.execution.async_to_sync import run_resolvers_on_loop
+    if plan.timeout is None and not plan.has_async_resolvers:
+        return plan.prepare(positional, arguments, scopes), None
+    from ahvn_tools.execution.async_to_sync import prepare_in_caller
 
-        return plan.prepare(positional, arguments, scopes, run_resolvers_on_loop(plan, scopes)), None
-    values = plan.prepare_without_blocking(positional, arguments, scopes)
-    if values is not None:
-        return values, plan.seconds
-    from ahvn_tools.execution.async_to_sync import prepare_on_loop
-
-    return prepare_on_loop(plan, positional, arguments, scopes)
+    return prepare_in_caller(plan, positional, arguments, scopes)
 
 
 async def _aprepare(
     plan: Plan, positional: tuple[Any, ...], arguments: Arguments, scopes: StateScopes
 ) -> tuple[Arguments, float | None]:
-    """Return what `prepare` returns, where that may block."""
+    """Return what `prepare` returns; async resolvers run in this loop."""
     from ahvn_tools.execution.runner import prepare
 
     return await prepare(plan, positional, arguments, scopes)
@@ -189,7 +184,7 @@ def _consume_returned(plan: Plan, returned: Any) -> Any:
 
 
 async def _aconsume_returned(plan: Plan, returned: Any) -> Outcome:
-    """Await and iterate what a body returned; in a thread, convert what foreign code converts."""
-    from ahvn_tools.execution.runner import capture_outcome, convert_foreign
+    """Await and iterate what a body returned, and await its `render`."""
+    from ahvn_tools.execution.runner import capture_outcome, render_async
 
-    return await convert_foreign(plan, await capture_outcome(aconsume, returned, plan.item_limits))
+    return await render_async(plan, await capture_outcome(aconsume, returned, plan.item_limits))

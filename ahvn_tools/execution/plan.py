@@ -1,26 +1,140 @@
-"""Plan: what the calls of a tool need, and how a caller's arguments become the body's."""
+"""Plan: what the calls of a tool need, and how a caller's arguments become the body's.
+
+`CompiledTool` is a tool template with its bindings, and its plan.
+"""
 
 from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Callable, Collection, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
 
-from ahvn_tools.binding import Binding, EnvironmentVariable, StateScopes
+from ahvn_tools.binding import Binding, EnvironmentVariable, StateScopes, WorkerResolver
 from ahvn_tools.context import ToolContext, resolve_context, resolve_transport_context
-from ahvn_tools.errors import DefinitionError, InvalidParametersError, ToolkitError
-from ahvn_tools.execution.bound import BoundParameter
+from ahvn_tools.definition import ToolDefinition
+from ahvn_tools.errors import (
+    MISSING_VALUE,
+    BindError,
+    DefinitionError,
+    InvalidParametersError,
+    ToolkitError,
+    UnboundStateError,
+)
 from ahvn_tools.execution.item_limits import ItemLimits
+from ahvn_tools.json_types import JsonObject
 from ahvn_tools.redaction import MaskedValues, find_secrets, is_secret_name
-from ahvn_tools.schema.inputs import NOT_ACCEPTED, Inputs, ParameterKind, Validator
+from ahvn_tools.schema.inputs import NOT_ACCEPTED, BoundValueValidator, Inputs, Parameter, ParameterKind
 from ahvn_tools.schema.problems import unknown_arguments
 from ahvn_tools.settings import Isolation, is_duration
-from ahvn_tools.state import MISSING, UNSET, BlockingStateError, StateKey
+from ahvn_tools.state import MISSING, UNSET, StateKey, copy_containers
 from ahvn_tools.template import ToolTemplate
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
+
+
+class BoundParameter:
+    """One bound parameter: reads its value at call time and validates it."""
+
+    __slots__ = ("_check", "_exact_type", "_key", "_value", "binding", "is_resolved_by_worker", "parameter")
+
+    def __init__(self, binding: Binding, parameter: Parameter, check: BoundValueValidator | None) -> None:
+        self.binding = binding
+        self.parameter = parameter
+        self.is_resolved_by_worker = False
+        """Whether its value is a WorkerResolver, which the worker calls."""
+        self._key: StateKey | None = None if binding.resolver is not None else binding.key
+        """The key, if the value is only looked up."""
+        self._value: Any = UNSET
+        """The value of one call, or MISSING; UNSET: it is read at each call."""
+        self._exact_type = parameter.exact_type
+        self._check = None if binding.is_constant else check
+
+    def read_validated(self, scopes: StateScopes) -> Any:
+        """Return the value for the body, or MISSING to leave it to the body's default. Raises UnboundStateError."""
+        value = self.read(scopes)
+        if type(value) is self._exact_type:
+            return value
+        return self.validate(value)
+
+    def read(self, scopes: StateScopes) -> Any:
+        """Return the value unvalidated, or MISSING. Raises UnboundStateError when reading it fails."""
+        if self._value is not UNSET:
+            return self._value
+        try:
+            return self.binding.read(scopes) if self._key is None else self._key.find(scopes)
+        except Exception as error:
+            raise self.to_unbound_error(error) from error
+
+    def with_value(self, value: Any) -> BoundParameter:
+        """Return the parameter for one call, with a value (or MISSING) that was read before."""
+        bound = copy.copy(self)
+        bound._value = value  # noqa: SLF001  # its own copy
+        return bound
+
+    def for_worker(self) -> BoundParameter:
+        """Return the parameter for a body in a worker: a WorkerResolver is its own value, which is sent there."""
+        resolver = self.binding.resolver
+        if not isinstance(resolver, WorkerResolver):
+            return self
+        bound = self.with_value(resolver)
+        bound._check = None  # noqa: SLF001  # its own copy
+        bound.is_resolved_by_worker = True
+        return bound
+
+    def validate(self, value: Any) -> Any:
+        """Return the value for the body. Raises UnboundStateError, whose text does not show the value."""
+        if value is MISSING:
+            return self._default_value()
+        if value is self.binding.stored_default:
+            value = copy_containers(value)  # calls cannot change the default that the state holds for all of them
+        if self._check is None:
+            return value
+        try:
+            return self._check(value)
+        except Exception:  # noqa: BLE001  # a validator's own error would show the value
+            reason = f"it holds a {type(value).__name__} that does not fit {self.parameter.expected!r}"
+            raise self.unbound_error(reason) from None
+
+    def _default_value(self) -> Any:
+        if self.binding.is_value_removed:
+            is_secret, where = self.binding.is_secret, "was left out of the pickle or the data"
+            raise self.unbound_error(f"it is secret and {where}" if is_secret else f"its value {where}")
+        if (bound_default := self.binding.default_value()) is not MISSING:
+            return self.validate(bound_default)
+        default = self.parameter.default  # read once: it may be made for this call
+        if default is not UNSET:
+            return default
+        if self.parameter.is_required:
+            raise self.unbound_error("no state has that key")
+        return MISSING
+
+    def to_unbound_error(self, error: BaseException) -> UnboundStateError:
+        """Return the error for what reading the value raised; only the text of a BindError is safe to show."""
+        if isinstance(error, BindError):
+            return self._error(f". {error}")
+        what = "reading it" if self.binding.resolver is None else "its resolver"
+        return self.unbound_error(f"{what} raised {type(error).__name__}")
+
+    def unbound_error(self, reason: str) -> UnboundStateError:
+        """Return the error about this parameter, with the fix."""
+        if self.binding.is_constant:
+            return self._error(f": {reason}; make the spec again.")
+        if self.binding.resolver is not None:
+            return self._error(f": {reason}; check the resolver of {self._key_text!r}.")
+        return self._error(f": {reason}; set state key {self._key_text!r}.")
+
+    @property
+    def _key_text(self) -> str:
+        return self.binding.key.text if self.binding.key else self.parameter.name
+
+    def _error(self, ending: str) -> UnboundStateError:
+        name, key = self.parameter.name, self._key_text
+        explanation = f"Parameter {name!r} is bound to {key!r}{ending}"
+        return UnboundStateError(MISSING_VALUE, parameter=name, key=key, explanation=explanation)
+
 
 Arguments = dict[str, Any]
 Body = Callable[..., Any]
@@ -28,8 +142,13 @@ Body = Callable[..., Any]
 MAX_START_SECONDS = 30.0
 """Seconds that a worker process may take to start."""
 
-_OWN_RESOLVERS = frozenset({None, resolve_context, resolve_transport_context})
 _KEYWORD_KINDS = (ParameterKind.POSITIONAL_OR_KEYWORD, ParameterKind.KEYWORD_ONLY)
+
+
+_NO_FAST_PATH: Final = MappingProxyType({"has_fast_path": False, "has_async_fast_path": False})
+_NOT_IN_CALLER: Final = MappingProxyType(
+    {**_NO_FAST_PATH, "runs_in_caller_thread": False, "runs_in_caller_task": False}
+)
 
 
 class Plan:
@@ -42,7 +161,9 @@ class Plan:
         self.settings = template.settings
         """How calls run, as the tool and its toolkit say; a single call may have less time and another place."""
         self._inputs = inputs = template.inputs
-        self.validate = inputs.validator(hidden)
+        self._validator = inputs.validator(hidden)
+        self._checks: tuple[Callable[[Arguments], None], ...] = ()
+        self._validated: Arguments | None = None
         self.validate_fast = inputs.fast_validator(hidden)
         self.bound_parameters = tuple(
             BoundParameter(binding, inputs.parameters[name], inputs.bound_value_validator(name))
@@ -108,12 +229,10 @@ class Plan:
         self.unbound_parameter = next((p for p in self._parameters if p.name in unbound), None) if unbound else None
         """A parameter that must be bound before the tool is used, because its type has no schema."""
         if unbound:
-            self.validate, self.validate_fast = self._refuse_unbound, None
+            self.validate_fast = None  # `validate` refuses the call
         self._refused_names = refused_names and refused_names.difference(
             self._declared_names, _property_names(self._inputs)
         )
-        if self._refused_names:  # the fast check accepts only declared names
-            self.validate = functools.partial(self._refuse_names, self.validate)
 
     def _set_place(self, template: ToolTemplate) -> None:
         """Set where the body runs, and what is sent there."""
@@ -133,22 +252,10 @@ class Plan:
         self.sealed_names = frozenset(p.name for p in self._parameters if p.is_secret or p.name in secret)
         """The parameters whose values are marked secret."""
 
-    @functools.cached_property
-    def may_block(self) -> bool:
-        """Whether preparing the arguments runs the code of a resolver, a validator or a default factory."""
-        resolvers = [bound.binding.resolver for bound in self.bound_parameters]
-        is_foreign = any(not (item in _OWN_RESOLVERS or isinstance(item, EnvironmentVariable)) for item in resolvers)
-        return self._inputs.runs_foreign_code or is_foreign
-
-    @functools.cached_property
-    def prepares_at_once(self) -> bool:
-        """Whether `prepare` cannot block, whatever the state is."""
-        return not (self.may_block or self.bound_parameters)
-
-    @functools.cached_property
-    def nonblocking_parameters(self) -> tuple[BoundParameter, ...]:
-        """The bound parameters, which raise BlockingStateError where reading their values may block."""
-        return tuple(bound.without_blocking() for bound in self.bound_parameters)
+    def _with(self, **changes: Any) -> Plan:
+        plan = copy.copy(self)
+        vars(plan).update(changes)
+        return plan
 
     def with_timeout(self, timeout: float) -> Plan:
         """Return the plan of a call that may take `timeout` seconds, or the tool's own timeout if that is shorter.
@@ -157,26 +264,20 @@ class Plan:
         """
         if not is_duration(timeout):
             raise ToolkitError(f"A timeout is a number of seconds, not {timeout!r}. Omit it for no timeout.")
-        plan = copy.copy(self)
-        plan.timeout = plan.seconds = timeout if self.timeout is None else min(timeout, self.timeout)
-        plan.runs_in_caller_thread = plan.runs_in_caller_task = plan.has_fast_path = plan.has_async_fast_path = False
-        return plan
+        seconds = timeout if self.timeout is None else min(timeout, self.timeout)
+        return self._with(timeout=seconds, seconds=seconds, **_NOT_IN_CALLER)
 
     def with_seconds(self, seconds: float | None) -> Plan:
         """Return the plan of a call that has these seconds left of its timeout; None: as many as before."""
         if seconds is None:
             return self
-        plan = copy.copy(self)
-        plan.seconds = seconds
-        return plan
+        return self._with(seconds=seconds)
 
     def for_value(self) -> Plan:
         """Return the plan of a call whose caller reads only the value of its result."""
         if self.value_output is self.output:
             return self
-        plan = copy.copy(self)
-        plan.output = self.value_output
-        return plan
+        return self._with(output=self.value_output)
 
     def with_executor(self, executor: Executor, secret_keys: frozenset[StateKey] = frozenset()) -> Plan:
         """Return the plan of a call whose body runs in a worker of an executor.
@@ -192,61 +293,41 @@ class Plan:
                 f"{self.name!r} cannot run in an executor: it runs in MCP, in FastMCP or in its event loop. Call it "
                 "here, or submit a function that connects and calls it in the worker."
             )
-        plan = copy.copy(self)
-        plan.isolation, plan.executor, plan.secret_keys = "executor", executor, secret_keys
-        plan.bound_parameters = tuple(bound.for_worker() for bound in self.bound_parameters)
-        plan.has_async_resolvers = _has_async_resolvers(plan.bound_parameters)
-        for derived in ("may_block", "prepares_at_once", "nonblocking_parameters"):
-            plan.__dict__.pop(derived, None)
-        plan.runs_in_caller_thread = plan.runs_in_caller_task = plan.has_fast_path = plan.has_async_fast_path = False
-        return plan
+        bound = tuple(item.for_worker() for item in self.bound_parameters)
+        return self._with(
+            isolation="executor",
+            executor=executor,
+            secret_keys=secret_keys,
+            bound_parameters=bound,
+            has_async_resolvers=_has_async_resolvers(bound),
+            **_NOT_IN_CALLER,
+        )
 
     def without_thread(self) -> Plan:
         """Return the plan of a call whose sync body runs in the event loop of its caller."""
-        plan = copy.copy(self)
-        plan.run_in_thread = False
-        return plan
+        return self._with(run_in_thread=False)
 
     def with_secrets(self, names: frozenset[str]) -> Plan:
         """Return the plan of a call in which the arguments of these names are secret, too."""
         if not names:
             return self
-        plan = copy.copy(self)
-        plan.secret_names = self.secret_names | names
-        return plan
+        return self._with(secret_names=self.secret_names | names)
 
     def with_check(self, check: Callable[[Arguments], None]) -> Plan:
         """Return the plan of one call that passes the validated arguments, by the names in the schema, to `check`."""
-        plan, validate = copy.copy(self), self.validate
-
-        def validate_and_check(arguments: Arguments) -> Arguments:
-            values = validate(arguments)
-            check(self._name_as_sent(values, arguments))
-            return values
-
-        plan.validate, plan.validate_fast = validate_and_check, None
-        plan.has_fast_path = plan.has_async_fast_path = False
-        plan.__dict__.update(may_block=True, prepares_at_once=False)  # the check may, too
-        return plan
+        return self._with(_checks=(*self._checks, check), validate_fast=None, **_NO_FAST_PATH)
 
     def with_validated(self, values: Arguments) -> Plan:
         """Return the plan of one call whose arguments were validated before."""
-        plan = copy.copy(self)
-        plan.validate, plan.validate_fast = lambda _: dict(values), None
-        plan.has_fast_path = plan.has_async_fast_path = False
-        return plan
+        return self._with(_validated=values, _checks=(), validate_fast=None, **_NO_FAST_PATH)
 
     def with_bound_values(self, values: Mapping[str, Any]) -> Plan:
         """Return the plan of one call whose bound values were read before, by parameter."""
-        plan = copy.copy(self)
-        plan.bound_parameters = tuple(
+        read = (
             bound.with_value(values[bound.parameter.name]) if bound.parameter.name in values else bound
             for bound in self.bound_parameters
         )
-        plan.has_async_resolvers = False
-        for derived in ("may_block", "prepares_at_once", "nonblocking_parameters"):
-            plan.__dict__.pop(derived, None)
-        return plan
+        return self._with(bound_parameters=tuple(read), has_async_resolvers=False)
 
     def prepare(
         self,
@@ -254,13 +335,10 @@ class Plan:
         arguments: Arguments,
         scopes: StateScopes,
         resolved_values: Mapping[str, Any] | None = None,
-        *,
-        bound_parameters: tuple[BoundParameter, ...] | None = None,
     ) -> Arguments:
         """Return the body's arguments by name: the caller's, validated, and the bound values.
 
-        `resolved_values` are those of async resolvers, `bound_parameters` replace the plan's own. Raises
-        InvalidParametersError and UnboundStateError.
+        `resolved_values` are those of async resolvers. Raises InvalidParametersError and UnboundStateError.
         """
         if positional:
             arguments = self.to_named_arguments(positional, arguments)
@@ -269,9 +347,21 @@ class Plan:
         except NOT_ACCEPTED:
             values = self.validate(arguments)
         if self.bound_parameters:
-            self.add_bound_values(values, scopes, resolved_values, bound_parameters)
+            self.add_bound_values(values, scopes, resolved_values)
         if not self.is_keyword_callable:
             self._refuse_clashes(values)
+        return values
+
+    def validate(self, arguments: Arguments) -> Arguments:
+        """Return a caller's arguments, validated, by parameter. Raises InvalidParametersError."""
+        if self.unbound_parameter is not None:
+            self.require_bound()
+        if self._refused_names and not self._refused_names.isdisjoint(arguments):
+            names = [name for name in arguments if name in self._refused_names]
+            raise InvalidParametersError(unknown_arguments(names, self._visible_names))
+        values = self._validator(arguments) if self._validated is None else dict(self._validated)
+        for check in self._checks:
+            check(self._name_as_sent(values, arguments))
         return values
 
     def check_arguments(self, positional: tuple[Any, ...], arguments: Arguments) -> None:
@@ -286,26 +376,11 @@ class Plan:
             if bound.binding.resolver is None or isinstance(bound.binding.resolver, EnvironmentVariable):
                 bound.read_validated(scopes)
 
-    def prepare_without_blocking(
-        self, positional: tuple[Any, ...], arguments: Arguments, scopes: StateScopes
-    ) -> Arguments | None:
-        """Return the body's arguments as `prepare` does, or None if that could block the event loop."""
-        if self.may_block:
-            return None
-        try:
-            return self.prepare(positional, arguments, scopes, bound_parameters=self.nonblocking_parameters)
-        except BlockingStateError:
-            return None
-
     def add_bound_values(
-        self,
-        values: Arguments,
-        scopes: StateScopes,
-        resolved_values: Mapping[str, Any] | None = None,
-        bound_parameters: tuple[BoundParameter, ...] | None = None,
+        self, values: Arguments, scopes: StateScopes, resolved_values: Mapping[str, Any] | None = None
     ) -> None:
         """Add the values of the bound parameters. Raises UnboundStateError."""
-        for bound in self.bound_parameters if bound_parameters is None else bound_parameters:
+        for bound in self.bound_parameters:
             name = bound.parameter.name
             if resolved_values is not None and name in resolved_values:
                 value = bound.validate(resolved_values[name])
@@ -336,9 +411,6 @@ class Plan:
             f"{parameter.expected!r} has no JSON form. Bind it, with bind({parameter.name!r}) or "
             f"preset={{{parameter.name!r}: …}}, or annotate it with a type that a model can send."
         )
-
-    def _refuse_unbound(self, _arguments: Arguments) -> NoReturn:
-        raise DefinitionError(self.unbound_text)
 
     @property
     def startup_seconds(self) -> float:
@@ -416,13 +488,6 @@ class Plan:
             if p.name in values and (has_other_alias or p.name in arguments or p.property_name in arguments)
         }
 
-    def _refuse_names(self, validate: Validator, arguments: Arguments) -> Arguments:
-        """Return the validated arguments. Raises InvalidParametersError, also for those of refused names."""
-        if not self._refused_names.isdisjoint(arguments):
-            names = [name for name in arguments if name in self._refused_names]
-            raise InvalidParametersError(unknown_arguments(names, self._visible_names))
-        return validate(arguments)
-
     def _refuse_clashes(self, values: Arguments) -> None:
         """Refuse a variadic keyword with the name of a parameter: it would set that parameter, even a bound one."""
         names = {name for p in self._parameters for name in (p.name, p.body_name) if name is not None}
@@ -450,3 +515,103 @@ def _may_repeat(template: ToolTemplate) -> bool:
         return template.is_repeatable
     hints = template.annotations or {}
     return hints.get("readOnlyHint") is True or hints.get("idempotentHint") is True
+
+
+MAX_VARIANTS = 100
+"""How many forms without some parameters are kept of a tool."""
+
+_NO_BINDINGS: Mapping[str, Binding] = MappingProxyType({})
+
+
+class CompiledTool:
+    """An immutable pair of template and bindings; its plan and its definition are made when first read."""
+
+    _variants: Mapping[frozenset[str], CompiledTool] = MappingProxyType({})
+    """Its forms without some parameters; replaced whenever there is another."""
+
+    def __init__(
+        self, template: ToolTemplate, bindings: Mapping[str, Binding], *, refused_names: frozenset[str] = frozenset()
+    ) -> None:
+        """`refused_names`: arguments that are refused unless they are parameters, also where the schema is open."""
+        self.template = template
+        self.refused_names = refused_names
+        self.bindings = MappingProxyType(dict(bindings)) if bindings else _NO_BINDINGS
+        self.made_plan: Plan | None = None
+        """The plan once it was made. A direct call reads it, because a property costs a tenth of the call."""
+
+    @property
+    def plan(self) -> Plan:
+        """What the calls need."""
+        if self.made_plan is None:
+            self.made_plan = Plan(self.template, self.bindings, self.refused_names)
+        return self.made_plan
+
+    @functools.cached_property
+    def definition(self) -> ToolDefinition:
+        """The definition for models. Raises DefinitionError for a parameter that must be bound first."""
+        self.require_bound()
+        return self.template.definition(frozenset(self.bindings))
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether each parameter that must be bound is bound."""
+        return self.template.inputs.parameters_without_schema <= self.bindings.keys()
+
+    def require_bound(self) -> None:
+        """Raise DefinitionError unless it is usable."""
+        if not self.is_usable:
+            self.plan.require_bound()
+
+    def refuse_unsealable(self, parameters: Collection[str]) -> None:
+        """Raise BindError for parameters that cannot be hidden, in addition to the bound ones."""
+        obstacle = self.template.inputs.find_obstacle(frozenset({*parameters, *self.bindings})) if parameters else None
+        if obstacle is not None:
+            names = ", ".join(map(repr, parameters))
+            raise BindError(
+                f"{names} of {self.template.name!r} cannot be bound: {obstacle}. Change the input schema, "
+                "or pass the value in the body."
+            )
+
+    @property
+    def input_schema(self) -> JsonObject:
+        """A fresh JSON Schema of the visible parameters, without those that must be bound first."""
+        inputs = self.template.inputs
+        return inputs.schema(inputs.parameters_without_schema.union(self.bindings))
+
+    @functools.cached_property
+    def state_keys(self) -> Mapping[str, str]:
+        """Parameter -> dotted state key; constants and resolvers without a key have none."""
+        return MappingProxyType({name: b.key.text for name, b in self.bindings.items() if b.key is not None})
+
+    def with_options(self, options: Mapping[str, Any], body: Body) -> CompiledTool:
+        """Return the tool with more options. Raises DefinitionError for options that do not fit."""
+        template = self.template.with_options(options, body, self.bindings)
+        return self._with(template, template.bindings)
+
+    def without_parameters(self, names: frozenset[str]) -> CompiledTool:
+        """Return the tool without optional parameters, for which a call has no value: the same object each time."""
+        names = names.difference(self.bindings)
+        if not names:
+            return self
+        if (variant := self._variants.get(names)) is None:
+            absent = {name: Binding.constant(name, UNSET) for name in names}
+            variant = self._with(self.template, {**self.bindings, **absent})
+            others = self._variants if len(self._variants) < MAX_VARIANTS else {}
+            self._variants = {**others, names: variant}
+        return variant
+
+    def with_binding(self, binding: Binding) -> CompiledTool:
+        """Return the tool with one binding added or replaced."""
+        return self._with(self.template, {**self.bindings, binding.parameter: binding})
+
+    def without_binding(self, parameter: str) -> CompiledTool:
+        """Return the tool without one binding."""
+        bindings = {name: binding for name, binding in self.bindings.items() if name != parameter}
+        return self._with(self.template, bindings)
+
+    def copy(self) -> CompiledTool:
+        """Return the same tool, to be compiled again."""
+        return self._with(self.template, self.bindings)
+
+    def _with(self, template: ToolTemplate, bindings: Mapping[str, Binding]) -> CompiledTool:
+        return CompiledTool(template, bindings, refused_names=self.refused_names)

@@ -1,4 +1,4 @@
-"""Where an exception was raised, in this process or in that of a worker."""
+"""Where an exception was raised, also in another process."""
 
 from __future__ import annotations
 
@@ -22,3 +22,4 @@ def raised_place(error: BaseException) -> str:
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     return "" if trace is None else f"{Path(trace.tb_frame.f_code.co_filename).name}, line {trace.tb_lineno}"
+

@@ -6,21 +6,19 @@ import asyncio
 import contextlib
 import functools
 from collections.abc import Callable, Coroutine
-from typing import Any, Final
+from time import monotonic
+from typing import Any
 
-from ahvn_tools.binding import StateScopes, chain_scopes
+from ahvn_tools.binding import StateScopes
 from ahvn_tools.errors import UnboundStateError
-from ahvn_tools.execution.bound import BoundParameter
 from ahvn_tools.execution.consume import aconsume, consume
-from ahvn_tools.execution.deadline import Deadline, run_with_deadline, timeout_error
+from ahvn_tools.execution.deadline import PREPARATION_TOO_SLOW, Deadline, run_with_deadline, seconds_left, timeout_error
 from ahvn_tools.execution.outcome import Outcome, is_awaitable, is_being_cancelled, is_consumable, is_iterator
-from ahvn_tools.execution.plan import Arguments, Body, Plan
+from ahvn_tools.execution.plan import Arguments, Body, BoundParameter, Plan
 from ahvn_tools.execution.threads import EmitItem, EmitItemSync, run_emitting_in_thread, run_in_thread
 from ahvn_tools.results import ToolResult, item_value
 from ahvn_tools.schema.output import Output
 from ahvn_tools.schema.raw_output import RawOutput
-
-_PREPARATION_TOO_SLOW: Final = "a resolver, a validator or the state took too long"
 
 
 async def run_body(
@@ -36,7 +34,7 @@ async def run_body(
 ) -> Outcome:
     """Run the body to its end within the plan's timeout; `emit` takes the chunk of each item as it is made.
 
-    What other code converts, such as a slow serializer, is converted here: the outcome has the ToolResult then.
+    With an async `render` the outcome has the ToolResult.
 
     `deadline` is the clock of the timeout, for a caller that reads it too, or `seconds` are left of it; `items` is
     filled with the items made so far. The clock stops while `emit` waits for the reader, unless `waits_for_reader` is
@@ -59,21 +57,21 @@ async def prepare(
 ) -> tuple[Arguments, float | None]:
     """Return the body's arguments, and how many seconds are left for the body; None without a timeout.
 
-    Resolvers, validators and states of other code run in a worker thread, async resolvers in this loop; with
-    `in_thread`, all validation runs there. Raises as `Plan.prepare` does, and ToolTimeoutError.
+    Async resolvers are awaited in this loop. `in_thread` validates in a worker thread. Raises as `Plan.prepare` does,
+    and ToolTimeoutError.
     """
-    if not in_thread and (values := plan.prepare_without_blocking(positional, arguments, scopes)) is not None:
-        return values, plan.seconds
-
-    async def prepare_in_thread() -> Outcome:
-        resolved = await run_resolvers(plan, scopes) if plan.has_async_resolvers else None
-        return await run_in_thread(lambda _: plan.prepare(positional, arguments, scopes, resolved))
-
-    return await run_before_body(plan, prepare_in_thread)
+    started = monotonic()
+    resolved = None
+    if plan.has_async_resolvers:
+        resolved, _ = await run_before_body(plan, functools.partial(run_resolvers, plan, scopes))
+    if in_thread:
+        work = functools.partial(plan.prepare, positional, arguments, scopes, resolved)
+        return (await run_in_thread(lambda _: work())).get(), seconds_left(plan, started)
+    return plan.prepare(positional, arguments, scopes, resolved), seconds_left(plan, started)
 
 
 async def run_before_body(
-    plan: Plan, start: Callable[[], Coroutine[Any, Any, Any]], too_slow: str = _PREPARATION_TOO_SLOW
+    plan: Plan, start: Callable[[], Coroutine[Any, Any, Any]], too_slow: str = PREPARATION_TOO_SLOW
 ) -> tuple[Any, float | None]:
     """Return what `start()` returns within the timeout of a call, and how many seconds are left for the body.
 
@@ -120,9 +118,6 @@ async def capture_outcome(start: Callable[..., Coroutine[Any, Any, Any]], *argum
 
 
 async def _run_resolver(bound: BoundParameter, scopes: StateScopes) -> Any:
-    """Await an async resolver. Several states are copied for it: in a thread, if only foreign code can copy them."""
-    if bound.binding.takes_state and len(scopes) > 1 and any(type(scope) is not dict for scope in scopes):
-        scopes = ((await run_in_thread(lambda _: chain_scopes(scopes))).get(),)
     value = bound.read(scopes)
     return await value if is_awaitable(value) else value
 
@@ -154,18 +149,15 @@ async def _dispatch(  # noqa: PLR0917  # `run_with_deadline` passes positional a
         limits, is_threaded = plan.item_limits, plan.run_in_thread
         consumed = functools.partial(aconsume, outcome.value, limits, emit, items, is_threaded=is_threaded)
         outcome = await capture_outcome(consumed)
-    if type(outcome.value) is not plan.exact_type:
-        outcome = await convert_foreign(plan, outcome)
-    return outcome
+    return await render_async(plan, outcome)
 
 
-async def convert_foreign(plan: Plan, outcome: Outcome) -> Outcome:
-    """Return the outcome with its value as a ToolResult, made in a worker thread, if foreign code converts it."""
-    value = outcome.value
-    if outcome.error is not None or not plan.output.may_block(value):
+async def render_async(plan: Plan, outcome: Outcome) -> Outcome:
+    """Return the outcome with its value as a ToolResult, made here, if an async `render` makes what models read."""
+    if outcome.error is not None or not plan.output.is_async:
         return outcome
-    output = await _await_render(plan.output, value)
-    return await run_in_thread(lambda _: output.to_result(value))
+    output = await _await_render(plan.output, outcome.value)
+    return Outcome.capture(lambda: output.to_result(outcome.value))
 
 
 async def _await_render(output: Output, value: Any, *, is_item: bool = False) -> Output:
@@ -214,11 +206,7 @@ def _invoke_and_consume(plan: Plan, body: Body, values: Arguments, items: list[A
     returned = plan.invoke(body, values)
     if type(returned) is plan.exact_type:
         return returned
-    if is_iterator(returned):
-        returned = consume(returned, plan.item_limits, emit, items)
-    if plan.output.is_async or is_consumable(returned) or not plan.output.may_block(returned):
-        return returned
-    return plan.output.to_result(returned)  # in the thread whose objects it may be
+    return consume(returned, plan.item_limits, emit, items) if is_iterator(returned) else returned
 
 
 def _collecting(emit: EmitItem | None, items: list[Any] | None) -> EmitItem | None:
@@ -237,7 +225,7 @@ def _emit_items(plan: Plan, emit: EmitItem, deadline: Deadline | None = None) ->
     """Return a function that emits the chunk of an item; the clock stops while the reader takes the chunk."""
 
     async def emit_item(item: Any) -> None:
-        chunk = await _to_foreign_chunk(plan, item) if plan.output.item_may_block(item) else None
+        chunk = await _render_chunk(plan, item) if plan.output.is_async else None
         if deadline is not None:
             deadline.pause()
         try:
@@ -249,11 +237,9 @@ def _emit_items(plan: Plan, emit: EmitItem, deadline: Deadline | None = None) ->
     return emit_item
 
 
-async def _to_foreign_chunk(plan: Plan, item: Any) -> ToolResult:
-    """Return the chunk of an item that foreign code converts, made in a worker thread."""
+async def _render_chunk(plan: Plan, item: Any) -> ToolResult:
     output = await _await_render(plan.output, item, is_item=True)
-    chunk: ToolResult = (await run_in_thread(lambda _: output.to_chunk(item))).get()
-    return chunk
+    return output.to_chunk(item)
 
 
 def _current_task() -> asyncio.Task[Any] | None:

@@ -27,7 +27,7 @@ from ahvn_tools.formats.rendering.calls import clean_text, get_provider_data, ge
 from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_choice
 from ahvn_tools.formats.rendering.tool import ToolExporter, export_all, split_value_schema
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.results import ToolCall, ToolResult
+from ahvn_tools.results import ToolCall, ToolResult, whole_value
 from ahvn_tools.schema.dialects.dialect import GEMINI, GEMINI_PARAMETERS
 from ahvn_tools.schema.dialects.finding import Finding
 
@@ -250,7 +250,7 @@ def _to_response(result: ToolResult, parts: list[str | content.ImagePart]) -> Js
         return {"error": text}
     if content.get_images(parts) or not _is_value_only(text, result):
         return {"output": text}
-    return {"output": _stringify_large_integers(to_json_data(result.whole_value))}
+    return {"output": _stringify_large_integers(to_json_data(whole_value(result)))}
 
 
 def _is_value_only(text: str, result: ToolResult) -> bool:

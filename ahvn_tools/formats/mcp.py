@@ -14,7 +14,7 @@ from ahvn_tools.formats.rendering.content import to_readable
 from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_choice
 from ahvn_tools.formats.rendering.tool import ToolExporter, export_all
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.results import ToolCall, ToolResult, media_blocks, sent_meta
+from ahvn_tools.results import ToolCall, ToolResult, media_blocks, sent_meta, whole_value
 from ahvn_tools.schema.dialects.dialect import MCP
 
 METHOD: Final = "tools/call"
@@ -165,7 +165,7 @@ def _to_result(result: ToolResult) -> JsonObject:
 
 def _to_blocks(result: ToolResult) -> list[JsonObject]:
     texts: list[JsonObject] = []
-    if result.is_error or (result.blocks is None and result.whole_value is not None):
+    if result.is_error or (result.blocks is None and whole_value(result) is not None):
         texts = [{"type": "text", "text": replace_surrogates(result.text)}]
     blocks = media_blocks(result.blocks) if result.is_error else result.blocks or ()
     return [*texts, *(to_json_data(block.model_dump(by_alias=True, exclude_none=True)) for block in blocks)]

@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from time import perf_counter
-from typing import Any, Final, Self
+from typing import Any, Final, Protocol, Self
 
 from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import (
@@ -22,20 +22,62 @@ from ahvn_tools.errors import (
     ToolSpecError,
     suggests_options,
 )
-from ahvn_tools.execution.call import Call, Middleware, Next, inline, is_inline
+from ahvn_tools.execution.call import Call, Middleware, Next, Question, QuestionApprover, inline, is_inline
 from ahvn_tools.execution.convert import call_error_detail, error_result, summarize_exception
-from ahvn_tools.execution.endpoint import has_large_arguments
-from ahvn_tools.execution.pipeline import inner_middleware
-from ahvn_tools.execution.questions import Question, QuestionApprover
-from ahvn_tools.execution.runner import run_before_body
+from ahvn_tools.execution.pipeline import inner_middleware, run_if_large_in_thread
 from ahvn_tools.execution.threads import call_host_function
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.middleware import reporting
 from ahvn_tools.middleware.factory import remember_options
-from ahvn_tools.middleware.request_signer import RequestSigner
 from ahvn_tools.redaction import reveal_secrets
 from ahvn_tools.results import ToolResult
 from ahvn_tools.secret_key import SecretKey
+
+_REQUEST_PURPOSE: Final = "approval request"
+_PROGRAM_PURPOSE: Final = "program of an approval request"
+
+
+class SignedRequest(Protocol):
+    """An approval request, whose attributes are JSON data."""
+
+    @property
+    def program(self) -> JsonObject | None:
+        """The saved program that has made the call."""
+
+    @property
+    def signature(self) -> str:
+        """The signature of all other attributes."""
+
+
+class RequestSigner:
+    """Signs and checks requests with the key of a toolkit. The program that several requests share is read once."""
+
+    def __init__(self, key: SecretKey) -> None:
+        self._key = key
+        self._digests: dict[int, tuple[JsonObject, str]] = {}
+        """Programs with their digests, by the ids of the objects."""
+
+    def sign(self, request: SignedRequest) -> str:
+        """Return the signature of a request."""
+        return self._key.digest(_REQUEST_PURPOSE, self._signed_data(request))
+
+    def has_signed(self, request: SignedRequest) -> bool:
+        """Return whether the request is unchanged since a toolkit with this key made it."""
+        try:
+            return self._key.is_digest(request.signature, _REQUEST_PURPOSE, self._signed_data(request))
+        except (TypeError, ValueError, RecursionError):  # arguments that are not JSON
+            return False
+
+    def _signed_data(self, request: SignedRequest) -> JsonObject:
+        """Return all attributes but the signature, with the digest of the program."""
+        data = {name: value for name, value in vars(request).items() if name != "signature"}
+        return data if request.program is None else {**data, "program": self._program_digest(request.program)}
+
+    def _program_digest(self, program: JsonObject) -> str:
+        if id(program) not in self._digests:
+            self._digests[id(program)] = program, self._key.digest(_PROGRAM_PURPOSE, program)
+        return self._digests[id(program)][1]
+
 
 _CONDITION: Final = "approval_condition"
 """The attribute of a middleware that asks for approvals: its `when`."""
@@ -44,7 +86,6 @@ _ARGUMENTS_PURPOSE: Final = "arguments of a call"
 REQUEST_KEYS: Final = frozenset({"approval", "further_approvals"})
 """The keys of the requests in the `meta` of a result."""
 
-_TOO_SLOW: Final = "the function that says whether it needs an approval took too long"
 _TOO_LATE: Final = "the program that has made it no longer waits for the result"
 
 
@@ -197,13 +238,13 @@ def approve(approver: Approver | None = None, *, when: Callable[[Call], bool] | 
             return _with_request(call, await next(call))
         if when is not False:
             try:
-                call = await _validated(call)
+                await _validated(call)
             except ToolCallError as error:  # the model corrects it, and no person is asked
                 return call.scope.record_error(error, error_result(call_error_detail(error), perf_counter()))
         if isinstance(when, bool):
             is_selected = when
         else:
-            is_selected, call = await _select(when, call)
+            is_selected = when(call)
         if is_selected:
             return await _decide(approver, call, next)
         result = _with_request(call, await next(call if isinstance(when, bool) else _asking_again(call, when)))
@@ -223,7 +264,8 @@ async def _decide(approver: Approver | None, call: Call, next: Next) -> ToolResu
     if arguments_digest(call.arguments, call.secret_key) != request.digest:
         raise InvalidParametersError("The arguments changed while the call waited for approval.", tool=call.name)
     if isinstance(decision, Mapping):
-        call = await _edited(replace(call, arguments=request.merge_edits(decision, call.arguments)))
+        call = replace(call, arguments=request.merge_edits(decision, call.arguments))
+        await _validate_edited(call)
     if decision is True or isinstance(decision, Mapping):
         approved = replace(call, is_approved=True)
         return _with_request(approved, await next(approved))
@@ -235,20 +277,16 @@ def waits_for_approval(middleware: Middleware) -> bool:
     return getattr(middleware, _CONDITION, False) is not False and is_inline(middleware)
 
 
-async def needs_approval(call: Call, next: Next) -> tuple[bool, Call]:  # noqa: A002  # that of another middleware
-    """Return whether middleware inside of another one would ask about a call, and the call with its remaining time.
+def needs_approval(call: Call, next: Next) -> bool:  # noqa: A002  # that of another middleware
+    """Return whether middleware inside of another one would ask about a call.
 
     A middleware that answers calls by itself must not answer such a call.
     """
     for middleware in () if call.is_approved else inner_middleware(next):
         when = getattr(middleware, _CONDITION, False)
-        if isinstance(when, bool):
-            is_selected = when
-        else:
-            is_selected, call = await _select(functools.partial(_selects, when), call)
-        if is_selected:
-            return True, call
-    return False, call
+        if when if isinstance(when, bool) else _selects(when, call):
+            return True
+    return False
 
 
 def pending_result(request: ApprovalRequest, *further: ApprovalRequest) -> ToolResult:
@@ -327,35 +365,25 @@ def arguments_digest(arguments: Mapping[str, Any], key: SecretKey) -> str:
     return key.digest(_ARGUMENTS_PURPOSE, reporting.as_json(revealed))
 
 
-async def _validated(call: Call) -> Call:
-    """Return the call with the rest of its timeout. Raises InvalidParametersError for arguments that are refused."""
+async def _validated(call: Call) -> None:
+    """Raise InvalidParametersError for arguments that the tool refuses."""
     check = functools.partial(call.plan.check_arguments, call.positional, call.arguments)
-    if not call.scope.has_task or not (call.plan.may_block or has_large_arguments(call)):
+    if call.scope.has_task:
+        await run_if_large_in_thread(call, check)
+    else:
         check()
-        return call
-    _, seconds = await run_before_body(call.plan, functools.partial(call_host_function, check))
-    return replace(call, plan=call.plan.with_seconds(seconds))
 
 
-async def _edited(call: Call) -> Call:
-    """Return a call with the arguments of its approver. Raises ToolError if the tool refuses them."""
+async def _validate_edited(call: Call) -> None:
+    """Raise ToolError if the tool refuses the arguments of the approver."""
     try:
-        return await _validated(call)
+        await _validated(call)
     except InvalidParametersError as error:
         raise ToolError(
             f"The call of {call.name!r} was approved with other arguments, which the tool refuses. It did not run.",
             tool=call.name,
             explanation=f"The approver of {call.name!r} returned arguments that the tool refuses: {error.message}",
         ) from None
-
-
-async def _select(when: Callable[[Call], bool], call: Call) -> tuple[bool, Call]:
-    """Return whether `when` selects a call, and the call with the rest of its timeout: `when` counts towards it."""
-    if not call.scope.has_task:
-        return when(call), call
-    asked = functools.partial(call_host_function, when, call)
-    is_selected, seconds = await run_before_body(call.plan, asked, _TOO_SLOW)
-    return is_selected, replace(call, plan=call.plan.with_seconds(seconds))
 
 
 def _selects(when: Callable[[Call], bool], call: Call) -> bool:

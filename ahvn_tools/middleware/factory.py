@@ -1,15 +1,15 @@
-"""FactoryCall: the function of this package that made a middleware, and its options."""
+"""FactoryCall: which function of this package made a middleware, with its options; and which calls may be repeated."""
 
 from __future__ import annotations
 
 import functools
 import inspect
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ParamSpec
 
-from ahvn_tools.execution.call import Middleware
+from ahvn_tools.execution.call import Call, Middleware
 
 Options = ParamSpec("Options")
 
@@ -47,3 +47,13 @@ def factory_call(middleware: Middleware) -> FactoryCall | None:
         return None
     options = inspect.signature(factory).bind(*args, **kwargs).arguments
     return FactoryCall(name=factory.__name__, options=options)
+
+
+def idempotency_check(tools: str | Collection[str], *, all_tools: bool) -> Callable[[Call], bool]:
+    """Return a test for calls that may be made twice: by name (`tools` may be a single one) or by annotations."""
+    names = frozenset([tools] if isinstance(tools, str) else tools)
+
+    def is_repeatable(call: Call) -> bool:
+        return all_tools or call.name in names or call.has_hint("readOnlyHint", "idempotentHint")
+
+    return is_repeatable

@@ -12,8 +12,8 @@ from ahvn_tools.encoders.loaded_classes import is_for_graph
 from ahvn_tools.errors import ToolSpecError, suggests_options
 from ahvn_tools.execution.call import Call, Middleware, Next, inline
 from ahvn_tools.middleware import reporting
-from ahvn_tools.middleware.exception_report import to_single_line
 from ahvn_tools.middleware.factory import remember_options
+from ahvn_tools.middleware.reporting import to_single_line
 from ahvn_tools.middleware.text_mask import Masking, Redact
 from ahvn_tools.results import ToolResult
 

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 from ahvn_tools.execution.call import Call, Middleware, Next, inline
-from ahvn_tools.execution.threads import run_in_thread
 from ahvn_tools.results import ToolResult
 
 Postprocess = Callable[[Call, ToolResult], ToolResult | Awaitable[ToolResult | None] | None]
@@ -16,17 +15,10 @@ Postprocess = Callable[[Call, ToolResult], ToolResult | Awaitable[ToolResult | N
 
 
 def postprocess_middleware(function: Postprocess) -> Middleware:
-    """Return middleware that passes every chunk and result through a function, sync or async.
-
-    In async code a sync function runs in a worker thread.
-    """
-    is_async = inspect.iscoroutinefunction(function)
+    """Return middleware that passes every chunk and result through a function, sync or async."""
 
     async def process(call: Call, result: ToolResult) -> ToolResult:
-        if is_async or not call.scope.has_task:
-            replacement: Any = function(call, result)
-        else:  # it may block, which must not stop the event loop
-            replacement = (await run_in_thread(lambda _: function(call, result))).get()
+        replacement: Any = function(call, result)
         if inspect.isawaitable(replacement):
             replacement = await replacement
         processed: ToolResult = result if replacement is None else replacement
@@ -42,4 +34,4 @@ def postprocess_middleware(function: Postprocess) -> Middleware:
 
         return await process(call, await next(replace(call, emit=emit_processed)))
 
-    return postprocess if is_async else inline(postprocess)
+    return postprocess if inspect.iscoroutinefunction(function) else inline(postprocess)

@@ -6,6 +6,7 @@ Arguments and results are reported without secrets and bound values.
 from __future__ import annotations
 
 import json
+import traceback
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, Protocol
@@ -15,10 +16,10 @@ from pydantic_core import to_jsonable_python
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.encoders.loaded_classes import is_for_graph
 from ahvn_tools.error_detail import ErrorDetail
-from ahvn_tools.errors import InvalidResultError, ToolCallError
+from ahvn_tools.errors import InvalidResultError, ToolCallError, exception_text
 from ahvn_tools.execution.call import Call
 from ahvn_tools.execution.convert import body_error_text
-from ahvn_tools.middleware.exception_report import format_exception
+from ahvn_tools.execution.raised_place import WorkerTraceback
 from ahvn_tools.redaction import (
     MASK,
     MaskedValues,
@@ -29,9 +30,56 @@ from ahvn_tools.redaction import (
     reveal_secrets,
     text_redactor,
 )
-from ahvn_tools.results import ToolResult
+from ahvn_tools.results import ToolResult, whole_value
 from ahvn_tools.schema.keywords import iter_objects
-from ahvn_tools.state import MISSING, BlockingStateError
+from ahvn_tools.state import MISSING
+
+MAX_FRAMES: Final = 50
+"""The maximum number of frames of one exception, the innermost ones."""
+
+MAX_EXCEPTIONS: Final = 20
+"""The maximum number of exceptions in one report: causes, and members of groups."""
+
+
+def format_exception(error: BaseException) -> str:
+    """Return the tracebacks of an exception, of what caused it and of the members of a group.
+
+    No variables. The text is not redacted.
+    """
+    return "\n".join(_lines(error, set()))
+
+
+def _lines(error: BaseException, seen: set[int]) -> list[str]:
+    if id(error) in seen or len(seen) == MAX_EXCEPTIONS:
+        return []
+    seen.add(id(error))
+    if isinstance(error, WorkerTraceback):
+        return [to_single_line(line) for line in str(error).splitlines()[1:]]
+    cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    earlier = [] if cause is None else _lines(cause, seen)
+    frames = traceback.StackSummary.extract(traceback.walk_tb(error.__traceback__), limit=-MAX_FRAMES)
+    return [
+        *([*earlier, "", "The exception above led to this one:", ""] if earlier else []),
+        "Traceback (most recent call last):",
+        *"".join(frames.format()).splitlines(),
+        _summary(error),
+        *(f"  | {line}" for member in _members(error) for line in _lines(member, seen)),
+    ]
+
+
+def _members(error: BaseException) -> tuple[BaseException, ...]:
+    return error.exceptions if isinstance(error, BaseExceptionGroup) else ()
+
+
+def _summary(error: BaseException) -> str:
+    text = clip(exception_text(error))
+    return to_single_line(f"{type(error).__name__}: {text}" if text else type(error).__name__)
+
+
+def to_single_line(text: str) -> str:
+    """Return text with line breaks and other unprintable characters escaped."""
+    return "".join(part if part.isprintable() else part.encode("unicode_escape").decode() for part in text)
+
 
 MAX_LOGGED_CHARS: Final = 4_000
 """The maximum length of an argument or a result in a log or span."""
@@ -166,7 +214,7 @@ def _public_value(result: ToolResult) -> Any:
     """Return the value; of a raw one what models read of it, or `<type>` if they cannot read it."""
     if not result.is_raw:
         return result.value
-    whole = result.whole_value
+    whole = whole_value(result)
     return type_placeholder(result.value) if isinstance(whole, InvalidResultError) else whole
 
 
@@ -212,9 +260,9 @@ def _hidden_values(call: Call) -> Mapping[str, Any]:
     """Return secret arguments and bound values by name: those that the body received, else those in the state."""
     hidden = find_secrets({**call.plan.secret_defaults, **call.arguments}, _secret_names(call))
     values = dict(call.scope.bound_values)
-    for bound in call.plan.nonblocking_parameters:
+    for bound in call.plan.bound_parameters:
         if bound.parameter.name not in values and bound.binding.resolver is None:
-            with suppress(ToolCallError, BlockingStateError):
+            with suppress(ToolCallError):
                 values[bound.parameter.name] = bound.read(call.state_scopes)
     inner_values = () if call.scope.context is None else call.scope.context._inner_values  # noqa: SLF001  # of this package
     for name, value in (*values.items(), *inner_values):

@@ -8,8 +8,7 @@ from dataclasses import replace
 
 from ahvn_tools.errors import ToolCallError, ToolSpecError, suggests_options
 from ahvn_tools.execution.call import Call, EmitChunk, Middleware, Next
-from ahvn_tools.middleware.factory import remember_options
-from ahvn_tools.middleware.idempotency import idempotency_check
+from ahvn_tools.middleware.factory import idempotency_check, remember_options
 from ahvn_tools.results import ToolResult
 
 try:

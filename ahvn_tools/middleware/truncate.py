@@ -9,7 +9,7 @@ from typing import Any, Self
 from ahvn_tools.errors import ToolSpecError, suggests_options
 from ahvn_tools.execution.call import Call, Middleware, Next, inline
 from ahvn_tools.middleware.factory import remember_options
-from ahvn_tools.results import ToolResult, text_block, to_text
+from ahvn_tools.results import ToolResult, text_block, to_text, whole_value
 
 
 @remember_options
@@ -56,7 +56,7 @@ def whole_blocks(blocks: tuple[Any, ...] | None) -> tuple[Any, ...] | None:
 
 
 def _truncate_result(result: ToolResult, head: int, tail: int) -> ToolResult:
-    if result.blocks is None and isinstance(value := result.whole_value, str) and len(value) <= head + tail:
+    if result.blocks is None and isinstance(value := whole_value(result), str) and len(value) <= head + tail:
         return result
     blocks, omitted_before = _visible_blocks(result), _omitted_chars(result)
     length = sum(len(_block_text(block) or "") for block in blocks)

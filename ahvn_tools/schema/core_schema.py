@@ -97,14 +97,6 @@ class ArgumentsCoreSchema:
             if node.get("type") == "named-tuple-field":
                 yield node["name"]
 
-    def runs_foreign_code(self) -> bool:
-        """Whether a validator or a default factory that is not pydantic's runs."""
-        nodes = iter_objects([self._definitions, *self._fields.values()], NON_SCHEMA_KEYS)
-        return any(map(_runs_foreign_code, nodes))
-
-    def has_nested_unions(self) -> bool:
-        """Whether unions may be tried for the same value many times, which takes long."""
-        return has_nested_unions([*self._fields.values(), *self._definitions], self._definitions)
 
     def _visible_fields(self, hidden: frozenset[str]) -> list[Any]:
         return [field for name, field in self._fields.items() if name not in hidden]
@@ -116,11 +108,6 @@ def _to_arguments_schema(fields: list[Any]) -> Any:
 
 def _refuse_unknown_name(_value: Any) -> NoReturn:
     raise UnknownNameError
-
-
-def _runs_foreign_code(node: Any) -> bool:
-    hooks = (node.get(key) for key in ("function", "default_factory", "discriminator", "missing"))
-    return any(map(is_foreign, hooks)) or bool(node.get("post_init")) or node.get("custom_init") is True
 
 
 def is_foreign(function: Any) -> bool:

@@ -85,11 +85,6 @@ class FunctionInputs:
     def _core(self) -> ArgumentsCoreSchema:
         return ArgumentsCoreSchema(self._types.core_schema)
 
-    @functools.cached_property
-    def runs_foreign_code(self) -> bool:
-        """Whether validation runs validators or default factories of other code, which may block, or takes long."""
-        return self._core.runs_foreign_code() or self._core.has_nested_unions()
-
     def schema(self, hidden: frozenset[str]) -> JsonObject:
         """Return a fresh JSON Schema of all parameters but `hidden`."""
         schema: JsonObject = json.loads(self._schema_text)

@@ -77,10 +77,6 @@ class Inputs(Protocol):
         """Every parameter by name, in the order of the signature; hidden ones too."""
 
     @property
-    def runs_foreign_code(self) -> bool:
-        """Whether validation runs validators or default factories of other code, which may block."""
-
-    @property
     def accepts_other_names(self) -> bool:
         """Whether callers may pass what is no parameter: an open schema allows it, or `**kwargs` takes it."""
 

@@ -146,17 +146,9 @@ class Output:
         is_own = isinstance(item, ToolResult) or result.blocks is not None
         return replace(result, structured_content=result.structured_content if is_own else None, is_last=False)
 
-    def may_block(self, returned: Any) -> bool:
-        """Whether `to_result` runs code of a foreign class, such as a serializer or an encoder, or takes long."""
-        return self._whole.may_block(returned)
-
     def for_value(self) -> Output:
         """Return the output for a caller that reads only the value of a result."""
         return self
-
-    def item_may_block(self, item: Any) -> bool:
-        """Whether `to_chunk` does so."""
-        return self._item.may_block(item)
 
 
 @functools.cache

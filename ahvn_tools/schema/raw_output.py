@@ -26,10 +26,7 @@ from ahvn_tools.schema.output import Output
 from ahvn_tools.schema.result_type import convert_content, is_value_alone
 
 Render = Callable[[Any], Any]
-"""Returns what models read of a value: a text, a content block or a list of these; sync or async.
-
-One that is marked with `middleware.inline` is so fast that it runs in the event loop, and not in a worker thread.
-"""
+"""Returns what models read of a value: a text, a content block or a list of these; sync or async."""
 
 _RENDER_RETURNS: Final = "return a text, a content block or a list of these"
 
@@ -46,7 +43,6 @@ class RawOutput(Output):
         self._converts = True
         self._has_items = is_stream or self._item.annotation is not Signature.empty
         self.is_async = _is_async(render)
-        self._is_inline = getattr(render, "is_inline", False) is True  # as `middleware.inline` marks it
 
     @property
     def is_unreadable(self) -> bool:  # type: ignore[override]  # computed here
@@ -72,12 +68,6 @@ class RawOutput(Output):
             result = ToolResult(error=ErrorDetail(code=error.code, message=error.message).hold(error))
         return replace(result, meta=dict(result.meta), is_last=False)
 
-    def may_block(self, returned: Any) -> bool:
-        """Whether `to_result` runs `render` or other code of a foreign class, or takes long."""
-        if self._render is not None:
-            return not self._is_inline and bool(self.parts_to_render(returned))
-        return (self._converts or _is_made(returned)) and super().may_block(returned)
-
     def for_value(self) -> Output:
         """Return the output for a caller that reads only the value of a result: it converts nothing for models.
 
@@ -88,12 +78,6 @@ class RawOutput(Output):
         output = copy.copy(self)
         output._converts = False  # noqa: SLF001  # of this class
         return output
-
-    def item_may_block(self, item: Any) -> bool:
-        """Whether `to_chunk` does so."""
-        if self._render is not None:
-            return not self._is_inline and bool(self.parts_to_render(item, is_item=True))
-        return super().item_may_block(item)
 
     def parts_to_render(self, returned: Any, *, is_item: bool = False) -> list[Any]:
         """Return what `render` is called with: the value, or each item of a generator; nothing for what is content."""

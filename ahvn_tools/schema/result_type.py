@@ -16,7 +16,7 @@ from ahvn_tools.encoders.binary import bytes_block, encode_bytes
 from ahvn_tools.encoders.registry import encode, encode_content, find_encoder, no_json_form_error, to_json_form
 from ahvn_tools.errors import INVALID_RESULT, DefinitionError, InvalidResultError
 from ahvn_tools.json_types import JsonObject, exceeds_size
-from ahvn_tools.results import ToolResult, has_content, is_content_block, result_from_content
+from ahvn_tools.results import ToolResult, has_content, result_from_content
 from ahvn_tools.schema.annotations import UnresolvedAnnotation, unwrap_annotation
 from ahvn_tools.schema.generated import (
     SCHEMA_ERRORS,
@@ -26,7 +26,7 @@ from ahvn_tools.schema.generated import (
     promises_nothing,
 )
 from ahvn_tools.schema.keywords import WRAP_RESULT_KEY
-from ahvn_tools.schema.serializers import Serializers
+from ahvn_tools.schema.serializers import has_own_serializers
 
 _MAX_CHARS_WITH_PLACE = 10_000
 """In a larger value no error is looked for: jsonschema-rs lists all of them, which takes long."""
@@ -80,7 +80,7 @@ class ResultType:
 
     def resolve(self) -> None:
         """Make the serializer and the schema."""
-        _ = self._serialize, self._serializers, self.schema_text
+        _ = self._serialize, self._has_own_serializers, self.schema_text
 
     def convert(self, returned: Any) -> ToolResult:
         """Return the result of any value. Raises InvalidResultError for what does not fit or has no JSON form."""
@@ -101,7 +101,7 @@ class ResultType:
 
     def to_result(self, returned: Any) -> ToolResult:
         """Return the result for a value without content. Raises InvalidResultError if it does not fit."""
-        value = to_json_form(returned, self._serialize, is_strict=self._serializers.run_foreign_code)
+        value = to_json_form(returned, self._serialize, is_strict=self._has_own_serializers)
         if self.is_wrapped:
             result = ToolResult(value, {"result": value})
         else:
@@ -121,12 +121,6 @@ class ResultType:
         if not isinstance(value, dict) or len(value) != 1 or self.only_property not in value:
             return result
         return replace(result, value=value[self.only_property], is_unwrapped=True)
-
-    def may_block(self, returned: Any) -> bool:
-        """Whether `convert` runs code of a foreign class, such as a serializer or an encoder, or takes long."""
-        if isinstance(returned, ToolResult):
-            return is_value_alone(returned) and self._serializers.may_block(returned.value)
-        return not is_content_block(returned) and self._serializers.may_block(returned)
 
     def _convert_own_result(self, result: ToolResult) -> ToolResult:
         """Return a copy of a result that a tool has made. Its value is converted, unless it says what models read."""
@@ -201,8 +195,8 @@ class ResultType:
         return functools.partial(self._adapter.dump_python, mode="json", fallback=encode, warnings="error")
 
     @functools.cached_property
-    def _serializers(self) -> Serializers:
-        return Serializers(None if self._adapter is None else self._adapter.core_schema)
+    def _has_own_serializers(self) -> bool:
+        return self._adapter is not None and has_own_serializers(self._adapter.core_schema)
 
 
 def _without_surrogates(value: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import typing
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, get_origin
@@ -29,10 +29,10 @@ class InjectedKey(StateKey):
         key = StateKey.from_name(name)
         return cls(key.text, key.steps, annotation)
 
-    def find(self, scopes: Sequence[Any], read_step: Callable[[Any, str | int], Any] | None = None) -> Any:
+    def find(self, scopes: Sequence[Any]) -> Any:
         """Return the value that was passed for this call, else that of the first state that has this key."""
         passed = _passed.get(_NOTHING).get(id(self), MISSING)
-        return StateKey.find(self, scopes, read_step) if passed is MISSING else passed
+        return StateKey.find(self, scopes) if passed is MISSING else passed
 
 
 _NOTHING: Final[Mapping[int, Any]] = {}

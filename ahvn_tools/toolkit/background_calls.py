@@ -24,8 +24,7 @@ from ahvn_tools.settings import is_count, is_duration
 from ahvn_tools.toolkit import locks
 
 if TYPE_CHECKING:  # slow, and few toolkits run calls in the background
-    from ahvn_tools.execution.call import EmitChunk
-    from ahvn_tools.execution.scope import CallScope
+    from ahvn_tools.execution.call import CallScope, EmitChunk
     from ahvn_tools.middleware.approve import ApprovalRequest
     from ahvn_tools.toolkit.call_status import CallStatus
 

@@ -11,7 +11,7 @@ from pydantic import Field
 from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import ToolCallError, ToolError, ToolLookupError
 from ahvn_tools.execution.convert import call_error_detail, error_result
-from ahvn_tools.results import ToolResult, as_readable, media_blocks, text_block, to_text
+from ahvn_tools.results import ToolResult, as_readable, media_blocks, text_block, to_text, whole_value
 from ahvn_tools.toolkit import calls
 from ahvn_tools.toolkit.call_status import CallStatus
 from ahvn_tools.toolkit.entry import DELEGATES
@@ -128,5 +128,5 @@ def _to_result(status: CallStatus) -> ToolResult:
         media = media_blocks(result.blocks)
         return ToolResult(fields, blocks=(text_block(to_text(fields)), *media) if media else None)
     if result.blocks is None:
-        return ToolResult({**fields, "result": result.whole_value})
+        return ToolResult({**fields, "result": whole_value(result)})
     return ToolResult(fields, blocks=(text_block(to_text(fields)), *result.blocks))

@@ -22,13 +22,12 @@ from typing import TYPE_CHECKING, TypeVar
 from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import ToolkitError
 from ahvn_tools.execution.async_to_sync import read_on_loop
-from ahvn_tools.execution.call import EmitChunk
+from ahvn_tools.execution.call import CallScope, EmitChunk
 from ahvn_tools.execution.channel import ChunkReader
 from ahvn_tools.execution.outcome import Outcome
 from ahvn_tools.execution.pipeline import make_emit
 from ahvn_tools.execution.plan import Plan
 from ahvn_tools.execution.runner import capture_outcome
-from ahvn_tools.execution.scope import CallScope
 from ahvn_tools.formats.continuation import NO_CONTINUATION, Continuation
 from ahvn_tools.middleware.approve import ApprovalRequest, without_other_request
 from ahvn_tools.results import DIRECT, ToolCall, ToolResult

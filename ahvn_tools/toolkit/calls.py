@@ -36,9 +36,7 @@ if TYPE_CHECKING:  # slow, and a call that nothing observes does not need it
     from concurrent.futures import Executor
 
     from ahvn_tools.code_mode.saved_program import ResumedProgram
-    from ahvn_tools.execution.call import Call, EmitChunk, Middleware
-    from ahvn_tools.execution.questions import QuestionApprover
-    from ahvn_tools.execution.scope import CallScope
+    from ahvn_tools.execution.call import Call, CallScope, EmitChunk, Middleware, QuestionApprover
 
 Arguments = dict[str, Any]
 
@@ -305,8 +303,7 @@ def state_scopes(view: StoreView, entry: Entry) -> StateScopes:
 
 
 def _make_call(view: StoreView, entry: Entry, plan: Plan, arguments: Arguments, options: CallOptions) -> Call:
-    from ahvn_tools.execution.call import Call
-    from ahvn_tools.execution.scope import CallScope
+    from ahvn_tools.execution.call import Call, CallScope
 
     here = view if options.roots is None else view.with_roots(options.roots)
     scope = options.scope or CallScope()

@@ -9,7 +9,7 @@ from typing import Any
 
 from ahvn_tools.binding import StateScopes
 from ahvn_tools.errors import ToolSpecError
-from ahvn_tools.execution.compiled_tool import CompiledTool
+from ahvn_tools.execution.plan import CompiledTool
 from ahvn_tools.settings import ToolOptions, validate_options
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.state import StateKey

@@ -160,7 +160,7 @@ class CodeMode:
         """
         run = ProgramRun(self._sandbox, self.limits, _view(context), context)
         with refuse_nested_programs(self._sandbox):
-            if (resumed := context._resumed_program) is not None:  # noqa: SLF001  # of this package
+            if (resumed := context._links.resumed_program) is not None:  # noqa: SLF001  # of this package
                 return await run.resume(resumed)
             program = await run.check(without_fence(code))
             return "The types of the program fit. It was not run." if dry_run else await run.run(program)

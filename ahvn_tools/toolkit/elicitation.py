@@ -10,8 +10,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import ElicitResult
 
 from ahvn_tools.errors import CallRejectedError, ToolError
-from ahvn_tools.execution.call import Call
-from ahvn_tools.execution.questions import Question, QuestionApprover
+from ahvn_tools.execution.call import Call, Question, QuestionApprover
 from ahvn_tools.invisible import escape, escape_line
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.mcp.server.request import Request

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
@@ -11,10 +12,10 @@ from typing import Any, Final
 from ahvn_tools.errors import ToolCallError
 from ahvn_tools.execution.call import Call, Middleware, Next
 from ahvn_tools.execution.convert import call_error_detail, error_result
-from ahvn_tools.execution.endpoint import has_large_arguments
+from ahvn_tools.execution.pipeline import run_if_large_in_thread
 from ahvn_tools.execution.plan import Plan
 from ahvn_tools.execution.runner import capture_outcome, run_before_body
-from ahvn_tools.execution.threads import call_host_function, run_in_thread
+from ahvn_tools.execution.threads import call_host_function
 from ahvn_tools.middleware.reporting import received_as_json
 from ahvn_tools.results import ToolResult
 from ahvn_tools.toolkit.locks import KeyedLocks
@@ -28,7 +29,10 @@ Exclusive = bool | str | KeyFunction
 ALONE: Final = ("alone",)
 """The key of a call that runs alone."""
 
-_TOO_SLOW: Final = "a validator or its `exclusive` function took too long"
+_TOO_SLOW: Final = "its `exclusive` function took too long"
+
+Validate = Callable[[Callable[[], dict[str, Any]]], Awaitable[dict[str, Any]]]
+"""Calls a validation and returns what it returns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,31 +83,24 @@ async def find_key(exclusive: Exclusive, arguments: dict[str, Any]) -> Hashable 
 
 
 async def prepare_exclusive(
-    exclusive: Exclusive, plan: Plan, arguments: dict[str, Any], *, in_thread: bool = False
+    exclusive: Exclusive, plan: Plan, arguments: dict[str, Any], validate: Validate | None = None
 ) -> tuple[Plan, Hashable | None]:
     """Return the plan of a call, whose arguments are validated with it, and the key for the validated arguments.
 
-    Validators that may block, and a sync function of the host, run in a worker thread; with `in_thread`, all validation
-    does. Their time counts towards the timeout of the call. Raises as `Plan.validate` does, and ToolTimeoutError.
+    `validate` calls a validation elsewhere, a worker thread for example. The time of an async function of the host
+    counts towards the timeout of the call. Raises as `Plan.validate` does, and ToolTimeoutError.
     """
     if isinstance(exclusive, bool):
         return plan, await find_key(exclusive, arguments)
-    in_thread = in_thread or plan.may_block
-
-    async def prepare() -> tuple[dict[str, Any], Hashable | None]:
-        if in_thread:
-            values = (await run_in_thread(lambda _: plan.validate(arguments))).get()
-        else:
-            values = plan.validate(arguments)
-        received = plan.name_by_property(values)
-        names = [exclusive.parameter] if isinstance(exclusive, ParameterKey) else received
-        json_form = {name: received_as_json(received[name], arguments.get(name)) for name in names if name in received}
-        return values, await find_key(exclusive, json_form)
-
-    if isinstance(exclusive, ParameterKey) and not in_thread:
-        (values, key), seconds = await prepare(), None
+    check = functools.partial(plan.validate, arguments)
+    values = check() if validate is None else await validate(check)
+    received = plan.name_by_property(values)
+    names = [exclusive.parameter] if isinstance(exclusive, ParameterKey) else received
+    json_form = {name: received_as_json(received[name], arguments.get(name)) for name in names if name in received}
+    if isinstance(exclusive, ParameterKey):
+        key, seconds = await find_key(exclusive, json_form), None
     else:
-        (values, key), seconds = await run_before_body(plan, prepare, _TOO_SLOW)
+        key, seconds = await run_before_body(plan, functools.partial(find_key, exclusive, json_form), _TOO_SLOW)
     return plan.with_validated(values).with_seconds(seconds), key
 
 
@@ -111,9 +108,9 @@ def lock_middleware(exclusive: Exclusive, locks: KeyedLocks) -> Middleware:
     """Return the middleware that lets a call wait until it holds its key."""
 
     async def wait_for_key(call: Call, next: Next) -> ToolResult:  # noqa: A002  # the word for it
-        started, in_thread = perf_counter(), has_large_arguments(call)
+        started, validate = perf_counter(), functools.partial(run_if_large_in_thread, call)
         try:
-            plan, key = await prepare_exclusive(exclusive, call.plan, call.arguments, in_thread=in_thread)
+            plan, key = await prepare_exclusive(exclusive, call.plan, call.arguments, validate)
         except ToolCallError as error:
             return call.scope.record_error(error, error_result(call_error_detail(error), started))
         call = replace(call, plan=plan)

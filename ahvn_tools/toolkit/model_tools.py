@@ -15,7 +15,7 @@ from pydantic import Field
 
 from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import PickleError, ToolError
-from ahvn_tools.execution.compiled_tool import CompiledTool
+from ahvn_tools.execution.plan import CompiledTool
 from ahvn_tools.results import ToolCall, ToolResult
 from ahvn_tools.settings import ToolOptions, validate_options
 from ahvn_tools.sources import function as function_source
@@ -55,16 +55,16 @@ async def call_tool(name: str, context: ToolContext, arguments: dict[str, Any] |
     """
     if name == context.tool:
         raise ToolError(f"{name!r} does not call itself: pass the name of the tool that you want.")
-    from ahvn_tools.execution.scope import CallScope
+    from ahvn_tools.execution.call import CallScope
 
     view = require_toolkit(context)._view  # noqa: SLF001  # of this package
-    questions: Any = context._asker  # noqa: SLF001  # of this package
+    questions: Any = context._links.asker  # noqa: SLF001  # of this package
     # the same id: an approval of this call answers the one that the model made
     options = calls.CallOptions(
         id=context.call_id,
         run_id=context.run_id,
         caller=context.caller,
-        scope=CallScope(pause_outer=context._pause),  # noqa: SLF001  # of this package
+        scope=CallScope(pause_outer=context._links.pause),  # noqa: SLF001  # of this package
         is_served=context.is_served,
         masks_errors=context.masks_errors,
         report=context.report_progress,

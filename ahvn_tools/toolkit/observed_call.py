@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import Any, Final, Protocol
 
 from ahvn_tools.errors import ToolkitError
+from ahvn_tools.execution.call import CallScope
 from ahvn_tools.execution.deadline import cancel_and_wait
-from ahvn_tools.execution.scope import CallScope
 from ahvn_tools.results import ToolResult
 from ahvn_tools.toolkit import calls
 from ahvn_tools.toolkit.entry_options import validate_callable

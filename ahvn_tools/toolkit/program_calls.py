@@ -19,11 +19,11 @@ from ahvn_tools.code_mode.sandbox import Answer, Failure, ProgramError, Sandbox,
 from ahvn_tools.code_mode.saved_program import ProgramDecision
 from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import ToolError
-from ahvn_tools.execution.scope import CallScope
+from ahvn_tools.execution.call import CallScope
 from ahvn_tools.middleware.approve import ApprovalRequest, pending_requests, without_other_request
 from ahvn_tools.middleware.truncate import whole_blocks
 from ahvn_tools.redaction import find_secrets, reveal_secrets
-from ahvn_tools.results import PROGRAMMATIC, ToolResult, as_readable
+from ahvn_tools.results import PROGRAMMATIC, ToolResult, as_readable, whole_value
 from ahvn_tools.toolkit import calls
 from ahvn_tools.toolkit.structured_output import STRUCTURED_KEY
 
@@ -79,7 +79,7 @@ class ProgramCalls:
         """Make a call; `decision` says what a person has approved of it. Return its request if nobody approves it."""
         context, view = self._context, self._view
         entry = view.store.entries.get(call.tool)
-        scope, call_id = CallScope(pause_outer=context._pause), f"{context.call_id}.{call.number}"  # noqa: SLF001  # of this package
+        scope, call_id = CallScope(pause_outer=context._links.pause), f"{context.call_id}.{call.number}"  # noqa: SLF001  # of this package
         with view.store.active_calls.track(call_id, view.session_states, scope):
             async with self._turns.take(alone=entry is not None and entry.exclusive is True), self._slots:
                 if (failure := self.find_change(call.tool)) is not None:  # it may have waited for long
@@ -108,7 +108,7 @@ class ProgramCalls:
         self, call: ProgramCall, call_id: str, scope: CallScope, decision: ProgramDecision | None
     ) -> ToolResult:
         context = self._context
-        questions: Any = context._asker  # noqa: SLF001  # of this package
+        questions: Any = context._links.asker  # noqa: SLF001  # of this package
         options = calls.CallOptions(
             id=call_id,
             run_id=self._state.run_id,
@@ -167,7 +167,7 @@ class ProgramCalls:
             self._structured, self._state.finish_call = structured, call
         blocks = whole_blocks(result.blocks) or ()
         if all(block.type == "text" for block in blocks):
-            return Value(result.whole_value if result.is_raw else result.value)
+            return Value(whole_value(result) if result.is_raw else result.value)
         try:
             return Value(self.contents.add(blocks))
         except ProgramError as error:

@@ -41,8 +41,7 @@ from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import LimitExceededError, ToolError, near_misses
 from ahvn_tools.execution.threads import run_in_thread
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.middleware.approve import ApprovalRequest, pending_result
-from ahvn_tools.middleware.request_signer import RequestSigner
+from ahvn_tools.middleware.approve import ApprovalRequest, RequestSigner, pending_result
 from ahvn_tools.results import PROGRAMMATIC, ToolResult, text_block, to_text
 from ahvn_tools.toolkit.entry import Entry
 from ahvn_tools.toolkit.program_calls import ProgramCalls

@@ -18,7 +18,6 @@ from ahvn_tools.errors import ToolCallError
 from ahvn_tools.execution.threads import run_in_thread
 from ahvn_tools.redaction import is_secret_name, is_secret_schema
 from ahvn_tools.schema.keywords import iter_objects
-from ahvn_tools.state import BlockingStateError
 from ahvn_tools.toolkit import calls
 from ahvn_tools.toolkit.entry import Entry
 from ahvn_tools.toolkit.visibility import StoreView
@@ -70,10 +69,10 @@ def hide_bound_values(view: StoreView, entries: Iterable[Entry], context: ToolCo
     secrets: list[Any] = []
     for entry in entries:
         scopes, plan = calls.state_scopes(view, entry), view.compiled_tool(entry).plan
-        for bound in plan.nonblocking_parameters:
+        for bound in plan.bound_parameters:
             if bound.binding.resolver is None:
                 name = bound.parameter.name
-                with contextlib.suppress(ToolCallError, BlockingStateError):
+                with contextlib.suppress(ToolCallError):
                     value = bound.read(scopes)
                     hidden.append((name, value))
                     secrets += [value] if name in plan.secret_names else []

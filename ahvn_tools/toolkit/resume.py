@@ -25,13 +25,13 @@ from ahvn_tools.execution.threads import run_in_thread
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.middleware.approve import (
     ApprovalRequest,
+    RequestSigner,
     arguments_digest,
     is_same_json,
     pending_requests,
     rejected_result,
     rejection_text,
 )
-from ahvn_tools.middleware.request_signer import RequestSigner
 from ahvn_tools.redaction import contains_secret
 from ahvn_tools.results import ToolCall, ToolResult
 from ahvn_tools.toolkit import model_tools

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic_core import to_jsonable_python
 
 from ahvn_tools.errors import ToolkitError
-from ahvn_tools.execution.compiled_tool import CompiledTool
+from ahvn_tools.execution.plan import CompiledTool
 from ahvn_tools.schema.subschemas import schema_texts
 from ahvn_tools.search_words import TOKENIZER, index_text, tokenize
 

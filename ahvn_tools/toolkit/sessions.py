@@ -18,7 +18,7 @@ from ahvn_tools.toolkit.background_calls import BackgroundCalls
 from ahvn_tools.toolkit.entry import Entry
 
 if TYPE_CHECKING:
-    from ahvn_tools.execution.scope import CallScope
+    from ahvn_tools.execution.call import CallScope
     from ahvn_tools.toolkit.structured_output import StructuredOutput
 
 MAX_CLIENTS: Final = 10_000

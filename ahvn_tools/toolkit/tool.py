@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, Unpack
 from ahvn_tools.binding import Binding, StateScopes
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import PickleError, ToolkitError
-from ahvn_tools.execution.compiled_tool import CompiledTool
+from ahvn_tools.execution.plan import CompiledTool
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolResult
 from ahvn_tools.settings import ToolOptions

@@ -28,7 +28,7 @@ class Disk:
 
         def delete(path: str, context: ToolContext, times: int = 1) -> str:
             for _ in range(times):
-                context.ask_sync("delete", {"path": path})
+                context.ask("delete", {"path": path})
                 self.deleted.append(path)
             return "deleted"
 
@@ -102,7 +102,7 @@ def questions_at_once() -> list[Any]:
     kit = Toolkit("k", approver=lambda request: request.details == {"number": 3})
 
     async def run(context: ToolContext) -> list[int]:
-        asked = [context.ask("go on", {"number": number}) for number in range(8)]
+        asked = [context.aask("go on", {"number": number}) for number in range(8)]
         answers = await asyncio.gather(*asked, return_exceptions=True)
         return [number for number, answer in enumerate(answers) if answer is True]
 
@@ -114,7 +114,7 @@ async def answers_of_a_client(desk: Desk, raw: Raw) -> list[Any]:
     deleted: list[str] = []
 
     async def delete(path: str, user: str, context: ToolContext) -> str:
-        await context.ask("delete", {"path": path})
+        await context.aask("delete", {"path": path})
         deleted.append(f"{path} of {user}")
         return "deleted"
 

@@ -102,13 +102,13 @@ def wipe(path: str, token: SecretStr | None = None) -> str:
 
 @kit.tool
 def ask(path: str, context: ToolContext) -> str:
-    context.ask_sync(f"delete {path}", {"path": path})
+    context.ask(f"delete {path}", {"path": path})
     return "deleted"
 
 
 @kit.tool
 async def ask_later(path: str, context: ToolContext) -> str:
-    await context.ask(f"delete {path}", {"path": path})
+    await context.aask(f"delete {path}", {"path": path})
     return "deleted"
 
 

@@ -322,3 +322,16 @@ async def test_arguments_that_the_fast_path_of_acall_refuses_are_repaired_or_rep
     assert await spec.acall(number=2**70) == 2**71
     with pytest.raises(InvalidParametersError, match="'number' should be a valid integer"):
         await spec.acall(number="two")
+
+
+def test_each_check_of_a_plan_sees_the_arguments_also_those_that_were_validated_before() -> None:
+    seen: list[Any] = []
+    plan = ToolSpec.from_function(lambda number: number, name="pass_on").compiled.plan
+    checked = plan.with_check(lambda arguments: seen.append(("first", arguments)))
+    checked = checked.with_check(lambda arguments: seen.append(("second", arguments)))
+    assert checked.prepare((), {"number": 1}, [{}]) == {"number": 1}
+    assert seen == [("first", {"number": 1}), ("second", {"number": 1})]
+    seen.clear()
+    again = checked.with_validated({"number": 2}).with_check(lambda arguments: seen.append(("third", arguments)))
+    assert again.prepare((), {"number": 1}, [{}]) == {"number": 2}
+    assert seen == [("third", {"number": 2})]

@@ -7,7 +7,6 @@ import copy
 import json
 import logging
 import pickle
-import threading
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,7 +23,6 @@ from ahvn_tools.encoders import registry
 from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import INVALID_RESULT, InvalidResultError
 from ahvn_tools.execution.call import Call, Next
-from ahvn_tools.middleware import inline
 from ahvn_tools.middleware.cache import cache
 from ahvn_tools.middleware.log import log
 from ahvn_tools.middleware.record import record, replay
@@ -295,38 +293,6 @@ def test_an_image_that_render_cannot_read_is_an_invalid_result() -> None:
 
 
 @combinations(body=BODIES, way=WAYS)
-def test_a_sync_render_does_not_run_in_the_event_loop(body: Any, way: dict[str, Any]) -> None:
-    threads = []
-
-    def render(_: Any) -> str:
-        threads.append(threading.current_thread())
-        return "text"
-
-    assert run(raw(body(DB), render=render, **way).aexec).text == "text"
-    assert threads != [threading.current_thread()]
-    assert len(threads) == 1
-
-
-def test_a_render_that_is_marked_inline_runs_in_the_event_loop() -> None:
-    threads = []
-
-    @inline
-    def render(_: Any) -> str:
-        threads.append(threading.current_thread())
-        return "text"
-
-    async def find() -> Any:
-        return DB
-
-    async def items() -> Any:
-        yield DB
-
-    assert run(raw(find, render=render).aexec).text == "text"
-    assert run(raw(items, render=render).aexec).text == "text"
-    assert threads == [threading.current_thread()] * 2
-
-
-@combinations(body=BODIES, way=WAYS)
 def test_an_async_render_runs_in_the_loop_of_the_call(body: Any, way: dict[str, Any]) -> None:
     loops = []
 
@@ -339,21 +305,6 @@ def test_an_async_render_runs_in_the_loop_of_the_call(body: Any, way: dict[str, 
         return result.text == "text" and loops == [asyncio.get_running_loop()]
 
     assert asyncio.run(main())
-
-
-@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
-def test_a_sync_render_counts_towards_the_timeout(body: Any) -> None:
-    end = threading.Event()
-
-    def render(_: Any) -> str:
-        end.wait(WAIT)
-        return "text"
-
-    try:
-        spec = raw(body(DB), render=render, timeout=0.1)
-        assert spec.exec().error.code == run(spec.aexec).error.code == "timeout"
-    finally:
-        end.set()
 
 
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
@@ -520,23 +471,6 @@ def test_a_cached_result_is_rendered_once_and_keeps_its_rendering() -> None:
     assert (second.meta.get("cached"), len(values)) == (True, 1)
     assert (second.value, second.text) == (Account(), "Ann")
     assert (first.value is second.value, second.is_raw) == (False, True)
-
-
-def test_a_cached_value_is_not_copied_in_the_event_loop() -> None:
-    threads = []
-
-    class Slow:
-        def __deepcopy__(self, memo: Any) -> Any:
-            threads.append(threading.current_thread())
-            return self
-
-    async def main() -> None:
-        kit = kit_of(cache(all_tools=True), value=Slow())
-        assert [(await kit.aexec("subject")).text for _ in range(2)] == ["one Slow"] * 2
-
-    asyncio.run(main())
-    assert threads
-    assert threading.current_thread() not in threads
 
 
 @pytest.mark.parametrize("value", [DB, Account()], ids=["without a JSON form", "with one"])

@@ -194,8 +194,8 @@ def yield_and_close(path: str, context: ToolContext) -> Iterator[int]:
 
 
 def ask_twice(context: ToolContext) -> str:
-    context.ask_sync("first")
-    context.ask_sync("second")
+    context.ask("first")
+    context.ask("second")
     return "done"
 
 
@@ -210,7 +210,7 @@ def ask_while_talking(context: ToolContext) -> str:
     thread = threading.Thread(target=talk)
     thread.start()
     try:
-        context.ask_sync("go on")
+        context.ask("go on")
     finally:
         is_answered.set()
         thread.join()

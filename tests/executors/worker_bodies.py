@@ -81,7 +81,7 @@ def output_and_wait(gate: str, context: ToolContext) -> str:
 
 async def deploy(target: str, context: ToolContext) -> str:
     """Ask, and return."""
-    await context.ask(f"deploy to {target}", {"target": target})
+    await context.aask(f"deploy to {target}", {"target": target})
     return f"deployed to {target}"
 
 

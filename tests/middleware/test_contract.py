@@ -14,12 +14,12 @@ import pytest
 from ahvn_tools import ToolError, Toolkit, ToolSpec, middleware
 from ahvn_tools.middleware import Middleware, postprocess
 from ahvn_tools.middleware.approve import approve
-from ahvn_tools.middleware.cache.middleware import cache
+from ahvn_tools.middleware.cache import cache
 from ahvn_tools.middleware.limit import limit
 from ahvn_tools.middleware.log import log
 from ahvn_tools.middleware.metrics import metrics
 from ahvn_tools.middleware.observe import observe
-from ahvn_tools.middleware.record.middleware import record
+from ahvn_tools.middleware.record import record
 from ahvn_tools.middleware.retry import retry
 from ahvn_tools.middleware.trace import trace
 from ahvn_tools.middleware.truncate import truncate

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ahvn_tools import Toolkit, ToolResult, ToolSpec
-from ahvn_tools.middleware.idempotency import idempotency_check
+from ahvn_tools.middleware.factory import idempotency_check
 
 
 def told_of(names: tuple[str, ...], tools=(), all_tools: bool = False, **annotations: bool) -> list[str]:

@@ -39,8 +39,8 @@ class Desk:
     async def delete(self, path: str, context: ToolContext) -> str:
         """Delete a file, and then its copy."""
         self.calls.append(("delete", path))
-        await context.ask("delete a file", {"path": path})
-        await context.ask("delete its copy", {"path": path})
+        await context.aask("delete a file", {"path": path})
+        await context.aask("delete its copy", {"path": path})
         self.calls.append(("deleted", path))
         return f"deleted {path}"
 

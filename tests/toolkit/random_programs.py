@@ -87,14 +87,14 @@ class NumberedCalls:
 
     async def ask(self, number: int, context: ToolContext, note: str = "") -> str:
         """Ask."""
-        await context.ask("do it", {"number": number})
+        await context.aask("do it", {"number": number})
         self.made.append(number)
         return f"ask {number}{note}"
 
     async def ask_twice(self, number: int, context: ToolContext, note: str = "") -> str:
         """Ask twice."""
-        await context.ask("do it", {"number": number})
-        await context.ask("go on", {"number": number})
+        await context.aask("do it", {"number": number})
+        await context.aask("go on", {"number": number})
         self.made.append(number)
         return f"ask_twice {number}{note}"
 

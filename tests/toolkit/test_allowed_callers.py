@@ -346,7 +346,7 @@ async def test_what_an_approver_decides_when_the_program_no_longer_waits_is_reje
     @kit.tool
     async def remove(context: ToolContext) -> None:
         """Remove."""
-        await context.ask("Remove it")
+        await context.aask("Remove it")
         done.append("question")
 
     blocks = [

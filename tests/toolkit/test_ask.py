@@ -42,7 +42,7 @@ class Desk:
         async def deploy(target: str, context: ToolContext, times: int = 1) -> str:
             self.events.append("start")
             for number in range(times):
-                assert await context.ask(f"deploy to {target}", {"number": number}) is True
+                assert await context.aask(f"deploy to {target}", {"number": number}) is True
                 self.events.append(f"deployed {number}")
             return "done"
 
@@ -52,7 +52,7 @@ class Desk:
         def deploy(target: str, context: ToolContext, times: int = 1) -> str:
             self.events.append("start")
             for number in range(times):
-                assert context.ask_sync(f"deploy to {target}", {"number": number}) is True
+                assert context.ask(f"deploy to {target}", {"number": number}) is True
                 self.events.append(f"deployed {number}")
             return "done"
 
@@ -132,7 +132,7 @@ def test_a_body_may_handle_a_rejection():
     @kit.tool
     async def clean(context: ToolContext) -> str:
         try:
-            await context.ask("delete 900 files")
+            await context.aask("delete 900 files")
         except CallRejectedError as error:
             return f"kept: {error.message}"
         return "deleted"
@@ -201,7 +201,7 @@ def test_a_body_with_a_loop_of_its_own_may_ask():
 
     @kit.tool
     def nested(context: ToolContext) -> bool:
-        return asyncio.run(context.ask("go on"))
+        return asyncio.run(context.aask("go on"))
 
     assert kit.call("nested") is True
     assert asyncio.run(kit.acall("nested")) is True
@@ -212,10 +212,10 @@ def test_asking_synchronously_in_the_loop_of_the_approver_is_an_error_that_names
 
     @kit.tool
     async def wrong(context: ToolContext) -> bool:
-        return context.ask_sync("go on")
+        return context.ask("go on")
 
     assert kit.exec("wrong").is_error
-    assert "use `await context.ask(…)`" in caplog.text
+    assert "use `await context.aask(…)`" in caplog.text
 
 
 @pytest.fixture
@@ -276,8 +276,8 @@ def test_questions_at_the_same_time_hold_the_clock_until_the_last_is_answered(cl
 
     @kit.tool
     async def both(context: ToolContext) -> bool:
-        second = asyncio.create_task(context.ask("second"))
-        await context.ask("first")
+        second = asyncio.create_task(context.aask("second"))
+        await context.aask("first")
         first_answered.set()
         await second
         running.append(is_running(clocks[-1]))
@@ -359,9 +359,9 @@ def test_an_approved_question_answers_no_other_one_and_each_only_once():
     @kit.tool
     def delete(context: ToolContext) -> str:
         action = actions.pop(0)
-        context.ask_sync(action)
+        context.ask(action)
         deleted.append(action)
-        context.ask_sync(action)
+        context.ask(action)
         deleted.append(action)
         return "done"
 
@@ -388,7 +388,7 @@ def test_approving_what_a_body_asks_does_not_approve_the_whole_call():
 
     @kit.tool
     def both(context: ToolContext) -> bool:
-        context.ask_sync("one part")
+        context.ask("one part")
         context.require_approval()
         return context.is_approved
 
@@ -453,7 +453,7 @@ def test_a_request_shows_neither_secrets_nor_bound_values():
             "deep": [{"password": "x"}],
             "amount": amount,
         }
-        await context.ask(f"pay from {account}", details)
+        await context.aask(f"pay from {account}", details)
         return "paid"
 
     kit.bind("account")
@@ -471,7 +471,7 @@ def test_a_tool_outside_of_a_toolkit_has_nobody_to_ask(caplog):
     caplog.set_level(logging.WARNING)
 
     async def delete(context: ToolContext) -> str:
-        await context.ask("delete all")
+        await context.aask("delete all")
         return "deleted"
 
     spec = ToolSpec.from_function(delete)
@@ -488,7 +488,7 @@ def test_what_is_no_question_is_refused(action, details):
 
     @kit.tool
     def wrong(context: ToolContext) -> bool:
-        return context.ask_sync(action, details)
+        return context.ask(action, details)
 
     error = kit.exec("wrong").error
     assert error is not None
@@ -520,7 +520,7 @@ def test_a_cancelled_caller_leaves_no_thread_that_waits():
     @kit.tool
     def wait(context: ToolContext) -> None:
         try:
-            context.ask_sync("go on")
+            context.ask("go on")
         except BaseException as error:
             ended.append(type(error).__name__)
             raise
@@ -547,7 +547,7 @@ def failing_once(**options: Any) -> tuple[Toolkit, list[str]]:
     done: list[str] = []
 
     async def delete(context: ToolContext) -> str:
-        await context.ask("delete it")
+        await context.aask("delete it")
         done.append("deleted")
         if len(done) == 1:
             raise ConnectionError
@@ -654,7 +654,7 @@ def test_the_same_question_needs_as_many_answers_as_it_was_asked(mode):
     @kit.tool
     async def thrice(context: ToolContext) -> str:
         for _ in range(3):
-            await context.ask("delete a file")
+            await context.aask("delete a file")
         return "done"
 
     assert served(kit, asked, mode, "thrice").is_error
@@ -730,7 +730,7 @@ def test_a_client_that_does_not_answer_is_not_waited_for_forever(monkeypatch):
 
     @kit.tool
     async def deploy(context: ToolContext) -> str:
-        await context.ask("deploy")
+        await context.aask("deploy")
         return "done"
 
     async def answer(*_: Any) -> Any:
@@ -745,20 +745,20 @@ def test_a_client_that_does_not_answer_is_not_waited_for_forever(monkeypatch):
 
 def deploy_sync(target: str, context: ToolContext) -> str:
     """Deploy, in a worker process."""
-    context.ask_sync(f"deploy to {target}", {"number": 1})
+    context.ask(f"deploy to {target}", {"number": 1})
     return "done"
 
 
 async def deploy_async(target: str, context: ToolContext) -> str:
     """Deploy, in a worker process."""
-    await asyncio.gather(context.ask(f"deploy to {target}"), context.ask("tell everybody"))
+    await asyncio.gather(context.aask(f"deploy to {target}"), context.aask("tell everybody"))
     return "done"
 
 
 def deploy_and_handle(target: str, context: ToolContext) -> str:
     """Deploy, in a worker process."""
     try:
-        context.ask_sync(f"deploy to {target}", {"number": 1})
+        context.ask(f"deploy to {target}", {"number": 1})
     except CallRejectedError as error:
         return error.message
     return "done"
@@ -835,7 +835,7 @@ def test_a_secret_argument_of_a_saved_request_is_passed_again():
 
         @kit.tool
         def login(token: Annotated[str, Secret], context: ToolContext) -> str:
-            context.ask_sync("log in", {"token": token})
+            context.ask("log in", {"token": token})
             return f"logged in with {len(token)} characters"
 
         return kit
@@ -855,7 +855,7 @@ def test_a_question_after_the_call_was_cancelled_reaches_nobody():
     @kit.tool
     def late(context: ToolContext) -> bool:
         kit.cancel("c1")
-        return context.ask_sync("go on")
+        return context.ask("go on")
 
     assert kit.exec("late", call_id="c1").error.code == "cancelled"
     assert asked == []

@@ -313,7 +313,7 @@ def test_what_a_tool_asks_in_a_program_is_approved_later(sandbox: MontySandbox) 
     @kit.tool
     async def delete(path: str, context: ToolContext) -> str:
         """Delete a folder."""
-        await context.ask("delete a folder", {"path": path})
+        await context.aask("delete a folder", {"path": path})
         deleted.append(path)
         return f"deleted {path}"
 

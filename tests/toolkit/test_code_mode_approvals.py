@@ -170,7 +170,7 @@ def test_the_edits_of_a_call_that_waits_again_are_json(sandbox: MontySandbox) ->
     @desk.kit.tool(requires_approval=True)
     async def pay(amount: Any, context: ToolContext) -> str:
         """Pay."""
-        await context.ask("pay")
+        await context.aask("pay")
         return f"paid {amount!r}"
 
     run = desk.answer("await pay(1)")
@@ -239,7 +239,7 @@ def test_the_answer_to_a_question_does_not_approve_the_whole_call(desk: Desk) ->
     @desk.kit.tool
     async def pay(context: ToolContext) -> str:
         """Ask, and then request an approval."""
-        await context.ask("look")
+        await context.aask("look")
         context.require_approval()
         return "paid"
 

@@ -240,7 +240,7 @@ def test_the_time_of_an_approver_does_not_count_towards_a_timeout(sandbox: Monty
 
     async def ask(context: ToolContext) -> str:
         """Ask a person."""
-        await context.ask("pay")
+        await context.aask("pay")
         return "asked"
 
     def make_kit(**options: Any) -> Toolkit:

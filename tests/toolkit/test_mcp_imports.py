@@ -28,7 +28,7 @@ from ahvn_tools.errors import (
 )
 from ahvn_tools.mcp.client import connection
 from ahvn_tools.mcp.trust.changes import Changes
-from ahvn_tools.middleware.cache.middleware import cache
+from ahvn_tools.middleware.cache import cache
 from tests.mcp.loopback import over_http
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from ahvn_tools import Toolkit, ToolResult
 from ahvn_tools.errors import ToolkitError, ToolTimeoutError
+from ahvn_tools.execution.call import CallScope
 from ahvn_tools.execution.deadline import Deadline
-from ahvn_tools.execution.scope import CallScope
 from ahvn_tools.middleware import inline
 from ahvn_tools.toolkit.middleware_clock import MiddlewareClock
 from tests.execution.entry_points import WAIT, combinations

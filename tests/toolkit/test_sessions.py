@@ -14,7 +14,7 @@ import pytest
 
 from ahvn_tools import ToolContext, Toolkit
 from ahvn_tools.errors import ToolkitError, ToolLookupError
-from ahvn_tools.execution.scope import CallScope
+from ahvn_tools.execution.call import CallScope
 from ahvn_tools.toolkit import sessions as session_module
 from ahvn_tools.toolkit.background_calls import BackgroundCall
 from ahvn_tools.toolkit.sessions import ClientState, ClientStates, SessionState

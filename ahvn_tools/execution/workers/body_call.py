@@ -109,7 +109,7 @@ class BodyCall:
     def _ask(self, action: str, details: Any) -> Exception | None:
         """Ask for the worker, and return what `ask` raises."""
         try:
-            self._context.ask_sync(action, details)
+            self._context.ask(action, details)
         except Exception as error:  # noqa: BLE001  # raised again in the worker
             return error
         return None

@@ -126,12 +126,12 @@ class _LinkedAsker:
     def __init__(self, link: Link) -> None:
         self._link = link
 
-    async def ask(self, action: str, details: Any) -> None:
+    async def aask(self, action: str, details: Any) -> None:
         from ahvn_tools.execution.threads import run_in_thread
 
-        (await run_in_thread(lambda _: self.ask_sync(action, details))).get()
+        (await run_in_thread(lambda _: self.ask(action, details))).get()
 
-    def ask_sync(self, action: str, details: Any) -> None:
+    def ask(self, action: str, details: Any) -> None:
         """Ask, and raise what is raised in the calling process."""
         details = dict(details) if isinstance(details, Mapping) else details
         error = pickle.loads(self._link.ask(replies.encode("ask", action, details)))  # noqa: S301  # from the caller

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from ahvn_tools.context import Asker, ToolContext
+from ahvn_tools.context import Asker, CallLinks, ToolContext
 from ahvn_tools.execution.item_limits import ItemLimits
 from ahvn_tools.execution.workers import slots
 from ahvn_tools.json_types import JsonObject
@@ -49,7 +49,7 @@ class ContextSnapshot:
             "call_id", "tool", "run_id", "caller", "session_id", "roots", "forbids_files", "is_approved", "is_served",
             "is_anonymous", "masks_errors",
         )  # fmt: skip
-        has_progress_reader = has_reader or context._report is not None  # noqa: SLF001  # bodies need no name for it
+        has_progress_reader = has_reader or context._links.report is not None  # noqa: SLF001  # bodies need no name for it
         return cls({name: getattr(context, name) for name in names}, state, has_reader, has_progress_reader)
 
     def restore(self, send: Callable[..., None], asker: Asker) -> ToolContext:
@@ -57,9 +57,11 @@ class ContextSnapshot:
         return ToolContext(
             **self.fields,
             state=MappingProxyType(self.state),
-            emit=(lambda chunk: send("output", chunk.value)) if self.has_reader else None,
-            report=(lambda *progress: send("progress", *progress)) if self.has_progress_reader else None,
-            asker=asker,
+            _links=CallLinks(
+                emit=(lambda chunk: send("output", chunk.value)) if self.has_reader else None,
+                report=(lambda *progress: send("progress", *progress)) if self.has_progress_reader else None,
+                asker=asker,
+            ),
         )
 
 

@@ -11,9 +11,8 @@ from typing import Any
 from ahvn_tools.binding import WorkerResolver
 from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import PickleError
-from ahvn_tools.execution.bound import BoundParameter
 from ahvn_tools.execution.pickling import ImportPath, to_import_path
-from ahvn_tools.execution.plan import Arguments, Body, Plan
+from ahvn_tools.execution.plan import Arguments, Body, BoundParameter, Plan
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.redaction import contains_secret
 from ahvn_tools.schema.secret_parameters import without_secret_defaults

@@ -152,7 +152,7 @@ class RunningCall:
             raise ToolError("There is no client that could be asked.")
 
         async def ask_with_stopped_clocks() -> T:
-            with self.clock.pause(), self.context._pause():  # noqa: SLF001  # of this package
+            with self.clock.pause(), self.context._links.pause():  # noqa: SLF001  # of this package
                 return await _run_in(caller.loop, self.variables, ask(caller))
 
         return await _run_in(self.loop, self.variables, ask_with_stopped_clocks())
@@ -252,7 +252,7 @@ class CallerRequests:
             if count > MAX_LOG_MESSAGES or LOG_LEVELS.index(params.level) < LOG_LEVELS.index(level):
                 return
             check_size(params.data, Budgets(tool_bytes=MAX_LOG_BYTES))
-            mask = call.context._mask  # noqa: SLF001  # of this package
+            mask = call.context._links.mask  # noqa: SLF001  # of this package
             data = map_texts(params.data, lambda text: escape(mask(text)))
             name = (
                 f"{self._server_name}.{sanitize_text(mask(params.logger))[:100]}"
@@ -314,7 +314,7 @@ class CallerRequests:
             raise ToolError("Only forms are shown to the user, and no web pages.")
         schema = params.requested_schema
         check_size(schema, Budgets())
-        mask = call.context._mask  # noqa: SLF001  # of this package
+        mask = call.context._links.mask  # noqa: SLF001  # of this package
         text = sanitize_text(mask(params.message))
         message = f"The MCP server {self._server_name!r} asks: {text}"
         form = map_texts(schema, lambda text: escape(mask(text)))
@@ -327,7 +327,7 @@ class CallerRequests:
         check_result({**data, "content": None}, self._limits)
         for name in ("_meta", "metadata", "includeContext"):  # the contexts of other servers are not for this one
             data.pop(name, None)
-        data = map_texts(data, call.context._mask)  # noqa: SLF001  # of this package
+        data = map_texts(data, call.context._links.mask)  # noqa: SLF001  # of this package
         return await call.ask(lambda caller: caller.sample(data))
 
 

@@ -29,11 +29,11 @@ from pydantic import PrivateAttr
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import ToolCallError
-from ahvn_tools.execution.endpoint import MAX_CHARS_ON_LOOP
+from ahvn_tools.execution.pipeline import MAX_CHARS_ON_LOOP
 from ahvn_tools.execution.threads import run_in_thread
 from ahvn_tools.invisible import escape
 from ahvn_tools.json_types import exceeds_size
-from ahvn_tools.results import ToolResult, describe_link, sent_meta, to_sendable
+from ahvn_tools.results import ToolResult, describe_link, sent_meta, to_sendable, whole_value
 from ahvn_tools.schema.jsonschema import compile_validator
 
 CallHandler = Callable[[dict[str, Any]], Awaitable[ToolResult]]
@@ -62,7 +62,7 @@ class SpecTool(Tool):
             return InputRequiredToolResult(response)
         if isinstance(response, MCPError):
             raise response
-        if exceeds_size([result.whole_value, result.structured_content, result.blocks], MAX_CHARS_ON_LOOP):
+        if exceeds_size([whole_value(result), result.structured_content, result.blocks], MAX_CHARS_ON_LOOP):
             converted: FastMCPResult = (await run_in_thread(lambda _: self._convert(result))).get()
             return converted
         return self._convert(result)

@@ -16,7 +16,7 @@ from pydantic_core import to_json
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ahvn_tools.errors import LimitExceededError
-from ahvn_tools.execution.endpoint import MAX_CHARS_ON_LOOP
+from ahvn_tools.execution.pipeline import MAX_CHARS_ON_LOOP
 from ahvn_tools.execution.threads import run_in_thread
 from ahvn_tools.json_types import exceeds_size
 

@@ -71,7 +71,7 @@ def ignore(path: str) -> None:
 
 
 def ask(what: str, context: ToolContext) -> str:
-    context.ask_sync(what, {"what": what})
+    context.ask(what, {"what": what})
     return f"did {what}"
 
 

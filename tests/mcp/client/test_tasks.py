@@ -37,7 +37,7 @@ class Upstream:
 
     async def ask(self, context: ToolContext) -> str:
         """Ask the user."""
-        await context.ask("Delete?")
+        await context.aask("Delete?")
         return "deleted"
 
 
@@ -108,7 +108,7 @@ async def test_a_task_that_asks_without_end_ends():
     async def count(context: ToolContext) -> str:
         """Ask and ask."""
         for number in range(20):
-            await context.ask(f"Question {number}?")
+            await context.aask(f"Question {number}?")
         return "answered"
 
     async def approve_and_count(*arguments: Any) -> ElicitResult[Any]:

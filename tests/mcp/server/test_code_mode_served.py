@@ -68,7 +68,7 @@ class Desk:
     async def delete(self, path: str, context: ToolContext) -> str:
         """Delete a file."""
         self.programs.add(str(context.call_id).rpartition(".")[0])
-        await context.ask("delete a file", {"path": path})
+        await context.aask("delete a file", {"path": path})
         self.calls.append(("delete", path))
         return f"deleted {path}"
 

@@ -399,7 +399,7 @@ async def answer_yes(message: str, response_type: Any, params: Any, context: Any
 
 async def delete(name: str, context: ToolContext) -> str:
     """Delete a file."""
-    await context.ask("Delete?", {"name": name})
+    await context.aask("Delete?", {"name": name})
     return f"{name} is deleted"
 
 

@@ -62,7 +62,7 @@ def find(topic: str, context: ToolContext) -> str:
     """A function that is added to a toolkit stays the function that it was."""
     assert_type(context.call_id, str | None)
     assert_type(context.check_path(topic), Path)
-    assert_type(context.ask_sync("find it", {"topic": topic}), Literal[True])
+    assert_type(context.ask("find it", {"topic": topic}), Literal[True])
     context.report_progress(1, 2, "half")
     return topic
 

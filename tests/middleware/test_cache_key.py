@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretBytes, SecretStr
 
-from ahvn_tools.middleware.cache.key import UncacheableValueError, keyed_digest
+from ahvn_tools.middleware.cache import UncacheableValueError, keyed_digest
 
 KEY = b"k" * 32
 
