@@ -9,7 +9,7 @@ from collections import UserDict, UserList, deque
 from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from types import MappingProxyType, MemberDescriptorType, SimpleNamespace
+from types import MappingProxyType
 from typing import Any, Final
 
 from ahvn_tools.errors import StateKeyError

@@ -34,7 +34,7 @@ from ahvn_tools.cli.tools import credentials
 from ahvn_tools.errors import ApprovalRequiredError, BindError, StateKeyError
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.redaction import is_secret_name, is_secret_schema
-from ahvn_tools.results import ToolResult, to_sendable
+from ahvn_tools.results import ToolResult, to_sendable, whole_value
 from ahvn_tools.schema.keywords import WRAP_RESULT_KEY
 
 if TYPE_CHECKING:
@@ -247,7 +247,7 @@ class CallOutput:
     def _print_value(self, result: ToolResult) -> None:
         blocks = result.blocks or ()
         if result.blocks is None or result.structured_content is not None:
-            self._print_content(result.value if self.is_wrapped and result.is_unwrapped else result.whole_value)
+            self._print_content(result.value if self.is_wrapped and result.is_unwrapped else whole_value(result))
             blocks = tuple(block for block in blocks if has_file(block))
         for block in blocks:
             if has_file(block):
@@ -309,7 +309,7 @@ def to_json(result: ToolResult) -> JsonObject:
     """Return a result as JSON data: its fields, its content as MCP writes it, and `is_error`."""
     sendable = to_sendable(result)
     return {
-        "value": None if sendable.is_error else sendable.whole_value if sendable.is_raw else sendable.value,
+        "value": None if sendable.is_error else whole_value(sendable) if sendable.is_raw else sendable.value,
         "structured_content": sendable.structured_content,
         "content": _to_content(sendable),
         "is_error": sendable.is_error,
@@ -325,7 +325,7 @@ def _to_content(result: ToolResult) -> list[Any]:
     """Return the content as JSON data; without mcp for a result that has no blocks."""
     if result.blocks is not None:
         return [_to_plain_block(block) for block in result.blocks]
-    return [] if result.whole_value is None and not result.is_error else [{"type": "text", "text": result.text}]
+    return [] if whole_value(result) is None and not result.is_error else [{"type": "text", "text": result.text}]
 
 
 def _to_plain_block(block: Any) -> Any:

@@ -97,7 +97,6 @@ class ArgumentsCoreSchema:
             if node.get("type") == "named-tuple-field":
                 yield node["name"]
 
-
     def _visible_fields(self, hidden: frozenset[str]) -> list[Any]:
         return [field for name, field in self._fields.items() if name not in hidden]
 

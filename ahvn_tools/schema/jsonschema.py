@@ -79,7 +79,6 @@ _REQUIREMENT_TEXTS = {
 class SchemaInputs:
     """The properties of an object schema. Validators are compiled once; no `$ref` is ever fetched."""
 
-    runs_foreign_code = False
     converts_scalars = False
     """Whether numbers and booleans are made of what pydantic converts to them, such as the text "1"."""
 
@@ -551,7 +550,6 @@ class ExplicitSchemaInputs:
             name for p in function.parameters.values() for name in (p.name, p.property_name, p.body_name)
         }
         self.parameters = {**function.parameters, **self._others}
-        self.runs_foreign_code = function.runs_foreign_code
         self.accepts_other_names = self._explicit.accepts_other_names
         self.parameters_without_schema = function.parameters_without_schema
         if untyped.are_all:

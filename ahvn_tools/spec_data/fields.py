@@ -13,8 +13,8 @@ from types import ModuleType
 from typing import Any, Final, Self
 
 from ahvn_tools.errors import SourceError, ToolSpecError, near_misses, quote_name
-from ahvn_tools.execution.compiled_tool import CompiledTool
 from ahvn_tools.execution.pickling import is_importable_elsewhere
+from ahvn_tools.execution.plan import CompiledTool
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.trust import Trust
 

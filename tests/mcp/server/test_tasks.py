@@ -663,7 +663,7 @@ async def test_an_answer_that_another_key_was_used_for_is_not_asked_for_again():
 
     async def delete(context: ToolContext) -> str:
         """Delete a file."""
-        await context.ask("Delete?")
+        await context.aask("Delete?")
         return "deleted"
 
     kit = kit_of(delete)
