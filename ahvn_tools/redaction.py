@@ -323,7 +323,7 @@ def _text_forms(value: Any) -> set[str]:
     forms: set[str] = set()
     quoted_chars = 0
     for leaf in iter_parts(value):
-        plain = leaf.decode("utf-8", "replace") if isinstance(leaf, bytes | bytearray) else _text_of(leaf)
+        plain = leaf.decode("utf-8", "replace") if isinstance(leaf, bytes | bytearray) else _text_of(leaf, str)
         quoted_chars += len(plain)
         if quoted_chars > _MAX_QUOTED_CHARS:
             forms.update({plain} if len(plain) >= MIN_MASKED_CHARS else ())
@@ -331,7 +331,8 @@ def _text_forms(value: Any) -> set[str]:
         quoted = [repr(plain), json.dumps(plain), json.dumps(plain, ensure_ascii=False)]
         if isinstance(leaf, bytes | bytearray):
             quoted.append(repr(bytes(leaf))[1:])
-        forms.update(form for form in (plain, *(text[1:-1] for text in quoted)) if len(form) >= MIN_MASKED_CHARS)
+        whole = [plain] if isinstance(leaf, str | bytes | bytearray) else [plain, _text_of(leaf, repr)]
+        forms.update(form for form in (*whole, *(text[1:-1] for text in quoted)) if len(form) >= MIN_MASKED_CHARS)
     return forms
 
 
@@ -355,9 +356,9 @@ def iter_parts(value: Any) -> Iterator[Any]:
         pending.extend(part for _, part in members[:_MAX_ITEMS])
 
 
-def _text_of(value: Any) -> str:
+def _text_of(value: Any, form: Callable[[Any], str]) -> str:
     try:
-        return str(value)
+        return form(value)
     except Exception:  # noqa: BLE001  # an integer with too many digits; what has no text needs no mask
         return ""
 

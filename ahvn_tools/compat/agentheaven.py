@@ -156,9 +156,10 @@ def _exec_sql(db: Any, query: str, context: ToolContext, *, max_rows: int, max_w
     try:
         result = db.exec_sql(query, context)
     except ToolError as error:
-        found = _UNKNOWN_TABLE.search(error.message)
+        message = error.message.removesuffix(". `db_info` lists the tables.")  # the agent may have no such tool
+        found = _UNKNOWN_TABLE.search(message)
         kind, hint = ("TableNotFound", _name_tables(db, found, context)) if found else (error.code, "")
-        return f"Database query execution failed.\nError Type: {kind}\nError: {error.message}{hint}\nQuery: {query}"
+        return f"Database query execution failed.\nError Type: {kind}\nError: {message}{hint}\nQuery: {query}"
     text: str = result.text
     return text if result.structured_content["row_count"] != 0 else text.partition("\n")[0]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from dataclasses import replace
 from typing import Any
 
@@ -72,17 +71,6 @@ def test_a_middleware_that_hangs_is_a_timeout(method: Any, middleware: Any, name
 def test_a_middleware_that_hangs_on_a_chunk_is_a_timeout(name: str, entry_point: str) -> None:
     kit = kit_of(hang_on_chunks, middleware_timeout=SHORT)
     assert RESULTS[entry_point](kit, name).error.code == "timeout"
-
-
-@combinations(method=RESULTS)
-def test_a_sync_postprocess_that_hangs_is_a_timeout(method: Any) -> None:
-    released = threading.Event()
-    kit = Toolkit("kit", middleware_timeout=SHORT)
-    kit.add(lambda: 1, rename="one", postprocess=lambda _call, _result: released.wait(30))
-    try:
-        assert method(kit, "one").error.code == "timeout"
-    finally:
-        released.set()
 
 
 @combinations(name=TOOLS)

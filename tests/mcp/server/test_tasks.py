@@ -465,7 +465,7 @@ def test_another_value_of_tasks_is_an_error_that_shows_no_password(tasks):
 
 
 def test_another_mode_of_a_tool_is_an_error():
-    with pytest.raises(ToolkitError, match="'optional', 'required' or None"):
+    with pytest.raises(ToolkitError, match="'optional' or 'required', not 'sometimes'"):
         Toolkit("long").add(double, task="sometimes")  # type: ignore[call-overload]
 
 
