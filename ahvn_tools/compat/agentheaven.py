@@ -160,8 +160,7 @@ def _exec_sql(db: Any, query: str, context: ToolContext, *, max_rows: int, max_w
         found = _UNKNOWN_TABLE.search(message)
         kind, hint = ("TableNotFound", _name_tables(db, found, context)) if found else (error.code, "")
         return f"Database query execution failed.\nError Type: {kind}\nError: {message}{hint}\nQuery: {query}"
-    text: str = result.text
-    return text if result.structured_content["row_count"] != 0 else text.partition("\n")[0]
+    return str(result.text if result.structured_content["row_count"] != 0 else result.text.partition("\n")[0])
 
 
 def _name_tables(db: Database, unknown: re.Match[str], context: ToolContext) -> str:

@@ -43,11 +43,9 @@ def parse(text: str | None, sections: Collection[str] | None = None) -> Docstrin
     if not text or not text.strip():
         return Docstring()
     text, others = inspect.cleandoc(text), list[Section]()
-    if _PLAIN.fullmatch(f"{text}\n"):
-        parsed = _parsers()[0][0](text)
-    else:
+    if not _PLAIN.fullmatch(f"{text}\n"):
         text, others = split_sections(text)
-        parsed = _parse_best_style(text)
+    parsed = _parse_best_style(text)
     returns = parsed.returns or next(iter(parsed.many_returns or ()), None)
     return Docstring(
         short_description=parsed.short_description or "",

@@ -199,7 +199,8 @@ async def test_endless_behaviour_ends_with_its_call(imported: Toolkit) -> None:
         if time.process_time() - before < 0.05:
             break
         assert time.monotonic() < deadline
-    assert (await imported.aexec("echo", {"text": "well"})).value == "well"
+    while (await imported.aexec("echo", {"text": "well"})).value != "well":  # the server is started again meanwhile
+        assert time.monotonic() < deadline
 
 
 @pytest.mark.parametrize(

@@ -162,11 +162,11 @@ async def test_a_session_with_a_running_call_does_not_end():
         return "done"
 
     kit = Toolkit("desk").add(wait)
-    async with asyncio.timeout(20), over_http(kit, session_idle_timeout=0.05) as url, httpx2.AsyncClient() as http:
+    async with asyncio.timeout(20), over_http(kit, session_idle_timeout=0.4) as url, httpx2.AsyncClient() as http:
         idle, busy = await open_session(http, url), await open_session(http, url)
         call = asyncio.create_task(http.post(url, headers=busy, json=call_of("wait")))
         while (await http.post(url, headers=idle, json=call_of("wait", number=1))).status_code != 404:  # noqa: ASYNC110
-            await asyncio.sleep(0.2)  # each request keeps the session, if it has not ended
+            await asyncio.sleep(1)  # each request keeps the session, if it has not ended
         released.set()
         assert "done" in (await call).text
 
@@ -189,12 +189,12 @@ async def test_an_imported_tool_runs_once_after_its_session_has_ended():
         """Append a number."""
         numbers.append(number)
 
-    options = {"session_idle_timeout": 0.05, "http": {"middleware": [Middleware(NoGet)]}}
+    options = {"session_idle_timeout": 0.4, "http": {"middleware": [Middleware(NoGet)]}}
     async with asyncio.timeout(20), over_http(Toolkit("list").add(append), **options) as url:
         gateway = await Toolkit("gateway").aadd_mcp(Client(url, mode="legacy"), name="remote")
         for number in range(3):
             assert (await gateway.aexec("append", {"number": number})).error is None
-            await asyncio.sleep(0.15)  # the session ends meanwhile
+            await asyncio.sleep(1)  # the session ends meanwhile
         await gateway.aremove_mcp("remote")
     assert numbers == [0, 1, 2]
 
