@@ -48,7 +48,7 @@ def executor(client: Any) -> Iterator[DaskExecutor]:
     """An executor; its calls leave nothing in the scheduler."""
     executor = DaskExecutor(client)
     yield executor
-    executor.shutdown()
+    executor.shutdown(cancel_futures=True)  # a test that failed may have left a body that never ends
     assert is_clean(client), client.run_on_scheduler(left_in_scheduler)
 
 
@@ -57,7 +57,7 @@ def threads(client: Any) -> Iterator[DaskExecutor]:
     """An executor whose bodies run in the Dask workers themselves."""
     executor = DaskExecutor(client, killable=False)
     yield executor
-    executor.shutdown()
+    executor.shutdown(cancel_futures=True)
     assert is_clean(client), client.run_on_scheduler(left_in_scheduler)
 
 

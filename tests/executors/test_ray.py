@@ -85,7 +85,7 @@ def session_folder(temporary_folder: str) -> Iterator[Path]:
 def executor(session_folder: Path) -> Iterator[RayExecutor]:
     executor = RayExecutor()
     yield executor
-    executor.shutdown()
+    executor.shutdown(cancel_futures=True)  # a test that failed may have left a body that never ends
 
 
 def test_it_needs_an_initialised_ray() -> None:
