@@ -8,10 +8,14 @@ from multiprocessing import resource_tracker
 from typing import Any
 
 import cloudpickle
+import dask
 import distributed
 import psutil
 
 from tests.execution.entry_points import until
+
+# A killed worker starts again. After this time, 15 seconds by default, the cluster gives it up for ever.
+dask.config.set({"distributed.deploy.lost-worker-timeout": "300s"})
 
 
 def local_cluster(workers: int) -> Any:
