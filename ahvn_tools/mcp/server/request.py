@@ -238,10 +238,12 @@ class Request:
         if self._is_modern:
             level = self.meta.get("io.modelcontextprotocol/logLevel")
             return level if isinstance(level, str) else None
+        # FastMCP has no public way: from 4.2 on the level is in the state of the connection, before by its session id.
         connection = getattr(self._request_context.session, "_connection", None)
-        key = getattr(connection, "session_id", None) or "__no_session__"  # as FastMCP 4 does, without a public way
+        state: Mapping[str, str] = getattr(connection, "state", None) or {}
         levels: Mapping[str, str] = getattr(self._context.fastmcp, "_client_log_levels", {})
-        return levels.get(key, "info")
+        older = levels.get(getattr(connection, "session_id", None) or "__no_session__", "info")
+        return state.get("_fastmcp_client_log_level", older)
 
     async def send_log(self, level: Any, logger: str, data: Any) -> None:
         """Send the client a log message, on the stream of this request."""

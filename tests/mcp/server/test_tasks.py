@@ -13,9 +13,12 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Annotated, Any
 
+import pytest
+
+pytest.importorskip("fastmcp_tasks", reason='tasks need pip install "ahvn-tools[tasks]"')
+
 import fastmcp_tasks.creation
 import fastmcp_tasks.handlers
-import pytest
 from docket._redis_memory import get_memory_server
 from fastmcp import Client, Context, FastMCP
 from fastmcp.client.elicitation import ElicitResult
