@@ -446,7 +446,7 @@ def test_threads_and_loops_write_whole_lines(file):
 WRITER = """
 import sys
 from ahvn_tools import Toolkit
-from ahvn_tools.middleware.record.middleware import record
+from ahvn_tools.middleware.record import record
 
 def same(a: str) -> str:
     return a

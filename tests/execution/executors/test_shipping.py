@@ -133,6 +133,6 @@ def test_the_options_are_checked_where_they_are_written():
         kit.add(bodies.add, ship=["user"])
     with pytest.raises(ToolkitError, match="ship_secrets must be True or False"):
         kit.add(bodies.add, ship_secrets="yes")
-    with pytest.raises(ToolkitError, match="runs in an executor, which decides about its workers"):
+    with pytest.raises(ToolkitError, match="the executor decides about its workers"):
         kit.add(bodies.add, isolation="executor", keep_children=True)
     assert len(kit) == 0

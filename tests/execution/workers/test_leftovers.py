@@ -173,9 +173,9 @@ class TestKeepChildren:
 def test_keep_children_is_refused_without_isolation() -> None:
     with pytest.raises(DefinitionError, match="keep_children is an option of isolated tools"):
         ToolSpec.from_function(get_pid, keep_children=True)
-    with pytest.raises(ToolkitError, match="'get_pid' is not isolated"):
+    with pytest.raises(ToolkitError, match="'get_pid': keep_children is an option of isolated tools"):
         Toolkit("kit").add(get_pid, keep_children=True)
     with pytest.raises(DefinitionError, match="keep_children must be True or False"):
         isolated(get_pid, keep_children="yes")
-    with pytest.raises(ToolkitError, match="`keep_children` of 'get_pid' is True or False"):
+    with pytest.raises(ToolkitError, match="keep_children must be True or False"):
         Toolkit("kit").add(get_pid, isolation="process", keep_children="yes")  # type: ignore[arg-type]
