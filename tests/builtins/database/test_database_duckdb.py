@@ -89,7 +89,7 @@ def test_cancellation_ends_the_process(duckdb_file: Path) -> None:
 
 @pytest.mark.exhaustive
 def test_two_million_rows_take_little_memory(duckdb_file: Path, run_query) -> None:
-    result = run_query(Database(duckdb_file, timeout=110), "SELECT range FROM range(2000000)")
+    result = run_query(Database(duckdb_file, timeout=250), "SELECT range FROM range(2000000)")
     assert "2,000,000 rows in total." in result.text
     assert result.structured_content["rows"][-1] == [1_999_999]
 

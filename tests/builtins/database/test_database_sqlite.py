@@ -227,7 +227,7 @@ def test_many_rows_take_little_memory(sqlite_file: Path, run_query, count: int) 
     if count < 1_000_000:
         tracemalloc.start()
     try:
-        result = run_query(Database(sqlite_file, timeout=110), query, {"count": count})
+        result = run_query(Database(sqlite_file, timeout=250), query, {"count": count})
         assert tracemalloc.get_traced_memory()[1] < 5_000_000
     finally:
         tracemalloc.stop()
@@ -239,7 +239,7 @@ def test_many_rows_take_little_memory(sqlite_file: Path, run_query, count: int) 
 @pytest.mark.exhaustive
 def test_rows_beyond_the_limit_are_not_read(sqlite_file: Path, run_query) -> None:
     query = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT x FROM n"
-    result = run_query(Database(sqlite_file, timeout=110), query)
+    result = run_query(Database(sqlite_file, timeout=250), query)
     assert "More than 10,000,000 rows in total." in result.text
     assert result.structured_content["row_count"] is None
 
