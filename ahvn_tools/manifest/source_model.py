@@ -43,6 +43,8 @@ class ToolRestrictions(ManifestModel):
     """`true`: a call runs alone among those of one answer. A parameter: calls with the same value never run at once."""
     allowed_callers: Callers = []
     """Who may call the tools: `direct`, the model; `programmatic`, programs that it has written. By default both."""
+    task: Literal["optional", "required"] | None = None
+    """How clients of a server with tasks may call the tools: `optional`: as MCP tasks, too; `required`: only so."""
     middleware: list[MiddlewareItem] = []
     """Middleware for the calls of these tools, outermost first. It runs inside that of the toolkit."""
 

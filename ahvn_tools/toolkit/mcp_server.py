@@ -23,6 +23,7 @@ from ahvn_tools.mcp.server.components import GetPrompt
 from ahvn_tools.mcp.server.request import Request
 from ahvn_tools.redaction import clip
 from ahvn_tools.results import ToolResult
+from ahvn_tools.settings import is_count
 from ahvn_tools.toolkit import calls, check, served_prompts
 from ahvn_tools.toolkit.code_mode import is_program_tool
 from ahvn_tools.toolkit.elicitation import Elicitation
@@ -72,6 +73,11 @@ class ToolkitServerOptions(TypedDict, total=False):
     mask_errors: bool
     """False: the client receives the text of an exception, and not only that the tool failed. By default as the
     toolkit's."""
+    tasks: bool | str | None
+    """True or `"memory://"`: clients may call tools that have the option `task` as MCP tasks, which are kept in memory;
+    the URL of a Redis: they are kept there. Needs the extra `tasks`. None and False: there are no tasks."""
+    tasks_per_client: int
+    """How many tasks of one client over HTTP may wait or run: by default half as many as run at once."""
     auth: Any
     """A FastMCP auth provider or token verifier, for HTTP."""
     fastmcp: Mapping[str, Any]
@@ -87,8 +93,15 @@ def build_fastmcp_server(toolkit_name: str, view: StoreView, options: ToolkitSer
     whole_view = view.with_all_audiences()  # `audience` may name those of a tool that a session leaves out
     check.report_changes(whole_view)
     check.warn_of_missing_approver(whole_view, whole_view.selected_entries())
+    tasks = options.get("tasks")
     for entry in whole_view.listed_entries():
         view.compiled_tool(entry).require_bound()
+        if entry.task == "required" and tasks in (None, False):
+            raise ToolkitError(
+                f"{entry.name!r} only runs as a task: serve it with tasks=True, or add it with task='optional'."
+            )
+    if (per_client := options.get("tasks_per_client")) is not None and not is_count(per_client):
+        raise ToolkitError(f"`tasks_per_client` of a server must be a whole number, at least 1, not {per_client!r}.")
     if (auth := options.get("auth")) is not None and not hasattr(auth, "verify_token"):
         raise ToolkitError(
             f"`auth` of a server is a FastMCP auth provider or token verifier, such as JWTVerifier, "
@@ -102,6 +115,8 @@ def build_fastmcp_server(toolkit_name: str, view: StoreView, options: ToolkitSer
         options.get("name", toolkit_name),
         instructions=options.get("instructions", _make_instructions(server.view_for_any_client())),
         version=options.get("version", __version__),
+        tasks=tasks,
+        tasks_per_client=per_client,
         auth=auth,
         **options.get("fastmcp", {}),
     )
@@ -206,6 +221,15 @@ class ToolkitServer:
         view, client = await self._open_session(request, await self._resolve("state", Mapping, request))
         return view, client, ChainMap(*(dict(scope.state) for scope in view.session_states))
 
+    def task_mode(self, name: str) -> Literal["forbidden", "optional", "required"] | None:
+        """Return whether calls of a tool may be tasks; None if no tool of that name is served."""
+        entry = self._view.store.entries.get(name)
+        return None if entry is None or not self._view.is_selected(entry) else entry.task or "forbidden"
+
+    def task_tools(self) -> list[ToolDefinition]:
+        """Return the tools whose calls may be tasks, for any client."""
+        return [self._view.definition(e) for e in self._view.selected_entries() if e.task is not None]
+
     async def call_tool(self, name: str, arguments: dict[str, Any], request: Request) -> ToolResult:
         """Run a call in its own session, and notify the client when its list of tools has changed."""
         entry = self._view.store.entries.get(name)
@@ -224,11 +248,11 @@ class ToolkitServer:
         if entry is not None and entry.server_name is not None:
             self._remember_links(request, entry, result)
         now = _list_revision(view)
-        if now != before:
+        if now != before and not request.is_of_task:  # a task has no connection to its client
             client.listed_revision = now
             await request.send_tool_list_changed()
         prompts = served_prompts.revision(view)
-        if client.prompts_revision not in (None, prompts):
+        if client.prompts_revision not in (None, prompts) and not request.is_of_task:
             client.prompts_revision = prompts
             await request.send_prompt_list_changed()
         return result

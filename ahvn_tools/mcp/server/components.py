@@ -13,6 +13,7 @@ from fastmcp.resources import Resource, ResourceContent, ResourceResult
 from fastmcp.tools import Tool
 from fastmcp.tools.base import InputRequiredToolResult
 from fastmcp.tools.base import ToolResult as FastMCPResult
+from fastmcp.utilities.tasks import TaskConfig, TaskMode
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
     BlobResourceContents,
@@ -97,9 +98,12 @@ def to_fastmcp_result(result: ToolResult) -> FastMCPResult:
     )
 
 
-def to_fastmcp_tool(definition: ToolDefinition, run: CallHandler, *, timeout: float | None = None) -> SpecTool:
+def to_fastmcp_tool(
+    definition: ToolDefinition, run: CallHandler, *, timeout: float | None = None, task_mode: TaskMode = "forbidden"
+) -> SpecTool:
     """Return the FastMCP tool of a definition; `run` receives the arguments as the client sent them."""
-    tool = SpecTool(**definition.memoize(_to_json_fields), timeout=timeout)
+    task_config = TaskConfig(mode=task_mode)
+    tool = SpecTool(**definition.memoize(_to_json_fields), timeout=timeout, task_config=task_config)
     tool._run_spec = run  # noqa: SLF001  # pydantic accepts no private attribute in its constructor
     return tool
 

@@ -35,6 +35,9 @@ Answer = TypeVar("Answer", bound=BaseModel)
 class Request:
     """What one request contains. Read it while the request is served; its repr shows no values."""
 
+    is_of_task = False
+    """Whether it has been answered with a task, which runs now."""
+
     def __init__(self, context: Context | None) -> None:
         """Use FastMCP's context of the request; None when the host's own code calls, outside of any request."""
         self._context = context
@@ -43,16 +46,20 @@ class Request:
 
     @classmethod
     def current(cls) -> Request:
-        """Return the request that is being served, the same object at each step."""
+        """Return the request that is being served, the same object at each step; in a task the one that started it."""
         request = _current.get()
         try:
             context = get_context()
         except RuntimeError:  # there is no request
-            return cls(None)
+            return request if request is not None and request.is_of_task else cls(None)
         if request is None or request._context is not context:  # noqa: SLF001  # of this class
             request = cls(context)
             _current.set(request)
         return request
+
+    def make_current(self) -> None:
+        """Make `current` return this request, in the context of this call and what it starts."""
+        _current.set(self)
 
     @functools.cached_property
     def headers(self) -> Mapping[str, str]:
