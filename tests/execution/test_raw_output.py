@@ -25,6 +25,7 @@ from ahvn_tools.errors import INVALID_RESULT, InvalidResultError
 from ahvn_tools.execution.call import Call, Next
 from ahvn_tools.middleware.cache import cache
 from ahvn_tools.middleware.log import log
+from ahvn_tools.middleware.record import record, replay
 from ahvn_tools.middleware.truncate import truncate
 from ahvn_tools.results import UNSENDABLE, ToolCall, text_block
 from ahvn_tools.toolkit.run import Run
@@ -481,6 +482,29 @@ def test_a_log_shows_what_models_read(value: Any, render: Any) -> None:
     assert (f"one {type(value).__name__}" if render else shown) in lines[0]
     assert "Db(" not in lines[0]
     assert SECRET not in lines[0] or (render is None and value is not DB)
+
+
+@pytest.mark.parametrize("value", [DB, Account()], ids=["without a JSON form", "with one"])
+def test_a_recording_has_what_models_read(value: Any, tmp_path: Path) -> None:
+    file = tmp_path / "calls.jsonl"
+    kit_of(record(file), value=value).exec("subject")
+    assert SECRET not in file.read_text()
+    result = kit_of(replay(file), value=value).exec("subject")
+    assert (result.value, result.text) == (f"one {type(value).__name__}",) * 2
+
+
+def test_a_recorded_result_that_models_cannot_read_is_an_error(tmp_path: Path) -> None:
+    file = tmp_path / "calls.jsonl"
+    kit_of(record(file), render=None).exec("subject")
+    assert SECRET not in file.read_text()
+    result = kit_of(replay(file), render=None).exec("subject")
+    assert (result.error.code, result.text) == ("invalid_result", UNSENDABLE)
+
+
+def test_recorded_content_is_content_again(tmp_path: Path) -> None:
+    file = tmp_path / "calls.jsonl"
+    kit_of(record(file), render=lambda _: [BLOCK]).exec("subject")
+    assert kit_of(replay(file)).exec("subject").content == [BLOCK]
 
 
 def test_the_items_of_an_interrupted_call_are_for_the_host() -> None:
