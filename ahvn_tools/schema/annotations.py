@@ -8,11 +8,11 @@ import inspect
 import sys
 import types
 from collections import ChainMap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
-from typing_extensions import TypeAliasType
+from typing_extensions import TypeAliasType, is_typeddict
 
 Namespace = Mapping[str, Any]
 
@@ -56,6 +56,33 @@ def unwrap_annotation(annotation: Any) -> tuple[Any, tuple[Any, ...]]:
             annotation, *more = get_args(annotation)
             metadata = (*more, *metadata)
     return annotation, metadata
+
+
+def find_unsupported_typed_dict(annotation: Any) -> str | None:
+    """Return the name of a `typing.TypedDict` in an annotation, where pydantic has no schema for it."""
+    return _find_typed_dict(annotation, set()) if sys.version_info < (3, 12) else None
+
+
+def _find_typed_dict(annotation: Any, seen: set[Any]) -> str | None:
+    if type(annotation) is type and not _has_fields(annotation):
+        return None
+    annotation, _ = unwrap_annotation(annotation)
+    parts: Iterable[Any] = get_args(annotation)
+    kind = get_origin(annotation) or annotation
+    if isinstance(kind, type) and kind not in seen:
+        seen.add(kind)
+        is_typed_dict = is_typeddict(kind)
+        if is_typed_dict and type(kind).__module__ == "typing":
+            return kind.__qualname__
+        if is_typed_dict or _has_fields(kind):
+            with contextlib.suppress(NameError):  # a name that is not known yet
+                parts = (*parts, *get_type_hints(kind, include_extras=True).values())
+    return next((name for part in parts if (name := _find_typed_dict(part, seen)) is not None), None)
+
+
+def _has_fields(kind: type) -> bool:
+    """Return whether a class is a dataclass or a NamedTuple."""
+    return hasattr(kind, "__dataclass_fields__") or hasattr(kind, "_field_defaults")
 
 
 def caller_locals() -> Namespace:

@@ -31,6 +31,7 @@ from ahvn_tools.schema.annotations import (
     Namespace,
     UnresolvedAnnotation,
     annotation_namespace,
+    find_unsupported_typed_dict,
     try_resolve,
     unwrap_annotation,
 )
@@ -38,7 +39,7 @@ from ahvn_tools.schema.argument_changes import ArgumentChanges
 from ahvn_tools.schema.docstring import BLANK_LINE
 from ahvn_tools.schema.function import ABSENT, FunctionInputs, signature_of
 from ahvn_tools.schema.inputs import Inputs
-from ahvn_tools.schema.output import Output
+from ahvn_tools.schema.output import RAW, Output
 from ahvn_tools.settings import (
     ToolSettings,
     refuse_unknown_bindings,
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
 
 Function = Callable[..., Any]
 
+_EXACT_TYPES = (str, int, bool, float, None)
 _UNPACKS = (Unpack, typing_extensions.Unpack)
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -164,7 +166,7 @@ def build_template(
         name=read.name,
         texts=read.texts,
         inputs=inputs,
-        output=Output.of(read.annotations["return"], options, is_stream=read.is_stream),
+        output=_output(read),
         is_async=read.is_async or injection is not None,
         is_coroutine=read.is_coroutine or injection is not None,
         settings=settings,
@@ -417,6 +419,17 @@ def _texts(body: Function, options: Mapping[str, Any], docstring: str | None) ->
         parse_docstring=options.get("parse_docstring", True),
         docstring_sections=None if sections is None else tuple(sections),
     )
+
+
+def _output(read: _ToolFunction) -> Output:
+    annotation, options = read.annotations["return"], read.options
+    is_described = annotation in _EXACT_TYPES or "output_schema" in options or options.get("output") == RAW
+    if not is_described and (typed_dict := find_unsupported_typed_dict(annotation)) is not None:
+        raise DefinitionError(
+            f"{read.name!r} returns {typed_dict!r}, a `typing.TypedDict`, which pydantic supports from Python 3.12 on. "
+            "Import TypedDict from typing_extensions instead, or pass output_schema."
+        )
+    return Output.of(annotation, options, is_stream=read.is_stream)
 
 
 def _name(function: Any, body: Any) -> str:
