@@ -62,8 +62,9 @@ _KEY = "[key]"
 
 _UNEXPECTED_ARGUMENT = "unexpected_keyword_argument"
 _INTEGER_ERRORS = frozenset({"int_type", "int_parsing_size", "literal_error", "enum"})
-_SCALAR_ERRORS = frozenset({"int_type", "float_type", "bool_type"})
-_CHOICE_ERRORS = frozenset({"literal_error", "enum"})
+_SCALAR_TYPES = {"int_type": ("integer",), "float_type": ("number",), "bool_type": ("boolean",)}
+_CHOICE_TYPES = dict.fromkeys(("literal_error", "enum"), ("integer", "number", "boolean"))
+"""The types to which a text is converted after an error."""
 _PYDANTIC_ERROR_TYPES = frozenset(get_args(core_schema.ErrorType))
 _INPUT_CONTEXT_KEYS = frozenset({"error", "tag", "tz_actual", "encoding_error"})
 """Keys of an error's context whose values come from the input."""
@@ -122,7 +123,7 @@ class ArgumentValidator(RepairingValidator[Any, ErrorDetails]):
         super().__init__(get_schema, coerce_numbers_to_str=coerce_numbers_to_str)
         self._compile = compile
         self._get_names = get_names
-        self._repaired_texts = _SCALAR_ERRORS if reads_scalar_texts else frozenset[str]()
+        self._text_types = {**_CHOICE_TYPES, **_SCALAR_TYPES} if reads_scalar_texts else _CHOICE_TYPES
         self._max_names = parameter_count + MAX_ERRORS
         self._validator: CountingValidator | None = None
 
@@ -212,8 +213,8 @@ class ArgumentValidator(RepairingValidator[Any, ErrorDetails]):
                 yield from (RepairCandidate((*error["loc"], name)) for name in error["input"])
             wants_text = kind == "string_type" and self._coerce_numbers_to_str
             wants_integer = kind in _INTEGER_ERRORS
-            wants_scalar = kind in self._repaired_texts or kind in _CHOICE_ERRORS
-            yield RepairCandidate(error["loc"], kind in _CONTAINER_ERRORS, wants_integer, wants_text, wants_scalar)
+            scalar_types = self._text_types.get(kind, ()) if isinstance(error["input"], str) else ()
+            yield RepairCandidate(error["loc"], kind in _CONTAINER_ERRORS, wants_integer, wants_text, scalar_types)
 
     @functools.cached_property
     def _collecting_validator(self) -> CountingValidator:
