@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import itertools
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -37,7 +36,7 @@ from ahvn_tools.schema.repair import MAX_REPAIRED_VALUES, RepairCandidate, Repai
 from ahvn_tools.schema.subschemas import InstancePath, SubschemaFinder
 
 MAX_READ_ERRORS = 5_000
-"""How many of pydantic's errors are read: each takes some microseconds."""
+"""How many of pydantic's errors are read: each takes some microseconds. Of more, the message names none."""
 
 MAX_DETAIL_CHARS = 300
 """The description of one problem is cut to this many characters."""
@@ -96,6 +95,10 @@ _EXPECTED_TEXTS = {
 _TOO_MANY_ATTEMPTS = (
     "Invalid arguments: they match too many combinations of the alternatives that their types allow. "
     "Nest them less deeply."
+)
+
+_TOO_MANY_ERRORS = (
+    f"Invalid arguments: more than {MAX_READ_ERRORS:,} members are unknown or wrong. Send those that the schema names."
 )
 
 _WORD_PATTERN = re.compile(rf"\w{{{MIN_ECHO_CHARS},}}")
@@ -162,7 +165,7 @@ class ArgumentValidator(RepairingValidator[Any, ErrorDetails]):
                 max_attempts = MAX_ATTEMPTS if collecting is None else MAX_COLLECTING_ATTEMPTS
                 accepted: JsonObject = validator.validate(arguments, max_attempts, value_count)[1]
             else:
-                accepted = validator.validate_python(arguments)[1]
+                accepted = validator.validator.validate_python(arguments)[1]
         except ValidationError as error:
             return error
         except TooManyAttemptsError:
@@ -183,12 +186,8 @@ class ArgumentValidator(RepairingValidator[Any, ErrorDetails]):
         stops_early = self._validator is None or self._validator.stops_early
         if stops_early and collects and (collected := self._collect_errors(arguments, value_count)) is not None:
             return collected, True
-        is_shortened = False
         if failure.error_count() > MAX_READ_ERRORS:
-            shortened = _shorten_objects(arguments, self._names)
-            is_shortened = enforce_limits(shortened).value_count < value_count
-            shortened_failure = self._validate(shortened, value_count) if is_shortened else None
-            failure = shortened_failure if isinstance(shortened_failure, ValidationError) else failure
+            raise InvalidParametersError(_TOO_MANY_ERRORS)
         errors = failure.errors(include_url=False)
         has_unlisted = any(error["type"] == NO_ALTERNATIVE for error in errors)  # it replaces those of the alternatives
         if has_unlisted and value_count <= MAX_REPAIRED_VALUES:
@@ -196,7 +195,7 @@ class ArgumentValidator(RepairingValidator[Any, ErrorDetails]):
             if collected is not None:
                 return collected, True
         is_inside_value = any(len(error["loc"]) > 1 for error in errors)
-        return errors, not (is_shortened or (stops_early and is_inside_value))
+        return errors, not (stops_early and is_inside_value)
 
     def _collect_errors(self, arguments: JsonObject, value_count: int) -> list[ErrorDetails] | None:
         """Return all errors; None if there are too many errors or attempts."""
@@ -237,15 +236,6 @@ class ArgumentValidator(RepairingValidator[Any, ErrorDetails]):
         for error in errors[:MAX_ERRORS]:
             problems[formatter.format_error(error, has_hint=len(problems) < MAX_PROBLEMS)] = None
         return join_problems(list(problems), max(len(errors) - MAX_ERRORS, 0), is_complete=is_complete)
-
-
-def _shorten_objects(value: Any, names: frozenset[str]) -> Any:
-    """Return a copy in which each object has all properties of these names, and at most `MAX_ERRORS` others."""
-    if isinstance(value, dict):
-        others = itertools.islice((name for name in value if name not in names), MAX_ERRORS)
-        kept = dict.fromkeys((*(name for name in value if name in names), *others))
-        return {name: _shorten_objects(value[name], names) for name in kept}
-    return [_shorten_objects(item, names) for item in value] if isinstance(value, list) else value
 
 
 @dataclass(eq=False, repr=False)

@@ -112,11 +112,8 @@ class ArgumentsCoreSchema:
 
     def parameter_validator(self, name: str) -> SchemaValidator:
         """Compile the validator of one parameter's value."""
-        schema = _without_default(self._fields[name]["schema"])
-        definitions = _replace_generators(self._definitions)
-        if definitions:
-            schema = {"type": "definitions", "schema": schema, "definitions": definitions}
-        return SchemaValidator(schema, _CONFIG)
+        limiter = CoreSchemaLimiter(self._definitions, collects_errors=True)
+        return limiter.compile(_without_default(self._fields[name]["schema"]), _CONFIG).validator
 
     def is_generator(self, name: str) -> bool:
         """Whether pydantic would check the items only while the body reads them."""
@@ -204,16 +201,6 @@ def _limit_integer(schema: Any) -> Any:
     return {**schema, **low, **high}
 
 
-def _replace_generators(node: Any) -> Any:
-    """Check an Iterable as a list: pydantic would check its items only while the body reads them."""
-    if isinstance(node, list):
-        return [_replace_generators(child) for child in node]
-    if not isinstance(node, dict):
-        return node
-    replaced = {key: value if is_no_schema(node, key) else _replace_generators(value) for key, value in node.items()}
-    return {**replaced, "type": "list"} if replaced.get("type") == "generator" else replaced
-
-
 class TooManyAttemptsError(Exception):
     """The alternatives of unions were tried too often. It ends the whole validation."""
 
@@ -222,7 +209,7 @@ class TooManyAttemptsError(Exception):
 class CountingValidator:
     """A compiled core schema whose nested unions count their attempts."""
 
-    validate_python: Callable[[JsonObject], Any]
+    validator: SchemaValidator
     max_alternatives: int
     """Of the unions that count; 0 if none counts."""
     stops_early: bool
@@ -232,7 +219,7 @@ class CountingValidator:
         """Validate as pydantic does, and count the attempts. Raises TooManyAttemptsError, too."""
         token = _remaining_attempts.set([max_attempts + 2 * self.max_alternatives * value_count])
         try:
-            return self.validate_python(arguments)
+            return self.validator.validate_python(arguments)
         finally:
             _remaining_attempts.reset(token)
 
@@ -259,7 +246,7 @@ class CoreSchemaLimiter:
         if self._definitions:
             schema = {"type": "definitions", "schema": schema, "definitions": self._definitions}
         validator = SchemaValidator(schema, config, **_OWN_VALIDATORS)
-        return CountingValidator(validator.validate_python, self._max_alternatives, self._stops_early)
+        return CountingValidator(validator, self._max_alternatives, self._stops_early)
 
     def _rewrite(self, node: Any, *, is_in_text: bool = False, is_strict: bool = False) -> Any:
         """Return a schema with limits, which accepts JSON. `is_strict`: as the config around it says.
