@@ -27,3 +27,13 @@ class Collection:
             raise ValueError(msg)
         self.entries[identity] = function
         return function
+
+    def echoes(self, **annotations: Any) -> None:
+        """Register a function for each annotation, by its name, that takes and returns a value of that type."""
+        for name, annotation in annotations.items():
+
+            def echo(value: Any) -> Any: ...
+
+            echo.__name__ = echo.__qualname__ = name
+            echo.__annotations__ = {"value": annotation, "return": annotation}
+            self.add(name, echo)
