@@ -31,9 +31,24 @@ class Collection:
     def echoes(self, **annotations: Any) -> None:
         """Register a function for each annotation, by its name, that takes and returns a value of that type."""
         for name, annotation in annotations.items():
+            self._make(name, {"value": annotation, "return": annotation})
 
-            def echo(value: Any) -> Any: ...
+    def taking(self, **annotations: Any) -> None:
+        """Register a function for each annotation, by its name, that takes a value of that type."""
+        for name, annotation in annotations.items():
+            self._make(name, {"value": annotation, "return": str})
 
-            echo.__name__ = echo.__qualname__ = name
-            echo.__annotations__ = {"value": annotation, "return": annotation}
-            self.add(name, echo)
+    def returning(self, **annotations: Any) -> None:
+        """Register a function for each annotation, by its name, that returns a value of that type."""
+        for name, annotation in annotations.items():
+            self._make(name, {"return": annotation})
+
+    def _make(self, name: str, annotations: dict[str, Any]) -> None:
+        def take(value: Any) -> Any: ...
+
+        def give() -> Any: ...
+
+        function = take if "value" in annotations else give
+        function.__name__ = function.__qualname__ = name
+        function.__annotations__ = annotations
+        self.add(name, function)

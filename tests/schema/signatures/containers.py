@@ -45,10 +45,6 @@ def list_of_any(values: list[Any]) -> dict[str, list[Any]]: ...
 
 
 @signature
-def list_with_lengths(values: Annotated[list[int], Field(min_length=1, max_length=3)]) -> None: ...
-
-
-@signature
 def set_typing(values: Set[int], frozen: FrozenSet[str] = frozenset()) -> FrozenSet[int]: ...
 
 
@@ -62,14 +58,6 @@ def bare_tuple(values: tuple) -> dict[str, Any]: ...
 
 @signature
 def tuple_typing(values: Tuple[int, float, str] = (1, 2.0, "three")) -> Tuple[bool, ...]: ...
-
-
-@signature
-def dict_with_literal_keys(values: dict[Literal["a", "b"], int]) -> None: ...
-
-
-@signature
-def dict_with_pattern_keys(values: dict[Annotated[str, Field(pattern="^x-")], int]) -> None: ...
 
 
 @signature
@@ -112,6 +100,13 @@ signature.echoes(
     named_tuple=Position,
     list_of_named_tuples=list[Position],
     untyped_named_tuple=Pair,
+)
+
+
+signature.taking(
+    list_with_lengths=Annotated[list[int], Field(min_length=1, max_length=3)],
+    dict_with_literal_keys=dict[Literal["a", "b"], int],
+    dict_with_pattern_keys=dict[Annotated[str, Field(pattern="^x-")], int],
 )
 
 SIGNATURES = signature.entries
