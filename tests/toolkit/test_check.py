@@ -197,12 +197,6 @@ def test_a_strict_toolkit_adds_no_server_with_findings():
     kit.remove_mcp("notes")
 
 
-def test_a_docstring_is_not_parsed_to_find_out_that_there_is_a_description():
-    kit = Toolkit("k").add(search)
-    kit.check()
-    assert "parsed" not in vars(kit["search"].compiled.template.texts)
-
-
 class Connection:
     """A type without a JSON form."""
 
