@@ -275,7 +275,8 @@ def _build_inputs(
 
         schema, changes = options["input_schema"], changes or ArgumentChanges()
         inputs = ExplicitSchemaInputs(inputs, schema, untyped, coerce_numbers_to_str=coerces, changes=changes)
-    refuse_unknown_bindings(bindings, inputs.parameters)
+    if bindings:
+        refuse_unknown_bindings(bindings, inputs.parameters)
     return inputs
 
 
