@@ -165,15 +165,12 @@ def _is_uncertain(node: Any) -> bool:
     if kind in _UNCERTAIN_TYPES:
         return True
     if kind in _CHOICE_TYPES:
-        return not all(map(_has_plain_value, node["members" if kind == "enum" else "expected"]))
+        members = node["members" if kind == "enum" else "expected"]
+        return not all(type(m.value if isinstance(m, Enum) else m) in JSON_TYPES for m in members)
     if kind == "model" and callable(node["cls"].model_config.get("json_schema_extra")):
         return True
     metadata = node.get("metadata")
     return bool(metadata) and isinstance(metadata, dict) and _has_foreign_schema(metadata)
-
-
-def _has_plain_value(member: Any) -> bool:
-    return type(member.value if isinstance(member, Enum) else member) in JSON_TYPES
 
 
 def _has_foreign_schema(metadata: Any) -> bool:
@@ -493,31 +490,18 @@ def _with_strict_choices(node: Any) -> Any:
         return node
 
     def refuse(value: Any) -> Any:
-        _refuse_equal_choice(choices, value)
-        return _refuse_integral_text(value) if node.get("sub_type") == "int" else _refuse_integral_float(value)
+        """Refuse what pydantic would take for an integer: a boolean, a float, and a text for an IntEnum."""
+        is_equal = isinstance(value, int) and value in choices
+        if is_equal and type(value) not in {type(choice) for choice in choices if choice == value}:
+            raise PydanticKnownError("int_type" if isinstance(value, bool) else "bool_type")
+        is_text = node.get("sub_type") == "int" and isinstance(value, str)
+        is_integral = is_text and value.isascii() and value.removeprefix("-").isdecimal()
+        if is_integral or (isinstance(value, float) and value.is_integer()):
+            raise PydanticKnownError("int_type")
+        return value
 
     inner: Any = {key: item for key, item in node.items() if key != "ref"}
     return core_schema.no_info_before_validator_function(refuse, inner, ref=node.get("ref"))
-
-
-def _refuse_equal_choice(choices: list[Any], value: Any) -> None:
-    """Refuse a boolean that pydantic would take for an equal integer among the choices, and the reverse."""
-    if isinstance(value, int) and value in choices and type(value) not in {type(c) for c in choices if c == value}:
-        raise PydanticKnownError("int_type" if isinstance(value, bool) else "bool_type")
-
-
-def _refuse_integral_float(value: Any) -> Any:
-    """Refuse a float that pydantic would take for an integer among choices: it is repaired then."""
-    if isinstance(value, float) and value.is_integer():
-        raise PydanticKnownError("int_type")
-    return value
-
-
-def _refuse_integral_text(value: Any) -> Any:
-    """Refuse a text, too, that pydantic would take for the value of an IntEnum."""
-    if isinstance(value, str) and value.isascii() and value.removeprefix("-").isdecimal():
-        raise PydanticKnownError("int_type")
-    return _refuse_integral_float(value)
 
 
 def _passes_input_on(node: Any) -> bool:

@@ -215,12 +215,10 @@ def _narrow(wrapped: inspect.Signature, own: inspect.Signature) -> inspect.Signa
     parameters = list(wrapped.parameters.values())
     if VAR_KEYWORD not in kinds:  # it passes values by position alone
         parameters = [p.replace(kind=p.POSITIONAL_ONLY) for p in parameters if p.kind <= p.POSITIONAL_OR_KEYWORD]
-    added = [p for p in own.parameters.values() if p.name not in wrapped.parameters and _is_required(p)]
+    variadic = (VAR_POSITIONAL, VAR_KEYWORD)
+    others = [p for p in own.parameters.values() if p.name not in wrapped.parameters]
+    added = [p for p in others if p.default is EMPTY and p.kind not in variadic]
     return wrapped.replace(parameters=[*added, *parameters]) if added or VAR_KEYWORD not in kinds else wrapped
-
-
-def _is_required(parameter: inspect.Parameter) -> bool:
-    return parameter.default is EMPTY and parameter.kind not in (VAR_POSITIONAL, VAR_KEYWORD)
 
 
 def _validate_present(validate: Validator, arguments: JsonObject) -> JsonObject:

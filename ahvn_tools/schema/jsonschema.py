@@ -394,12 +394,21 @@ def _describe_union(error: Any, location: str, schema: JsonObject, format_error:
         return f"{location} {_format_requirement(error.kind)}"
     if not all(branches):
         return f"{location} matches several alternatives, and must match exactly one"
-    tags = [{tuple(one.instance_path): one for one in branch if _is_tag_error(one, path)} for branch in branches]
+    tags = [
+        {
+            tuple(one.instance_path): one
+            for one in branch
+            if one.kind.name in {"const", "enum"} and len(one.instance_path) == len(path) + 1
+        }
+        for branch in branches
+    ]
     for member, first in tags[0].items():
         if all(member in branch for branch in tags):
-            values = [value for branch in tags for value in _allowed_values(branch[member].kind)]
+            kinds = [branch[member].kind for branch in tags]
+            values = [v for kind in kinds for v in (kind.options if kind.name == "enum" else [kind.expected_value])]
+            texts = ", ".join(dict.fromkeys(map(json.dumps, values)))
             label = format_error(first).partition(" should be ")[0]
-            return f"{label} should be one of {_clip_json(list(dict.fromkeys(map(json.dumps, values))))}"
+            return f"{label} should be one of {clip(f'[{texts}]', MAX_DETAIL_CHARS)}"
     types = [one.kind.types for branch in branches for one in branch if _is_type_error(one, path)]
     if len(types) == len(branches):
         wanted = dict.fromkeys(str(name) for names in types for name in names)
@@ -415,20 +424,8 @@ def _describe_union(error: Any, location: str, schema: JsonObject, format_error:
     return f"{location} does not match its alternative {name}: {', '.join(problems)}"
 
 
-def _is_tag_error(error: Any, path: list[Any]) -> bool:
-    return error.kind.name in {"const", "enum"} and len(error.instance_path) == len(path) + 1
-
-
 def _is_type_error(error: Any, path: list[Any]) -> bool:
     return error.kind.name == "type" and list(error.instance_path) == path
-
-
-def _allowed_values(kind: Any) -> list[Any]:
-    return list(kind.options) if kind.name == "enum" else [kind.expected_value]
-
-
-def _clip_json(texts: list[str]) -> str:
-    return clip(f"[{', '.join(texts)}]", MAX_DETAIL_CHARS)
 
 
 def _name_branch(schema: JsonObject, path: Iterable[Any]) -> str:

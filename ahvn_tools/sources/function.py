@@ -120,7 +120,10 @@ class _ToolFunction:
         if options.get("arguments"):
             aliases = _aliases(signature, self.annotations)
             self.changes = ArgumentChanges.parse(options["arguments"]).by_own_names(aliases)
-            self.renames = self.changes.renames(_argument_names(signature, options))
+            from ahvn_tools.sources.untyped_arguments import property_names
+
+            names_of_schema = property_names(options.get("input_schema"))
+            self.renames = self.changes.renames(list(dict.fromkeys((*signature.parameters, *names_of_schema))))
 
 
 def build_template(
@@ -363,13 +366,6 @@ def _aliases(signature: inspect.Signature, resolved: Mapping[str, Any]) -> dict[
             if isinstance(mark, fields):
                 found |= {alias: name for alias in (mark.validation_alias, mark.alias) if isinstance(alias, str)}
     return {alias: name for alias, name in found.items() if alias not in signature.parameters}
-
-
-def _argument_names(signature: inspect.Signature, options: Mapping[str, Any]) -> list[str]:
-    """Return the names of the parameters, and of the properties that an explicit schema has in addition."""
-    from ahvn_tools.sources.untyped_arguments import property_names
-
-    return list(dict.fromkeys((*signature.parameters, *property_names(options.get("input_schema")))))
 
 
 def _bindings(read: _ToolFunction) -> dict[str, Binding]:
