@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -119,33 +119,71 @@ async def read_value(url: str) -> str:
         return (await client.call_tool("value")).data
 
 
-def wait_until(condition: Callable[[], bool]) -> None:
+def wait_for(lines: list[str], text: str, *, count: int = 1) -> None:
     deadline = time.monotonic() + 2 * LONGEST
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    while sum(text in line for line in lines) < count:
+        assert time.monotonic() < deadline, "".join(lines)
+        time.sleep(0.05)
 
 
 @pytest.mark.exhaustive
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_a_change_is_served_at_the_same_address_and_a_broken_file_waits_for_its_repair(folder, number):
+def test_a_change_is_served_at_the_same_address_and_a_broken_file_is_not(folder):
     with Served.over_http(folder / "hut.py", "--reload") as served:
         port = int(served.url.partition("127.0.0.1:")[2].partition("/")[0])
         assert asyncio.run(read_value(served.url)) == "first"
-        (folder / "data.json").write_text("{}")  # data of a tool
+        (folder / "part.py").write_text("VALUE = 'second one'\n")
+        wait_for(served.output, "Serving ", count=2)
+        assert asyncio.run(read_value(served.url)) == "second one"
         (folder / "part.py").write_text("VALUE = \n")
-        wait_until(lambda: any("cannot be loaded" in line for line in served.output))
-        (folder / "part.py").write_text("VALUE = 'second'\n")
-        wait_until(lambda: sum("Serving " in line for line in served.output) == 2)
-        assert asyncio.run(read_value(served.url)) == "second"
+        wait_for(served.output, "The former server goes on.")
+        assert asyncio.run(read_value(served.url)) == "second one"
+        (folder / "data.json").write_text("{}")  # data of a tool
+        (folder / "part.py").write_text("VALUE = 'third'\n")
+        wait_for(served.output, "Serving ", count=3)
+        wait_until(lambda: asyncio.run(read_value(served.url)) == "third")
         processes = psutil.Process(served.process.pid).children(recursive=True)
-        assert served.end(number) == (-signal.SIGKILL if number == signal.SIGKILL else 0)
+        assert served.end(signal.SIGINT) == 130
         assert psutil.wait_procs(processes, LONGEST)[1] == []
         assert all(str(port) in line for line in served.output if "Serving " in line)
     assert "Traceback" not in "".join(served.output)
     assert not any("data.json" in line for line in served.output)
     assert main(["serve", "hut.py", "--http", "--port", str(port), "--reload", "--host", "256.0.0.1"]) == 1
+
+
+@pytest.mark.exhaustive
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_broken_file_waits_for_its_repair_and_the_server_ends_with_the_command(folder, number):
+    (folder / "part.py").write_text("VALUE = \n")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ahvn_tools", "serve", "hut.py", "--http", "--port", "0", "--reload"],
+        env={**ENVIRONMENT},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    lines: list[str] = []
+    for line in process.stderr:
+        lines.append(line)
+        if "Nothing is served." in line:
+            (folder / "part.py").write_text("VALUE = 'first'\n")
+        if "Serving " in line:
+            break
+    processes = psutil.Process(process.pid).children(recursive=True)
+    process.send_signal(number)
+    assert process.wait(LONGEST) == (0 if number == signal.SIGTERM else -signal.SIGKILL)
+    assert psutil.wait_procs(processes, LONGEST)[1] == []
+    process.stderr.close()
+    assert any("cannot be loaded" in line for line in lines)
+
+
+def wait_until(condition) -> None:
+    deadline = time.monotonic() + LONGEST
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
 
 
 STATEFUL = """
@@ -179,3 +217,21 @@ async def test_the_state_of_a_served_toolkit_is_read_from_a_file_and_options(fol
 def test_a_wrong_state_of_a_server_is_refused(folder, capsys, arguments, message):
     assert main(["serve", "hut.py", *arguments]) == 2
     assert capsys.readouterr().err.startswith(message)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.timeout(300)
+def test_a_file_of_a_folder_that_is_saved_half_written_leaves_the_former_tools(folder):
+    for name in ("garden.py", "house.yaml", "part.py"):
+        (folder / name).unlink()
+    (folder / "broken.py").write_text("VALUE = \n")
+    (folder / "hut.py").write_text(HUT.replace("from part import VALUE", "VALUE = 'first'"))
+    with Served.over_http(folder, "--reload") as served:
+        assert asyncio.run(read_value(served.url)) == "first"
+        (folder / "hut.py").write_text(HUT.replace("from part import VALUE", "VALUE = ("))
+        wait_for(served.output, "The former server goes on.")
+        assert any("hut.py: cannot be loaded any more." in line for line in served.output)
+        assert asyncio.run(read_value(served.url)) == "first"
+        (folder / "hut.py").write_text(HUT.replace("from part import VALUE", "VALUE = 'second'"))
+        wait_for(served.output, "Serving ", count=2)
+        wait_until(lambda: asyncio.run(read_value(served.url)) == "second")
