@@ -241,8 +241,6 @@ class ServerSource(SourceOptions):
     """Seconds without a progress message after which a call ends, within its `timeout`."""
     resource_tool: str | None = None
     """The name of one more tool, by which a model reads resources of the server by their URI."""
-    prompts: bool = True
-    """Whether `serve` passes on the server's prompts; by default if there is no `pin`."""
     limits: dict[str, float] = {}
     """How long the server may take and how much it may send: fields of `Limits`."""
     budgets: dict[str, float] = {}

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import weakref
-from collections import ChainMap
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any, Final, Literal, TypedDict, TypeVar
 
 from fastmcp import FastMCP
-from mcp_types import Prompt, ReadResourceResult
 
 from ahvn_tools.definition import ToolDefinition
-from ahvn_tools.errors import ToolkitError, ToolNotAvailableError, ToolTimeoutError
+from ahvn_tools.errors import ToolkitError, ToolNotAvailableError
 from ahvn_tools.execution.runner import run_before_body
 from ahvn_tools.execution.threads import call_host_function
-from ahvn_tools.mcp.client.remote_tool import MAX_URI_CHARS
 from ahvn_tools.mcp.server.app import ServedToolsServer
-from ahvn_tools.mcp.server.components import GetPrompt
 from ahvn_tools.mcp.server.request import Request
 from ahvn_tools.redaction import clip
 from ahvn_tools.results import ToolResult
-from ahvn_tools.toolkit import calls, check, served_prompts
+from ahvn_tools.toolkit import calls, check
 from ahvn_tools.toolkit.code_mode import is_program_tool
 from ahvn_tools.toolkit.elicitation import Elicitation
 from ahvn_tools.toolkit.entry import Entry
@@ -44,9 +39,6 @@ Resolved = TypeVar("Resolved")
 
 MAX_INSTRUCTIONS_CHARS: Final = 32_000
 """The instructions that are made of notes and of those of servers are cut after this many characters."""
-
-MAX_LINKS: Final = 10_000
-"""Resources to which tools have referred clients; the oldest are forgotten first."""
 
 _TOO_SLOW: Final = "the `state`, `audience` or `session` function of its server took too long"
 
@@ -146,8 +138,6 @@ class ToolkitServer:
             self._view = view.with_all_audiences()  # of which each request selects those of its audience
         self._call_options = calls.CallOptions(is_served=True, masks_errors=options.get("mask_errors"))
         self._client_states = ClientStates()
-        self._links: dict[tuple[str | None, str], Entry] = {}
-        """The tools that have referred a client to a resource, by the client and the URI."""
         self._waiting_calls = WaitingCalls(view.store.secret_key)
         self._preparations: weakref.WeakKeyDictionary[Request, _Preparation] = weakref.WeakKeyDictionary()
 
@@ -184,28 +174,6 @@ class ToolkitServer:
         """Return a value that differs whenever the tool list of any client may have changed."""
         return _list_revision(self._view)
 
-    def get_prompts_revision(self) -> tuple[Any, ...]:
-        """Return a value that differs whenever the list of prompts of any client may have changed."""
-        return served_prompts.revision(self._view)
-
-    async def list_prompts(self, request: Request) -> list[tuple[Prompt, GetPrompt]]:
-        """Return the prompts of the servers of which this client may see a tool."""
-        view, client, state = await self._open_session_for_reading(request)
-        client.prompts_revision = served_prompts.revision(view)
-        return await served_prompts.list_prompts(view, state)
-
-    async def find_prompt(self, name: str, request: Request) -> tuple[Prompt, GetPrompt] | None:
-        """Return a prompt that this client may see; None if there is none."""
-        if not self._view.store.imported_servers:
-            return None
-        view, _, state = await self._open_session_for_reading(request)
-        return await served_prompts.find_prompt(view, state, name)
-
-    async def _open_session_for_reading(self, request: Request) -> tuple[StoreView, ClientState, Mapping[str, Any]]:
-        """Return a session, the state of its client, and the state from which credentials are taken."""
-        view, client = await self._open_session(request, await self._resolve("state", Mapping, request))
-        return view, client, ChainMap(*(dict(scope.state) for scope in view.session_states))
-
     async def call_tool(self, name: str, arguments: dict[str, Any], request: Request) -> ToolResult:
         """Run a call in its own session, and notify the client when its list of tools has changed."""
         entry = self._view.store.entries.get(name)
@@ -221,44 +189,11 @@ class ToolkitServer:
             )
         before = client.listed_revision or _list_revision(view)
         result = await self._run(view, name, arguments, request, seconds)
-        if entry is not None and entry.server_name is not None:
-            self._remember_links(request, entry, result)
         now = _list_revision(view)
         if now != before:
             client.listed_revision = now
             await request.send_tool_list_changed()
-        prompts = served_prompts.revision(view)
-        if client.prompts_revision not in (None, prompts):
-            client.prompts_revision = prompts
-            await request.send_prompt_list_changed()
         return result
-
-    def _remember_links(self, request: Request, entry: Entry, result: ToolResult) -> None:
-        for block in result.blocks or ():
-            if block.type == "resource_link" and len(block.uri) <= MAX_URI_CHARS:
-                self._links.setdefault((request.session_id, block.uri), entry)  # no other server can replace it
-                if len(self._links) > MAX_LINKS:
-                    self._links.pop(next(iter(self._links)))
-
-    async def find_resource(self, uri: str, request: Request) -> Callable[[], Awaitable[ReadResourceResult]] | None:
-        """Return what reads a resource to which a tool of a server has referred the client; None if none has."""
-        entry = self._links.get((request.session_id, uri))
-        if entry is None or await self.find(entry.name, request) is None:
-            return None
-        imported = self._view.store.imported_servers.get(entry.server_name or "")
-        if imported is None:
-            return None
-        _, _, state = await self._open_session_for_reading(request)
-
-        async def read() -> ReadResourceResult:
-            try:
-                async with asyncio.timeout(imported.timeout):
-                    resource: ReadResourceResult = await imported.server.read_resource(uri, state)
-                    return resource
-            except TimeoutError:
-                raise ToolTimeoutError(f"Reading the resource took longer than {imported.timeout:g} s.") from None
-
-        return read
 
     async def _run(
         self, view: StoreView, name: str, arguments: dict[str, Any], request: Request, seconds: float | None

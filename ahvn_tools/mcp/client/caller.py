@@ -16,10 +16,10 @@ from ahvn_tools.errors import ToolCallError, ToolError, ToolTimeoutError
 from ahvn_tools.execution.background_loop import running_loop
 from ahvn_tools.invisible import escape
 from ahvn_tools.mcp.client.errors import INVALID_REQUEST, sanitize_text
-from ahvn_tools.mcp.trust.limits import Budgets, Limits, RefusedToolError, check_size
+from ahvn_tools.mcp.trust.limits import Budgets, RefusedToolError, check_size
 
 if TYPE_CHECKING:  # slow
-    from mcp_types import CreateMessageResult, ElicitResult, ErrorData, ListRootsResult
+    from mcp_types import ElicitResult, ErrorData, ListRootsResult
 
 T = TypeVar("T")
 
@@ -73,21 +73,10 @@ class IdleClock:
 log = logging.getLogger(__name__)
 
 MAX_QUESTIONS: Final = 10
-"""Questions to the user, and to a model, that the server may ask in one call."""
+"""Questions to the user that the server may ask in one call."""
 
 MAX_META_BYTES: Final = 65_536
 """The size of the `_meta` of a request that is passed on."""
-
-LOG_LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
-"""MCP's levels of log messages, the least severe first."""
-
-LOG_LEVEL_META_KEY: Final = "io.modelcontextprotocol/logLevel"
-
-MAX_LOG_BYTES: Final = 16_384
-"""The size of the data of one log message that is passed on."""
-
-MAX_LOG_MESSAGES: Final = 1000
-"""Log messages of one call that are passed on."""
 
 _RESERVED_META: Final = frozenset({"progressToken", "fastmcp", "_fastmcp"})
 _RESERVED_META_PREFIX: Final = "io.modelcontextprotocol/"
@@ -108,21 +97,11 @@ class Caller(Protocol):
         """The `_meta` of the client's request."""
 
     @property
-    def log_level(self) -> str | None:
-        """The least severe level of the log messages that the client wants; None: it wants none."""
-
-    @property
     def loop(self) -> asyncio.AbstractEventLoop:
         """The event loop in which the methods are called."""
 
     async def elicit(self, message: str, schema: dict[str, Any]) -> ElicitResult:
         """Return what the user of the client answers to a form. Raises ToolCallError."""
-
-    async def sample(self, params: dict[str, Any]) -> CreateMessageResult:
-        """Return what the model of the client answers. Raises ToolCallError."""
-
-    def log(self, level: str, logger: str, data: Any) -> None:
-        """Send the client a log message, soon."""
 
 
 current_caller: ContextVar[Caller | None] = ContextVar("current_caller", default=None)
@@ -145,17 +124,6 @@ class RunningCall:
     def identity(self) -> object:
         """What is equal for the calls of one client, and for no other; None for those of the host."""
         return None if self.caller is None else self.caller.identity
-
-    async def ask(self, ask: Callable[[Caller], Coroutine[Any, Any, T]]) -> T:
-        """Return what the client answers. The time until then does not count towards the timeouts of the call."""
-        if (caller := self.caller) is None:
-            raise ToolError("There is no client that could be asked.")
-
-        async def ask_with_stopped_clocks() -> T:
-            with self.clock.pause(), self.context._links.pause():  # noqa: SLF001  # of this package
-                return await _run_in(caller.loop, self.variables, ask(caller))
-
-        return await _run_in(self.loop, self.variables, ask_with_stopped_clocks())
 
 
 running_call: ContextVar[RunningCall | None] = ContextVar("running_call", default=None)
@@ -191,8 +159,6 @@ def make_meta() -> dict[str, Any] | None:
         check_size(meta, Budgets(tool_bytes=MAX_META_BYTES))
     except RefusedToolError:
         return None
-    if caller.log_level is not None:  # only the newest protocol reads it
-        meta[LOG_LEVEL_META_KEY] = caller.log_level
     return meta or None
 
 
@@ -202,66 +168,43 @@ class CallerRequests:
     Over stdio a server does not say which call that is. While calls of different clients run, nobody is asked there.
     """
 
-    def __init__(self, server_name: str, limits: Limits, get_roots: GetRoots) -> None:
+    def __init__(self, server_name: str, get_roots: GetRoots) -> None:
         """Name the server in each question; `get_roots` returns the folders of the toolkit."""
-        self._server_name, self._limits, self._get_roots = server_name, limits, get_roots
-        self._counts: dict[RunningCall | None, int] = {}
-        """The running calls, and how many questions each has caused; None stands for calls of the host."""
-        self._log_counts: dict[RunningCall | None, int] = {}
-        """How many log messages each has caused."""
-        self._other_requests = 0
-        """Running requests for resources and prompts, which are no calls: what they cause goes to nobody."""
+        self._server_name, self._get_roots = server_name, get_roots
+        self._counts: dict[RunningCall, int] = {}
+        """The running calls, and how many questions each has caused."""
 
     @contextlib.contextmanager
     def track(self) -> Generator[None]:
         """Let the running call cause questions inside this block."""
-        call = running_call.get()
-        if call is None:
-            self._other_requests += 1
-            try:
-                yield
-            finally:
-                self._other_requests -= 1
+        if (call := running_call.get()) is None:
+            yield
             return
         self._counts[call] = 0
         try:
             yield
         finally:
             del self._counts[call]
-            self._log_counts.pop(call, None)
 
     async def elicit(self, _context: Any, params: Any) -> ElicitResult | ErrorData:
         """Answer a question to the user: the client's user answers it. Without a client it is declined."""
-        from mcp_types import ElicitResult
+        from mcp_types import ElicitResult, ErrorData
 
-        answer: ElicitResult | ErrorData = await self._answer(self._elicit, params, ElicitResult(action="decline"))
-        return answer
-
-    async def sample(self, _context: Any, params: Any) -> CreateMessageResult | ErrorData:
-        """Answer a request to a model: the client's model answers it. Without a client it is an error."""
-        answer: CreateMessageResult | ErrorData = await self._answer(self._sample, params, None)
-        return answer
-
-    async def log(self, params: Any) -> None:
-        """Send a log message to the client whose call has caused it, if it wants messages of this level."""
         try:
             call = self._find_call()
-            if call is None or call.caller is None or (level := call.caller.log_level) not in LOG_LEVELS:
-                return
-            count = self._log_counts[call] = self._log_counts.get(call, 0) + 1
-            if count > MAX_LOG_MESSAGES or LOG_LEVELS.index(params.level) < LOG_LEVELS.index(level):
-                return
-            check_size(params.data, Budgets(tool_bytes=MAX_LOG_BYTES))
-            mask = call.context._links.mask  # noqa: SLF001  # of this package
-            data = map_texts(params.data, lambda text: escape(mask(text)))
-            name = (
-                f"{self._server_name}.{sanitize_text(mask(params.logger))[:100]}"
-                if params.logger
-                else self._server_name
-            )
-            call.caller.loop.call_soon_threadsafe(call.caller.log, params.level, name, data, context=call.variables)
-        except (ToolError, RefusedToolError, RuntimeError):  # no client is known, or its loop was closed
-            return
+            if call is None or call.caller is None:
+                return ElicitResult(action="decline")
+            self._counts[call] += 1
+            if self._counts[call] > MAX_QUESTIONS:
+                raise ToolError(f"The server has asked more than {MAX_QUESTIONS} questions in one call.")
+            return await self._ask(call, call.caller, params)
+        except ToolCallError as error:
+            return ErrorData(code=INVALID_REQUEST, message=error.message)
+        except RefusedToolError as error:
+            return ErrorData(code=INVALID_REQUEST, message=f"The question is refused: {error}.")
+        except Exception:
+            log.exception("A question of the MCP server %r was not answered.", self._server_name)
+            return ErrorData(code=INVALID_REQUEST, message="The client could not answer.")
 
     async def list_roots(self, _context: Any) -> ListRootsResult:
         """Return the folders that the running call may use; without one those of the toolkit."""
@@ -274,61 +217,34 @@ class CallerRequests:
         roots = (self._get_roots() or ()) if call is None else call.context.roots
         return ListRootsResult.model_validate({"roots": [Root.model_validate({"uri": one.as_uri()}) for one in roots]})
 
-    async def _answer(self, ask: Callable[[RunningCall, Any], Coroutine[Any, Any, Any]], params: Any, none: Any) -> Any:
-        from mcp_types import ErrorData
-
-        try:
-            call = self._find_call()
-            if none is not None and (call is None or call.caller is None):
-                return none
-            if call is None:
-                raise ToolError("There is no client that could be asked.")
-            self._counts[call] += 1
-            if self._counts[call] > MAX_QUESTIONS:
-                raise ToolError(f"The server has asked more than {MAX_QUESTIONS} questions in one call.")
-            return await ask(call, params)
-        except ToolCallError as error:
-            return ErrorData(code=INVALID_REQUEST, message=error.message)
-        except RefusedToolError as error:
-            return ErrorData(code=INVALID_REQUEST, message=f"The question is refused: {error}.")
-        except Exception:
-            log.exception("A question of the MCP server %r was not answered.", self._server_name)
-            return ErrorData(code=INVALID_REQUEST, message="The client could not answer.")
-
     def _find_call(self) -> RunningCall | None:
         """Return the call that has caused what the server asks; None if no call runs. Raises ToolError."""
         if (call := running_call.get()) is not None:
             if call not in self._counts:
                 raise ToolError("The call that has caused the question has ended.")
             return call
-        calls = [call for call in self._counts if call is not None]
-        if len({call.identity for call in calls}) + bool(self._other_requests) > 1:
+        calls = list(self._counts)
+        if len({call.identity for call in calls}) > 1:
             raise ToolError(
                 "The question cannot be assigned to a client, because calls of several clients run. Call the tool "
                 "again later."
             )
         return calls[-1] if calls else None
 
-    async def _elicit(self, call: RunningCall, params: Any) -> ElicitResult:
+    async def _ask(self, call: RunningCall, caller: Caller, params: Any) -> ElicitResult:
+        """Return what the client answers. The time until then does not count towards the timeouts of the call."""
         if not hasattr(params, "requested_schema"):
             raise ToolError("Only forms are shown to the user, and no web pages.")
-        schema = params.requested_schema
-        check_size(schema, Budgets())
-        mask = call.context._links.mask  # noqa: SLF001  # of this package
-        text = sanitize_text(mask(params.message))
-        message = f"The MCP server {self._server_name!r} asks: {text}"
-        form = map_texts(schema, lambda text: escape(mask(text)))
-        return await call.ask(lambda caller: caller.elicit(message, form))
+        check_size(params.requested_schema, Budgets())
+        links = call.context._links  # noqa: SLF001  # of this package
+        message = f"The MCP server {self._server_name!r} asks: {sanitize_text(links.mask(params.message))}"
+        form = map_texts(params.requested_schema, lambda text: escape(links.mask(text)))
 
-    async def _sample(self, call: RunningCall, params: Any) -> CreateMessageResult:
-        from ahvn_tools.mcp.client.guarded_session import check_result
+        async def ask_with_stopped_clocks() -> ElicitResult:
+            with call.clock.pause(), links.pause():
+                return await _run_in(caller.loop, call.variables, caller.elicit(message, form))
 
-        data = params.model_dump(mode="json", by_alias=True, exclude_none=True)
-        check_result({**data, "content": None}, self._limits)
-        for name in ("_meta", "metadata", "includeContext"):  # the contexts of other servers are not for this one
-            data.pop(name, None)
-        data = map_texts(data, call.context._links.mask)  # noqa: SLF001  # of this package
-        return await call.ask(lambda caller: caller.sample(data))
+        return await _run_in(call.loop, call.variables, ask_with_stopped_clocks())
 
 
 def map_texts(value: Any, change: Callable[[str], str]) -> Any:

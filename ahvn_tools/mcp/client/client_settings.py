@@ -54,22 +54,14 @@ class ClientSettings:
     """Answers a question to the user."""
     sampling: Callable[..., Any] | None = None
     """Answers a request to a model; without it the client answers that sampling is not supported."""
-    samples_from_client: bool = False
-    """Whether the client of a served toolkit answers requests to a model."""
     answer_elicitation: Callable[[Any, Any], Awaitable[Any]] | None = None
     """Answers questions to the user for which there is no handler, as mcp's callback does."""
-    answer_sampling: Callable[[Any, Any], Awaitable[Any]] | None = None
-    """Answers requests to a model for which there is no handler, as mcp's callback does."""
     get_roots: Callable[[], tuple[Path, ...] | None] = field(default=lambda: None)
     """Returns the folders that the server may use; None: the server is told of no roots."""
     list_roots: Callable[[Any], Awaitable[Any]] | None = None
     """Tells the server which folders it may use, as mcp's callback does."""
-    on_log: Callable[[Any], Awaitable[None]] | None = None
-    """Receives the log messages of the server."""
     on_connected: Callable[[str | None], None] = field(default=lambda _: None)
     """Called with the instructions of the server."""
-    on_prompts_changed: Callable[[], None] = field(default=lambda: None)
-    """Called when the server says that its prompts have changed."""
     mode: str = "auto"
     """The protocol: FastMCP's `mode`."""
     tasks: bool = False

@@ -37,7 +37,6 @@ MAX_EXIT_SECONDS = 5.0  # for closing all connections when the process exits
 MAX_CONNECTIONS = 32  # connections with headers at a time, by default
 IDLE_SECONDS = 300.0  # after which an unused connection with headers is closed, by default
 TOOLS_LIST_CHANGED = "notifications/tools/list_changed"
-PROMPTS_LIST_CHANGED = "notifications/prompts/list_changed"
 
 T = TypeVar("T")
 
@@ -65,7 +64,6 @@ class Session:
         self._loop = asyncio.get_running_loop()
         self._limits = settings.limits
         self._on_list_changed = on_list_changed
-        self._on_prompts_changed = settings.on_prompts_changed
         self._user_count = 0
         self._is_retired = False
         self._started = asyncio.Event()  # set when the client has connected, or cannot connect
@@ -87,14 +85,12 @@ class Session:
         for name, value in settings.headers.items():
             secrets.add_header(name, value)
         self._mask = functools.partial(secrets.mask, is_error=True)
-        self._caller_requests = CallerRequests(target.name, settings.limits, settings.get_roots)
+        self._caller_requests = CallerRequests(target.name, settings.get_roots)
         own = replace(
             settings,
             secrets=secrets,
             answer_elicitation=self._caller_requests.elicit,
-            on_log=self._caller_requests.log,
             list_roots=self._caller_requests.list_roots,
-            answer_sampling=self._caller_requests.sample if settings.samples_from_client else None,
             elicitation=wrap_handler(settings.elicitation),
             sampling=wrap_handler(settings.sampling),
             on_message=self._handle_message,
@@ -215,7 +211,7 @@ class Session:
                 self.client = client
                 settings.on_connected(client.instructions)
                 self._started.set()
-            watching = watch_list_changes(client, self._on_list_changed, self._on_prompts_changed, self.retire)
+            watching = watch_list_changes(client, self._on_list_changed, self.retire)
             watch_task = asyncio.create_task(watching)
             await self._stop.wait()
         except Exception as error:  # noqa: BLE001  # whatever it is, there is no connection
@@ -245,8 +241,6 @@ class Session:
             self.fail(reason)
         elif getattr(message, "method", None) == TOOLS_LIST_CHANGED:
             self._on_list_changed()
-        elif getattr(message, "method", None) == PROMPTS_LIST_CHANGED:
-            self._on_prompts_changed()
 
 
 async def _skip_validation(_name: str, _result: Any) -> None:

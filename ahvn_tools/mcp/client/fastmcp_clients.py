@@ -65,13 +65,11 @@ class ObservedTransport(ClientTransport):
 
         session_kwargs["message_handler"] = handle_message
         session_kwargs.setdefault("elicitation_callback", self._settings.answer_elicitation or _decline_elicitation)
-        if self._settings.answer_sampling is not None and session_kwargs.get("sampling_callback") is None:
-            session_kwargs["sampling_callback"] = self._settings.answer_sampling
         has_roots = self._settings.list_roots is not None and self._settings.get_roots() is not None
         if has_roots and session_kwargs.get("list_roots_callback") is None:
             session_kwargs["list_roots_callback"] = self._settings.list_roots
         if self._is_own_client:
-            session_kwargs.update(logging_callback=self._settings.on_log or _ignore_log, log_level=None)
+            session_kwargs.update(logging_callback=_ignore_log, log_level=None)
         if isinstance(self.inner, BoundedStdioTransport | StreamableHttpTransport | SSETransport):
             session_class = make_session_class(self._settings)
             transport_options = replace(transport_options or TransportOptions(), session_class=session_class)

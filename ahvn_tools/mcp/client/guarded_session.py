@@ -97,7 +97,6 @@ class GuardedStream(ObjectReceiveStream[Any]):
             if message.result.get("status") == "input_required" and not message.result.get("inputRequests"):
                 raise InvalidResultError("The server's task asks for input, but not for what.")
             check_result(message.result, self._settings.limits)
-            _check_prompt(message.result, self._settings.limits)
             if isinstance(task_result, dict):  # of a task, in its status
                 check_result(task_result, self._settings.limits)
         except ToolCallError as error:  # `errors.to_call_error` reads it from `data`
@@ -192,17 +191,6 @@ def _mask_base64(text: str, secrets: SecretTexts) -> str:
         return text
     masked = secrets.mask_bytes(data)
     return text if masked == data else binascii.b2a_base64(masked, newline=False).decode()
-
-
-def _check_prompt(result: dict[str, Any], limits: Limits) -> None:
-    """Raise LimitExceededError and InvalidResultError for the messages of a prompt."""
-    messages = result.get("messages")
-    if not isinstance(messages, list):
-        return
-    if len(messages) > limits.blocks:
-        raise LimitExceededError(f"The server answered with a prompt of more than {limits.blocks} messages.")
-    for message in messages:
-        _check_media(message.get("content") if isinstance(message, dict) else None)
 
 
 def check_result(result: dict[str, Any], limits: Limits) -> None:

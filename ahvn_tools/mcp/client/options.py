@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from os import PathLike
-from typing import Any, Final, Literal, TypedDict, TypeGuard
+from typing import Any, Final, TypedDict, TypeGuard
 
 from ahvn_tools.errors import DefinitionError, ToolLookupError, near_misses
 from ahvn_tools.mcp.trust.changes import Changes
@@ -20,9 +20,6 @@ ChangeListener = Callable[[Any, Changes], Any]
 
 
 _MODES: Final = ("auto", "legacy", "2026-07-28")
-
-CLIENT: Final = "client"
-"""The option `sampling` that lets the client of a served toolkit answer."""
 
 
 class ConnectOptions(TypedDict, total=False):
@@ -44,14 +41,10 @@ class ConnectOptions(TypedDict, total=False):
     elicitation: Callable[..., Any] | None
     """Answers the server's questions to the user. Without it the user of the client of a served toolkit is asked, and
     in calls of the host the questions are declined."""
-    sampling: Callable[..., Any] | Literal["client"] | None
-    """Answers the server's requests to a model; `"client"`: the model of the client of a served toolkit does. Without
-    it the server is told that sampling is not supported."""
+    sampling: Callable[..., Any] | None
+    """Answers the server's requests to a model. Without it the server is told that sampling is not supported."""
     resource_tool: str | None
     """The name of one more tool, by which a model reads resources of the server by their URI."""
-    prompts: bool
-    """Whether a served toolkit passes on the server's prompts; by default if there is no `pin`, which holds tools
-    only."""
     idle_timeout: float | None
     """Seconds without a progress message after which a call ends, within its `timeout`."""
     mode: str
@@ -79,16 +72,14 @@ def check_options(options: ConnectOptions) -> None:
         if not (value is None or isinstance(value, kind)):
             expected = "mapping" if kind is Mapping else kind.__name__
             raise DefinitionError(f"`{option}` of a server is a {expected}, not a {type(value).__name__}.")
-    for option in ("tasks", "prompts"):
-        if not isinstance(flag := options.get(option, False), bool):
-            raise DefinitionError(f"`{option}` of a server is True or False, not a {type(flag).__name__}.")
+    if not isinstance(tasks := options.get("tasks", False), bool):
+        raise DefinitionError(f"`tasks` of a server is True or False, not a {type(tasks).__name__}.")
     if options.get("tasks") and importlib.util.find_spec("fastmcp_tasks") is None:
         raise DefinitionError('tasks=True needs fastmcp-tasks: pip install "ahvn-tools[tasks]"')
     for option in ("elicitation", "sampling", "on_change"):
         value = options.get(option)
-        if not (value is None or callable(value) or (option == "sampling" and value == CLIENT)):
-            what = 'a function or "client"' if option == "sampling" else "a function"
-            raise DefinitionError(f"`{option}` of a server is {what}, not a {type(value).__name__}.")
+        if not (value is None or callable(value)):
+            raise DefinitionError(f"`{option}` of a server is a function, not a {type(value).__name__}.")
     _check_values(options)
 
 

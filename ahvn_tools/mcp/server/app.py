@@ -11,9 +11,7 @@ from collections.abc import AsyncIterator, Callable, Generator, Mapping, Sequenc
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from fastmcp import FastMCP
-from fastmcp.exceptions import PromptError, ResourceError, ToolError
-from fastmcp.prompts import Prompt
-from fastmcp.resources import Resource
+from fastmcp.exceptions import ToolError
 from fastmcp.server.context import reset_transport, set_transport
 from fastmcp.server.http import StarletteWithLifespan
 from fastmcp.tools import Tool
@@ -23,13 +21,11 @@ from mcp.server.stdio import stdio_server
 from mcp.server.subscriptions import (
     InMemorySubscriptionBus,
     ListenHandler,
-    PromptsListChanged,
     ServerEvent,
     ToolsListChanged,
 )
 from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, SubscriptionsListenRequestParams
-from mcp_types import Prompt as WirePrompt
 from starlette.middleware import Middleware
 
 from ahvn_tools.definition import ToolDefinition
@@ -40,14 +36,7 @@ from ahvn_tools.execution.deadline import cancel_and_wait, outcome_of
 from ahvn_tools.execution.runner import capture_outcome
 from ahvn_tools.formats.json_data import replace_surrogates
 from ahvn_tools.mcp.server import large_results
-from ahvn_tools.mcp.server.components import (
-    GetPrompt,
-    ReadResource,
-    SpecTool,
-    to_fastmcp_prompt,
-    to_fastmcp_resource,
-    to_fastmcp_tool,
-)
+from ahvn_tools.mcp.server.components import SpecTool, to_fastmcp_tool
 from ahvn_tools.mcp.server.http_guards import HeaderGuard, ListeningStreamEnd, UniqueRequestIdGuard
 from ahvn_tools.mcp.server.request import Request
 from ahvn_tools.mcp.server.running_calls import RunningCalls
@@ -80,18 +69,6 @@ class ServedTools(Protocol):
 
     def get_revision(self) -> Any:
         """Return a value that differs whenever the list of tools may have changed."""
-
-    def get_prompts_revision(self) -> Any:
-        """Return a value that differs whenever the list of prompts may have changed."""
-
-    async def find_resource(self, uri: str, request: Request) -> ReadResource | None:
-        """Return what reads a resource to which a tool has referred the client; None if none has."""
-
-    async def list_prompts(self, request: Request) -> Sequence[tuple[WirePrompt, GetPrompt]]:
-        """Return the prompts to list to the client of a request, each with what returns its messages."""
-
-    async def find_prompt(self, name: str, request: Request) -> tuple[WirePrompt, GetPrompt] | None:
-        """Return the prompt of that name; None if there is none for the client of the request."""
 
     async def call_tool(self, name: str, arguments: dict[str, Any], request: Request) -> ToolResult:
         """Run a call. Errors of all kinds are results."""
@@ -188,29 +165,6 @@ class ServedToolsServer(FastMCP):
             return tool
         return self._to_spec_tool(definition)
 
-    async def _get_resource(self, uri: str, version: VersionSpec | None = None) -> Resource | None:
-        resource = await super()._get_resource(uri, version)
-        if resource is not None:
-            return resource
-        with _told_to_client(ResourceError, "The resource cannot be read."):
-            read = await self._served_tools.find_resource(uri, Request.current())
-        return None if read is None else to_fastmcp_resource(uri, read)
-
-    async def _list_prompts(self) -> Sequence[Prompt]:
-        with _told_to_client(functools.partial(MCPError, INTERNAL_ERROR), "The prompts cannot be listed."):
-            passed = await self._served_tools.list_prompts(Request.current())
-        own = await super()._list_prompts()
-        names = {prompt.name for prompt in own}
-        return [*own, *(to_fastmcp_prompt(*prompt) for prompt in passed if prompt[0].name not in names)]
-
-    async def _get_prompt(self, name: str, version: VersionSpec | None = None) -> Prompt | None:
-        prompt = await super()._get_prompt(name, version)
-        if prompt is not None:
-            return prompt
-        with _told_to_client(PromptError, "The prompt cannot be read."):
-            found = await self._served_tools.find_prompt(name, Request.current())
-        return None if found is None else to_fastmcp_prompt(*found)
-
     def _to_spec_tool(self, definition: ToolDefinition) -> SpecTool:
         """Return the FastMCP tool of a definition, created once for equal definitions."""
         tool = self._spec_tools.get(definition)
@@ -259,15 +213,12 @@ class ServedToolsServer(FastMCP):
 
 
 class PollingSubscriptionBus(InMemorySubscriptionBus):
-    """A subscription bus of mcp that notifies each listener when the list of tools or of prompts changes."""
+    """A subscription bus of mcp that notifies each listener when the list of tools changes."""
 
     def __init__(self, served_tools: ServedTools) -> None:
-        """Ask for the revisions of both lists."""
+        """Ask for the revision of the list."""
         super().__init__()
-        self._sources: tuple[tuple[ServerEvent, Callable[[], Any]], ...] = (
-            (ToolsListChanged(), served_tools.get_revision),
-            (PromptsListChanged(), served_tools.get_prompts_revision),
-        )
+        self._get_revision = served_tools.get_revision
 
     def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
         """Notify a listener of changes from now on; return the function that ends the subscription."""
@@ -281,13 +232,12 @@ class PollingSubscriptionBus(InMemorySubscriptionBus):
         return stop
 
     async def _poll(self, listener: Callable[[ServerEvent], None]) -> None:
-        last = [get_revision() for _, get_revision in self._sources]
+        last = self._get_revision()
         while True:
             await asyncio.sleep(POLL_SECONDS)
-            for index, (event, get_revision) in enumerate(self._sources):
-                if (revision := get_revision()) != last[index]:
-                    last[index] = revision
-                    listener(event)
+            if (revision := self._get_revision()) != last:
+                last = revision
+                listener(ToolsListChanged())
 
 
 @contextlib.contextmanager

@@ -23,7 +23,6 @@ from ahvn_tools.schema.jsonschema import SchemaInputs, compile_validator
 from ahvn_tools.schema.output import to_object_schema
 
 if TYPE_CHECKING:
-    from mcp_types import Prompt
     from mcp_types import Tool as WireTool
 
 MAX_NAME_CHARS = 128
@@ -59,17 +58,6 @@ def screen(wire_tools: Iterable[Any], budgets: Budgets | None = None) -> Screeni
     for tool in wire_tools:
         screening.add_tool(tool)
     return screening.result
-
-
-def screen_prompts(prompts: Iterable[Prompt], budgets: Budgets | None = None) -> tuple[list[Prompt], dict[str, str]]:
-    """Return the accepted prompts of a server, with escaped texts, and why the others are refused, by escaped name.
-
-    Of a prompt, the name, the title, the description and the arguments are left.
-    """
-    screening = _PromptScreening(budgets or Budgets())
-    for prompt in prompts:
-        screening.add_tool(prompt.model_dump(mode="json", by_alias=True, exclude_none=True))
-    return screening.prompts, screening.result.refused
 
 
 class _Screening:
@@ -124,27 +112,6 @@ class _Screening:
             number += 1
         self._refusal_counts[key] = number
         return key if number == 1 else f"{key} ({number})"
-
-
-class _PromptScreening(_Screening):
-    """The screening of one list of prompts."""
-
-    _kind = "prompt"
-
-    def __init__(self, budgets: Budgets) -> None:
-        super().__init__(budgets)
-        self.prompts: list[Prompt] = []
-
-    def _accept(self, name: str, raw: JsonObject) -> None:
-        from mcp_types import Prompt
-
-        members = ("name", "title", "description", "arguments")
-        escaped = self._escape({key: raw[key] for key in members if raw.get(key) is not None})
-        for argument in raw.get("arguments") or ():
-            if characters := invisible.find_in_name(argument["name"]):
-                raise RefusedToolError(f"the name of an argument has invisible characters: {', '.join(characters)}")
-        self.prompts.append(Prompt.model_validate(escaped))
-        self.result.raw[name] = raw
 
 
 def _escape_texts(value: Any) -> Any:
