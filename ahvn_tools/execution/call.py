@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any
 
 from pydantic_core import to_jsonable_python
 
@@ -42,10 +42,6 @@ from ahvn_tools.json_types import JsonObject
 from ahvn_tools.redaction import redact, reveal_secrets
 from ahvn_tools.results import ToolResult
 from ahvn_tools.secret_key import SecretKey
-
-
-class CallInterruptedError(Exception):
-    """Ends a body in its caller's thread, between two of its items."""
 
 
 @dataclass(slots=True)
@@ -109,16 +105,6 @@ class CallScope:
             context.cancel()
         if (request_task_cancel := self._request_task_cancel) is not None:
             request_task_cancel()
-
-    def raise_if_cancelled(self, _item: Any = None) -> None:
-        """Raise CallInterruptedError when the call was cancelled by its id; for bodies that no task runs."""
-        if self.is_cancelled:
-            raise CallInterruptedError
-
-    @property
-    def has_task(self) -> bool:
-        """Whether a task runs the call, so that code of the host must not block its thread."""
-        return self._request_task_cancel is not None
 
     @property
     def is_caller_cancelled(self) -> bool:
@@ -467,21 +453,3 @@ Next = Callable[[Call], Awaitable[ToolResult]]
 
 Middleware = Callable[[Call, Next], Awaitable[ToolResult]]
 """Wraps a call: `async (call, next) -> ToolResult`."""
-
-Wrapped = TypeVar("Wrapped", bound=Callable[..., Any])
-
-_INLINE_ATTRIBUTE = "is_inline"
-
-
-def inline(middleware: Wrapped) -> Wrapped:
-    """Mark a middleware that awaits only `next` and `call.emit`: sync calls need no event loop for it.
-
-    A marked middleware that awaits something else raises ToolSpecError when it does.
-    """
-    setattr(middleware, _INLINE_ATTRIBUTE, True)
-    return middleware
-
-
-def is_inline(middleware: Middleware) -> bool:
-    """Return whether a middleware is marked with `inline`."""
-    return getattr(middleware, _INLINE_ATTRIBUTE, False) is True

@@ -11,7 +11,7 @@ import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from ahvn_tools.execution.call import Call, Middleware, Next, inline
+from ahvn_tools.execution.call import Call, Middleware, Next
 
 if TYPE_CHECKING:
     from ahvn_tools.middleware.approve import approve
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from ahvn_tools.middleware.truncate import truncate
 
 __all__ = [
-    "Call", "Middleware", "Next", "approve", "cache", "inline", "limit", "log", "metrics", "observe", "retry",
+    "Call", "Middleware", "Next", "approve", "cache", "limit", "log", "metrics", "observe", "retry",
     "trace", "truncate",
 ]  # fmt: skip
 
 _FUNCTIONS = [name for name in __all__ if name.islower()]
-"""The module of each function that makes a middleware; `inline` is here already."""
+"""The functions that make a middleware, each in the module of its name."""
 
 
 def __getattr__(name: str) -> Any:

@@ -39,7 +39,7 @@ from ahvn_tools.execution.deadline import timeout_error
 from ahvn_tools.execution.plan import Arguments
 from ahvn_tools.execution.runner import run_before_body, run_resolvers
 from ahvn_tools.middleware.approve import needs_approval
-from ahvn_tools.middleware.factory import idempotency_check, remember_options
+from ahvn_tools.middleware.repeatable import ForRepeatableCalls
 from ahvn_tools.results import ToolResult
 from ahvn_tools.sources.injection import InjectedBody
 from ahvn_tools.state import MISSING
@@ -176,7 +176,6 @@ _has_waiters: contextvars.ContextVar[bool] = contextvars.ContextVar("has_waiters
 """Whether other calls may wait for the current one; then it waits for none itself, which could be a deadlock."""
 
 
-@remember_options
 @suggests_options
 def cache(
     ttl: float = 300.0,
@@ -202,21 +201,31 @@ def cache(
     """
     if not ttl > 0 or size < 1:
         raise ToolSpecError(f"ttl must be more than 0 seconds and size at least 1, not {ttl!r} and {size!r}.")
-    store, secret_key = ResultStore(ttl, size), secrets.token_bytes(32)
-    is_repeatable = idempotency_check(tools, all_tools=all_tools)
+    return _Cache(tools, ResultStore(ttl, size), all_tools=all_tools, is_shared=shared, max_wait=max_wait)
 
-    async def cache_call(call: Call, next: Next) -> ToolResult:  # noqa: A002  # the word for it
-        if call.plan.depends_on_context or isinstance(call.body, InjectedBody) or not is_repeatable(call):
-            return await next(call)
-        if needs_approval(call, next):
+
+class _Cache(ForRepeatableCalls):
+    """The middleware that `cache` makes."""
+
+    kind = "cache"
+
+    def __init__(
+        self, tools: str | Collection[str], store: ResultStore, *, all_tools: bool, is_shared: bool, max_wait: float
+    ) -> None:
+        super().__init__(tools, all_tools=all_tools)
+        self._store, self._is_shared, self._max_wait = store, is_shared, max_wait
+        self._secret_key = secrets.token_bytes(32)
+
+    async def __call__(self, call: Call, next: Next) -> ToolResult:  # noqa: A002  # the word for it
+        """Answer a call from the cache, or run it."""
+        has_other_inputs = call.plan.depends_on_context or isinstance(call.body, InjectedBody)
+        if has_other_inputs or not self.acts_on(call) or needs_approval(call, next):
             return await next(call)
         values, seconds = await _resolve_bound_values(call)
         call.scope.bound_values = {name: value for name, value in values.items() if value is not MISSING}
         call = replace(call, plan=call.plan.with_bound_values(values).with_seconds(seconds))
-        cached = _CachedCall(call, next, values, None if shared else call.session_id, secret_key)
-        return await (next(call) if cached.cache_key is None else cached.result(store, max_wait))
-
-    return cache_call
+        cached = _CachedCall(call, next, values, None if self._is_shared else call.session_id, self._secret_key)
+        return await (next(call) if cached.cache_key is None else cached.result(self._store, self._max_wait))
 
 
 async def _resolve_bound_values(call: Call) -> tuple[Arguments, float | None]:

@@ -26,7 +26,7 @@ from ahvn_tools import (
     reg_toolspec,
 )
 from ahvn_tools.errors import ToolTimeoutError
-from ahvn_tools.middleware import approve, inline
+from ahvn_tools.middleware import approve
 from ahvn_tools.middleware.cache import cache
 from ahvn_tools.middleware.limit import limit
 from ahvn_tools.results import ToolResult
@@ -168,7 +168,6 @@ def test_errors_and_interrupted_results_are_not_cached():
             kit.call("look")
     assert len(runs) == 2
 
-    @inline
     async def stop(call, next):
         return replace(await next(call), is_interrupted=True)
 
@@ -373,9 +372,7 @@ def test_the_store_contains_no_bound_value_in_plain_text():
     kit.bind("token")
     kit.session(token=canary).exec("look", {})
     gc.collect()
-    store = next(
-        cell.cell_contents for cell in stored.__closure__ if type(cell.cell_contents).__name__ == "ResultStore"
-    )
+    store = stored._store
     message = repr(list(store._results)) + repr([entry[2] for entry in store._results.values()])
     assert canary not in message
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, assert_type
 
 from ahvn_tools import ToolDefinition, Toolkit, ToolResult
-from ahvn_tools.middleware import Call, Middleware, Next, inline
+from ahvn_tools.middleware import Call, Middleware, Next
 from ahvn_tools.middleware.approve import approve
 from ahvn_tools.middleware.cache import cache
 from ahvn_tools.middleware.limit import limit
@@ -17,7 +17,6 @@ from ahvn_tools.middleware.trace import trace
 from ahvn_tools.middleware.truncate import truncate
 
 
-@inline
 async def counted(call: Call, next: Next) -> ToolResult:
     """A marked middleware is still a function."""
     assert_type(call.id, str)
