@@ -62,7 +62,7 @@ stack: list[Middleware] = [
     approve(lambda request: request.tool != "shout", when=lambda call: not call.has_hint("readOnlyHint")),
     truncate(max_chars=1_000, head_ratio=0.5),
     limit(per_minute=60, wait=2.5),
-    cache(ttl=60, max_wait=10),
+    cache(ttl=60),
     retry(attempts=2, initial_delay=0.1, max_delay=1, max_elapsed=5),
     counted,
     Counter(),
