@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ahvn_tools.context import Asker, CallLinks, ToolContext
-from ahvn_tools.execution.item_limits import ItemLimits
+from ahvn_tools.execution.plan import ItemLimits
 from ahvn_tools.execution.workers import slots
 from ahvn_tools.json_types import JsonObject
 
