@@ -36,26 +36,6 @@ ANSWER = {
 }
 
 
-def test_a_tool_is_flat():
-    assert anthropic.export([LOOK]) == snapshot(
-        [
-            {
-                "name": "look",
-                "description": "Look at a place.",
-                "input_schema": {
-                    "additionalProperties": False,
-                    "properties": {
-                        "place": {"type": "string"},
-                        "zoom": {"default": 2, "minimum": 1, "type": "integer"},
-                    },
-                    "required": ["place"],
-                    "type": "object",
-                },
-            }
-        ]
-    )
-
-
 def test_a_tool_with_a_rule_at_its_root_is_not_strict():
     member = {"type": "integer", "minimum": 1}
     schema = {"type": "object", "properties": {"a": member, "b": member}, "anyOf": [{"required": ["a"]}, {}]}
@@ -63,22 +43,6 @@ def test_a_tool_with_a_rule_at_its_root_is_not_strict():
     (tool,), (plain,) = anthropic.export([definition], strict=True), anthropic.export([definition])
     assert tool == {**plain, "strict": False}
     assert tool["input_schema"]["properties"] == {"a": member, "b": member}
-
-
-def test_strict_leaves_optional_arguments_optional_and_states_unenforced_rules():
-    (tool,) = anthropic.export([LOOK], strict=True)
-    assert tool["strict"] is True
-    assert tool["input_schema"] == snapshot(
-        {
-            "additionalProperties": False,
-            "properties": {
-                "place": {"type": "string"},
-                "zoom": {"type": "integer", "description": "Default: 2. minimum: 1."},
-            },
-            "required": ["place"],
-            "type": "object",
-        }
-    )
 
 
 def test_a_recursive_schema_cannot_be_strict():
@@ -142,12 +106,6 @@ def test_a_cache_without_a_tool_to_carry_it_is_refused():
 def test_deferring_an_unknown_tool_is_refused():
     with pytest.raises(ToolLookupError, match=r"no tool 'a' in this export\. Known: 'a\.a', 'b', 'c'\."):
         anthropic.export(THREE, defer_loading=["a"])
-
-
-def test_callers_are_set_on_every_tool():
-    assert [tool["allowed_callers"] for tool in anthropic.export(THREE, allowed_callers=("direct",))] == [
-        ["direct"]
-    ] * 3
 
 
 def strictness(count: int, properties: dict) -> list[bool]:

@@ -37,46 +37,6 @@ def answer(*blocks: dict, reason: str = "tool_use") -> dict:
 # export
 
 
-def test_a_tool_is_a_tool_spec():
-    assert bedrock.export([LOOK]) == snapshot(
-        [
-            {
-                "toolSpec": {
-                    "name": "look",
-                    "description": "Look at a place.",
-                    "inputSchema": {
-                        "json": {
-                            "additionalProperties": False,
-                            "properties": {
-                                "place": {"type": "string"},
-                                "zoom": {"default": 2, "minimum": 1, "type": "integer"},
-                            },
-                            "required": ["place"],
-                            "type": "object",
-                        }
-                    },
-                }
-            }
-        ]
-    )
-
-
-def test_strict_leaves_optional_arguments_optional_and_states_unenforced_rules():
-    (tool,) = bedrock.export([LOOK], strict=True)
-    assert tool["toolSpec"]["strict"] is True
-    assert tool["toolSpec"]["inputSchema"]["json"] == snapshot(
-        {
-            "additionalProperties": False,
-            "properties": {
-                "place": {"type": "string"},
-                "zoom": {"type": "integer", "description": "Default: 2. minimum: 1."},
-            },
-            "required": ["place"],
-            "type": "object",
-        }
-    )
-
-
 def test_strict_exports_no_keyword_that_bedrock_refuses():
     kinds = {
         "number": {"type": "number", "minimum": 0, "maximum": 9, "multipleOf": 3},
@@ -91,10 +51,6 @@ def test_strict_exports_no_keyword_that_bedrock_refuses():
         {"type", "description"}, {"type", "description"}, {"type", "items", "description"},
     ]  # fmt: skip
     assert made["list"]["items"].keys() == {"type", "description"}
-
-
-def test_a_tool_without_a_description_has_none():
-    assert "description" not in bedrock.export([ToolDefinition(name="ping")])[0]["toolSpec"]
 
 
 def test_a_cache_point_follows_the_last_tool():

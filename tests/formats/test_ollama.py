@@ -32,18 +32,6 @@ def image(data: bytes, media_type: str = "image/png") -> ImageContent:
 # export
 
 
-def test_a_tool_is_a_function_without_the_strict_field():
-    (tool,) = ollama.export([LOOK])
-    assert tool["type"] == "function"
-    assert tool["function"].keys() == {"name", "description", "parameters"}
-    assert tool["function"]["parameters"]["required"] == ["place"]
-    assert ollama.export([LOOK], strict=True) == [tool]
-
-
-def test_a_tool_without_a_description_has_none():
-    assert "description" not in ollama.export([ToolDefinition(name="ping")])[0]["function"]
-
-
 # calls
 
 ITEM = {"function": {"name": "look", "arguments": {"place": "Rome"}}}

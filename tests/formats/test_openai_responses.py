@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from inline_snapshot import snapshot
 from mcp_types import ImageContent, TextContent
 
-from ahvn_tools import ToolCall, ToolDefinition, ToolResult, ToolSpec
+from ahvn_tools import ToolCall, ToolDefinition, ToolResult
 from ahvn_tools.formats import openai_responses as responses
 
 
@@ -14,8 +13,6 @@ def look(place: str, zoom: int | None = None) -> str:
     """Look at a place."""
     return place
 
-
-LOOK = ToolSpec.from_function(look).definition
 
 ANSWER = {
     "id": "resp_1",
@@ -37,39 +34,6 @@ ANSWER = {
         {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "…"}]},
     ],
 }
-
-
-def test_a_tool_is_flat_and_always_has_the_strict_field():
-    assert responses.export([LOOK, ToolDefinition(name="ping")]) == snapshot(
-        [
-            {
-                "type": "function",
-                "name": "look",
-                "description": "Look at a place.",
-                "parameters": {
-                    "additionalProperties": False,
-                    "properties": {
-                        "place": {"type": "string"},
-                        "zoom": {"anyOf": [{"type": "integer"}, {"type": "null"}], "default": None},
-                    },
-                    "required": ["place"],
-                    "type": "object",
-                },
-                "strict": False,
-            },
-            {
-                "type": "function",
-                "name": "ping",
-                "parameters": {"type": "object", "properties": {}, "additionalProperties": False},
-                "strict": False,
-            },
-        ]
-    )
-
-
-def test_strict_requires_every_argument():
-    (tool,) = responses.export([LOOK], strict=True)
-    assert (tool["strict"], tool["parameters"]["required"]) == (True, ["place", "zoom"])
 
 
 def promised(schema: dict | None) -> dict | None:

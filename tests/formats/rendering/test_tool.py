@@ -235,131 +235,6 @@ If you do not need a tool, reply in plain text without such JSON.\
     )
 
 
-def search(
-    query: str, limit: Annotated[int, pydantic.Field(ge=1, le=50)] = 10, language: Optional[str] = None
-) -> list[str]:
-    """Search the notes.
-
-    Args:
-        query: What to look for.
-        limit: How many to return at most.
-        language: Of the notes; any when it is left out.
-    """
-    return [query] * limit
-
-
-def test_optional_parameters():
-    assert schemas(search) == snapshot(
-        {
-            "anthropic, bedrock, langchain, mcp, mistral, openai, openai-responses, prompt": {
-                "additionalProperties": False,
-                "properties": {
-                    "query": {"type": "string", "description": "What to look for."},
-                    "limit": {
-                        "default": 10,
-                        "maximum": 50,
-                        "minimum": 1,
-                        "type": "integer",
-                        "description": "How many to return at most.",
-                    },
-                    "language": {
-                        "anyOf": [{"type": "string"}, {"type": "null"}],
-                        "default": None,
-                        "description": "Of the notes; any when it is left out.",
-                    },
-                },
-                "required": ["query"],
-                "type": "object",
-            },
-            "gemini": {
-                "additionalProperties": False,
-                "properties": {
-                    "query": {"type": "string", "description": "What to look for."},
-                    "limit": {
-                        "maximum": 50,
-                        "minimum": 1,
-                        "type": "integer",
-                        "description": "How many to return at most. Default: 10.",
-                    },
-                    "language": {
-                        "anyOf": [{"type": "string"}, {"type": "null"}],
-                        "description": "Of the notes; any when it is left out.",
-                    },
-                },
-                "required": ["query"],
-                "type": "object",
-            },
-            "ollama": {
-                "type": "object",
-                "required": ["query"],
-                "properties": {
-                    "query": {"type": "string", "description": "What to look for."},
-                    "limit": {
-                        "type": "integer",
-                        "description": "How many to return at most. Default: 10. maximum: 50. minimum: 1.",
-                    },
-                    "language": {
-                        "description": "Of the notes; any when it is left out.",
-                        "type": ["string", "null"],
-                    },
-                },
-            },
-            "anthropic strict, bedrock strict": {
-                "additionalProperties": False,
-                "properties": {
-                    "query": {"type": "string", "description": "What to look for."},
-                    "limit": {
-                        "type": "integer",
-                        "description": "How many to return at most. Default: 10. maximum: 50. minimum: 1.",
-                    },
-                    "language": {
-                        "anyOf": [{"type": "string"}, {"type": "null"}],
-                        "description": "Of the notes; any when it is left out.",
-                    },
-                },
-                "required": ["query"],
-                "type": "object",
-            },
-            "mistral strict, openai strict, openai-responses strict": {
-                "additionalProperties": False,
-                "properties": {
-                    "query": {"type": "string", "description": "What to look for."},
-                    "limit": {
-                        "maximum": 50,
-                        "minimum": 1,
-                        "type": ["integer", "null"],
-                        "description": "How many to return at most. Default: 10.",
-                    },
-                    "language": {
-                        "anyOf": [{"type": "string"}, {"type": "null"}],
-                        "description": "Of the notes; any when it is left out.",
-                    },
-                },
-                "required": ["query", "limit", "language"],
-                "type": "object",
-            },
-            "gemini parameters": {
-                "properties": {
-                    "query": {"type": "string", "description": "What to look for."},
-                    "limit": {
-                        "maximum": 50,
-                        "minimum": 1,
-                        "type": "integer",
-                        "description": "How many to return at most. Default: 10.",
-                    },
-                    "language": {
-                        "nullable": True,
-                        "type": "string",
-                        "description": "Of the notes; any when it is left out.",
-                    },
-                },
-                "required": ["query"],
-                "type": "object",
-            },
-        }
-    )
-
-
 class Address(pydantic.BaseModel):
     """Where a person lives."""
 
@@ -370,20 +245,46 @@ class Address(pydantic.BaseModel):
 class Customer(pydantic.BaseModel):
     name: str
     home: Address
-    work: Optional[Address] = None
 
 
-def register(customer: Annotated[Customer, pydantic.Field(description="Who is new.")]) -> None:
-    """Register a customer."""
+class Color(enum.Enum):
+    RED = "red"
+    GREEN = "green"
 
 
-def test_a_nested_model():
+def register(
+    customer: Annotated[Customer, pydantic.Field(description="Who is new.")],
+    color: Color,
+    layers: Literal[1, 2] = 1,
+    limit: Annotated[int, pydantic.Field(ge=1, le=50)] = 10,
+    language: Optional[str] = None,
+) -> None:
+    """Register a customer.
+
+    Args:
+        limit: How many orders are open at most.
+    """
+
+
+def test_models_enums_and_optional_parameters():
     assert schemas(register) == snapshot(
         {
             "anthropic, langchain, mcp, mistral, openai, openai-responses, prompt": {
                 "additionalProperties": False,
-                "properties": {"customer": {"$ref": "#/$defs/Customer", "description": "Who is new."}},
-                "required": ["customer"],
+                "properties": {
+                    "customer": {"$ref": "#/$defs/Customer", "description": "Who is new."},
+                    "color": {"$ref": "#/$defs/Color"},
+                    "layers": {"default": 1, "enum": [1, 2], "type": "integer"},
+                    "limit": {
+                        "default": 10,
+                        "maximum": 50,
+                        "minimum": 1,
+                        "type": "integer",
+                        "description": "How many orders are open at most.",
+                    },
+                    "language": {"anyOf": [{"type": "string"}, {"type": "null"}], "default": None},
+                },
+                "required": ["customer", "color"],
                 "type": "object",
                 "$defs": {
                     "Address": {
@@ -395,12 +296,9 @@ def test_a_nested_model():
                         "required": ["street"],
                         "type": "object",
                     },
+                    "Color": {"enum": ["red", "green"], "type": "string"},
                     "Customer": {
-                        "properties": {
-                            "name": {"type": "string"},
-                            "home": {"$ref": "#/$defs/Address"},
-                            "work": {"anyOf": [{"$ref": "#/$defs/Address"}, {"type": "null"}], "default": None},
-                        },
+                        "properties": {"name": {"type": "string"}, "home": {"$ref": "#/$defs/Address"}},
                         "required": ["name", "home"],
                         "type": "object",
                     },
@@ -410,6 +308,7 @@ def test_a_nested_model():
                 "additionalProperties": False,
                 "properties": {
                     "customer": {
+                        "description": "Who is new.",
                         "properties": {
                             "name": {"type": "string"},
                             "home": {
@@ -421,34 +320,39 @@ def test_a_nested_model():
                                 "required": ["street"],
                                 "type": "object",
                             },
-                            "work": {
-                                "anyOf": [
-                                    {
-                                        "description": "Where a person lives.",
-                                        "properties": {
-                                            "street": {"type": "string"},
-                                            "zip_code": {"default": "00000", "pattern": "^\\d{5}$", "type": "string"},
-                                        },
-                                        "required": ["street"],
-                                        "type": "object",
-                                    },
-                                    {"type": "null"},
-                                ],
-                                "default": None,
-                            },
                         },
                         "required": ["name", "home"],
                         "type": "object",
-                        "description": "Who is new.",
-                    }
+                    },
+                    "color": {"type": "string", "enum": ["red", "green"]},
+                    "layers": {"default": 1, "enum": [1, 2], "type": "integer"},
+                    "limit": {
+                        "default": 10,
+                        "maximum": 50,
+                        "minimum": 1,
+                        "type": "integer",
+                        "description": "How many orders are open at most.",
+                    },
+                    "language": {"anyOf": [{"type": "string"}, {"type": "null"}], "default": None},
                 },
-                "required": ["customer"],
+                "required": ["customer", "color"],
                 "type": "object",
             },
             "gemini": {
                 "additionalProperties": False,
-                "properties": {"customer": {"description": "Who is new.", "anyOf": [{"$ref": "#/$defs/Customer"}]}},
-                "required": ["customer"],
+                "properties": {
+                    "customer": {"description": "Who is new.", "anyOf": [{"$ref": "#/$defs/Customer"}]},
+                    "color": {"$ref": "#/$defs/Color"},
+                    "layers": {"enum": [1, 2], "type": "integer", "description": "Default: 1."},
+                    "limit": {
+                        "maximum": 50,
+                        "minimum": 1,
+                        "type": "integer",
+                        "description": "How many orders are open at most. Default: 10.",
+                    },
+                    "language": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+                },
+                "required": ["customer", "color"],
                 "type": "object",
                 "$defs": {
                     "Address": {
@@ -460,12 +364,9 @@ def test_a_nested_model():
                         "required": ["street"],
                         "type": "object",
                     },
+                    "Color": {"enum": ["red", "green"], "type": "string"},
                     "Customer": {
-                        "properties": {
-                            "name": {"type": "string"},
-                            "home": {"$ref": "#/$defs/Address"},
-                            "work": {"anyOf": [{"$ref": "#/$defs/Address"}, {"type": "null"}]},
-                        },
+                        "properties": {"name": {"type": "string"}, "home": {"$ref": "#/$defs/Address"}},
                         "required": ["name", "home"],
                         "type": "object",
                     },
@@ -473,18 +374,34 @@ def test_a_nested_model():
             },
             "ollama": {
                 "type": "object",
-                "required": ["customer"],
+                "required": ["customer", "color"],
                 "properties": {
                     "customer": {
                         "type": "object",
-                        "description": 'Who is new. As JSON Schema: {"properties": {"name": {"type": "string"}, "home": {"description": "Where a person lives.", "properties": {"street": {"type": "string"}, "zip_code": {"default": "00000", "pattern": "^\\\\d{5}$", "type": "string"}}, "required": ["street"], "type": "object"}, "work": {"anyOf": [{"description": "Where a person lives.", "properties": {"street": {"type": "string"}, "zip_code": {"default": "00000", "pattern": "^\\\\d{5}$", "type": "string"}}, "required": ["street"], "type": "object"}, {"type": "null"}], "default": null}}, "required": ["name", "home"], "type": "object"}.',
-                    }
+                        "description": 'Who is new. As JSON Schema: {"properties": {"name": {"type": "string"}, "home": {"description": "Where a person lives.", "properties": {"street": {"type": "string"}, "zip_code": {"default": "00000", "pattern": "^\\\\d{5}$", "type": "string"}}, "required": ["street"], "type": "object"}}, "required": ["name", "home"], "type": "object"}.',
+                    },
+                    "color": {"type": "string", "enum": ["red", "green"]},
+                    "layers": {"type": "integer", "enum": [1, 2], "description": "Default: 1."},
+                    "limit": {
+                        "type": "integer",
+                        "description": "How many orders are open at most. Default: 10. maximum: 50. minimum: 1.",
+                    },
+                    "language": {"type": ["string", "null"]},
                 },
             },
             "anthropic strict": {
                 "additionalProperties": False,
-                "properties": {"customer": {"description": "Who is new.", "anyOf": [{"$ref": "#/$defs/Customer"}]}},
-                "required": ["customer"],
+                "properties": {
+                    "customer": {"description": "Who is new.", "anyOf": [{"$ref": "#/$defs/Customer"}]},
+                    "color": {"$ref": "#/$defs/Color"},
+                    "layers": {"enum": [1, 2], "type": "integer", "description": "Default: 1."},
+                    "limit": {
+                        "type": "integer",
+                        "description": "How many orders are open at most. Default: 10. maximum: 50. minimum: 1.",
+                    },
+                    "language": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+                },
+                "required": ["customer", "color"],
                 "type": "object",
                 "$defs": {
                     "Address": {
@@ -497,12 +414,9 @@ def test_a_nested_model():
                         "type": "object",
                         "additionalProperties": False,
                     },
+                    "Color": {"enum": ["red", "green"], "type": "string"},
                     "Customer": {
-                        "properties": {
-                            "name": {"type": "string"},
-                            "home": {"$ref": "#/$defs/Address"},
-                            "work": {"anyOf": [{"$ref": "#/$defs/Address"}, {"type": "null"}]},
-                        },
+                        "properties": {"name": {"type": "string"}, "home": {"$ref": "#/$defs/Address"}},
                         "required": ["name", "home"],
                         "type": "object",
                         "additionalProperties": False,
@@ -531,39 +445,42 @@ def test_a_nested_model():
                                         "type": "object",
                                         "additionalProperties": False,
                                     },
-                                    "work": {
-                                        "anyOf": [
-                                            {
-                                                "description": "Where a person lives.",
-                                                "properties": {
-                                                    "street": {"type": "string"},
-                                                    "zip_code": {
-                                                        "type": "string",
-                                                        "description": 'Default: "00000". pattern: "^\\\\d{5}$".',
-                                                    },
-                                                },
-                                                "required": ["street"],
-                                                "type": "object",
-                                                "additionalProperties": False,
-                                            },
-                                            {"type": "null"},
-                                        ]
-                                    },
                                 },
                                 "required": ["name", "home"],
                                 "type": "object",
                                 "additionalProperties": False,
                             }
                         ],
-                    }
+                    },
+                    "color": {"type": "string", "enum": ["red", "green"]},
+                    "layers": {"enum": [1, 2], "type": "integer", "description": "Default: 1."},
+                    "limit": {
+                        "type": "integer",
+                        "description": "How many orders are open at most. Default: 10. maximum: 50. minimum: 1.",
+                    },
+                    "language": {"anyOf": [{"type": "string"}, {"type": "null"}]},
                 },
-                "required": ["customer"],
+                "required": ["customer", "color"],
                 "type": "object",
             },
             "mistral strict, openai strict, openai-responses strict": {
                 "additionalProperties": False,
-                "properties": {"customer": {"description": "Who is new.", "anyOf": [{"$ref": "#/$defs/Customer"}]}},
-                "required": ["customer"],
+                "properties": {
+                    "customer": {"anyOf": [{"$ref": "#/$defs/Customer"}], "description": "Who is new."},
+                    "color": {"$ref": "#/$defs/Color"},
+                    "layers": {
+                        "description": "Default: 1.",
+                        "anyOf": [{"enum": [1, 2], "type": "integer"}, {"type": "null"}],
+                    },
+                    "limit": {
+                        "maximum": 50,
+                        "minimum": 1,
+                        "type": ["integer", "null"],
+                        "description": "How many orders are open at most. Default: 10.",
+                    },
+                    "language": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+                },
+                "required": ["customer", "color", "layers", "limit", "language"],
                 "type": "object",
                 "$defs": {
                     "Address": {
@@ -580,13 +497,10 @@ def test_a_nested_model():
                         "type": "object",
                         "additionalProperties": False,
                     },
+                    "Color": {"enum": ["red", "green"], "type": "string"},
                     "Customer": {
-                        "properties": {
-                            "name": {"type": "string"},
-                            "home": {"$ref": "#/$defs/Address"},
-                            "work": {"anyOf": [{"$ref": "#/$defs/Address"}, {"type": "null"}]},
-                        },
-                        "required": ["name", "home", "work"],
+                        "properties": {"name": {"type": "string"}, "home": {"$ref": "#/$defs/Address"}},
+                        "required": ["name", "home"],
                         "type": "object",
                         "additionalProperties": False,
                     },
@@ -595,6 +509,7 @@ def test_a_nested_model():
             "gemini parameters": {
                 "properties": {
                     "customer": {
+                        "description": "Who is new.",
                         "properties": {
                             "name": {"type": "string"},
                             "home": {
@@ -610,27 +525,21 @@ def test_a_nested_model():
                                 "required": ["street"],
                                 "type": "object",
                             },
-                            "work": {
-                                "nullable": True,
-                                "properties": {
-                                    "street": {"type": "string"},
-                                    "zip_code": {
-                                        "pattern": "^\\d{5}$",
-                                        "type": "string",
-                                        "description": 'Default: "00000".',
-                                    },
-                                },
-                                "required": ["street"],
-                                "type": "object",
-                                "description": "Where a person lives.",
-                            },
                         },
                         "required": ["name", "home"],
                         "type": "object",
-                        "description": "Who is new.",
-                    }
+                    },
+                    "color": {"type": "string", "enum": ["red", "green"]},
+                    "layers": {"type": "integer", "description": "Default: 1. One of: 1, 2."},
+                    "limit": {
+                        "maximum": 50,
+                        "minimum": 1,
+                        "type": "integer",
+                        "description": "How many orders are open at most. Default: 10.",
+                    },
+                    "language": {"nullable": True, "type": "string"},
                 },
-                "required": ["customer"],
+                "required": ["customer", "color"],
                 "type": "object",
             },
         }
@@ -1016,89 +925,6 @@ def test_a_dict():
                     "labels": {"type": "object", "description": 'additionalProperties: {"type": "integer"}.'}
                 },
                 "required": ["labels"],
-                "type": "object",
-            },
-        }
-    )
-
-
-class Color(enum.Enum):
-    RED = "red"
-    GREEN = "green"
-
-
-def paint(color: Color, layers: Literal[1, 2] = 1) -> None:
-    """Paint it."""
-
-
-def test_enums():
-    assert schemas(paint) == snapshot(
-        {
-            "anthropic, langchain, mcp, mistral, openai, openai-responses, prompt": {
-                "additionalProperties": False,
-                "properties": {
-                    "color": {"$ref": "#/$defs/Color"},
-                    "layers": {"default": 1, "enum": [1, 2], "type": "integer"},
-                },
-                "required": ["color"],
-                "type": "object",
-                "$defs": {"Color": {"enum": ["red", "green"], "type": "string"}},
-            },
-            "bedrock": {
-                "additionalProperties": False,
-                "properties": {
-                    "color": {"enum": ["red", "green"], "type": "string"},
-                    "layers": {"default": 1, "enum": [1, 2], "type": "integer"},
-                },
-                "required": ["color"],
-                "type": "object",
-            },
-            "gemini, anthropic strict": {
-                "additionalProperties": False,
-                "properties": {
-                    "color": {"$ref": "#/$defs/Color"},
-                    "layers": {"enum": [1, 2], "type": "integer", "description": "Default: 1."},
-                },
-                "required": ["color"],
-                "type": "object",
-                "$defs": {"Color": {"enum": ["red", "green"], "type": "string"}},
-            },
-            "ollama": {
-                "type": "object",
-                "required": ["color"],
-                "properties": {
-                    "color": {"type": "string", "enum": ["red", "green"]},
-                    "layers": {"type": "integer", "enum": [1, 2], "description": "Default: 1."},
-                },
-            },
-            "bedrock strict": {
-                "additionalProperties": False,
-                "properties": {
-                    "color": {"enum": ["red", "green"], "type": "string"},
-                    "layers": {"enum": [1, 2], "type": "integer", "description": "Default: 1."},
-                },
-                "required": ["color"],
-                "type": "object",
-            },
-            "mistral strict, openai strict, openai-responses strict": {
-                "additionalProperties": False,
-                "properties": {
-                    "color": {"$ref": "#/$defs/Color"},
-                    "layers": {
-                        "description": "Default: 1.",
-                        "anyOf": [{"enum": [1, 2], "type": "integer"}, {"type": "null"}],
-                    },
-                },
-                "required": ["color", "layers"],
-                "type": "object",
-                "$defs": {"Color": {"enum": ["red", "green"], "type": "string"}},
-            },
-            "gemini parameters": {
-                "properties": {
-                    "color": {"enum": ["red", "green"], "type": "string"},
-                    "layers": {"type": "integer", "description": "Default: 1. One of: 1, 2."},
-                },
-                "required": ["color"],
                 "type": "object",
             },
         }
