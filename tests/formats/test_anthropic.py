@@ -6,7 +6,6 @@ from typing import Annotated
 
 import pydantic
 import pytest
-from inline_snapshot import snapshot
 from mcp_types import ImageContent, TextContent
 
 from ahvn_tools import ToolCall, ToolDefinition, ToolResult, ToolSpec
@@ -144,35 +143,6 @@ def test_the_last_call_at_the_length_limit_is_truncated(reason):
 def test_a_call_before_other_content_is_complete():
     content = [*ANSWER["content"], {"type": "text", "text": "And n"}]
     assert [call.error for call in anthropic.calls({"content": content, "stop_reason": "max_tokens"})] == [None, None]
-
-
-def test_all_results_are_in_one_user_message_and_errors_are_flagged():
-    image = ImageContent(type="image", data="cG5n", mime_type="image/png")
-    pairs = [
-        (ToolCall(id="t1", name="look"), ToolResult(blocks=(TextContent(type="text", text="Rome"), image))),
-        (ToolCall(id="t2", name="look"), ToolResult(error=ErrorDetail(code="tool_error", message="no such place"))),
-    ]
-    assert anthropic.results(pairs) == snapshot(
-        [
-            {
-                "role": "user",
-                "content": [
-                    {
-                        "type": "tool_result",
-                        "tool_use_id": "t1",
-                        "content": [
-                            {"type": "text", "text": "Rome"},
-                            {
-                                "type": "image",
-                                "source": {"type": "base64", "media_type": "image/png", "data": "cG5n"},
-                            },
-                        ],
-                    },
-                    {"type": "tool_result", "tool_use_id": "t2", "content": "no such place", "is_error": True},
-                ],
-            }
-        ]
-    )
 
 
 @pytest.mark.parametrize("message", ["", " \n"])

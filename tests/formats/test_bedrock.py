@@ -6,11 +6,9 @@ from typing import Annotated
 
 import pydantic
 import pytest
-from inline_snapshot import snapshot
-from mcp_types import ImageContent, TextContent
+from mcp_types import ImageContent
 
 from ahvn_tools import ToolCall, ToolDefinition, ToolResult, ToolSpec
-from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import ToolSpecError
 from ahvn_tools.formats import bedrock
 
@@ -164,39 +162,6 @@ def test_an_incomplete_call_waits_for_the_stop_reason(text, reason, error):
 
 
 # results
-
-
-def test_all_results_are_in_one_user_message_and_errors_are_marked_twice():
-    image = ImageContent(type="image", data="cG5n", mime_type="image/jpeg")
-    pairs = [
-        (ToolCall(id="t1", name="look"), ToolResult(blocks=(TextContent(type="text", text="Rome"), image))),
-        (ToolCall(id="t2", name="look"), ToolResult(error=ErrorDetail(code="tool_error", message="no such place"))),
-    ]
-    assert bedrock.results(pairs) == snapshot(
-        [
-            {
-                "role": "user",
-                "content": [
-                    {
-                        "toolResult": {
-                            "toolUseId": "t1",
-                            "content": [
-                                {"text": "Rome"},
-                                {"image": {"format": "jpeg", "source": {"bytes": b"png"}}},
-                            ],
-                        }
-                    },
-                    {
-                        "toolResult": {
-                            "toolUseId": "t2",
-                            "content": [{"text": "Error: no such place"}],
-                            "status": "error",
-                        }
-                    },
-                ],
-            }
-        ]
-    )
 
 
 @pytest.mark.parametrize("nothing", [ToolResult(""), ToolResult(" \n"), ToolResult(blocks=())])

@@ -148,30 +148,6 @@ def test_complete_arguments_at_the_length_limit_are_accepted():
 # results
 
 
-def test_images_follow_all_tool_messages_in_one_user_message():
-    pairs = [
-        (ToolCall(id="c1", name="look"), ToolResult(blocks=(TextContent(type="text", text="Rome"), IMAGE))),
-        (ToolCall(id="c2", name="look"), ToolResult("Oslo")),
-    ]
-    assert openai.results(pairs) == snapshot(
-        [
-            {
-                "role": "tool",
-                "tool_call_id": "c1",
-                "content": "Rome\n[The images of this result are in the next user message.]",
-            },
-            {"role": "tool", "tool_call_id": "c2", "content": "Oslo"},
-            {
-                "role": "user",
-                "content": [
-                    {"type": "text", "text": "Images of the result of call c1:"},
-                    {"type": "image_url", "image_url": {"url": "data:image/png;base64,cG5n"}},
-                ],
-            },
-        ]
-    )
-
-
 def test_content_that_no_provider_accepts_becomes_a_note():
     assert said(AudioContent(type="audio", data="d2F2", mime_type="audio/wav")) == "[audio (audio/wav), not shown]"
     assert said(ImageContent(type="image", data="PHN2Zz4=", mime_type="image/svg+xml")).startswith("[image (image/svg")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from mcp_types import ImageContent, TextContent
 
 from ahvn_tools import ToolCall, ToolDefinition, ToolResult
 from ahvn_tools.formats import openai_responses as responses
@@ -105,18 +104,6 @@ def test_caller_and_namespace_are_echoed():
 def test_an_incomplete_call_is_truncated():
     item = {"type": "function_call", "call_id": "c1", "name": "look", "arguments": '{"pla', "status": "incomplete"}
     assert responses.calls([item])[0].error.startswith("The call was cut off")
-
-
-def test_images_are_parts_of_the_output():
-    blocks = (
-        TextContent(type="text", text="Rome"),
-        ImageContent(type="image", data="cG5n", mime_type="image/png"),
-    )
-    (item,) = responses.results([(ToolCall(id="c1", name="look"), ToolResult(blocks=blocks))])
-    assert item["output"] == [
-        {"type": "input_text", "text": "Rome"},
-        {"type": "input_image", "image_url": "data:image/png;base64,cG5n", "detail": "auto"},
-    ]
 
 
 def test_choices():

@@ -12,7 +12,8 @@ import pydantic
 from inline_snapshot import snapshot
 from mcp_types import ImageContent, TextContent
 
-from ahvn_tools import ToolCall, ToolSpec, formats
+from ahvn_tools import ToolCall, ToolResult, ToolSpec, formats
+from ahvn_tools.error_detail import ErrorDetail
 from tests.formats.providers import provider
 
 OLDER = "gemini parameters"
@@ -937,10 +938,12 @@ def picture() -> list[Any]:
     return [TextContent(type="text", text="Here it is."), image]
 
 
-def test_an_image_as_a_result():
+def test_an_image_and_an_error_as_results():
     call = ToolCall(id="call00001", name="picture", wire_name="picture")
     result = dataclasses.replace(ToolSpec.from_function(picture).exec(), meta={})
-    assert {name: formats.get(name).results([(call, result)]) for name in formats.BUILT_IN} == snapshot(
+    failed = ToolResult(error=ErrorDetail(code="tool_error", message="no such place"))
+    pairs = [(call, result), (ToolCall(id="call00002", name="maps.look", wire_name="maps_look_1"), failed)]
+    assert {name: formats.get(name).results(pairs) for name in formats.BUILT_IN} == snapshot(
         {
             "anthropic": [
                 {
@@ -956,7 +959,13 @@ def test_an_image_as_a_result():
                                     "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="},
                                 },
                             ],
-                        }
+                        },
+                        {
+                            "type": "tool_result",
+                            "tool_use_id": "call00002",
+                            "content": "no such place",
+                            "is_error": True,
+                        },
                     ],
                 }
             ],
@@ -972,7 +981,14 @@ def test_an_image_as_a_result():
                                     {"image": {"format": "png", "source": {"bytes": b"\x89PNG\r\n\x1a\n"}}},
                                 ],
                             }
-                        }
+                        },
+                        {
+                            "toolResult": {
+                                "toolUseId": "call00002",
+                                "content": [{"text": "Error: no such place"}],
+                                "status": "error",
+                            }
+                        },
                     ],
                 }
             ],
@@ -990,7 +1006,8 @@ Here it is.
 """
                                 },
                             }
-                        }
+                        },
+                        {"functionResponse": {"name": "maps_look_1", "response": {"error": "no such place"}}},
                     ],
                 },
                 {
@@ -1011,7 +1028,14 @@ Here it is.
                         {"type": "image", "base64": "iVBORw0KGgo=", "mime_type": "image/png"},
                     ],
                     "status": "success",
-                }
+                },
+                {
+                    "type": "tool",
+                    "tool_call_id": "call00002",
+                    "name": "maps_look_1",
+                    "content": "no such place",
+                    "status": "error",
+                },
             ],
             "mcp": [
                 {
@@ -1024,7 +1048,16 @@ Here it is.
                         ],
                         "resultType": "complete",
                     },
-                }
+                },
+                {
+                    "jsonrpc": "2.0",
+                    "id": "call00002",
+                    "result": {
+                        "content": [{"type": "text", "text": "no such place"}],
+                        "isError": True,
+                        "resultType": "complete",
+                    },
+                },
             ],
             "mistral": [
                 {
@@ -1036,6 +1069,7 @@ Here it is.
 [The images of this result are in the next user message.]\
 """,
                 },
+                {"role": "tool", "tool_call_id": "call00002", "name": "maps_look_1", "content": "Error: no such place"},
                 {"role": "assistant", "content": "I have received the results. Next, I will look at their images."},
                 {
                     "role": "user",
@@ -1045,7 +1079,10 @@ Here it is.
                     ],
                 },
             ],
-            "ollama": [{"role": "tool", "tool_name": "picture", "content": "Here it is.", "images": ["iVBORw0KGgo="]}],
+            "ollama": [
+                {"role": "tool", "tool_name": "picture", "content": "Here it is.", "images": ["iVBORw0KGgo="]},
+                {"role": "tool", "tool_name": "maps_look_1", "content": "Error: no such place"},
+            ],
             "openai": [
                 {
                     "role": "tool",
@@ -1055,6 +1092,7 @@ Here it is.
 [The images of this result are in the next user message.]\
 """,
                 },
+                {"role": "tool", "tool_call_id": "call00002", "content": "Error: no such place"},
                 {
                     "role": "user",
                     "content": [
@@ -1071,7 +1109,8 @@ Here it is.
                         {"type": "input_text", "text": "Here it is."},
                         {"type": "input_image", "image_url": "data:image/png;base64,iVBORw0KGgo=", "detail": "auto"},
                     ],
-                }
+                },
+                {"type": "function_call_output", "call_id": "call00002", "output": "Error: no such place"},
             ],
             "prompt": [
                 {
@@ -1079,7 +1118,10 @@ Here it is.
                     "content": """\
 Result of call 1, `picture`:
 Here it is.
-[image (image/png), not shown]\
+[image (image/png), not shown]
+
+Result of call 2, `maps_look_1`:
+Error: no such place\
 """,
                 }
             ],
