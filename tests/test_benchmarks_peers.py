@@ -110,7 +110,7 @@ def test_a_baseline_is_never_ahead(results):
 
 def test_a_failure_is_shown_and_named(results):
     results.rows["sync_call"].failed["fastmcp"] = "Traceback\n  line\nKeyError: 'a'\n"
-    assert table.failures(results) == ["sync_call: fastmcp: KeyError: 'a'"]
+    assert table.failures(results.rows) == ["sync_call: fastmcp: KeyError: 'a'"]
     results.rows["async_call"] = Costs(by_package={OURS: [1e-6], "fastmcp": [1e-5]})
     assert table.sheets(results)[0].lines[1][1] == "failed"
 
