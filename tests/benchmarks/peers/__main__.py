@@ -31,7 +31,7 @@ def common_options(prog: str, description: str | None, rows: Iterable[str], pack
     parser.add_argument("--rounds", type=int, default=15, help="rounds for each row (15); slow rows take fewer")
     parser.add_argument("--environments", type=Path, default=default_folder(), help="the folder of the environments")
     parser.add_argument("--fresh", action="store_true", help="make the environments anew, with the newest versions")
-    parser.add_argument("--json", type=Path, help="keep the results here; rows of earlier runs stay")
+    parser.add_argument("--json", type=Path, help="keep the results here")
     parser.add_argument("--write", type=Path, help="write the tables into this page, between its marks")
     parser.add_argument("--no-run", action="store_true", help="measure nothing: show and write what --json holds")
     return parser
