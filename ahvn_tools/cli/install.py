@@ -7,6 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Generator
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -88,14 +89,8 @@ def install(
             server_name, found = name or _to_name(kit.name), f" with {plural(len(kit), 'tool')}"
     if not _NAME.fullmatch(server_name):
         raise UsageError(f"--name {server_name!r}: use letters, digits, '-' and '_', at most 64.")
-    server = ServerEntry(
-        name=server_name,
-        command=command.program,
-        arguments=command.arguments,
-        env={**command.env, **variables.values},
-        passed=variables.passed,
-        env_file=variables.file,
-    )
+    values = {**command.env, **variables.values}
+    server = replace(command, name=server_name, env=values, passed=variables.passed, env_file=variables.file)
     file = config.expanduser() if config is not None else target.get_file(scope)
     if print_:
         print_text(to_text(target.syntax, (target.section, server_name), target.to_entry(server)).rstrip())
