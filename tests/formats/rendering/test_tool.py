@@ -63,83 +63,45 @@ def test_no_parameters():
     )
 
 
+def without_schemas(value: Any) -> Any:
+    """Return an export with a word in place of each schema."""
+    if isinstance(value, dict):
+        is_schema = value.get("type") == "object" and "properties" in value
+        return "SCHEMA" if is_schema else {key: without_schemas(part) for key, part in value.items()}
+    return [without_schemas(part) for part in value] if isinstance(value, list) else value
+
+
 def test_the_fields_around_the_schema():
-    assert exports(now) == snapshot(
+    assert without_schemas(exports(now)) == snapshot(
         {
-            "anthropic": [
-                {
-                    "name": "now",
-                    "description": "Get the time.",
-                    "input_schema": {"additionalProperties": False, "properties": {}, "type": "object"},
-                }
-            ],
+            "anthropic": [{"name": "now", "description": "Get the time.", "input_schema": "SCHEMA"}],
             "bedrock": [
-                {
-                    "toolSpec": {
-                        "name": "now",
-                        "description": "Get the time.",
-                        "inputSchema": {"json": {"additionalProperties": False, "properties": {}, "type": "object"}},
-                    }
-                }
+                {"toolSpec": {"name": "now", "description": "Get the time.", "inputSchema": {"json": "SCHEMA"}}}
             ],
-            "gemini": [
-                {
-                    "name": "now",
-                    "description": "Get the time.",
-                    "parametersJsonSchema": {"additionalProperties": False, "properties": {}, "type": "object"},
-                }
-            ],
+            "gemini": [{"name": "now", "description": "Get the time.", "parametersJsonSchema": "SCHEMA"}],
             "langchain": [
                 {
                     "type": "function",
-                    "function": {
-                        "name": "now",
-                        "description": "Get the time.",
-                        "parameters": {"additionalProperties": False, "properties": {}, "type": "object"},
-                    },
+                    "function": {"name": "now", "description": "Get the time.", "parameters": "SCHEMA"},
                 }
             ],
-            "mcp": [
-                {
-                    "name": "now",
-                    "description": "Get the time.",
-                    "inputSchema": {"additionalProperties": False, "properties": {}, "type": "object"},
-                    "outputSchema": {
-                        "properties": {"result": {"type": "string"}},
-                        "required": ["result"],
-                        "type": "object",
-                        "x-fastmcp-wrap-result": True,
-                    },
-                }
-            ],
+            "mcp": [{"name": "now", "description": "Get the time.", "inputSchema": "SCHEMA", "outputSchema": "SCHEMA"}],
             "mistral": [
                 {
                     "type": "function",
-                    "function": {
-                        "name": "now",
-                        "description": "Get the time.",
-                        "parameters": {"additionalProperties": False, "properties": {}, "type": "object"},
-                    },
+                    "function": {"name": "now", "description": "Get the time.", "parameters": "SCHEMA"},
                 }
             ],
             "ollama": [
                 {
                     "type": "function",
-                    "function": {
-                        "name": "now",
-                        "description": "Get the time.",
-                        "parameters": {"type": "object", "properties": {}},
-                    },
+                    "function": {"name": "now", "description": "Get the time.", "parameters": "SCHEMA"},
                 }
             ],
             "openai": [
                 {
                     "type": "function",
-                    "function": {
-                        "name": "now",
-                        "description": "Get the time.",
-                        "parameters": {"additionalProperties": False, "properties": {}, "type": "object"},
-                    },
+                    "function": {"name": "now", "description": "Get the time.", "parameters": "SCHEMA"},
                 }
             ],
             "openai-responses": [
@@ -147,7 +109,7 @@ def test_the_fields_around_the_schema():
                     "type": "function",
                     "name": "now",
                     "description": "Get the time.",
-                    "parameters": {"additionalProperties": False, "properties": {}, "type": "object"},
+                    "parameters": "SCHEMA",
                     "strict": False,
                 }
             ],
@@ -173,19 +135,14 @@ If you do not need a tool, reply in plain text without such JSON.\
                 }
             ],
             "anthropic strict": [
-                {
-                    "name": "now",
-                    "description": "Get the time.",
-                    "input_schema": {"additionalProperties": False, "properties": {}, "type": "object"},
-                    "strict": True,
-                }
+                {"name": "now", "description": "Get the time.", "input_schema": "SCHEMA", "strict": True}
             ],
             "bedrock strict": [
                 {
                     "toolSpec": {
                         "name": "now",
                         "description": "Get the time.",
-                        "inputSchema": {"json": {"additionalProperties": False, "properties": {}, "type": "object"}},
+                        "inputSchema": {"json": "SCHEMA"},
                         "strict": True,
                     }
                 }
@@ -193,33 +150,13 @@ If you do not need a tool, reply in plain text without such JSON.\
             "mistral strict": [
                 {
                     "type": "function",
-                    "function": {
-                        "name": "now",
-                        "description": "Get the time.",
-                        "parameters": {
-                            "additionalProperties": False,
-                            "properties": {},
-                            "type": "object",
-                            "required": [],
-                        },
-                        "strict": True,
-                    },
+                    "function": {"name": "now", "description": "Get the time.", "parameters": "SCHEMA", "strict": True},
                 }
             ],
             "openai strict": [
                 {
                     "type": "function",
-                    "function": {
-                        "name": "now",
-                        "description": "Get the time.",
-                        "parameters": {
-                            "additionalProperties": False,
-                            "properties": {},
-                            "type": "object",
-                            "required": [],
-                        },
-                        "strict": True,
-                    },
+                    "function": {"name": "now", "description": "Get the time.", "parameters": "SCHEMA", "strict": True},
                 }
             ],
             "openai-responses strict": [
@@ -227,7 +164,7 @@ If you do not need a tool, reply in plain text without such JSON.\
                     "type": "function",
                     "name": "now",
                     "description": "Get the time.",
-                    "parameters": {"additionalProperties": False, "properties": {}, "type": "object", "required": []},
+                    "parameters": "SCHEMA",
                     "strict": True,
                 }
             ],
