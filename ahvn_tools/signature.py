@@ -12,7 +12,14 @@ from ahvn_tools.json_types import JsonObject
 from ahvn_tools.schema.inputs import ParameterKind
 from ahvn_tools.text import docstring, identifier, parameter_names, return_type, type_name
 
-_NAMES: Final[Mapping[str, Any]] = {"Any": Any, "Dict": dict, "List": list, "Literal": Literal}
+_NAMES: Final[Mapping[str, Any]] = {
+    **{kind.__name__: kind for kind in (str, int, float, bool)},
+    "Any": Any,
+    "Dict": dict,
+    "List": list,
+    "Literal": Literal,
+    "__builtins__": {},
+}
 
 
 class _UnstatedDefault:
@@ -37,7 +44,14 @@ def python_signature(definition: ToolDefinition) -> inspect.Signature:
             kind = inspect.Parameter.KEYWORD_ONLY
         annotation = python_type(node, schema)
         parameters.append(inspect.Parameter(names[name], kind, default=default, annotation=annotation))
-    return inspect.Signature(parameters, return_annotation=_evaluate(return_type(definition)))
+    return inspect.Signature(parameters, return_annotation=_return_annotation(definition))
+
+
+def _return_annotation(definition: ToolDefinition) -> Any:
+    """Return the type of the value: that of the only property, or of the object if it may have other members."""
+    schema, only = definition.output_schema or {}, _evaluate(return_type(definition))
+    is_closed = len(schema.get("properties", ())) != 1 or schema.get("additionalProperties", False) is False
+    return only if is_closed or only is Any else only | python_type(schema, schema)
 
 
 def to_function(definition: ToolDefinition, call: Callable[..., Any]) -> Callable[..., Any]:

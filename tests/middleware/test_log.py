@@ -11,7 +11,6 @@ from typing import Annotated, Any
 import pytest
 
 from ahvn_tools import Secret, ToolContext, ToolError, Toolkit, ToolSpecError
-from ahvn_tools.middleware import inline
 from ahvn_tools.middleware.limit import limit
 from ahvn_tools.middleware.log import log
 from ahvn_tools.results import ToolResult
@@ -130,7 +129,6 @@ async def test_a_cancelled_call_is_logged_as_interrupted(lines, caplog):
 
 
 def test_an_exception_of_inner_middleware_is_logged_and_raised(lines):
-    @inline
     async def refuse(call, next):
         raise ToolError("no")
 
@@ -152,7 +150,6 @@ def test_a_call_refused_by_a_limit_is_not_interrupted(lines, caplog):
 
 
 def test_the_exception_text_of_a_middleware_is_not_logged(lines):
-    @inline
     async def fail(call, next):
         raise ValueError(CANARY)
 
@@ -198,7 +195,6 @@ def test_a_call_cancelled_by_its_id_is_logged_with_its_partial_result(lines):
 
 
 def test_an_interrupted_result_is_logged_as_interrupted(lines):
-    @inline
     async def stop(call, next):
         return ToolResult(is_interrupted=True)
 
@@ -306,7 +302,6 @@ def test_the_traceback_of_a_group_contains_its_members(lines):
 
 
 def test_the_traceback_of_a_middleware_is_logged(lines):
-    @inline
     async def broken(call, next):
         raise ZeroDivisionError
 
@@ -344,7 +339,6 @@ def test_a_logger_that_fails_replaces_no_exception_of_inner_middleware():
     def fail(line: str) -> None:
         raise OSError("disk full")
 
-    @inline
     async def refuse(call, next):
         raise ToolError("no")
 
