@@ -16,11 +16,17 @@ from inspect import Signature
 from typing import TYPE_CHECKING, Annotated, Any, Final, Union, get_args, get_origin
 
 from ahvn_tools.encoders.loaded_classes import block_classes, media_classes, refuse_graph_output
-from ahvn_tools.encoders.rendering import Rendering
 from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import INVALID_RESULT, DefinitionError, InvalidResultError
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.results import ToolResult, find_input_request, input_required_error, raw_result, result_classes
+from ahvn_tools.results import (
+    Rendering,
+    ToolResult,
+    find_input_request,
+    input_required_error,
+    raw_result,
+    result_classes,
+)
 from ahvn_tools.schema.annotations import unwrap_annotation
 from ahvn_tools.schema.keywords import JSON_TYPES, WRAP_RESULT_KEY, iter_subschemas, wrap_result
 from ahvn_tools.schema.refs import ReferenceTargets
