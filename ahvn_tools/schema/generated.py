@@ -245,6 +245,6 @@ def _to_type(kind: Any) -> Any:
 def _has_schema(kind: Any) -> bool:
     try:
         TypeAdapter(kind).json_schema(schema_generator=QuietSchemaGenerator)
-    except (PydanticUserError, SchemaError, NameError, TypeError):
+    except SCHEMA_ERRORS:
         return False
     return True

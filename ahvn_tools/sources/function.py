@@ -253,11 +253,10 @@ def _build_inputs(
     untyped: UntypedArguments | None,
 ) -> Inputs:
     """Return the input side of parameters and annotations that have their new names."""
-    inputs: Inputs
     options, texts, renames, changes = read.options, read.texts, read.renames, read.changes
     coerces = options.get("coerce_numbers_to_str") is not False
     unset = signature.parameters.keys() if untyped is not None and untyped.are_all else ()
-    inputs = FunctionInputs(
+    inputs: Inputs = FunctionInputs(
         read.name,
         signature,
         annotations,
