@@ -27,8 +27,6 @@ from ahvn_tools.state import copy_containers
 
 _CONFIG = CoreConfig(allow_inf_nan=False, hide_input_in_errors=True)
 _TRUSTED_MODULES = sys.stdlib_module_names | {"pydantic", "pydantic_core", "ahvn_tools"}
-_UNCERTAIN_TYPES = ("is-instance", "is-subclass", "callable", "function-plain")
-"""No set, because the core schema of a field with the name "type" is looked up here, too, and has no hash."""
 _CHOICE_TYPES = ("enum", "literal")
 _SCALAR_TYPES: Final = frozenset({"int", "float", "str", "bool"})
 _MACHINE_WORD_LIMIT = 2**62
@@ -153,34 +151,6 @@ def is_foreign(function: Any) -> bool:
     if not callable(function) or (isinstance(function, type) and issubclass(function, tuple)):
         return False
     return (getattr(function, "__module__", None) or "builtins").partition(".")[0] not in _TRUSTED_MODULES
-
-
-def has_uncertain_types(schema: Any) -> bool:
-    """Whether a core schema has types that may have no JSON form: pydantic finds out when it makes the JSON Schema."""
-    return any(map(_is_uncertain, iter_objects(schema, NON_SCHEMA_KEYS)))
-
-
-def _is_uncertain(node: Any) -> bool:
-    kind = node.get("type")
-    if kind in _UNCERTAIN_TYPES:
-        return True
-    if kind in _CHOICE_TYPES:
-        members = node["members" if kind == "enum" else "expected"]
-        return not all(type(m.value if isinstance(m, Enum) else m) in JSON_TYPES for m in members)
-    if kind == "model" and callable(node["cls"].model_config.get("json_schema_extra")):
-        return True
-    metadata = node.get("metadata")
-    return bool(metadata) and isinstance(metadata, dict) and _has_foreign_schema(metadata)
-
-
-def _has_foreign_schema(metadata: Any) -> bool:
-    """Whether a function that is not pydantic's makes a JSON Schema, or pydantic's makes none."""
-    functions = [*metadata.get("pydantic_js_functions", ()), *metadata.get("pydantic_js_annotation_functions", ())]
-    extra = metadata.get("pydantic_js_extra")
-    return callable(extra) or any(
-        is_foreign(function) or type(getattr(function, "__self__", None)).__name__ == "SkipJsonSchema"
-        for function in functions
-    )
 
 
 def _without_default(schema: Any) -> Any:
