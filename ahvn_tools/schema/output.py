@@ -170,21 +170,21 @@ class Output:
 
     def to_chunk(self, item: Any) -> ToolResult:
         """Return the result of one item of a stream, an error result when it has no JSON form or does not fit."""
+        changes: dict[str, Any] = {}
         try:
-            result = self._to_item_result(item)
+            result, changes = self._to_item_result(item)
         except InvalidResultError as error:
             result = ToolResult(error=ErrorDetail(code=error.code, message=error.message).hold(error))
-        return replace(result, meta=dict(result.meta), is_last=False)
+        return replace(result, meta=dict(result.meta), is_last=False, **changes)
 
-    def _to_item_result(self, item: Any) -> ToolResult:
+    def _to_item_result(self, item: Any) -> tuple[ToolResult, dict[str, Any]]:
+        """Return the result of an item, and what a chunk changes in it."""
         result = self._item.convert(item)
         is_own = isinstance(item, ToolResult) or result.blocks is not None
-        value = (
-            result.structured_content if result.is_unwrapped else result.value
-        )  # the list has the whole objects, too
-        return replace(
-            result, value=value, is_unwrapped=False, structured_content=result.structured_content if is_own else None
-        )
+        changes: dict[str, Any] = {"structured_content": result.structured_content if is_own else None}
+        if result.is_unwrapped:  # the list of all items has the whole objects, too
+            changes |= {"value": result.structured_content, "is_unwrapped": False}
+        return result, changes
 
     def for_value(self) -> Output:
         """Return the output for a caller that reads only the value of a result."""
@@ -221,8 +221,8 @@ class RawOutput(Output):
         is_list = self.is_stream and type(returned) is list
         return self._to_result(returned, parts=returned if is_list else [returned], kind=self._whole)
 
-    def _to_item_result(self, item: Any) -> ToolResult:
-        return self._to_result(item, parts=[item], kind=self._item)
+    def _to_item_result(self, item: Any) -> tuple[ToolResult, dict[str, Any]]:
+        return self._to_result(item, parts=[item], kind=self._item), {}
 
     def for_value(self) -> Output:
         """Return the output for a caller that reads only the value of a result: it converts nothing for models.
