@@ -289,7 +289,7 @@ def find_entry(view: StoreView, name: str, *, hides_unselected: bool) -> Entry:
         reason = f"its group {entry.group!r} is not active"
         raise ToolNotAvailableError(f"The tool {name!r} is not available: {reason}.", tool=name)
     if entry.is_imported and entry.is_blocked(view.store.bindings, view.store.timeout):
-        from ahvn_tools.mcp.client.remote_tool import tool_changed_error  # slow, and few toolkits import tools
+        from ahvn_tools.mcp.client.remote_server import tool_changed_error  # slow, and few toolkits import tools
 
         raise tool_changed_error(name)
     return entry

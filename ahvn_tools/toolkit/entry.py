@@ -97,7 +97,7 @@ class Entry:
         self.wire_name = wire_name(name)
         """The name under which models know it."""
         self.origin = origin
-        self.is_imported = isinstance(spec.body, loaded_classes("ahvn_tools.mcp.client.remote_tool", "RemoteTool"))
+        self.is_imported = isinstance(spec.body, loaded_classes("ahvn_tools.mcp.client.remote_server", "RemoteTool"))
         """Whether it comes from an MCP server that may change it."""
         self.server_access = server_access
         """What an MCP server's tool may receive; None for other tools."""
@@ -320,7 +320,7 @@ class Entry:
         selected, unaccepted = self.server_access.select_bindings(others, base, declared, accepted)
         if unaccepted and self.is_imported:
             unaccepted = frozenset(own_names.get(name, name) for name in unaccepted)
-            self.spec.body.require_acceptance(self.spec.body.name, unaccepted)  # type: ignore[attr-defined]  # a RemoteTool
+            self.spec.body.server.require_acceptance(self.spec.body.name, unaccepted)  # type: ignore[attr-defined]  # a RemoteTool
         return selected
 
     def _compile(

@@ -45,14 +45,15 @@ def _is_name(value: Any) -> bool:
     return isinstance(value, str) and value != ""
 
 
-def _are_names(value: Any) -> bool:
+def are_names(value: Any) -> bool:
+    """Return whether a value is a name, or some names."""
     return _is_name(value) or (
         isinstance(value, Iterable) and not isinstance(value, str | Mapping) and all(map(_is_name, value))
     )
 
 
 def _are_callers(value: Any) -> bool:
-    return _are_names(value) and bool(value) and to_names(value).issubset(get_args(Caller))
+    return are_names(value) and bool(value) and to_names(value).issubset(get_args(Caller))
 
 
 def mapping_of(words: str, kind: type = object) -> Check:
@@ -65,7 +66,7 @@ def mapping_of(words: str, kind: type = object) -> Check:
     return check
 
 
-NAMES: Final = must_be("names", _are_names)
+NAMES: Final = must_be("names", are_names)
 DESCRIBE: Final = mapping_of('a mapping by tool: {"tool": "new description"}', str)
 ARGUMENTS: Final = mapping_of('a mapping by tool: {"tool": {"argument": {"name": "new name"}}}', Mapping)
 
@@ -177,7 +178,7 @@ def validate_name(what: str, text: Any) -> str:
 
 def to_name_set(what: str, names: Any) -> frozenset[str]:
     """Return names as a set; a string is one name. Raises ToolkitError for anything that is no name."""
-    if not _are_names(names):
+    if not are_names(names):
         raise ToolkitError(f"The {what} are names, not {names!r}.")
     return to_names(names)
 

@@ -6,7 +6,7 @@ import pytest
 from fastmcp import FastMCP
 
 from ahvn_tools import Toolkit, ToolSpec
-from ahvn_tools.errors import DefinitionError, ToolkitError, ToolLookupError
+from ahvn_tools.errors import DefinitionError, ToolkitError, ToolLookupError, ToolSpecError
 from tests.toolkit.subjects import Notes, add, search
 
 CHANGES = {
@@ -164,7 +164,7 @@ def test_the_tool_that_switches_groups_is_changed_where_it_is_made():
         ({"arguments": {"fnd": {}}}, ToolLookupError, "Did you mean 'find'"),
         ({"arguments": {"find": {"qq": {"name": "x"}}}}, DefinitionError, "There is no argument 'qq' to change"),
         ({"arguments": {"find": {"q": {"name": "usr"}}}}, DefinitionError, "would be named 'usr'"),
-        ({"coerce_numbers_to_str": "no"}, DefinitionError, "coerce_numbers_to_str must be True or False"),
+        ({"coerce_numbers_to_str": "no"}, ToolSpecError, "coerce_numbers_to_str must be True or False"),
     ],
 )
 def test_changes_that_do_not_fit_are_refused_and_nothing_is_added(options, error, message):

@@ -399,7 +399,7 @@ class TestNames:
 
     @pytest.mark.parametrize("binds", [5, {"api_key": "key"}, [5], [""]])
     def test_names_that_are_no_names_are_errors(self, kit, binds):
-        with pytest.raises(ToolkitError, match=r"`binds`"):
+        with pytest.raises(ToolkitError, match=r"binds must be names"):
             kit.add_mcp(ChangingServer(**TAKES_KEY).fastmcp, binds=binds)
 
 

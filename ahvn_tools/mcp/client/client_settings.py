@@ -76,8 +76,6 @@ class ClientSettings:
     status: ConnectionStatus = field(default_factory=ConnectionStatus)
     secrets: SecretTexts = field(default_factory=SecretTexts, repr=False)
     """The credentials of the connection, which are masked in what the server sends."""
-    masks_results: bool = False
-    """Whether they are masked in answers that are no errors, too."""
     server_name: str = ""
     """The name of the server, for the log."""
 

@@ -81,7 +81,7 @@ class GuardedStream(ObjectReceiveStream[Any]):
         item = await self._stream.receive()
         message = getattr(item, "message", None)
         if message is not None and self._settings.secrets:
-            mask_message(message, self._settings)
+            mask_message(message, self._settings.secrets)
         if isinstance(message, JSONRPCRequest) and (reason := self._request_guard.count_message()) is not None:
             self._settings.on_connection_lost(reason)
             raise anyio.EndOfStream
@@ -143,13 +143,12 @@ class _SendableStream(ObjectSendStream[Any]):
         await self._stream.aclose()
 
 
-def mask_message(message: Any, settings: ClientSettings) -> None:
+def mask_message(message: Any, secrets: SecretTexts) -> None:
     """Mask the credentials of a connection in what its server sends."""
-    secrets = settings.secrets
     if isinstance(message, JSONRPCError):
         message.error.message = secrets.mask(message.error.message, is_error=True)
         message.error.data = secrets.mask_json(message.error.data, is_error=True)
-    elif isinstance(message, JSONRPCResponse) and (settings.masks_results or _is_error(message.result)):
+    elif isinstance(message, JSONRPCResponse):
         message.result = mask_members(message.result, secrets)
     elif isinstance(message, JSONRPCRequest | JSONRPCNotification) and message.params is not None:
         message.params = mask_members(message.params, secrets)
@@ -160,11 +159,6 @@ def _move_structured_content(result: dict[str, Any]) -> None:
     structured, meta = result.get("structuredContent"), result.get("_meta") or {}
     if structured is not None and not isinstance(structured, dict) and isinstance(meta, dict):
         result["_meta"] = {**meta, STRUCTURED_META_KEY: result.pop("structuredContent")}
-
-
-def _is_error(result: dict[str, Any]) -> bool:
-    task_result = result.get("result")
-    return any(isinstance(part, dict) and part.get("isError") is True for part in (result, task_result))
 
 
 def mask_members(value: Any, secrets: SecretTexts, *, is_error: bool = False) -> Any:

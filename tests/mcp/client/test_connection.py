@@ -314,8 +314,8 @@ async def test_hanging_server_does_not_delay_other_servers(connect: Connect) -> 
 @pytest.mark.parametrize(
     ("mode", "reason"),
     [
-        ("hang", "there was no connection within 1 s"),
-        ("deaf_at_start", "there was no connection within 1 s"),
+        ("hang", "there was no connection within 0.4 s"),
+        ("deaf_at_start", "there was no connection within 0.4 s"),
         ("exit", "the server process has ended with exit code 3"),
         ("garbage", "more than 1000 lines that are not messages"),
         ("endless", "a message of more than 1000000 bytes"),
@@ -323,7 +323,7 @@ async def test_hanging_server_does_not_delay_other_servers(connect: Connect) -> 
     ],
 )
 async def test_failed_start_error_says_why(connect: Connect, lag: Stall, mode: str, reason: str) -> None:
-    seconds = 1.0 if "1 s" in reason else 20.0
+    seconds = 0.4 if "0.4 s" in reason else 20.0
     connection = connect(mode, connect=seconds, message_bytes=1_000_000, notifications=300)
     since = time.monotonic()
     with pytest.raises(ToolConnectionError, match=reason):
@@ -369,7 +369,7 @@ async def test_second_answer_is_ignored(connect: Connect) -> None:
 
 async def test_answer_with_an_unknown_id_ends_in_a_timeout(connect: Connect) -> None:
     with pytest.raises(ToolTimeoutError):
-        await answer(connect(), "wrong_id", 1)
+        await answer(connect(), "wrong_id", 0.4)
 
 
 async def test_malformed_result_is_an_invalid_result(connect: Connect) -> None:

@@ -25,7 +25,7 @@ from mcp_types import (
 )
 
 from ahvn_tools import Toolkit
-from ahvn_tools.errors import DefinitionError
+from ahvn_tools.errors import DefinitionError, ToolkitError
 from tests.execution.entry_points import auntil
 
 Connect = Callable[..., AbstractAsyncContextManager[Toolkit]]
@@ -82,6 +82,7 @@ def imported(upstream: Upstream) -> Connect:
         try:
             yield kit
         finally:
+            upstream.is_released = True
             await kit.aremove_mcp("upstream")
 
     return connect
@@ -127,7 +128,7 @@ async def test_what_a_call_returns_whose_task_asks_or_does_not_end(imported, opt
 
 
 async def test_tasks_is_true_or_false(imported):
-    with pytest.raises(DefinitionError, match="True or False, not a str"):
+    with pytest.raises(ToolkitError, match="tasks must be True or False"):
         async with imported(tasks="memory://"):
             pass
 
