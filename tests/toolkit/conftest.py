@@ -31,3 +31,12 @@ def sandbox() -> Iterator[MontySandbox]:
 
     with MontySandbox(max_processes=8) as made:
         yield made
+
+
+@pytest.fixture
+def end_connections() -> Iterator[None]:
+    """Close the connections to servers that a test has left open."""
+    yield
+    from ahvn_tools.mcp.client import connection  # few tests need it
+
+    connection.run_close(connection.close_sessions, 10)

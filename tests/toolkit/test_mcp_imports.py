@@ -31,6 +31,8 @@ from ahvn_tools.mcp.trust.changes import Changes
 from ahvn_tools.middleware.cache import cache
 from tests.mcp.loopback import over_http
 
+pytestmark = pytest.mark.usefixtures("end_connections")
+
 
 def notes_server(name: str = "notes") -> FastMCP:
     server: FastMCP = FastMCP(name)
@@ -60,10 +62,7 @@ def notes_server(name: str = "notes") -> FastMCP:
 
 @pytest.fixture
 def kit():
-    kit = Toolkit("k", state={"user": "host"}).add_mcp(notes_server())
-    yield kit
-    for name in list(kit.servers):
-        kit.remove_mcp(name)
+    return Toolkit("k", state={"user": "host"}).add_mcp(notes_server())
 
 
 SCRIPT = """
@@ -132,7 +131,6 @@ class TestAdding:
         assert list(kit["n_find"].params) == ["query"]
         assert kit.call("n_find", {"query": "q"}) == ["ann:q:0"]
         assert kit.exec("n_find", {"query": "q", "user": "eve"}).error.code == "invalid_parameters"
-        kit.remove_mcp("n")
 
     def test_several_servers_of_a_configuration_have_their_names_as_prefixes(self, caplog):
         made = {"mcpServers": {"dead": {"command": "there-is-no-such-program"}, "also": {"command": "nor-this-one"}}}
@@ -148,7 +146,6 @@ class TestAdding:
         run = kit.run([ToolCall(id="c1", name="find", arguments={"query": "q", "user": "u", "limit": 1})])
         assert [request.tool for request in run.pending] == ["find"]
         assert [result.value for _, result in kit.resume(run, approved=True).results] == ["seen ['u:q:0']"]
-        kit.remove_mcp("notes")
 
     @pytest.mark.parametrize(
         ("options", "error", "text"),
@@ -176,7 +173,6 @@ class TestAdding:
     def test_one_name_or_pattern_needs_no_list(self, options):
         kit = Toolkit("k").add_mcp(notes_server(), **{"exclude": ["sleep", "index", "get*"], **options})
         assert "find" in kit
-        kit.remove_mcp("notes")
 
     def test_names_that_some_of_several_servers_have_are_known(self, configuration):
         options = {"include": ["find", "sleep"], "preset": {"find": {"limit": 1}}, "rename": {"sleep": "wait"}}
@@ -184,8 +180,6 @@ class TestAdding:
         assert [spec.name for spec in kit] == ["first_find", "second_wait"]
         with pytest.raises(ToolLookupError, match="no tool 'fnd'"):
             Toolkit("k").add_mcp(configuration(first=["find"], second=["sleep"]), include=["fnd"])
-        for name in list(kit.servers):
-            kit.remove_mcp(name)
 
     def test_context_is_a_parameter_only_of_the_remote_tools_that_have_it(self):
         server: FastMCP = FastMCP("s")
@@ -197,7 +191,6 @@ class TestAdding:
         for bound in (kit["plain"], spec):
             with pytest.raises(BindError, match=r"no parameter 'x'\. Known: 'number'\.$"):
                 bound.bind("x")
-        kit.remove_mcp("s")
 
     @pytest.mark.parametrize("policy", ["raise", "replace", "keep"])  # `test_duplicates` has those of `add_mcp`
     def test_a_taken_name_is_never_overwritten(self, policy):
@@ -213,7 +206,6 @@ class TestAdding:
         kit.add_mcp(notes_server(), name="n", prefix="n_")
         assert "n_find" in kit
         assert kit.call("find", {"query": "q"}) == "mine"
-        kit.remove_mcp("notes").remove_mcp("n")
 
     def test_a_server_name_can_be_added_once(self, kit):
         with pytest.raises(ToolkitError, match="name="):
@@ -278,7 +270,6 @@ class TestCalls:
     def test_the_timeout_of_add_mcp_applies_to_every_call(self):
         kit = Toolkit("k").add_mcp(notes_server(), timeout=0.2)
         assert kit.exec("sleep", {"seconds": 20}).error.code == "timeout"
-        kit.remove_mcp("notes")
 
     async def test_progress_reaches_the_reader_of_a_stream(self, kit):
         expected = [("step 0", {"progress": 0, "total": 2}), ("step 1", {"progress": 1, "total": 2}), ("indexed", None)]
@@ -306,7 +297,6 @@ class TestCalls:
         with pytest.raises(asyncio.CancelledError):
             await task
         await asyncio.wait_for(ended.wait(), 5)
-        await kit.aremove_mcp("s")
 
     def test_a_server_cannot_imitate_our_metadata(self):
         """Metadata of a server requests no approval and ends no session."""
@@ -320,7 +310,6 @@ class TestCalls:
         run = kit.run([ToolCall(id="c1", name="sly")], format="openai")
         assert (run.pending, run.ends_session, run[0]["content"]) == ([], False, "hi")
         assert run.results[0][1].meta["mine"] == 1
-        kit.remove_mcp("sly")
 
     def test_a_closed_server_is_a_connection_error(self, kit):
         kit.servers["notes"].close()
@@ -354,7 +343,6 @@ class TestFollowing:
         assert kit.call("find", {"query": "q", "deep": True}) == "ann:q:True"
         assert kit.exec("sleep", {"seconds": 0}).error.code == "not_found"
         assert not kit.refresh_mcp("notes")["notes"]
-        kit.remove_mcp("notes")
 
     def test_a_tool_that_loses_a_bound_parameter_is_quarantined(self, caplog):
         """Otherwise the server could expose a bound parameter to the model under another name."""
@@ -375,7 +363,6 @@ class TestFollowing:
         assert kit.servers["notes"].changed == {"find"}
         kit.servers["notes"].accept("find")
         assert kit.call("find", {"query": "q"}) == "all:q"
-        kit.remove_mcp("notes")
 
     def test_a_tool_that_the_server_removes_and_adds_again_stays_bound_or_removed(self):
         """Otherwise a server could drop bindings, or bring back tools that the host has removed."""
@@ -410,7 +397,6 @@ class TestFollowing:
 
         kit.refresh_mcp()
         assert kit.exec("find", {"query": "q", "owner": "eve"}).error.code == "changed"
-        kit.remove_mcp("notes")
 
     def test_a_preset_for_all_tools_applies_to_a_parameter_that_is_added_later(self):
         server = notes_server()
@@ -424,7 +410,6 @@ class TestFollowing:
         kit.refresh_mcp()
         assert list(kit["get note"].params) == ["number"]
         assert kit.call("get note", {"number": 1}) == "ann:1"
-        kit.remove_mcp("notes")
 
     def test_a_tool_that_no_longer_accepts_its_preset_is_quarantined(self, caplog):
         server = notes_server()
@@ -438,7 +423,6 @@ class TestFollowing:
         kit.refresh_mcp()
         assert "preset of 'limit' of 'find' does not fit" in caplog.text
         assert kit.exec("find", {"query": "q"}).error.code == "changed"
-        kit.remove_mcp("notes")
 
     def test_a_new_tool_whose_name_is_taken_is_not_added(self, caplog):
         server = notes_server()
@@ -456,7 +440,6 @@ class TestFollowing:
             kit.refresh_mcp()
         assert "'mine'" in caplog.text
         assert kit.call("mine") == "mine"
-        kit.remove_mcp("notes")
 
     async def test_a_server_that_is_removed_during_an_update_leaves_nothing_and_notifies_no_one(self, caplog):
         server = notes_server()
@@ -528,7 +511,6 @@ class TestFollowing:
         assert notifications[0][0] == "notes"
         assert notifications[0][1].added == ("grown",)
         assert await kit.acall("grown") == "here"
-        await kit.aremove_mcp("notes")
 
 
 class TestNames:
@@ -574,7 +556,6 @@ class TestNames:
     def test_a_pattern_may_match_nothing(self):
         kit = Toolkit("k").add_mcp(notes_server(), exclude=["delete*"])
         assert "find" in kit
-        kit.remove_mcp("notes")
 
     def test_the_reason_of_a_clash_names_a_fix_that_works(self):
         kit = Toolkit("k").add(ToolSpec.from_function(len, name="find")).add_mcp(notes_server())
@@ -584,7 +565,6 @@ class TestNames:
         )
         kit.remove_mcp("notes").add_mcp(notes_server(), rename={"find": "find_notes"})
         assert "find_notes" in kit
-        kit.remove_mcp("notes")
 
 
 class TestPins:
@@ -611,7 +591,6 @@ class TestPins:
         kit.remove_mcp("notes")
         kit = Toolkit("k").add_mcp(server, pin=pin)
         assert kit.servers["notes"].changed == frozenset()
-        kit.remove_mcp("notes")
 
     def test_accepting_an_unchanged_tool_is_an_error(self, kit):
         with pytest.raises(ToolLookupError, match="waits to be accepted"):
@@ -720,7 +699,6 @@ class TestUsers:
         names = await asyncio.gather(*(session.acall("whoami", {"pause": 0.01}) for _, session in sessions))
         assert names == [user for user, _ in sessions]
         assert ann.call("whoami") == "ann"
-        await kit.aremove_mcp("u")
 
     @pytest.mark.parametrize("kind", ["header", "async"])
     def test_headers_and_async_functions_work_too(self, url, kind):
@@ -733,7 +711,6 @@ class TestUsers:
 
         kit = Toolkit("k", state={"token": "host"}).add_mcp(url, name="u", auth=header if kind == "header" else later)
         assert kit.session(token="bob-token").call("whoami") == "bob"
-        kit.remove_mcp("u")
 
     @pytest.mark.parametrize(
         "returned",
@@ -763,7 +740,6 @@ class TestUsers:
         assert not slow.done()
         go_on.set()
         assert await slow == "ann"
-        await kit.aremove_mcp("u")
 
     def test_a_session_without_credentials_calls_nothing_and_reveals_no_secret(self, url):
         kit = Toolkit("k", state={"user": {"token": "host"}})
@@ -774,7 +750,6 @@ class TestUsers:
         kit.state = {}
         error = kit.exec("whoami").error
         assert (error.code, "KeyError" in error.message) == ("connection", True)
-        kit.remove_mcp("u")
 
     def test_a_secret_string_of_a_session_works_as_a_credential(self, url):
         kit = Toolkit("k", state={"token": SecretStr("host")})
@@ -783,13 +758,11 @@ class TestUsers:
         kit.remove_mcp("u")
         kit.add_mcp(url, name="u", auth=lambda state: {"Authorization": SecretStr("Bearer bob-token")})
         assert kit.call("whoami") == "bob"
-        kit.remove_mcp("u")
 
     @pytest.mark.parametrize("auth", ["ann-token", {"Authorization": "Bearer ann-token"}, SecretStr("ann-token")])
     def test_a_token_or_headers_of_the_host_are_for_all(self, url, auth):
         kit = Toolkit("k").add_mcp(url, name="u", auth=auth)
         assert kit.session().call("whoami") == "ann"
-        kit.remove_mcp("u")
 
 
 class TestRepeating:
@@ -814,7 +787,6 @@ class TestRepeating:
         for _ in range(2):
             kit.call("count")
         assert len(calls) == expected
-        kit.remove_mcp("s")
 
     def test_a_result_that_depends_on_the_caller_is_never_cached(self):
         server, calls = self.counting()
@@ -822,7 +794,6 @@ class TestRepeating:
         for _ in range(2):
             kit.call("count")
         assert len(calls) == 2
-        kit.remove_mcp("s")
 
     def test_a_mark_in_the_hosts_options_counts(self):
         server, _ = self.counting()
@@ -856,7 +827,6 @@ server.run(show_banner=False)
         kit = Toolkit("k").add_mcp(script, env={"GIVEN": "yes"})
         assert kit.call("variable", {"name": "GIVEN"}) == "yes"
         assert kit.call("variable", {"name": "OUR_SECRET"}) is None
-        kit.remove_mcp(next(iter(kit.servers)))
 
     @pytest.mark.exhaustive
     def test_a_configuration_asks_for_its_inputs(self, tmp_path):
@@ -869,7 +839,6 @@ server.run(show_banner=False)
             Toolkit("k").add_mcp(file)
         kit = Toolkit("k").add_mcp(file, inputs={"key": "k-1"})
         assert kit.call("variable", {"name": "KEY"}) == "k-1"
-        kit.remove_mcp("env")
 
     @pytest.mark.exhaustive
     def test_the_stderr_of_a_server_process_goes_into_a_file(self, tmp_path):
@@ -1001,7 +970,6 @@ def test_an_imported_tool_has_the_name_of_its_server_and_others_have_none() -> N
     kit = Toolkit("k").add_mcp(notes_server(), name="n").add(lambda: 1, name="own")
     assert (kit["find"].server_name, kit["own"].server_name) == ("n", None)
     assert ToolSpec.from_function(len).server_name is None
-    kit.remove_mcp()
 
 
 def test_without_fastmcp_a_server_is_an_import_error_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:

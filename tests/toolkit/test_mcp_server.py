@@ -628,8 +628,20 @@ async def test_no_exception_of_a_tool_ends_the_server(wire: str, kind: type[Base
         assert (await client.call_tool("add", {"a": 1, "b": 2})).data == 3
 
 
+async def call_and_watch(kit: Toolkit, wire: str, name: str, arguments: Any = None) -> tuple[Any, list[Any]]:
+    """Return the value that a call gives, and the progress messages that its client has received until its end."""
+    events: list[Any] = []
+
+    async def take(progress: float, total: float | None, message: str | None) -> None:
+        events.append((progress, total, message))
+
+    async with served(kit, wire) as client:
+        value = (await client.call_tool(name, arguments, progress_handler=take)).data
+        return value, list(events)
+
+
 async def test_progress_and_output_reach_the_client_in_order(wire: str):
-    kit, events = Toolkit("working"), []
+    kit = Toolkit("working")
 
     @kit.tool
     def work(context: ToolContext) -> str:
@@ -640,11 +652,8 @@ async def test_progress_and_output_reach_the_client_in_order(wire: str):
         time.sleep(0.05)
         return "done"
 
-    async def take(progress: float, total: float | None, message: str | None) -> None:
-        events.append((progress, total, message))
-
-    async with served(kit, wire) as client:
-        assert (await client.call_tool("work", progress_handler=take)).data == "done"
+    value, events = await call_and_watch(kit, wire, "work")
+    assert value == "done"
     assert [message for _, _, message in events] == ["first", "half", '{"a": 1}', "whole"]
     assert [progress for progress, _, _ in events] == pytest.approx([1, 1, 1, 2])
     assert events[2][0] > events[1][0]
@@ -709,7 +718,7 @@ async def test_the_host_may_use_the_server_outside_a_request():
 
 
 async def test_reports_reach_the_client_in_order_whatever_sends_them(wire: str):
-    kit, events = Toolkit("working"), []
+    kit = Toolkit("working")
 
     @kit.tool
     def work(context: ToolContext) -> None:
@@ -719,28 +728,22 @@ async def test_reports_reach_the_client_in_order_whatever_sends_them(wire: str):
             reporting.start()
             reporting.join()
 
-    async def take(progress: float, total: float | None, message: str | None) -> None:
-        events.append(message)
-
-    async with served(kit, wire) as client:
-        await client.call_tool("work", progress_handler=take)
-    assert events == [f"{what} {number}" for number in range(50) for what in ("output", "report")]
+    _, events = await call_and_watch(kit, wire, "work")
+    assert [message for _, _, message in events] == [
+        f"{what} {number}" for number in range(50) for what in ("output", "report")
+    ]
 
 
 async def test_a_flood_of_reports_waits_in_bounded_memory_and_the_last_one_arrives(wire: str):
-    kit, events = Toolkit("working"), []
+    kit = Toolkit("working")
 
     @kit.tool
     async def work(context: ToolContext) -> None:
         for number in range(10_000):
             context.report_progress(number)
 
-    async def take(progress: float, total: float | None, message: str | None) -> None:
-        events.append(progress)
-
-    async with served(kit, wire) as client:
-        await client.call_tool("work", progress_handler=take)
-    assert (events[0], events[-1]) == (0, 9_999)
+    _, events = await call_and_watch(kit, wire, "work")
+    assert (events[0][0], events[-1][0]) == (0, 9_999)
     assert len(events) <= 200
 
 
@@ -765,35 +768,27 @@ async def test_a_report_after_the_end_is_not_sent(wire: str):
 
 
 async def test_an_async_tool_may_report_and_return_at_once(wire: str):
-    kit, events = Toolkit("working"), []
+    kit = Toolkit("working")
 
     @kit.tool
     async def work(context: ToolContext) -> int:
         context.report_progress(1)
         return 1
 
-    async def take(progress: float, total: float | None, message: str | None) -> None:
-        events.append(progress)
-
-    async with served(kit, wire) as client:
-        await client.call_tool("work", progress_handler=take)
-        assert events == [1]
+    assert await call_and_watch(kit, wire, "work") == (1, [(1, None, None)])
 
 
 async def test_items_of_a_generator_are_progress_and_then_the_result(wire: str):
-    kit, events = Toolkit("counting"), []
+    kit = Toolkit("counting")
 
     @kit.tool
     async def count(up_to: int) -> AsyncIterator[int]:
         for number in range(up_to):
             yield number
 
-    async def take(progress: float, total: float | None, message: str | None) -> None:
-        events.append((progress, message))
-
-    async with served(kit, wire) as client:
-        assert (await client.call_tool("count", {"up_to": 3}, progress_handler=take)).data == [0, 1, 2]
-    assert events == [(1, "0"), (2, "1"), (3, "2")]
+    value, events = await call_and_watch(kit, wire, "count", {"up_to": 3})
+    assert value == [0, 1, 2]
+    assert events == [(1, None, "0"), (2, None, "1"), (3, None, "2")]
 
 
 async def test_a_tool_is_cancelled_when_its_client_stops_waiting(wire: str):

@@ -620,10 +620,11 @@ def _close_all() -> None:
         try:
             if open_sessions:
                 with contextlib.suppress(Exception):
-                    run_close(_close_sessions, MAX_EXIT_SECONDS)
+                    run_close(close_sessions, MAX_EXIT_SECONDS)
         finally:  # after Ctrl-C, too
             server_process.kill_all_groups()
 
 
-async def _close_sessions() -> None:
+async def close_sessions() -> None:
+    """Close every session."""
     await asyncio.gather(*(one.close() for one in list(open_sessions)))
