@@ -237,8 +237,6 @@ class ServerSource(SourceOptions):
     """Whether the server may run a call as an MCP task, as it must for some tools."""
     mode: Literal["auto", "legacy", "2026-07-28"] = "auto"
     """The MCP protocol: the newest that the server knows, the newest with a handshake, or that version."""
-    idle_timeout: Seconds | None = None
-    """Seconds without a progress message after which a call ends, within its `timeout`."""
     resource_tool: str | None = None
     """The name of one more tool, by which a model reads resources of the server by their URI."""
     limits: dict[str, float] = {}

