@@ -123,7 +123,7 @@ class CallerRequests:
 
     def __init__(self, server_name: str, get_roots: GetRoots) -> None:
         """Name the server in each question; `get_roots` returns the folders of the toolkit."""
-        self._server_name, self._get_roots = server_name, get_roots
+        self.server_name, self._get_roots = server_name, get_roots
         self._counts: dict[RunningCall, int] = {}
         """The running calls, and how many questions each has caused."""
 
@@ -156,7 +156,7 @@ class CallerRequests:
         except RefusedToolError as error:
             return ErrorData(code=INVALID_REQUEST, message=f"The question is refused: {error}.")
         except Exception:
-            log.exception("A question of the MCP server %r was not answered.", self._server_name)
+            log.exception("A question of the MCP server %r was not answered.", self.server_name)
             return ErrorData(code=INVALID_REQUEST, message="The client could not answer.")
 
     async def list_roots(self, _context: Any) -> ListRootsResult:
@@ -190,7 +190,7 @@ class CallerRequests:
             raise ToolError("Only forms are shown to the user, and no web pages.")
         check_size(params.requested_schema, Budgets())
         links = call.context._links  # noqa: SLF001  # of this package
-        message = f"The MCP server {self._server_name!r} asks: {sanitize_text(links.mask(params.message))}"
+        message = f"The MCP server {self.server_name!r} asks: {sanitize_text(links.mask(params.message))}"
         form = map_texts(params.requested_schema, lambda text: escape(links.mask(text)))
 
         async def ask_with_stopped_clock() -> ElicitResult:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ahvn_tools.execution.threads import call_host_function
+from ahvn_tools.mcp.client.caller import CallerRequests
 from ahvn_tools.mcp.trust.limits import Limits
 from ahvn_tools.secret_texts import SecretTexts
 
@@ -54,12 +55,10 @@ class ClientSettings:
     """Answers a question to the user."""
     sampling: Callable[..., Any] | None = None
     """Answers a request to a model; without it the client answers that sampling is not supported."""
-    answer_elicitation: Callable[[Any, Any], Awaitable[Any]] | None = None
-    """Answers questions to the user for which there is no handler, as mcp's callback does."""
+    requests: CallerRequests = field(default_factory=lambda: CallerRequests("", lambda: None))
+    """Answers questions to the user for which there is no handler, and tells the server which folders it may use."""
     get_roots: Callable[[], tuple[Path, ...] | None] = field(default=lambda: None)
     """Returns the folders that the server may use; None: the server is told of no roots."""
-    list_roots: Callable[[Any], Awaitable[Any]] | None = None
-    """Tells the server which folders it may use, as mcp's callback does."""
     on_connected: Callable[[str | None], None] = field(default=lambda _: None)
     """Called with the instructions of the server."""
     mode: str = "auto"
@@ -76,8 +75,6 @@ class ClientSettings:
     status: ConnectionStatus = field(default_factory=ConnectionStatus)
     secrets: SecretTexts = field(default_factory=SecretTexts, repr=False)
     """The credentials of the connection, which are masked in what the server sends."""
-    server_name: str = ""
-    """The name of the server, for the log."""
 
 
 def wrap_handler(handler: Callable[..., Any] | None) -> Callable[..., Awaitable[Any]] | None:

@@ -89,14 +89,12 @@ class Session:
         own = replace(
             settings,
             secrets=secrets,
-            answer_elicitation=self._caller_requests.elicit,
-            list_roots=self._caller_requests.list_roots,
+            requests=self._caller_requests,
             elicitation=wrap_handler(settings.elicitation),
             sampling=wrap_handler(settings.sampling),
             on_message=self._handle_message,
             on_connection_lost=self.fail,
             status=self.status,
-            server_name=target.name,
         )
         self.owner_task = asyncio.create_task(self._run(target, own))
         open_sessions.add(self)
