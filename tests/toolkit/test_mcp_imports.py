@@ -592,10 +592,6 @@ class TestPins:
         kit = Toolkit("k").add_mcp(server, pin=pin)
         assert kit.servers["notes"].changed == frozenset()
 
-    def test_accepting_an_unchanged_tool_is_an_error(self, kit):
-        with pytest.raises(ToolLookupError, match="waits to be accepted"):
-            kit.servers["notes"].accept("find")
-
 
 class TestWithoutAToolkit:
     def test_connect_returns_a_server_whose_tools_become_specs(self):
@@ -628,10 +624,6 @@ class TestWithoutAToolkit:
     def test_an_unknown_option_of_connect_is_refused_with_near_misses(self):
         with pytest.raises(DefinitionError, match=r"Unknown option 'auht'. Did you mean 'auth'?"):
             mcp.connect("http://127.0.0.1:9/mcp", auht="token")
-
-    def test_the_class_of_a_connected_server_is_public(self):
-        with mcp.connect(notes_server()) as server:
-            assert isinstance(server, mcp.RemoteServer)
 
     async def test_connect_from_a_loop(self):
         async with await mcp.aconnect(notes_server()) as server:
@@ -803,52 +795,6 @@ class TestRepeating:
         assert ToolSpec.from_mcp(listed, annotations={"readOnlyHint": True}).compiled.plan.is_repeatable is None
 
 
-class TestProcesses:
-    """Servers that run in their own processes."""
-
-    SERVER = """
-import os
-from fastmcp import FastMCP
-
-server = FastMCP("env")
-
-@server.tool
-def variable(name: str) -> str | None:
-    return os.environ.get(name)
-
-server.run(show_banner=False)
-"""
-
-    @pytest.mark.exhaustive
-    def test_a_server_process_sees_only_the_passed_environment(self, tmp_path, monkeypatch):
-        monkeypatch.setenv("OUR_SECRET", "hush")
-        script = tmp_path / "server.py"
-        script.write_text(self.SERVER)
-        kit = Toolkit("k").add_mcp(script, env={"GIVEN": "yes"})
-        assert kit.call("variable", {"name": "GIVEN"}) == "yes"
-        assert kit.call("variable", {"name": "OUR_SECRET"}) is None
-
-    @pytest.mark.exhaustive
-    def test_a_configuration_asks_for_its_inputs(self, tmp_path):
-        script = tmp_path / "server.py"
-        script.write_text(self.SERVER)
-        file = tmp_path / "mcp.json"
-        server = {"command": sys.executable, "args": [str(script)], "env": {"KEY": "${input:key}"}}
-        file.write_text(json.dumps({"servers": {"env": server}}))
-        with pytest.raises(DefinitionError, match="key"):
-            Toolkit("k").add_mcp(file)
-        kit = Toolkit("k").add_mcp(file, inputs={"key": "k-1"})
-        assert kit.call("variable", {"name": "KEY"}) == "k-1"
-
-    @pytest.mark.exhaustive
-    def test_the_stderr_of_a_server_process_goes_into_a_file(self, tmp_path):
-        script, aside = tmp_path / "server.py", tmp_path / "aside.txt"
-        script.write_text("import sys\nprint('aside', file=sys.stderr)\n" + self.SERVER)
-        kit = Toolkit("k").add_mcp(script, stderr=aside)
-        kit.remove_mcp(next(iter(kit.servers)))
-        assert aside.read_text().startswith("aside")
-
-
 def test_the_name_of_an_imported_tool_is_not_masked_in_its_error() -> None:
     server = FastMCP("weather")
 
@@ -857,10 +803,7 @@ def test_the_name_of_an_imported_tool_is_not_masked_in_its_error() -> None:
         raise ValueError(city)
 
     toolkit = Toolkit("kit").add_mcp(server, name="weather")
-    try:
-        assert toolkit.exec("forecast", {"city": "Oslo"}).error.message == "Error calling tool 'forecast': Oslo"
-    finally:
-        toolkit.remove_mcp("weather")
+    assert toolkit.exec("forecast", {"city": "Oslo"}).error.message == "Error calling tool 'forecast': Oslo"
 
 
 def test_single_tools_have_options_of_their_own_now_and_later() -> None:
@@ -887,20 +830,17 @@ def test_single_tools_have_options_of_their_own_now_and_later() -> None:
             "n_late": {"requires_approval": True},
         },
     )
-    try:
-        find = kit["n_find"]
-        assert (find.timeout, find.description, find.tags) == (5, "Look.", {"read", "remote", "every", "one"})
-        assert (list(find.params), dict(find.binds)) == (["words"], {"user": "user.name"})
-        assert kit.session(user={"name": "ann"}).call("n_find", {"words": "tea"}) == ["ann:tea:0"]
-        assert [spec.name for spec in kit.group("search").tools] == ["n_find"]
-        server.tool(lambda: 1, name="late")
-        server.tool(lambda: 1, name="slow")
-        kit.refresh_mcp()
-        assert sorted(spec.name for spec in kit) == ["n_find", "n_get note", "n_index", "n_late"]
-        assert kit["n_late"].timeout == 9
-        assert kit.exec("n_late", {}).error.code == "approval_required"
-    finally:
-        kit.remove_mcp("notes")
+    find = kit["n_find"]
+    assert (find.timeout, find.description, find.tags) == (5, "Look.", {"read", "remote", "every", "one"})
+    assert (list(find.params), dict(find.binds)) == (["words"], {"user": "user.name"})
+    assert kit.session(user={"name": "ann"}).call("n_find", {"words": "tea"}) == ["ann:tea:0"]
+    assert [spec.name for spec in kit.group("search").tools] == ["n_find"]
+    server.tool(lambda: 1, name="late")
+    server.tool(lambda: 1, name="slow")
+    kit.refresh_mcp()
+    assert sorted(spec.name for spec in kit) == ["n_find", "n_get note", "n_index", "n_late"]
+    assert kit["n_late"].timeout == 9
+    assert kit.exec("n_late", {}).error.code == "approval_required"
 
 
 @pytest.mark.parametrize(
@@ -926,23 +866,17 @@ def test_a_tool_with_brackets_in_its_name_has_its_options_and_one_tag_is_no_list
     server.tool(lambda: 1, name="wipe[all]")
     kit = Toolkit("k")
     kit.add_mcp(server, tags="remote", tools={"wipe[all]": {"requires_approval": True, "tags": "risky"}})
-    try:
-        assert kit.exec("wipe[all]").error.code == "approval_required"
-        assert kit["wipe[all]"].tags == {"remote", "risky"}
-        assert [finding for finding in kit.check() if "`tools`" in finding.problem] == []
-    finally:
-        kit.remove_mcp("desk")
+    assert kit.exec("wipe[all]").error.code == "approval_required"
+    assert kit["wipe[all]"].tags == {"remote", "risky"}
+    assert [finding for finding in kit.check() if "`tools`" in finding.problem] == []
 
 
 def test_options_of_single_tools_that_fit_no_tool_are_findings() -> None:
     kit = Toolkit("k")
     kit.add_mcp(notes_server(), tools={"fnd": {"timeout": 3}, "own": {"timeout": 3}})
     kit.add(lambda: 1, name="own", description="Own.")
-    try:
-        problems = [finding.problem for finding in kit.check() if "`tools`" in finding.problem]
-        assert problems == ["no tool matches 'fnd' in `tools`"]
-    finally:
-        kit.remove_mcp("notes")
+    problems = [finding.problem for finding in kit.check() if "`tools`" in finding.problem]
+    assert problems == ["no tool matches 'fnd' in `tools`"]
 
 
 def test_all_servers_are_removed_and_closed_at_once() -> None:

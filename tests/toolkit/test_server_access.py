@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 from typing import Annotated
 
 import pytest
@@ -19,12 +18,9 @@ TAKES_KEY = {"weather": "city! api_key"}
 
 
 @pytest.fixture
-def kit() -> Iterator[Toolkit]:
+def kit(end_connections: None) -> Toolkit:
     """A toolkit whose state has a key and a user."""
-    kit = Toolkit("k", state={"api_key": KEY, "user": "ann"})
-    yield kit
-    for name in list(kit.servers):
-        kit.remove_mcp(name)
+    return Toolkit("k", state={"api_key": KEY, "user": "ann"})
 
 
 def parameters(kit: Toolkit, name: str) -> list[str]:
