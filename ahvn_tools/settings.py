@@ -34,6 +34,8 @@ MAX_SECONDS: Final = 1e9
 
 _CONTEXT_RESOLVERS = frozenset({resolve_context, resolve_transport_context})
 
+_SERVING_OPTIONS = frozenset({"auth", "task"})
+
 
 def is_duration(seconds: Any) -> bool:
     """Return whether a value is a number of seconds that a timer accepts."""
@@ -326,8 +328,8 @@ def validate_options(options: Mapping[str, Any]) -> Mapping[str, Any]:
     if not isinstance(examples := options.get("examples"), list | tuple | None):
         options = {**options, "examples": to_list(examples)}
     if options:
-        if "auth" in options:
-            raise DefinitionError("'auth' is an option of serving, not of a tool; pass it where you serve the tool.")
+        for name in _SERVING_OPTIONS.intersection(options):
+            raise DefinitionError(f"{name!r} is an option of serving, not of a tool; pass it where you serve the tool.")
         check_options(options, ToolOptions)
         if (problem := ToolSettings.of(options).find_conflict()) is not None:
             raise DefinitionError(problem)

@@ -52,9 +52,10 @@ def test_the_error_about_an_unknown_option_suggests_a_similar_one():
         ToolSpec.from_function(search, desciption="x")
 
 
-def test_options_of_serving_are_refused():
-    with pytest.raises(DefinitionError, match="'auth' is an option of serving"):
-        ToolSpec.from_function(search, auth=object())
+@pytest.mark.parametrize("option", ["auth", "task"])
+def test_options_of_serving_are_refused(option):
+    with pytest.raises(DefinitionError, match=f"{option!r} is an option of serving"):
+        ToolSpec.from_function(search, **{option: object()})
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,8 @@ class ServeRequest:
     state: JsonObject = field(repr=False)
     """The state that all clients share, in addition to that of the toolkit."""
     log_level: str | None
+    tasks: str | None
+    """A URL, or an environment variable that contains it."""
     code_mode: bool
     """Whether clients call the tools in programs."""
     http: ListenOptions | None
@@ -70,6 +72,9 @@ def run(
 ) -> None:
     """Load the sources and serve them until the server is stopped; on `sockets`, if they are open already."""
     auth = None if request.http is None else _create_verifier(request.http.auth_token_env)
+    tasks = request.tasks
+    if tasks is not None and "://" not in tasks:
+        tasks = _read_environment(tasks, "URL")
     if sockets is None:  # a source such as `fastmcp.py` would hide a part of the server
         importlib.import_module("ahvn_tools.toolkit.serve")
     with killed_by_signals(), open_toolkit(request.sources, request.source_options) as loaded:
@@ -78,6 +83,7 @@ def run(
             "name": request.name or kit.name,
             "audience": list(request.audience) or None,
             "log_level": request.log_level,
+            "tasks": tasks,
             "code_mode": request.code_mode,
         }
         on_loaded(loaded)
@@ -106,8 +112,7 @@ def cannot_listen(http: ListenOptions, error: OSError) -> CommandError:
 def _create_verifier(variable: str | None) -> Any:
     if variable is None:
         return None
-    if not (token := os.environ.get(variable, "").strip()):
-        raise CommandError(f"The environment variable {variable!r} contains no token: set it, or omit the option.")
+    token = _read_environment(variable, "token")
     from fastmcp.server.auth import AccessToken, TokenVerifier  # slow, and few servers need it
 
     digest = _hash_token(token)
@@ -125,6 +130,12 @@ def _create_verifier(variable: str | None) -> Any:
 
 def _hash_token(token: str) -> bytes:
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
+
+
+def _read_environment(variable: str, what: str) -> str:
+    if value := os.environ.get(variable, "").strip():
+        return value
+    raise CommandError(f"The environment variable {variable!r} contains no {what}: set it, or omit the option.")
 
 
 def _select_groups(kit: Toolkit, groups: Sequence[str]) -> Toolkit:
@@ -147,6 +158,7 @@ def serve(
     allowed_host: Names = None,
     allowed_origin: Names = None,
     auth_token_env: str | None = None,
+    tasks: str | None = None,
     code: Flag = False,
     reload: Flag = False,
     profile: str | None = None,
@@ -183,6 +195,9 @@ def serve(
         A web page that may call the server, such as https://app.example. Can be repeated.
     auth_token_env
         The environment variable that contains the token that clients must send.
+    tasks
+        Let clients call tools with the option task as MCP tasks. memory:// keeps them in memory. To keep them in Redis,
+        pass its URL, or the name of an environment variable that contains it.
     code
         Let clients call the tools in programs that run in a sandbox: only search_tools, describe_tools and run_code are
         listed. It needs the extra code.
@@ -234,6 +249,7 @@ def serve(
         name=name,
         state=read_state(state, set or ()),
         log_level=log_level,
+        tasks=tasks,
         code_mode=code,
         http=ListenOptions(**given) if http else None,
     )

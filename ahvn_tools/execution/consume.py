@@ -8,8 +8,8 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, I
 from time import monotonic
 from typing import Any
 
-from ahvn_tools.execution.item_limits import ItemLimits
 from ahvn_tools.execution.outcome import is_awaitable, is_consumable, is_iterator
+from ahvn_tools.execution.plan import ItemLimits
 from ahvn_tools.results import item_value
 
 MAX_TURN_SECONDS = 0.001

@@ -75,6 +75,33 @@ class ThreadPool:
             self.abandoned.discard(job)
 
 
+class CallerThread:
+    """The thread of a sync caller, which runs the sync body of its call while it waits for the result."""
+
+    def __init__(self) -> None:
+        self._inbox: queue.SimpleQueue[WorkItem | None] = queue.SimpleQueue()
+
+    def run(self, work_item: WorkItem) -> None:
+        """Let the thread run a work item. From the loop of the call."""
+        self._inbox.put(work_item)
+
+    def end(self) -> None:
+        """Let `run_until_end` return."""
+        self._inbox.put(None)
+
+    def run_until_end(self) -> None:
+        """Run the work items in this thread, until `end`."""
+        while (work_item := self._inbox.get()) is not None:
+            if (notify := work_item()) is not None:
+                notify()
+
+    def abandon(self, job: ThreadJob) -> None:
+        """Do nothing: the caller waits until the job has ended."""
+
+
+Threads = ThreadPool | CallerThread
+"""Where sync bodies run."""
+
 thread_pool = ThreadPool()
 reset_after_fork(thread_pool.forget_threads)
 
@@ -111,22 +138,24 @@ class ThreadJob:
         return pending is not None and pending.cancel()
 
 
-async def run_in_thread(function: Callable[[ThreadJob], Any], stop: Callable[[], None] | None = None) -> Outcome:
-    """Run `function` in a worker thread, with the caller's contextvars, and return its outcome.
+async def run_in_thread(
+    function: Callable[[ThreadJob], Any], stop: Callable[[], None] | None = None, threads: Threads | None = None
+) -> Outcome:
+    """Run `function` in a worker thread, or in one of `threads`, with the caller's contextvars, and return its outcome.
 
     When the waiting task is cancelled, `stop` is called in another thread, to end `function`. A thread that `stop`
     ends, or that is in `ThreadJob.wait_for`, gets `CANCEL_GRACE_SECONDS` to end; any other is abandoned at once.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Outcome] = loop.create_future()
-    context, pool, job = contextvars.copy_context(), thread_pool, ThreadJob()
+    context, pool, job = contextvars.copy_context(), threads or thread_pool, ThreadJob()
 
     def work() -> Callable[[], None]:
         outcome = Outcome.capture(lambda: context.run(function, job))
 
         def notify() -> None:
             job.is_done = True
-            pool.abandoned.discard(job)
+            thread_pool.abandoned.discard(job)
             with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
                 loop.call_soon_threadsafe(future.set_result, outcome)
 
@@ -157,7 +186,10 @@ async def call_host_function(function: Callable[..., Any], *arguments: Any) -> A
 
 
 async def run_emitting_in_thread(
-    function: Callable[[EmitItemSync], Any], emit: EmitItem | None, stop: Callable[[], None] | None = None
+    function: Callable[[EmitItemSync], Any],
+    emit: EmitItem | None,
+    stop: Callable[[], None] | None = None,
+    threads: Threads | None = None,
 ) -> Outcome:
     """Run `function` as `run_in_thread` does; its argument is a function that awaits `emit(item)` in this loop."""
     loop = asyncio.get_running_loop()
@@ -167,7 +199,7 @@ async def run_emitting_in_thread(
             return function(lambda _: job.raise_if_stopped())
         return function(lambda item: job.wait_for(lambda: _submit(emit(item), loop)))
 
-    return await run_in_thread(run_function, stop)
+    return await run_in_thread(run_function, stop, threads)
 
 
 def _submit(coroutine: Coroutine[Any, Any, None], loop: asyncio.AbstractEventLoop) -> concurrent.futures.Future[None]:

@@ -72,7 +72,7 @@ def to_server_source(build: Build, index: int, source: source_model.ServerSource
         "server", _to_target(source, build, index), replace(build.read_options, inputs=source.inputs)
     )
     options: dict[str, Any] = source.fields_set(
-        "timeout", "idempotent", "tasks", "binds", "mode", "resource_tool", *_CREDENTIALS
+        "timeout", "idempotent", "tasks", "binds", "mode", "idle_timeout", "resource_tool", "prompts", *_CREDENTIALS
     )
     for key in ("stderr", "pin"):
         if (file := getattr(source, key)) is not None:

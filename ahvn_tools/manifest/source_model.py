@@ -43,6 +43,8 @@ class ToolRestrictions(ManifestModel):
     """`true`: a call runs alone among those of one answer. A parameter: calls with the same value never run at once."""
     allowed_callers: Callers = []
     """Who may call the tools: `direct`, the model; `programmatic`, programs that it has written. By default both."""
+    task: Literal["optional", "required"] | None = None
+    """How clients of a server with tasks may call the tools: `optional`: as MCP tasks, too; `required`: only so."""
     middleware: list[MiddlewareItem] = []
     """Middleware for the calls of these tools, outermost first. It runs inside that of the toolkit."""
 
@@ -237,8 +239,12 @@ class ServerSource(SourceOptions):
     """Whether the server may run a call as an MCP task, as it must for some tools."""
     mode: Literal["auto", "legacy", "2026-07-28"] = "auto"
     """The MCP protocol: the newest that the server knows, the newest with a handshake, or that version."""
+    idle_timeout: Seconds | None = None
+    """Seconds without a progress message after which a call ends, within its `timeout`."""
     resource_tool: str | None = None
     """The name of one more tool, by which a model reads resources of the server by their URI."""
+    prompts: bool = True
+    """Whether `serve` passes on the server's prompts; by default if there is no `pin`."""
     limits: dict[str, float] = {}
     """How long the server may take and how much it may send: fields of `Limits`."""
     budgets: dict[str, float] = {}

@@ -46,7 +46,7 @@ class Elicitation:
 
     @property
     def approved(self) -> tuple[str, ...]:
-        """The questions that were approved in earlier requests of this call."""
+        """The questions that were approved in earlier requests of this call. Raises ToolError, see below."""
         if (state := self._request.state) is None:
             return ()
         try:
@@ -54,7 +54,11 @@ class Elicitation:
             arguments, approved = data["arguments"], tuple(map(str, data["approved"]))
         except (ValueError, TypeError, KeyError):  # the state of a tool that asks its client by itself
             return ()
-        return approved if arguments == arguments_digest(self._arguments, self._key) else ()
+        if arguments == arguments_digest(self._arguments, self._key):
+            return approved
+        if self._request.is_of_task:  # whose arguments never change: the client would be asked again without end
+            raise ToolError("The answer cannot be verified: servers that share tasks need the same `secret_key`.")
+        return ()
 
     async def _decide(self, call: Call, question: Question) -> None:
         """Raise CallRejectedError unless the user approves, InputRequiredError until the client sends the answer."""

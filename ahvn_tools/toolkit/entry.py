@@ -124,6 +124,7 @@ class Entry:
         callers = options.get("allowed_callers")
         self.allowed_callers: frozenset[Any] | None = None if callers is None else to_names(callers)
         """Who may call it for a model; None: everyone."""
+        self.task = options.get("task")
         self.requires_approval = options.get("requires_approval", False)
         self._inherited_middleware = inherited_middleware
         self._option_middleware = _to_option_middleware(options)

@@ -22,6 +22,7 @@ from ahvn_tools.settings import (
     check_options,
     is_count,
     must_be,
+    one_of,
 )
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.state import UNSET
@@ -33,6 +34,9 @@ if TYPE_CHECKING:  # slow, and few tools need it
     from ahvn_tools.toolkit.exclusive import Exclusive
 
 Value = TypeVar("Value")
+
+TaskMode = Literal["optional", "required"]
+"""How clients of a server call a tool as an MCP task."""
 
 Caller = Literal["direct", "programmatic"]
 """Who calls a tool for a model: the model itself, or a program that it has written."""
@@ -98,6 +102,9 @@ class SharedOptions(TypedDict, total=False):
     allowed_callers: Annotated[Caller | Collection[Caller], must_be("'direct', 'programmatic' or both", _are_callers)]
     """Who may call the tools in a `run`: `"direct"`, the model; `"programmatic"`, programs that it has written, in code
     mode and in a provider's sandbox. By default both."""
+    task: Annotated[TaskMode | None, one_of(*get_args(TaskMode))]
+    """How clients of a server with `tasks` may call the tools: `"optional"`: as MCP tasks, too; `"required"`: only as
+    MCP tasks; None: only in plain calls."""
 
 
 class EntryOptions(SharedOptions, RunOptions, total=False):

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import weakref
+from collections import ChainMap
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any, Final, Literal, TypedDict, TypeVar
 
 from fastmcp import FastMCP
+from mcp_types import Prompt, ReadResourceResult
 
 from ahvn_tools.definition import ToolDefinition
-from ahvn_tools.errors import ToolkitError, ToolNotAvailableError
+from ahvn_tools.errors import ToolkitError, ToolNotAvailableError, ToolTimeoutError
 from ahvn_tools.execution.runner import run_before_body
 from ahvn_tools.execution.threads import call_host_function
+from ahvn_tools.mcp.client.remote_tool import MAX_URI_CHARS
 from ahvn_tools.mcp.server.app import ServedToolsServer
+from ahvn_tools.mcp.server.components import GetPrompt
 from ahvn_tools.mcp.server.request import Request
 from ahvn_tools.redaction import clip
 from ahvn_tools.results import ToolResult
-from ahvn_tools.toolkit import calls, check
+from ahvn_tools.settings import is_count
+from ahvn_tools.toolkit import calls, check, served_prompts
 from ahvn_tools.toolkit.code_mode import is_program_tool
 from ahvn_tools.toolkit.elicitation import Elicitation
 from ahvn_tools.toolkit.entry import Entry
@@ -39,6 +45,9 @@ Resolved = TypeVar("Resolved")
 
 MAX_INSTRUCTIONS_CHARS: Final = 32_000
 """The instructions that are made of notes and of those of servers are cut after this many characters."""
+
+MAX_LINKS: Final = 10_000
+"""Resources to which tools have referred clients; the oldest are forgotten first."""
 
 _TOO_SLOW: Final = "the `state`, `audience` or `session` function of its server took too long"
 
@@ -64,6 +73,11 @@ class ToolkitServerOptions(TypedDict, total=False):
     mask_errors: bool
     """False: the client receives the text of an exception, and not only that the tool failed. By default as the
     toolkit's."""
+    tasks: bool | str | None
+    """True or `"memory://"`: clients may call tools that have the option `task` as MCP tasks, which are kept in memory;
+    the URL of a Redis: they are kept there. Needs the extra `tasks`. None and False: there are no tasks."""
+    tasks_per_client: int
+    """How many tasks of one client over HTTP may wait or run: by default half as many as run at once."""
     auth: Any
     """A FastMCP auth provider or token verifier, for HTTP."""
     fastmcp: Mapping[str, Any]
@@ -79,8 +93,15 @@ def build_fastmcp_server(toolkit_name: str, view: StoreView, options: ToolkitSer
     whole_view = view.with_all_audiences()  # `audience` may name those of a tool that a session leaves out
     check.report_changes(whole_view)
     check.warn_of_missing_approver(whole_view, whole_view.selected_entries())
+    tasks = options.get("tasks")
     for entry in whole_view.listed_entries():
         view.compiled_tool(entry).require_bound()
+        if entry.task == "required" and tasks in (None, False):
+            raise ToolkitError(
+                f"{entry.name!r} only runs as a task: serve it with tasks=True, or add it with task='optional'."
+            )
+    if (per_client := options.get("tasks_per_client")) is not None and not is_count(per_client):
+        raise ToolkitError(f"`tasks_per_client` of a server must be a whole number, at least 1, not {per_client!r}.")
     if (auth := options.get("auth")) is not None and not hasattr(auth, "verify_token"):
         raise ToolkitError(
             f"`auth` of a server is a FastMCP auth provider or token verifier, such as JWTVerifier, "
@@ -94,6 +115,8 @@ def build_fastmcp_server(toolkit_name: str, view: StoreView, options: ToolkitSer
         options.get("name", toolkit_name),
         instructions=options.get("instructions", _make_instructions(server.view_for_any_client())),
         version=options.get("version", __version__),
+        tasks=tasks,
+        tasks_per_client=per_client,
         auth=auth,
         **options.get("fastmcp", {}),
     )
@@ -138,6 +161,8 @@ class ToolkitServer:
             self._view = view.with_all_audiences()  # of which each request selects those of its audience
         self._call_options = calls.CallOptions(is_served=True, masks_errors=options.get("mask_errors"))
         self._client_states = ClientStates()
+        self._links: dict[tuple[str | None, str], Entry] = {}
+        """The tools that have referred a client to a resource, by the client and the URI."""
         self._waiting_calls = WaitingCalls(view.store.secret_key)
         self._preparations: weakref.WeakKeyDictionary[Request, _Preparation] = weakref.WeakKeyDictionary()
 
@@ -174,6 +199,37 @@ class ToolkitServer:
         """Return a value that differs whenever the tool list of any client may have changed."""
         return _list_revision(self._view)
 
+    def get_prompts_revision(self) -> tuple[Any, ...]:
+        """Return a value that differs whenever the list of prompts of any client may have changed."""
+        return served_prompts.revision(self._view)
+
+    async def list_prompts(self, request: Request) -> list[tuple[Prompt, GetPrompt]]:
+        """Return the prompts of the servers of which this client may see a tool."""
+        view, client, state = await self._open_session_for_reading(request)
+        client.prompts_revision = served_prompts.revision(view)
+        return await served_prompts.list_prompts(view, state)
+
+    async def find_prompt(self, name: str, request: Request) -> tuple[Prompt, GetPrompt] | None:
+        """Return a prompt that this client may see; None if there is none."""
+        if not self._view.store.imported_servers:
+            return None
+        view, _, state = await self._open_session_for_reading(request)
+        return await served_prompts.find_prompt(view, state, name)
+
+    async def _open_session_for_reading(self, request: Request) -> tuple[StoreView, ClientState, Mapping[str, Any]]:
+        """Return a session, the state of its client, and the state from which credentials are taken."""
+        view, client = await self._open_session(request, await self._resolve("state", Mapping, request))
+        return view, client, ChainMap(*(dict(scope.state) for scope in view.session_states))
+
+    def task_mode(self, name: str) -> Literal["forbidden", "optional", "required"] | None:
+        """Return whether calls of a tool may be tasks; None if no tool of that name is served."""
+        entry = self._view.store.entries.get(name)
+        return None if entry is None or not self._view.is_selected(entry) else entry.task or "forbidden"
+
+    def task_tools(self) -> list[ToolDefinition]:
+        """Return the tools whose calls may be tasks, for any client."""
+        return [self._view.definition(e) for e in self._view.selected_entries() if e.task is not None]
+
     async def call_tool(self, name: str, arguments: dict[str, Any], request: Request) -> ToolResult:
         """Run a call in its own session, and notify the client when its list of tools has changed."""
         entry = self._view.store.entries.get(name)
@@ -189,11 +245,44 @@ class ToolkitServer:
             )
         before = client.listed_revision or _list_revision(view)
         result = await self._run(view, name, arguments, request, seconds)
+        if entry is not None and entry.server_name is not None:
+            self._remember_links(request, entry, result)
         now = _list_revision(view)
-        if now != before:
+        if now != before and not request.is_of_task:  # a task has no connection to its client
             client.listed_revision = now
             await request.send_tool_list_changed()
+        prompts = served_prompts.revision(view)
+        if client.prompts_revision not in (None, prompts) and not request.is_of_task:
+            client.prompts_revision = prompts
+            await request.send_prompt_list_changed()
         return result
+
+    def _remember_links(self, request: Request, entry: Entry, result: ToolResult) -> None:
+        for block in result.blocks or ():
+            if block.type == "resource_link" and len(block.uri) <= MAX_URI_CHARS:
+                self._links.setdefault((request.session_id, block.uri), entry)  # no other server can replace it
+                if len(self._links) > MAX_LINKS:
+                    self._links.pop(next(iter(self._links)))
+
+    async def find_resource(self, uri: str, request: Request) -> Callable[[], Awaitable[ReadResourceResult]] | None:
+        """Return what reads a resource to which a tool of a server has referred the client; None if none has."""
+        entry = self._links.get((request.session_id, uri))
+        if entry is None or await self.find(entry.name, request) is None:
+            return None
+        imported = self._view.store.imported_servers.get(entry.server_name or "")
+        if imported is None:
+            return None
+        _, _, state = await self._open_session_for_reading(request)
+
+        async def read() -> ReadResourceResult:
+            try:
+                async with asyncio.timeout(imported.timeout):
+                    resource: ReadResourceResult = await imported.server.read_resource(uri, state)
+                    return resource
+            except TimeoutError:
+                raise ToolTimeoutError(f"Reading the resource took longer than {imported.timeout:g} s.") from None
+
+        return read
 
     async def _run(
         self, view: StoreView, name: str, arguments: dict[str, Any], request: Request, seconds: float | None

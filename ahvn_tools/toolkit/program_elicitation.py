@@ -84,4 +84,6 @@ class ProgramElicitation:
             is_same = data["arguments"] == self._digest and isinstance(data["requests"], dict)
         except (ValueError, TypeError, KeyError):
             return None
+        if not is_same and self._request.is_of_task:  # whose arguments never change: it would be asked without end
+            raise ToolError("The answer cannot be verified: servers that share tasks need the same `secret_key`.")
         return data if is_same else None

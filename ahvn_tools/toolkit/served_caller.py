@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import secrets
+from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
+    CreateMessageRequest,
+    CreateMessageRequestParams,
+    CreateMessageResult,
+    CreateMessageResultWithTools,
     ElicitRequest,
     ElicitRequestFormParams,
     ElicitResult,
@@ -21,7 +27,7 @@ from ahvn_tools.errors import ToolError, quote_name
 from ahvn_tools.execution.call import EmitChunk
 from ahvn_tools.execution.deadline import cancel_and_wait
 from ahvn_tools.mcp.client.caller import current_caller
-from ahvn_tools.mcp.server.progress import ProgressReporter
+from ahvn_tools.mcp.server.progress import MAX_QUEUED, STALL_SECONDS, ProgressReporter
 from ahvn_tools.mcp.server.request import Request
 from ahvn_tools.middleware.approve import arguments_digest
 from ahvn_tools.results import ToolResult
@@ -54,25 +60,41 @@ class ServedCaller:
         self._answers: dict[str, asyncio.Future[Any]] = {}
         self._progress: ProgressReporter | None = None
         self._is_closed = False
+        self._logs: deque[tuple[str, str, Any]] = deque()
+        self._log_task: asyncio.Task[None] | None = None
 
     async def elicit(self, message: str, schema: dict[str, Any]) -> ElicitResult:
         """Return what the user of the client answers to a form. Raises ToolError."""
         if self.request is not None and not self.request.can_elicit:
             raise ToolError("The MCP client of this call cannot show questions to its user.")
+        question = ElicitRequest(params=ElicitRequestFormParams(message=message, requested_schema=schema))
+        answer: ElicitResult = await self._ask(question, (ElicitResult,))
+        return answer
+
+    async def sample(self, params: dict[str, Any]) -> CreateMessageResult:
+        """Return what the model of the client answers. Raises ToolError."""
+        has_tools = "tools" in params or "toolChoice" in params
+        if self.request is not None and not self.request.can_sample(with_tools=has_tools):
+            raise ToolError(f"The MCP client of this call runs no model for servers{' with tools' * has_tools}.")
+        question = CreateMessageRequest(params=CreateMessageRequestParams.model_validate(params))
+        kinds = (CreateMessageResultWithTools, CreateMessageResult) if has_tools else (CreateMessageResult,)
+        answer: CreateMessageResult = await self._ask(question, kinds)
+        return answer
+
+    async def _ask(self, question: Any, kinds: tuple[type[Any], ...]) -> Any:
         if self._is_closed:
             raise ToolError("The call that has caused the question has ended.")
         try:
             async with asyncio.timeout(MAX_SECONDS):
-                if self.request is not None and not self.request.is_repeated_for_answers:
-                    return await self.request.show_form(message, schema)
-                answer = await self._wait_for_answer(
-                    ElicitRequest(params=ElicitRequestFormParams(message=message, requested_schema=schema))
-                )
+                if self.request is None or self.request.is_repeated_for_answers:
+                    answer = await self._wait_for_answer(question)
+                else:
+                    answer = await self.request.send(question, kinds[0])
         except TimeoutError:
             raise ToolError("The client has not answered in time.") from None
         except MCPError:
             raise ToolError("The client has answered with an error.") from None
-        if not isinstance(answer, ElicitResult):
+        if not isinstance(answer, kinds):
             raise ToolError("The client has given an answer to another question.")
         return answer
 
@@ -101,6 +123,31 @@ class ServedCaller:
                 future.set_result(answer)
         if not self.questions:
             self.has_question.clear()
+
+    @property
+    def log_level(self) -> str | None:
+        """The least severe level of the log messages that the client wants; None: it wants none."""
+        return None if self.request is None else self.request.log_level
+
+    def log(self, level: str, logger: str, data: Any) -> None:
+        """Send the client a log message, if a request waits and not too many messages wait to be sent."""
+        if self._is_closed or self.request is None or len(self._logs) >= MAX_QUEUED:
+            return
+        self._logs.append((level, logger, data))
+        if self._log_task is None or self._log_task.done():
+            self._log_task = self.loop.create_task(self._send_logs())
+
+    async def _send_logs(self) -> None:
+        while self._logs and self.request is not None:
+            with contextlib.suppress(Exception):  # the client has disconnected
+                await self.request.send_log(*self._logs.popleft())
+
+    async def drain_logs(self) -> None:
+        """Wait until the log messages are sent. A client that does not read them gets no more."""
+        await asyncio.sleep(0)  # messages of a server in another thread are on their way
+        if self._log_task is not None and not self._log_task.done():
+            await asyncio.wait({self._log_task}, timeout=STALL_SECONDS)
+            self._log_task.cancel()
 
     def start_progress(self, progress: ProgressReporter | None) -> None:
         """Send the progress of the call to the request that waits now."""
@@ -160,6 +207,7 @@ class WaitingCalls:
             result = await self._wait(waiting)
             if progress is not None:
                 await progress.drain()
+            await waiting.caller.drain_logs()
             return result
         finally:
             if progress is not None:
@@ -202,6 +250,7 @@ class WaitingCalls:
                 await cancel_and_wait(task)
         if not has_left:
             return task.result()
+        await caller.drain_logs()
         call_id = secrets.token_hex(16)
         caller.request, self._by_id[call_id] = None, waiting
         waiting.expiry = caller.loop.call_later(MAX_SECONDS, self._expire, call_id)

@@ -51,12 +51,14 @@ class GroupSwitches:
 class ClientState(GroupSwitches):
     """What a server remembers of one client: its switches, and which list of tools it has."""
 
-    __slots__ = ("listed_revision",)
+    __slots__ = ("listed_revision", "prompts_revision")
 
     def __init__(self, *, is_anonymous: bool = False) -> None:
         super().__init__(is_anonymous=is_anonymous)
         self.listed_revision: Any = None
         """The revision of the tool list that the client last received or was notified of; None before its first."""
+        self.prompts_revision: Any = None
+        """The same of the list of prompts."""
 
 
 class ClientStates:

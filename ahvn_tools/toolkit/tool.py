@@ -102,7 +102,7 @@ class ToolkitTool(ToolSpec):
     def labels(self) -> EntryOptions:
         """The options with which the tool was added, as far as another toolkit that takes it keeps them.
 
-        They are `group`, `audience`, `requires_approval`, `exclusive` and, unless everyone may call the tool,
+        They are `group`, `audience`, `requires_approval`, `exclusive`, `task` and, unless everyone may call the tool,
         `allowed_callers`.
 
         >>> from ahvn_tools import Toolkit
@@ -116,6 +116,7 @@ class ToolkitTool(ToolSpec):
             "audience": entry.audience,
             "requires_approval": entry.requires_approval,
             "exclusive": entry.exclusive,
+            "task": entry.task,
             **({} if entry.allowed_callers is None else {"allowed_callers": entry.allowed_callers}),
         }
 

@@ -177,7 +177,7 @@ class Toolkit:
         self._view = StoreView(store, (own_state,), roots=None if roots is None else to_roots(roots))
         store.approver = approver
         if executor is not None:
-            from ahvn_tools.execution.executor_option import validate_executor
+            from ahvn_tools.execution.plan import validate_executor
 
             store.executor = validate_executor(executor)
         OUTPUT_FORM("output", output)
@@ -216,7 +216,7 @@ class Toolkit:
         - Who sees and calls the tools: `group`, `tags`, `audience`, `allowed_callers`, `requires_approval`.
         - Parameters: `preset` (fixed values), `binds` (parameter to state key), `arguments` (new names, descriptions
           and defaults, by tool), `describe` (new descriptions, by tool).
-        - Calls: `timeout` in seconds, `middleware`, `postprocess`, `exclusive`, `max_items`, `max_bytes`.
+        - Calls: `timeout` in seconds, `middleware`, `postprocess`, `exclusive`, `task`, `max_items`, `max_bytes`.
         - Where bodies run: `isolation`, `ship`, `ship_secrets`, `keep_children`, `run_in_thread`.
         - The definition of one tool: `name`, `title`, `description`, `examples`, `annotations`, `meta`, `version`,
           `icons`, `input_schema`, `output_schema`, `output`, `render`.

@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import sysconfig
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -292,6 +293,13 @@ async def test_the_client_of_the_mcp_sdk_calls_a_tool_over_both_transports(file)
             ["shed.py", "--http", "--auth-token-env", "NO"],
             1,
             "error: The environment variable 'NO' contains no token: ",
+        ),
+        (["shed.py", "--tasks", "NO"], 1, "error: The environment variable 'NO' contains no URL: "),
+        pytest.param(
+            ["shed.py", "--tasks", "http://a"],
+            1,
+            "error: `tasks` is True, 'memory://' or the URL of a Redis, ",
+            marks=pytest.mark.skipif(find_spec("fastmcp_tasks") is None, reason="needs the extra `tasks`"),
         ),
         (["shed.py", "--http", "--port", "99999"], 2, 'error: Invalid value "99999" for '),
         (["shed.py", "--http", "--host", "256.0.0.1"], 1, "error: Cannot serve at 256.0.0.1:8000: "),

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from ahvn_tools import ToolSpec, tool
-from ahvn_tools.errors import SyncCallError, ToolTimeoutError
+from ahvn_tools.errors import SyncCallError
 from tests.execution.entry_points import WAIT, combinations, process, program, run, until
 
 user: contextvars.ContextVar[str] = contextvars.ContextVar("user", default="no one")
@@ -191,67 +191,6 @@ def test_contextvars_of_an_async_body_do_not_reach_a_sync_caller() -> None:
     assert (sets(), user.get()) == ("body", "no one")
 
 
-# a blocked loop
-
-
-def test_a_timeout_holds_although_the_body_blocks_the_background_loop() -> None:
-    release, started = threading.Event(), threading.Event()
-
-    @tool(timeout=0.1)
-    async def blocks() -> int:
-        started.set()
-        release.wait(30)
-        return 1
-
-    @tool(timeout=0.1)
-    async def later() -> int:
-        return 1
-
-    try:
-        with pytest.raises(ToolTimeoutError, match="blocks the background loop"):
-            blocks()
-        assert started.is_set()
-        assert later.exec().error.code == "timeout"
-        assert list(later.stream())[-1].error.code == "timeout"
-    finally:
-        release.set()
-    assert double(2) == 4
-
-
-def test_a_timeout_of_a_stream_holds_although_the_body_blocks_the_loop_after_an_item() -> None:
-    release = threading.Event()
-
-    @tool(timeout=0.2)
-    async def blocks() -> Any:
-        yield 1
-        release.wait(30)
-
-    try:
-        first, last = blocks.stream()
-    finally:
-        release.set()
-    assert (first.value, last.error.code) == (1, "timeout")
-    assert double(2) == 4
-
-
-def test_a_timeout_holds_for_resolvers_although_the_loop_is_blocked() -> None:
-    release = threading.Event()
-
-    async def token() -> str:
-        release.wait(30)
-        return "token"
-
-    def body(token: str) -> str:
-        return token
-
-    try:
-        result = ToolSpec.from_function(body, timeout=0.1).bind("token", resolver=token).exec()
-    finally:
-        release.set()
-    assert result.error.code == "timeout"
-    assert double(2) == 4
-
-
 # interrupts, forks and exits
 
 
@@ -387,7 +326,6 @@ async def body():
 HUNG_BODIES = [
     pytest.param("async def body():\n    await asyncio.sleep(600)", id="waits", marks=pytest.mark.exhaustive),
     pytest.param(STUBBORN, id="ignores cancellation"),
-    pytest.param("async def body():\n    time.sleep(600)", id="blocks the loop"),
     pytest.param("def body():\n    time.sleep(600)", id="blocks a thread"),
     pytest.param("def body():\n    yield 1\n    time.sleep(600)", id="generator", marks=pytest.mark.exhaustive),
     pytest.param(

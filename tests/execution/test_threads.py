@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ahvn_tools import ToolSpec, execution, tool
+from ahvn_tools import Toolkit, ToolResult, ToolSpec, execution, tool
 from ahvn_tools.errors import ToolTimeoutError
 from ahvn_tools.execution import threads
 from tests.execution.entry_points import WAIT, run, until
@@ -25,13 +25,18 @@ def get_thread_id() -> int:
     return threading.get_ident()
 
 
+async def passing(call: Any, next: Any) -> ToolResult:
+    return await next(call)
+
+
 def count_workers() -> int:
     return sum(thread.name == "ahvn-tools-worker" for thread in threading.enumerate())
 
 
 def test_a_sync_body_of_a_sync_caller_runs_in_the_callers_thread() -> None:
     spec = ToolSpec.from_function(get_thread_id)
-    assert spec() == spec.exec().value == next(spec.stream()).value == threading.get_ident()
+    assert spec() == spec.exec().value == threading.get_ident()
+    assert Toolkit("k", middleware=[passing]).add(spec).call("get_thread_id") == threading.get_ident()
 
 
 @pytest.mark.parametrize("entry_point", ["call", "exec"])

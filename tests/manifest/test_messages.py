@@ -34,7 +34,7 @@ kit.yaml:2: qqq: there is no such key. The keys are `name`, `description`, `sour
     ("sources: [{pth: notes.py}]", snapshot("kit.yaml:1: sources[0]: a source has one of the keys `source`, `path`, `module`, `package`, `server`, `openapi`, `http`, `code`, `manifest`, `builtins`. Did you mean 'path'?")),
     ("sources: [{path: notes.py, module: notes}]", snapshot("kit.yaml:1: sources[0].module: the source has `path` already: it has only one of `source`, `path`, `module`, `package`, `server`, `openapi`, `http`, `code`, `manifest`, `builtins`.")),
     ("sources: [{path: notes.py, tag: a}]", snapshot("kit.yaml:1: sources[0].tag: there is no such key. Did you mean 'tags'?")),
-    ("sources: [{path: notes.py, env: {A: b}}]", snapshot("kit.yaml:1: sources[0].env: there is no such key. The keys are `max_items`, `max_bytes`, `isolation`, `ship`, `ship_secrets`, `keep_children`, `group`, `tags`, `audience`, `timeout`, `requires_approval`, `exclusive`, `allowed_callers`, `middleware`, `include`, `exclude`, `prefix`, `rename`, `describe`, `arguments`, `presets`, `on_duplicate`, `coerce_numbers_to_str`, `binds`, `path`.")),
+    ("sources: [{path: notes.py, env: {A: b}}]", snapshot("kit.yaml:1: sources[0].env: there is no such key. The keys are `max_items`, `max_bytes`, `isolation`, `ship`, `ship_secrets`, `keep_children`, `group`, `tags`, `audience`, `timeout`, `requires_approval`, `exclusive`, `allowed_callers`, `task`, `middleware`, `include`, `exclude`, `prefix`, `rename`, `describe`, `arguments`, `presets`, `on_duplicate`, `coerce_numbers_to_str`, `binds`, `path`.")),
     ("sources: [{path: ''}, {module: ''}]", snapshot("""\
 kit.yaml:1: sources[0]: `path` is empty.
 kit.yaml:1: sources[1]: `module` is empty.\

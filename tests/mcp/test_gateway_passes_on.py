@@ -12,15 +12,19 @@ from typing import Any
 import pytest
 from fastmcp import Client, Context, FastMCP
 from fastmcp.tools.base import ToolResult as FastMCPResult
+from mcp.shared.exceptions import MCPError
 from mcp_types import (
     ListRootsRequest,
     ListRootsResult,
+    LoggingMessageNotification,
+    LoggingMessageNotificationParams,
     ResourceLink,
 )
 
 import ahvn_tools
 from ahvn_tools import ToolCall, Toolkit, formats
 from ahvn_tools.errors import ToolkitError
+from tests.mcp import serving
 
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
@@ -80,7 +84,8 @@ async def test_the_meta_of_one_client_does_not_reach_the_call_of_another() -> No
 async def test_the_client_protocol_of_a_request_is_not_passed_on(mode: str) -> None:
     async with gateway(mode="legacy") as kit, Client(kit.to_fastmcp_server(), mode=mode) as client:
         received = (await client.call_tool("meta")).structured_content["received"]
-    assert not [name for name in received if name.startswith("io.modelcontextprotocol/")]
+    reserved = {name for name in received if name.startswith("io.modelcontextprotocol/")}
+    assert reserved == {"io.modelcontextprotocol/logLevel"}  # which the gateway sends itself
 
 
 @modes
@@ -195,8 +200,142 @@ async def test_a_server_cannot_take_the_name_of_the_tool_that_reads_its_resource
         assert list(kit.servers["remote"].refused) == ["find (2)"]
 
 
+async def test_an_idle_timeout_starts_again_with_each_progress_message() -> None:
+    async with gateway(notes, idle_timeout=0.4) as kit:
+        assert await kit.acall("work", {"rounds": 12}) == "done"
+        silent = await kit.aexec("work", {"rounds": 1, "seconds": 5})
+    assert silent.error is not None
+    assert silent.error.code == "timeout"
+    assert "has sent no progress for 0.4 s" in silent.error.message
+
+
 async def test_the_timeout_of_a_call_holds_whatever_progress_its_server_sends() -> None:
-    async with gateway(notes, timeout=0.5) as kit:
+    async with gateway(notes, idle_timeout=0.4, timeout=0.5) as kit:
         endless = await kit.aexec("work", {"rounds": 1000})
     assert endless.error is not None
     assert endless.error.code == "timeout"
+
+
+async def test_an_idle_timeout_stands_still_while_a_person_answers() -> None:
+    async def answer_slowly(*_: Any) -> dict[str, str]:
+        await asyncio.sleep(0.6)
+        return {"value": "Ann"}
+
+    @notes.tool
+    async def ask(context: Context) -> str:
+        return str((await context.elicit("Who?", response_type=str)).data)
+
+    async with (
+        gateway(notes, idle_timeout=0.5, mode="legacy") as kit,
+        Client(kit.to_fastmcp_server(), elicitation_handler=answer_slowly) as client,
+    ):
+        assert (await client.call_tool("ask")).data == "Ann"
+
+
+logging_server = FastMCP("logging")
+
+
+@logging_server.tool
+async def talk(who: str, context: Context, token: str = "") -> str:
+    """Send log messages of several levels."""
+    for level in ("debug", "info", "error"):
+        params = LoggingMessageNotificationParams(level=level, logger="work", data={"who": f"{who}\u200b{token}"})
+        await context.send_notification(LoggingMessageNotification(params=params))
+        await asyncio.sleep(0.01)
+    return "done"
+
+
+class Reader:
+    """Reads the log messages of one client."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, str | None, Any]] = []
+
+    async def __call__(self, message: Any) -> None:
+        self.seen.append((message.level, message.logger, message.data))
+
+
+@modes
+async def test_log_messages_of_a_server_reach_the_client_whose_call_has_caused_them(mode: str) -> None:
+    readers = [Reader(), Reader()]
+
+    async def call(target: Any, reader: Reader, who: str) -> None:
+        async with Client(target, log_handler=reader, mode=mode) as client:
+            await client.call_tool("talk", {"who": who})
+
+    async with gateway(logging_server, mode=mode, preset={"talk": {"token": "secret-4242"}}) as kit:
+        target = kit.to_fastmcp_server()
+        await asyncio.gather(call(target, readers[0], "a"), call(target, readers[1], "b"))
+    for reader, who in zip(readers, "ab", strict=True):
+        assert {logger for _, logger, _ in reader.seen} == {"remote.work"}
+        assert {data["who"] for _, _, data in reader.seen} == {f"{who}\\u200b<token>"}
+        assert {level for level, _, _ in reader.seen} >= {"info", "error"}
+
+
+@modes
+@pytest.mark.filterwarnings("ignore:The logging capability is deprecated")
+async def test_a_client_gets_log_messages_of_the_level_that_it_wants(mode: str) -> None:
+    reader = Reader()
+    async with (
+        gateway(logging_server, mode=mode) as kit,
+        Client(kit.to_fastmcp_server(), log_handler=reader, mode=mode) as client,
+    ):
+        if mode == "legacy":
+            await client.set_logging_level("error")
+        await client.call_tool("talk", {"who": "a"}, meta={"io.modelcontextprotocol/logLevel": "error"})
+    assert [level for level, _, _ in reader.seen] == ["error"]
+
+
+async def test_a_server_floods_no_client_with_log_messages() -> None:
+    flood = FastMCP("flood")
+
+    @flood.tool
+    async def pour(context: Context) -> str:
+        for _ in range(1500):
+            params = LoggingMessageNotificationParams(level="error", data="x")
+            await context.send_notification(LoggingMessageNotification(params=params))
+        params = LoggingMessageNotificationParams(level="error", data="x" * 20_000)
+        await context.send_notification(LoggingMessageNotification(params=params))
+        return "done"
+
+    reader = Reader()
+    async with gateway(flood) as kit, Client(kit.to_fastmcp_server(), log_handler=reader) as client:
+        assert (await client.call_tool("pour")).data == "done"
+    assert 0 < len(reader.seen) <= 1000
+    assert {data for _, _, data in reader.seen} == {"x"}
+
+
+@modes
+async def test_a_gateway_serves_the_resources_to_which_its_tools_refer(mode: str) -> None:
+    async with gateway(notes) as kit, Client(kit.to_fastmcp_server(), mode=mode) as client:
+        with pytest.raises(MCPError):
+            await client.read_resource("note://tea")  # nothing has referred to it
+        await client.call_tool("find")
+        assert (await client.read_resource("note://tea"))[0].text == "The text of tea."
+        with pytest.raises(MCPError):
+            await client.read_resource("note://cake")
+
+
+async def test_a_linked_resource_is_served_to_the_client_that_was_referred_to_it_alone() -> None:
+    async with (
+        gateway(notes) as kit,
+        serving.over_http(kit) as url,
+        Client(url, mode="legacy") as ann,
+        Client(url, mode="legacy") as bob,
+    ):
+        await ann.call_tool("find")
+        assert (await ann.read_resource("note://tea"))[0].text == "The text of tea."
+        with pytest.raises(MCPError):
+            await bob.read_resource("note://tea")
+
+
+async def test_a_linked_resource_is_not_served_to_a_client_that_may_not_see_the_tool() -> None:
+    audience = ["clerk"]
+    async with gateway(notes, audience="clerk") as kit:
+        server_of_clerks = kit.to_fastmcp_server(audience=lambda _: audience[0])
+        async with Client(server_of_clerks) as client:
+            await client.call_tool("find")
+            assert (await client.read_resource("note://tea"))[0].text == "The text of tea."
+            audience[0] = "guest"
+            with pytest.raises(MCPError):
+                await client.read_resource("note://tea")

@@ -12,10 +12,15 @@ from typing import Any
 import pytest
 from fastmcp import Client, Context, FastMCP
 from mcp_types import (
+    CreateMessageRequest,
+    CreateMessageRequestParams,
+    CreateMessageResult,
     ElicitRequest,
     ElicitRequestFormParams,
     ElicitResult,
     InputRequiredResult,
+    SamplingMessage,
+    TextContent,
 )
 
 from ahvn_tools import Toolkit
@@ -44,7 +49,30 @@ def ask_by_result(who: str, context: Context, token: str = "") -> Any:
     return f"{who}: {answer.action} {answer.content}"
 
 
+def _sampling(text: str) -> CreateMessageRequest:
+    message = SamplingMessage(role="user", content=TextContent(type="text", text=text))
+    return CreateMessageRequest(
+        params=CreateMessageRequestParams(messages=[message], max_tokens=9, include_context="allServers")
+    )
+
+
+@server.tool
+async def sample(text: str, context: Context) -> str:
+    """Ask a model as a server of the older protocols."""
+    answer = await context.session.send_request(_sampling(text), CreateMessageResult)
+    return str(answer.content.text)
+
+
+@server.tool
+def sample_by_result(text: str, context: Context) -> Any:
+    """Ask a model as a server of the newest protocol."""
+    if context.input_responses is None:
+        return InputRequiredResult(input_requests={"it": _sampling(text)})
+    return context.input_responses["it"].content.text
+
+
 ASK = {"legacy": "ask", "auto": "ask_by_result"}
+SAMPLE = {"legacy": "sample", "auto": "sample_by_result"}
 both_servers = pytest.mark.parametrize("upstream", ["legacy", "auto"])
 both_clients = pytest.mark.parametrize("mode", ["legacy", "auto"])
 
@@ -150,6 +178,24 @@ async def test_a_question_over_stdio_is_not_asked_while_calls_of_several_clients
     assert alone.content[0].text == "Ann"
     assert ["several clients" in result.content[0].text for result in both] == [True, True]
     assert [len(user.messages) for user in users] == [1, 0]
+
+
+@both_servers
+@both_clients
+async def test_the_model_of_the_client_answers_a_server(upstream: str, mode: str) -> None:
+    seen: list[Any] = []
+
+    async def answer(messages: Any, params: Any, _context: Any) -> str:
+        seen.append(params)
+        return messages[0].content.text.upper()
+
+    async with (
+        gateway(mode=upstream, sampling="client") as kit,
+        Client(kit.to_fastmcp_server(), sampling_handler=answer, mode=mode) as c,
+    ):
+        result = await c.call_tool(SAMPLE[upstream], {"text": "hello"})
+    assert result.content[0].text == "HELLO"
+    assert seen[0].include_context is None
 
 
 @both_clients

@@ -707,6 +707,8 @@ def test_an_approval_is_for_the_arguments_that_it_was_asked_with():
     kit, key = desk.kit, desk.kit._view.store.secret_key
 
     class Replayed:
+        is_of_task = False
+
         def __init__(self, state: str | None) -> None:
             self.state = state
 

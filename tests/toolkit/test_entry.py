@@ -295,7 +295,9 @@ def test_an_invalid_option_is_refused_by_add(options, message):
 
 
 def test_none_is_no_value_of_an_option_and_no_limit_of_items():
-    options = dict.fromkeys(["tags", "audience", "group", "preset", "requires_approval", "on_duplicate", "ship"])
+    options = dict.fromkeys(
+        ["tags", "audience", "group", "preset", "requires_approval", "on_duplicate", "ship", "task"]
+    )
     kit = Toolkit("k").add(add, **options, max_items=None)
     assert (kit["add"].group, kit["add"].tags, kit.exec("add", {"a": 1, "b": 2}).value) == ("basic", set(), 3)
     assert kit["add"].compiled.template.settings.max_items is None

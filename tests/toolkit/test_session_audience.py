@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -12,7 +11,7 @@ from fastmcp import Client
 
 from ahvn_tools import ToolContext, Toolkit, load
 from ahvn_tools.builtins import SubAgents, SubAgentTask
-from ahvn_tools.errors import DefinitionError, ToolkitError, ToolLookupError, ToolNotAvailableError
+from ahvn_tools.errors import ToolkitError, ToolLookupError, ToolNotAvailableError
 from ahvn_tools.results import ToolCall
 
 EVERYONE = ["find"]
@@ -238,11 +237,8 @@ async def test_a_served_session_has_the_tools_of_the_audience_that_is_named(
 
 
 def test_a_served_session_is_checked_for_every_audience() -> None:
-    def charge(lock: threading.Condition) -> None:
-        """Charge an order."""
-
-    kit = Toolkit("desk").add(charge, audience="clerk")
-    with pytest.raises(DefinitionError, match="'lock' of 'charge' must be bound"):
+    kit = Toolkit("desk").add(refund, audience="clerk", task="required")
+    with pytest.raises(ToolkitError, match="'refund' only runs as a task"):
         kit.session().to_fastmcp_server(audience="clerk")
 
 

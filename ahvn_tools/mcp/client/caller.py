@@ -12,25 +12,82 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from ahvn_tools.context import ToolContext
-from ahvn_tools.errors import ToolCallError, ToolError
+from ahvn_tools.errors import ToolCallError, ToolError, ToolTimeoutError
 from ahvn_tools.execution.background_loop import running_loop
 from ahvn_tools.invisible import escape
 from ahvn_tools.mcp.client.errors import INVALID_REQUEST, sanitize_text
-from ahvn_tools.mcp.trust.limits import Budgets, RefusedToolError, check_size
+from ahvn_tools.mcp.trust.limits import Budgets, Limits, RefusedToolError, check_result, check_size
 
 if TYPE_CHECKING:  # slow
-    from mcp_types import ElicitResult, ErrorData, ListRootsResult
+    from mcp_types import CreateMessageResult, ElicitResult, ErrorData, ListRootsResult
 
 T = TypeVar("T")
+
+
+class IdleClock:
+    """The clock of one call. It starts again with each progress message, and stands still while a person answers."""
+
+    def __init__(self, tool: str, seconds: float | None) -> None:
+        """End the call after `seconds`; None: never. For the event loop that runs now."""
+        self._tool, self._seconds = tool, seconds
+        self._loop = asyncio.get_running_loop()
+        self._timeout: asyncio.Timeout | None = None
+        self._pauses = 0
+
+    async def run(self, call: Coroutine[Any, Any, T]) -> T:
+        """Return the result of a call. Raises ToolTimeoutError."""
+        try:
+            async with asyncio.timeout(self._seconds) as timeout:
+                self._timeout = timeout
+                return await call
+        except TimeoutError:
+            if not timeout.expired():
+                raise
+            message = f"The server of tool {self._tool!r} has sent no progress for {self._seconds:g} s."
+            raise ToolTimeoutError(message, tool=self._tool, timeout=self._seconds) from None
+        finally:
+            self._timeout = None
+
+    def restart(self) -> None:
+        """Start again; from any thread."""
+        if self._seconds is not None:
+            with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
+                self._loop.call_soon_threadsafe(self._reschedule)
+
+    @contextlib.contextmanager
+    def pause(self) -> Generator[None]:
+        """Stand still inside this block, in the loop of the call."""
+        self._pauses += 1
+        self._reschedule()
+        try:
+            yield
+        finally:
+            self._pauses -= 1
+            self._reschedule()
+
+    def _reschedule(self) -> None:
+        if self._timeout is not None and self._seconds is not None and not self._timeout.expired():
+            self._timeout.reschedule(None if self._pauses else self._loop.time() + self._seconds)
 
 
 log = logging.getLogger(__name__)
 
 MAX_QUESTIONS: Final = 10
-"""Questions to the user that the server may ask in one call."""
+"""Questions to the user, and to a model, that the server may ask in one call."""
 
 MAX_META_BYTES: Final = 65_536
 """The size of the `_meta` of a request that is passed on."""
+
+LOG_LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+"""MCP's levels of log messages, the least severe first."""
+
+LOG_LEVEL_META_KEY: Final = "io.modelcontextprotocol/logLevel"
+
+MAX_LOG_BYTES: Final = 16_384
+"""The size of the data of one log message that is passed on."""
+
+MAX_LOG_MESSAGES: Final = 1000
+"""Log messages of one call that are passed on."""
 
 _RESERVED_META: Final = frozenset({"progressToken", "fastmcp", "_fastmcp"})
 _RESERVED_META_PREFIX: Final = "io.modelcontextprotocol/"
@@ -51,11 +108,21 @@ class Caller(Protocol):
         """The `_meta` of the client's request."""
 
     @property
+    def log_level(self) -> str | None:
+        """The least severe level of the log messages that the client wants; None: it wants none."""
+
+    @property
     def loop(self) -> asyncio.AbstractEventLoop:
         """The event loop in which the methods are called."""
 
     async def elicit(self, message: str, schema: dict[str, Any]) -> ElicitResult:
         """Return what the user of the client answers to a form. Raises ToolCallError."""
+
+    async def sample(self, params: dict[str, Any]) -> CreateMessageResult:
+        """Return what the model of the client answers. Raises ToolCallError."""
+
+    def log(self, level: str, logger: str, data: Any) -> None:
+        """Send the client a log message, soon."""
 
 
 current_caller: ContextVar[Caller | None] = ContextVar("current_caller", default=None)
@@ -69,7 +136,8 @@ class RunningCall:
     context: ToolContext
     caller: Caller | None
     loop: asyncio.AbstractEventLoop
-    """The event loop that runs the call, and the clock of its timeout."""
+    """The event loop that runs the call, and its clocks."""
+    clock: IdleClock
     variables: Context
     """The context variables of the call: FastMCP reads in them which request it serves."""
 
@@ -78,16 +146,27 @@ class RunningCall:
         """What is equal for the calls of one client, and for no other; None for those of the host."""
         return None if self.caller is None else self.caller.identity
 
+    async def ask(self, ask: Callable[[Caller], Coroutine[Any, Any, T]]) -> T:
+        """Return what the client answers. The time until then does not count towards the timeouts of the call."""
+        if (caller := self.caller) is None:
+            raise ToolError("There is no client that could be asked.")
+
+        async def ask_with_stopped_clocks() -> T:
+            with self.clock.pause(), self.context._links.pause():  # noqa: SLF001  # of this package
+                return await _run_in(caller.loop, self.variables, ask(caller))
+
+        return await _run_in(self.loop, self.variables, ask_with_stopped_clocks())
+
 
 running_call: ContextVar[RunningCall | None] = ContextVar("running_call", default=None)
 """The call for which a message is sent to a server. Over HTTP and in memory, what comes back with it has it, too."""
 
 
 @contextlib.contextmanager
-def run_call(context: ToolContext) -> Generator[None]:
+def run_call(context: ToolContext, clock: IdleClock) -> Generator[None]:
     """Make a call the running one inside this block."""
     loop, variables = asyncio.get_running_loop(), copy_context()
-    call = RunningCall(context=context, caller=current_caller.get(), loop=loop, variables=variables)
+    call = RunningCall(context=context, caller=current_caller.get(), clock=clock, loop=loop, variables=variables)
     token = running_call.set(call)
     try:
         yield
@@ -112,6 +191,8 @@ def make_meta() -> dict[str, Any] | None:
         check_size(meta, Budgets(tool_bytes=MAX_META_BYTES))
     except RefusedToolError:
         return None
+    if caller.log_level is not None:  # only the newest protocol reads it
+        meta[LOG_LEVEL_META_KEY] = caller.log_level
     return meta or None
 
 
@@ -121,43 +202,64 @@ class CallerRequests:
     Over stdio a server does not say which call that is. While calls of different clients run, nobody is asked there.
     """
 
-    def __init__(self, server_name: str, get_roots: GetRoots) -> None:
+    def __init__(self, server_name: str, limits: Limits, get_roots: GetRoots) -> None:
         """Name the server in each question; `get_roots` returns the folders of the toolkit."""
-        self.server_name, self._get_roots = server_name, get_roots
-        self._counts: dict[RunningCall, int] = {}
-        """The running calls, and how many questions each has caused."""
+        self.server_name, self._limits, self._get_roots = server_name, limits, get_roots
+        self._counts: dict[RunningCall | None, int] = {}
+        """The running calls, and how many questions each has caused; None stands for calls of the host."""
+        self._log_counts: dict[RunningCall | None, int] = {}
+        """How many log messages each has caused."""
+        self._other_requests = 0
+        """Running requests for resources and prompts, which are no calls: what they cause goes to nobody."""
 
     @contextlib.contextmanager
     def track(self) -> Generator[None]:
         """Let the running call cause questions inside this block."""
-        if (call := running_call.get()) is None:
-            yield
+        call = running_call.get()
+        if call is None:
+            self._other_requests += 1
+            try:
+                yield
+            finally:
+                self._other_requests -= 1
             return
         self._counts[call] = 0
         try:
             yield
         finally:
             del self._counts[call]
+            self._log_counts.pop(call, None)
 
     async def elicit(self, _context: Any, params: Any) -> ElicitResult | ErrorData:
         """Answer a question to the user: the client's user answers it. Without a client it is declined."""
-        from mcp_types import ElicitResult, ErrorData
+        from mcp_types import ElicitResult
 
+        answer: ElicitResult | ErrorData = await self._answer(self._elicit, params, ElicitResult(action="decline"))
+        return answer
+
+    async def sample(self, _context: Any, params: Any) -> CreateMessageResult | ErrorData:
+        """Answer a request to a model: the client's model answers it. Without a client it is an error."""
+        answer: CreateMessageResult | ErrorData = await self._answer(self._sample, params, None)
+        return answer
+
+    async def log(self, params: Any) -> None:
+        """Send a log message to the client whose call has caused it, if it wants messages of this level."""
         try:
             call = self._find_call()
-            if call is None or call.caller is None:
-                return ElicitResult(action="decline")
-            self._counts[call] += 1
-            if self._counts[call] > MAX_QUESTIONS:
-                raise ToolError(f"The server has asked more than {MAX_QUESTIONS} questions in one call.")
-            return await self._ask(call, call.caller, params)
-        except ToolCallError as error:
-            return ErrorData(code=INVALID_REQUEST, message=error.message)
-        except RefusedToolError as error:
-            return ErrorData(code=INVALID_REQUEST, message=f"The question is refused: {error}.")
-        except Exception:
-            log.exception("A question of the MCP server %r was not answered.", self.server_name)
-            return ErrorData(code=INVALID_REQUEST, message="The client could not answer.")
+            if call is None or call.caller is None or (level := call.caller.log_level) not in LOG_LEVELS:
+                return
+            count = self._log_counts[call] = self._log_counts.get(call, 0) + 1
+            if count > MAX_LOG_MESSAGES or LOG_LEVELS.index(params.level) < LOG_LEVELS.index(level):
+                return
+            check_size(params.data, Budgets(tool_bytes=MAX_LOG_BYTES))
+            mask = call.context._links.mask  # noqa: SLF001  # of this package
+            data = map_texts(params.data, lambda text: escape(mask(text)))
+            name = (
+                f"{self.server_name}.{sanitize_text(mask(params.logger))[:100]}" if params.logger else self.server_name
+            )
+            call.caller.loop.call_soon_threadsafe(call.caller.log, params.level, name, data, context=call.variables)
+        except (ToolError, RefusedToolError, RuntimeError):  # no client is known, or its loop was closed
+            return
 
     async def list_roots(self, _context: Any) -> ListRootsResult:
         """Return the folders that the running call may use; without one those of the toolkit."""
@@ -170,34 +272,59 @@ class CallerRequests:
         roots = (self._get_roots() or ()) if call is None else call.context.roots
         return ListRootsResult.model_validate({"roots": [Root.model_validate({"uri": one.as_uri()}) for one in roots]})
 
+    async def _answer(self, ask: Callable[[RunningCall, Any], Coroutine[Any, Any, Any]], params: Any, none: Any) -> Any:
+        from mcp_types import ErrorData
+
+        try:
+            call = self._find_call()
+            if none is not None and (call is None or call.caller is None):
+                return none
+            if call is None:
+                raise ToolError("There is no client that could be asked.")
+            self._counts[call] += 1
+            if self._counts[call] > MAX_QUESTIONS:
+                raise ToolError(f"The server has asked more than {MAX_QUESTIONS} questions in one call.")
+            return await ask(call, params)
+        except ToolCallError as error:
+            return ErrorData(code=INVALID_REQUEST, message=error.message)
+        except RefusedToolError as error:
+            return ErrorData(code=INVALID_REQUEST, message=f"The question is refused: {error}.")
+        except Exception:
+            log.exception("A question of the MCP server %r was not answered.", self.server_name)
+            return ErrorData(code=INVALID_REQUEST, message="The client could not answer.")
+
     def _find_call(self) -> RunningCall | None:
         """Return the call that has caused what the server asks; None if no call runs. Raises ToolError."""
         if (call := running_call.get()) is not None:
             if call not in self._counts:
                 raise ToolError("The call that has caused the question has ended.")
             return call
-        calls = list(self._counts)
-        if len({call.identity for call in calls}) > 1:
+        calls = [call for call in self._counts if call is not None]
+        if len({call.identity for call in calls}) + bool(self._other_requests) > 1:
             raise ToolError(
                 "The question cannot be assigned to a client, because calls of several clients run. Call the tool "
                 "again later."
             )
         return calls[-1] if calls else None
 
-    async def _ask(self, call: RunningCall, caller: Caller, params: Any) -> ElicitResult:
-        """Return what the client answers. The time until then does not count towards the timeouts of the call."""
+    async def _elicit(self, call: RunningCall, params: Any) -> ElicitResult:
         if not hasattr(params, "requested_schema"):
             raise ToolError("Only forms are shown to the user, and no web pages.")
-        check_size(params.requested_schema, Budgets())
-        links = call.context._links  # noqa: SLF001  # of this package
-        message = f"The MCP server {self.server_name!r} asks: {sanitize_text(links.mask(params.message))}"
-        form = map_texts(params.requested_schema, lambda text: escape(links.mask(text)))
+        schema = params.requested_schema
+        check_size(schema, Budgets())
+        mask = call.context._links.mask  # noqa: SLF001  # of this package
+        text = sanitize_text(mask(params.message))
+        message = f"The MCP server {self.server_name!r} asks: {text}"
+        form = map_texts(schema, lambda text: escape(mask(text)))
+        return await call.ask(lambda caller: caller.elicit(message, form))
 
-        async def ask_with_stopped_clock() -> ElicitResult:
-            with links.pause():
-                return await _run_in(caller.loop, call.variables, caller.elicit(message, form))
-
-        return await _run_in(call.loop, call.variables, ask_with_stopped_clock())
+    async def _sample(self, call: RunningCall, params: Any) -> CreateMessageResult:
+        data = params.model_dump(mode="json", by_alias=True, exclude_none=True)
+        check_result({**data, "content": None}, self._limits)
+        for name in ("_meta", "metadata", "includeContext"):  # the contexts of other servers are not for this one
+            data.pop(name, None)
+        data = map_texts(data, call.context._links.mask)  # noqa: SLF001  # of this package
+        return await call.ask(lambda caller: caller.sample(data))
 
 
 def map_texts(value: Any, change: Callable[[str], str]) -> Any:

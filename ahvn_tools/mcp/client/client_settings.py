@@ -55,12 +55,16 @@ class ClientSettings:
     """Answers a question to the user."""
     sampling: Callable[..., Any] | None = None
     """Answers a request to a model; without it the client answers that sampling is not supported."""
-    requests: CallerRequests = field(default_factory=lambda: CallerRequests("", lambda: None))
-    """Answers questions to the user for which there is no handler, and tells the server which folders it may use."""
+    samples_from_client: bool = False
+    """Whether the client of a served toolkit answers requests to a model."""
+    requests: CallerRequests = field(default_factory=lambda: CallerRequests("", Limits(), lambda: None))
+    """What the server asks for goes there where there is no handler, and so do its log messages."""
     get_roots: Callable[[], tuple[Path, ...] | None] = field(default=lambda: None)
     """Returns the folders that the server may use; None: the server is told of no roots."""
     on_connected: Callable[[str | None], None] = field(default=lambda _: None)
     """Called with the instructions of the server."""
+    on_prompts_changed: Callable[[], None] = field(default=lambda: None)
+    """Called when the server says that its prompts have changed."""
     mode: str = "auto"
     """The protocol: FastMCP's `mode`."""
     tasks: bool = False

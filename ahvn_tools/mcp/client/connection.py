@@ -25,7 +25,7 @@ from ahvn_tools.mcp.client.client_settings import ClientSettings, ConnectionStat
 from ahvn_tools.mcp.client.errors import ConnectionLostError
 from ahvn_tools.mcp.client.refresh import watch_list_changes
 from ahvn_tools.mcp.client.targets import Target
-from ahvn_tools.mcp.trust.limits import RateGuard
+from ahvn_tools.mcp.trust.limits import Limits, RateGuard
 
 if TYPE_CHECKING:  # slow
     from mcp_types import CallToolResult, ReadResourceResult, Tool
@@ -37,6 +37,7 @@ MAX_EXIT_SECONDS = 5.0  # for closing all connections when the process exits
 MAX_CONNECTIONS = 32  # connections with headers at a time
 IDLE_SECONDS = 300.0  # after which an unused connection with headers is closed
 TOOLS_LIST_CHANGED = "notifications/tools/list_changed"
+PROMPTS_LIST_CHANGED = "notifications/prompts/list_changed"
 
 T = TypeVar("T")
 
@@ -64,6 +65,7 @@ class Session:
         self._loop = asyncio.get_running_loop()
         self._limits = settings.limits
         self._on_list_changed = on_list_changed
+        self._on_prompts_changed = settings.on_prompts_changed
         self._user_count = 0
         self._is_retired = False
         self._started = asyncio.Event()  # set when the client has connected, or cannot connect
@@ -85,7 +87,7 @@ class Session:
         for name, value in settings.headers.items():
             secrets.add_header(name, value)
         self._mask = functools.partial(secrets.mask, is_error=True)
-        self._caller_requests = CallerRequests(target.name, settings.get_roots)
+        self._caller_requests = CallerRequests(target.name, settings.limits, settings.get_roots)
         own = replace(
             settings,
             secrets=secrets,
@@ -205,7 +207,7 @@ class Session:
                 self.client = client
                 settings.on_connected(client.instructions)
                 self._started.set()
-            watching = watch_list_changes(client, self._on_list_changed, self.retire)
+            watching = watch_list_changes(client, self._on_list_changed, self._on_prompts_changed, self.retire)
             watch_task = asyncio.create_task(watching)
             await self._stop.wait()
         except Exception as error:  # noqa: BLE001  # whatever it is, there is no connection
@@ -235,6 +237,8 @@ class Session:
             self.fail(reason)
         elif getattr(message, "method", None) == TOOLS_LIST_CHANGED:
             self._on_list_changed()
+        elif getattr(message, "method", None) == PROMPTS_LIST_CHANGED:
+            self._on_prompts_changed()
 
 
 async def _skip_validation(_name: str, _result: Any) -> None:
@@ -383,33 +387,14 @@ class Connection:
         return new
 
     async def _fetch_tools(self, current: Session) -> list[Tool]:
-        """Return what the server lists on all pages; nothing if it does not know the method."""
-        found: list[Tool] = []
-        cursors: list[str] = []
-        while True:
-            try:
-                page = await current.client.list_tools_mcp(cursor=cursors[-1] if cursors else None)
-            except Exception as error:
-                if getattr(error, "code", None) == errors.METHOD_NOT_FOUND and not cursors:
-                    return found
-                raise
+        def take_tools(page: Any) -> list[Tool]:
             malformed, current.status.malformed_tools[:] = current.status.malformed_tools[:], ()
-            found += [*page.tools, *malformed]
-            reason = None
-            if len(found) > self._limits.tools:
-                reason = f"has more than {self._limits.tools} tools"
-            elif page.next_cursor in cursors:
-                reason = "repeats a page"
-            elif len(cursors) >= self._limits.pages:
-                reason = f"has more than {self._limits.pages} pages"
-            if reason is not None:
-                raise LimitExceededError(f"The list of tools of server {self._target.name!r} {reason}.")
-            if page.next_cursor is None:
-                break
-            cursors.append(page.next_cursor)
+            return [*page.tools, *malformed]
+
+        tools = await list_pages(current.client.list_tools_mcp, take_tools, self._limits, "tools", self._target.name)
         current.has_listed = True
-        self._has_header_parameters = self._target.takes_headers and any(map(_has_header_parameters, found))
-        return found
+        self._has_header_parameters = self._target.takes_headers and any(map(_has_header_parameters, tools))
+        return tools
 
     async def _prepare_call(self, current: Session, name: str) -> None:
         """List the tools first where mcp needs that for arguments in headers, and verify the tool."""
@@ -420,6 +405,37 @@ class Connection:
         if self._verify_tool is not None:
             await self._verify_tool(name, is_new_connection=not current.is_verified)
             current.is_verified = True
+
+
+async def list_pages(
+    fetch: Callable[..., Awaitable[Any]], take: Callable[[Any], list[T]], limits: Limits, kind: str, server_name: str
+) -> list[T]:
+    """Return what a server lists, from all pages; nothing if it does not know the method.
+
+    Raises LimitExceededError, and the errors of the client. `kind` is what it lists.
+    """
+    found: list[T] = []
+    cursors: list[str] = []
+    while True:
+        try:
+            page = await fetch(cursor=cursors[-1] if cursors else None)
+        except Exception as error:
+            if getattr(error, "code", None) == errors.METHOD_NOT_FOUND and not cursors:
+                return found
+            raise
+        found += take(page)
+        reason = None
+        if len(found) > limits.tools:
+            reason = f"has more than {limits.tools} {kind}"
+        elif page.next_cursor in cursors:
+            reason = "repeats a page"
+        elif len(cursors) >= limits.pages:
+            reason = f"has more than {limits.pages} pages"
+        if reason is not None:
+            raise LimitExceededError(f"The list of {kind} of server {server_name!r} {reason}.")
+        if page.next_cursor is None:
+            return found
+        cursors.append(page.next_cursor)
 
 
 def _has_header_parameters(tool: Any) -> bool:
@@ -476,6 +492,18 @@ class ConnectionPool:
     async def read_resource(self, uri: str, tool: str, *, headers: Mapping[str, str] | None) -> ReadResourceResult:
         """Return a resource, as `Connection.read_resource` does, over the connection of one set of credentials."""
         return await self._use(lambda connection: connection.read_resource(uri, tool), headers, tool)
+
+    async def request(
+        self,
+        send: Callable[[Session], Awaitable[T]],
+        what: str,
+        *,
+        headers: Mapping[str, str] | None,
+        timeout: float | None = None,
+        tool: str | None = None,
+    ) -> T:
+        """Return an answer, as `Connection.request` does, over the connection of one set of credentials."""
+        return await self._use(lambda one: one.request(send, what, timeout=timeout, tool=tool), headers, tool)
 
     async def aclose(self) -> None:
         """Close all connections permanently, and wait until the servers' processes have ended."""

@@ -64,11 +64,14 @@ class ObservedTransport(ClientTransport):
                 await fastmcp_handler(message)
 
         session_kwargs["message_handler"] = handle_message
-        session_kwargs.setdefault("elicitation_callback", self._settings.requests.elicit)
+        requests = self._settings.requests
+        session_kwargs.setdefault("elicitation_callback", requests.elicit)
+        if self._settings.samples_from_client and session_kwargs.get("sampling_callback") is None:
+            session_kwargs["sampling_callback"] = requests.sample
         if self._settings.get_roots() is not None and session_kwargs.get("list_roots_callback") is None:
-            session_kwargs["list_roots_callback"] = self._settings.requests.list_roots
+            session_kwargs["list_roots_callback"] = requests.list_roots
         if self._is_own_client:
-            session_kwargs.update(logging_callback=_ignore_log, log_level=None)
+            session_kwargs.update(logging_callback=requests.log, log_level=None)
         if isinstance(self.inner, BoundedStdioTransport | StreamableHttpTransport | SSETransport):
             session_class = make_session_class(self._settings)
             transport_options = replace(transport_options or TransportOptions(), session_class=session_class)
@@ -84,10 +87,6 @@ class ObservedTransport(ClientTransport):
     def get_session_id(self) -> str | None:
         """Return the inner transport's session id."""
         return self.inner.get_session_id()
-
-
-async def _ignore_log(_message: Any) -> None:
-    return None
 
 
 class _Client(Client[Any]):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import binascii
 import functools
-import math
 from typing import Any
 
 import anyio
@@ -28,7 +27,7 @@ from ahvn_tools.errors import InvalidResultError, LimitExceededError, ToolCallEr
 from ahvn_tools.formats.json_data import to_json_data
 from ahvn_tools.mcp.client.client_settings import STRUCTURED_META_KEY, ClientSettings
 from ahvn_tools.mcp.client.errors import INTERNAL_ERROR
-from ahvn_tools.mcp.trust.limits import Limits, RateGuard
+from ahvn_tools.mcp.trust.limits import Limits, RateGuard, check_media, check_result
 from ahvn_tools.secret_texts import SecretTexts
 
 _OPAQUE_MEMBERS = frozenset({"cursor", "nextCursor", "progressToken", "requestId", "requestState", "taskId"})
@@ -97,6 +96,7 @@ class GuardedStream(ObjectReceiveStream[Any]):
             if message.result.get("status") == "input_required" and not message.result.get("inputRequests"):
                 raise InvalidResultError("The server's task asks for input, but not for what.")
             check_result(message.result, self._settings.limits)
+            _check_prompt(message.result, self._settings.limits)
             if isinstance(task_result, dict):  # of a task, in its status
                 check_result(task_result, self._settings.limits)
         except ToolCallError as error:  # `errors.to_call_error` reads it from `data`
@@ -187,41 +187,12 @@ def _mask_base64(text: str, secrets: SecretTexts) -> str:
     return text if masked == data else binascii.b2a_base64(masked, newline=False).decode()
 
 
-def check_result(result: dict[str, Any], limits: Limits) -> None:
-    """Raise LimitExceededError for a result with too many parts, InvalidResultError for invalid numbers or media."""
-    tools, content = result.get("tools"), result.get("content")
-    if isinstance(tools, list) and len(tools) > limits.tools_per_page:
-        raise LimitExceededError(f"The server lists more than {limits.tools_per_page} tools on one page.")
-    if isinstance(content, list):
-        if len(content) > limits.blocks:
-            raise LimitExceededError(f"The server answered with more than {limits.blocks} blocks of content.")
-        for block in content:
-            _check_media(block)
-    left = limits.values_per_message
-    pending: list[Any] = [result]
-    while pending:
-        value = pending.pop()
-        if isinstance(value, float):
-            if not math.isfinite(value):
-                raise InvalidResultError("The server's answer contains NaN or Infinity, which are not JSON numbers.")
-        elif isinstance(value, dict | list):
-            left -= len(value)
-            if left < 0:
-                raise LimitExceededError(f"The server's answer has more than {limits.values_per_message} values.")
-            pending.extend(value.values() if isinstance(value, dict) else value)
-
-
-def _check_media(block: Any) -> None:
-    """Raise InvalidResultError for data that is not base64, and for an unprintable media type."""
-    if not isinstance(block, dict):
+def _check_prompt(result: dict[str, Any], limits: Limits) -> None:
+    """Raise LimitExceededError and InvalidResultError for the messages of a prompt."""
+    messages = result.get("messages")
+    if not isinstance(messages, list):
         return
-    resource = block.get("resource")
-    inner = resource if isinstance(resource, dict) else block
-    data, kind = inner.get("blob", block.get("data")), inner.get("mimeType")
-    if isinstance(kind, str) and not (kind.isascii() and kind.isprintable()):
-        raise InvalidResultError("The server's answer contains media of an unprintable type.")
-    if isinstance(data, str):
-        try:
-            binascii.a2b_base64("".join(data.split()), strict_mode=True)
-        except ValueError:
-            raise InvalidResultError("The server's answer contains media that are not base64.") from None
+    if len(messages) > limits.blocks:
+        raise LimitExceededError(f"The server answered with a prompt of more than {limits.blocks} messages.")
+    for message in messages:
+        check_media(message.get("content") if isinstance(message, dict) else None)

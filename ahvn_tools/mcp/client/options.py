@@ -3,12 +3,12 @@
 import importlib.util
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from os import PathLike
-from typing import Annotated, Any, Final, TypedDict, TypeGuard
+from typing import Annotated, Any, Final, Literal, TypedDict, TypeGuard
 
 from ahvn_tools.errors import DefinitionError, ToolLookupError, near_misses
 from ahvn_tools.mcp.trust.changes import Changes
 from ahvn_tools.mcp.trust.limits import Budgets, Limits
-from ahvn_tools.settings import FLAG, Check, check_options, must_be, one_of
+from ahvn_tools.settings import FLAG, SECONDS, Check, check_options, must_be, one_of
 
 CredentialsProvider = Callable[[Mapping[str, Any]], "str | Mapping[str, str] | Awaitable[Any] | None"]
 """Returns the token or the headers for a call, from the state of that call; sync or async."""
@@ -30,6 +30,9 @@ def _must_be(words: str, is_valid: Callable[[Any], bool]) -> Check:
 _MAPPING: Final = _must_be("a mapping", lambda value: isinstance(value, Mapping))
 _FUNCTION: Final = _must_be("a function", callable)
 
+CLIENT: Final = "client"
+"""The option `sampling` that lets the client of a served toolkit answer."""
+
 
 class ConnectOptions(TypedDict, total=False):
     """Options of `connect`. All of them may be left out."""
@@ -50,12 +53,21 @@ class ConnectOptions(TypedDict, total=False):
     elicitation: Annotated[Callable[..., Any] | None, _FUNCTION]
     """Answers the server's questions to the user. Without it the user of the client of a served toolkit is asked, and
     in calls of the host the questions are declined."""
-    sampling: Annotated[Callable[..., Any] | None, _FUNCTION]
-    """Answers the server's requests to a model. Without it the server is told that sampling is not supported."""
+    sampling: Annotated[
+        Callable[..., Any] | Literal["client"] | None,
+        _must_be('a function or "client"', lambda value: callable(value) or value == CLIENT),
+    ]
+    """Answers the server's requests to a model; `"client"`: the model of the client of a served toolkit does. Without
+    it the server is told that sampling is not supported."""
     resource_tool: Annotated[
         str | None, must_be("the name of a tool", lambda name: isinstance(name, str) and name != "")
     ]
     """The name of one more tool, by which a model reads resources of the server by their URI."""
+    prompts: Annotated[bool, FLAG]
+    """Whether a served toolkit passes on the server's prompts; by default if there is no `pin`, which holds tools
+    only."""
+    idle_timeout: Annotated[float | None, SECONDS]
+    """Seconds without a progress message after which a call ends, within its `timeout`."""
     mode: Annotated[str, one_of("auto", "legacy", "2026-07-28")]
     """The MCP protocol: `"auto"`, the newest that the server knows; `"legacy"`, the newest with `initialize`; or
     `"2026-07-28"`. Servers of FastMCP ask with `ctx.elicit` only in `"legacy"`."""

@@ -94,35 +94,45 @@ class Refresher:
 async def watch_list_changes(
     client: Any,
     on_list_changed: Callable[[], None],
+    on_prompts_changed: Callable[[], None],
     on_failed_renewal: Callable[[], None],
 ) -> None:
-    """Call `on_list_changed` whenever the server announces changed tools outside of any request.
+    """Call `on_list_changed` whenever the server announces changed tools outside of any request, and for prompts too.
 
     The newer MCP protocol has subscriptions for that. Returns when the server has none. A lost subscription is renewed,
     and counts as a change because an announcement may have been missed. Where that fails, a new client should subscribe
     again.
     """
-    from mcp.client.subscriptions import SubscriptionLost, listen
+    from mcp.client.subscriptions import PromptsListChanged, SubscriptionLost, listen
 
-    if not getattr(getattr(client.server_capabilities, "tools", None), "list_changed", False):
+    tools, prompts = (
+        bool(getattr(getattr(client.server_capabilities, kind, None), "list_changed", False))
+        for kind in ("tools", "prompts")
+    )
+    if not (tools or prompts):
         return
+
+    def report_all() -> None:
+        on_list_changed()
+        on_prompts_changed()
+
     delay, is_renewal = INITIAL_RETRY_DELAY, False
     while True:
         began = time.monotonic()
         try:
-            async with listen(client.session, tools_list_changed=True) as announcements:
+            async with listen(client.session, tools_list_changed=tools, prompts_list_changed=prompts) as announcements:
                 if is_renewal:
-                    on_list_changed()
+                    report_all()
                 is_renewal = True
-                async for _ in announcements:
-                    on_list_changed()
+                async for event in announcements:
+                    (on_prompts_changed if isinstance(event, PromptsListChanged) else on_list_changed)()
         except SubscriptionLost:
             pass
         except Exception as error:  # calls work without a subscription, and a server may send anything in it
             log.debug("A subscription to changes of tools has ended.", exc_info=find_shown_cause(error, str))
             if is_renewal:
                 on_failed_renewal()
-                on_list_changed()
+                report_all()
             return
         if time.monotonic() - began > MAX_RETRY_DELAY:
             delay = INITIAL_RETRY_DELAY

@@ -26,11 +26,12 @@ from ahvn_tools.errors import (
 from ahvn_tools.execution import background_loop
 from ahvn_tools.execution.runner import capture_outcome
 from ahvn_tools.execution.threads import call_host_function, run_in_thread
-from ahvn_tools.mcp.client.caller import GetRoots, make_meta, run_call
+from ahvn_tools.mcp.client.caller import GetRoots, IdleClock, make_meta, run_call
 from ahvn_tools.mcp.client.client_settings import STRUCTURED_META_KEY, ClientSettings
-from ahvn_tools.mcp.client.connection import ConnectionPool
+from ahvn_tools.mcp.client.connection import ConnectionPool, Session, list_pages
 from ahvn_tools.mcp.client.errors import sanitize_text
 from ahvn_tools.mcp.client.options import (
+    CLIENT,
     ChangeListener,
     ConnectOptions,
     check_connect_options,
@@ -47,7 +48,7 @@ from ahvn_tools.mcp.client.targets import Target, is_valid_header, resolve_targe
 from ahvn_tools.mcp.trust.changes import Changes, compare, to_wire
 from ahvn_tools.mcp.trust.limits import Limits
 from ahvn_tools.mcp.trust.pins import Pins
-from ahvn_tools.mcp.trust.screening import screen
+from ahvn_tools.mcp.trust.screening import screen, screen_prompts
 from ahvn_tools.redaction import reveal_secrets
 from ahvn_tools.results import ToolResult
 from ahvn_tools.schema.root_parameters import root_parameter_names
@@ -56,6 +57,7 @@ from ahvn_tools.sources import mcp as mcp_source
 from ahvn_tools.template import ToolTemplate
 
 if TYPE_CHECKING:  # slow
+    from mcp_types import GetPromptResult, Prompt, ReadResourceResult
     from mcp_types import Tool as WireTool
 
     from ahvn_tools.context import ToolContext
@@ -140,13 +142,22 @@ class RemoteServer:
         """What the server says about itself and its tools, with invisible characters escaped, and shortened."""
         self.get_roots: GetRoots = lambda: None
         """Returns the folders that the server may use."""
+        self.passes_prompts: bool = options.get("prompts", options.get("pin") is None)
+        """Whether a served toolkit passes on the prompts of the server."""
+        self.prompts: Mapping[str, Prompt] | None = None
+        """The prompts of the last listing by name, without those that were refused; None when they may have changed."""
+        self.prompts_revision = 0
+        """How often the server has announced that its prompts have changed."""
+        self._refused_prompts: Mapping[str, str] = MappingProxyType({})
         self.get_host_state: Callable[[], Mapping[str, Any]] = dict
         """Returns the state from which `auth` takes the credentials for listing the tools."""
         auth, pin, on_change = options.get("auth"), options.get("pin"), options.get("on_change")
+        sampling = options.get("sampling")
         self._credentials_provider = auth if is_credentials_provider(auth) else None
         self._pins = None if pin is None else Pins(pin)
         self._idempotent = options.get("idempotent", ())
         self._resource_tool = options.get("resource_tool")
+        self._idle_timeout = options.get("idle_timeout")
         self._budgets = options.get("budgets")
         self._remote_tools: weakref.WeakValueDictionary[str, RemoteTool] = weakref.WeakValueDictionary()
         """The bodies that specs use: a server that renames its tools all the time does not fill the memory."""
@@ -165,9 +176,11 @@ class RemoteServer:
             target,
             ClientSettings(
                 elicitation=options.get("elicitation"),
-                sampling=options.get("sampling"),
+                sampling=sampling if callable(sampling) else None,
+                samples_from_client=sampling == CLIENT,
                 get_roots=lambda: self.get_roots(),  # noqa: PLW0108  # it is set later
                 on_connected=self._set_instructions,
+                on_prompts_changed=self._forget_prompts,
                 mode=options.get("mode", "auto"),
                 tasks=options.get("tasks", False),
                 limits=self._limits,
@@ -403,17 +416,75 @@ class RemoteServer:
     async def call_tool(self, name: str, arguments: dict[str, Any], context: ToolContext) -> Any:
         """Call a tool of the server in the context of a call here, and return its result. Raises ToolCallError."""
         headers = await self._resolve_headers(context.state)
-        with run_call(context):
+        clock = IdleClock(name, self._idle_timeout)
+
+        def report_progress(progress: float, total: float | None, message: str | None) -> None:
+            clock.restart()
+            context.report_progress(progress, total, message)
+
+        with run_call(context, clock):
             if name == self._resource_tool:
-                return to_tool_result(await self._pool.read_resource(arguments["uri"], name, headers=headers))
-            return await self._pool.call(
+                read = self._pool.read_resource(arguments["uri"], name, headers=headers)
+                return to_tool_result(await clock.run(read))
+            call = self._pool.call(
                 name,
                 arguments,
                 headers=headers,
-                on_progress=context.report_progress,
+                on_progress=report_progress,
                 is_repeatable=self._is_repeatable(name),
                 meta=make_meta(),
             )
+            return await clock.run(call)
+
+    async def read_resource(self, uri: str, state: Mapping[str, Any]) -> ReadResourceResult:
+        """Return a resource of the server, with the credentials of a state. Raises ToolCallError."""
+        return await self._pool.read_resource(uri, "read_resource", headers=await self._resolve_headers(state))
+
+    async def list_prompts(self) -> Mapping[str, Prompt]:
+        """List the prompts of the server, which are screened as its tools are. Raises as `arefresh` does."""
+        revision = self.prompts_revision
+        listed = await self._pool.request(
+            self._fetch_prompts,
+            "Listing the prompts",
+            headers=await self._resolve_headers(self.get_host_state()),
+            timeout=self._limits.listing,
+        )
+        # in a thread: a large listing would block the loop
+        prompts, refused = (await run_in_thread(lambda _: screen_prompts(listed, self._budgets))).get()
+        if refused and refused != self._refused_prompts:
+            name, reason = next(iter(refused.items()))
+            text = "%d prompts of the MCP server %r are not passed on, such as %r: %s"
+            log.warning(text, len(refused), self.name, name, reason)
+        self._refused_prompts = refused
+        by_name = MappingProxyType({prompt.name: prompt for prompt in prompts})
+        if revision == self.prompts_revision:
+            self.prompts = by_name
+        return by_name
+
+    async def _fetch_prompts(self, current: Session) -> list[Prompt]:
+        client = current.client
+        if getattr(client.server_capabilities, "prompts", None) is None:
+            return []
+        return await list_pages(
+            client.list_prompts_mcp, lambda page: list(page.prompts), self._limits, "prompts", self.name
+        )
+
+    async def get_prompt(
+        self, name: str, arguments: dict[str, str], state: Mapping[str, Any], timeout: float | None
+    ) -> GetPromptResult:
+        """Return the messages of a prompt, with the credentials of a state. Raises ToolCallError."""
+        result: GetPromptResult = await self._pool.request(
+            lambda current: current.client.get_prompt_mcp(name, arguments),
+            f"Prompt {name!r}",
+            headers=await self._resolve_headers(state),
+            timeout=timeout,
+            tool="get_prompt",
+        )
+        return result
+
+    def _forget_prompts(self) -> None:
+        self.prompts = None
+        self.prompts_revision += 1
 
     def _is_repeatable(self, name: str) -> bool:
         """Return whether the host declared the tool idempotent; the server's own claim does not count."""

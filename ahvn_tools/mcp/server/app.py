@@ -7,36 +7,49 @@ import contextlib
 import functools
 import logging
 import weakref
-from collections.abc import AsyncIterator, Callable, Generator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from fastmcp import FastMCP
-from fastmcp.exceptions import ToolError
+from fastmcp.exceptions import PromptError, ResourceError, ToolError
+from fastmcp.prompts import Prompt
+from fastmcp.resources import Resource
 from fastmcp.server.context import reset_transport, set_transport
 from fastmcp.server.http import StarletteWithLifespan
 from fastmcp.tools import Tool
+from fastmcp.utilities.components import FastMCPComponent
 from fastmcp.utilities.logging import temporary_log_level
+from fastmcp.utilities.tasks import TaskMode
 from fastmcp.utilities.versions import VersionSpec
 from mcp.server.stdio import stdio_server
 from mcp.server.subscriptions import (
     InMemorySubscriptionBus,
     ListenHandler,
+    PromptsListChanged,
     ServerEvent,
     ToolsListChanged,
 )
 from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, SubscriptionsListenRequestParams
+from mcp_types import Prompt as WirePrompt
 from starlette.middleware import Middleware
 
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.error_detail import ErrorDetail
-from ahvn_tools.errors import MAX_NAME_CHARS, ToolCallError, quote_name
+from ahvn_tools.errors import MAX_NAME_CHARS, DefinitionError, ToolCallError, quote_name
 from ahvn_tools.execution import convert
 from ahvn_tools.execution.deadline import cancel_and_wait, outcome_of
 from ahvn_tools.execution.runner import capture_outcome
 from ahvn_tools.formats.json_data import replace_surrogates
 from ahvn_tools.mcp.server import large_results
-from ahvn_tools.mcp.server.components import SpecTool, to_fastmcp_tool
+from ahvn_tools.mcp.server.components import (
+    GetPrompt,
+    ReadResource,
+    SpecTool,
+    to_fastmcp_prompt,
+    to_fastmcp_resource,
+    to_fastmcp_tool,
+)
 from ahvn_tools.mcp.server.http_guards import HeaderGuard, ListeningStreamEnd, UniqueRequestIdGuard
 from ahvn_tools.mcp.server.request import Request
 from ahvn_tools.mcp.server.running_calls import RunningCalls
@@ -45,6 +58,7 @@ from ahvn_tools.results import ToolResult
 
 if TYPE_CHECKING:
     from ahvn_tools.mcp.server.stdio_messages import MessageReader
+    from ahvn_tools.mcp.server.tasks import FindTool, Tasks  # they need an extra
 
 log = logging.getLogger(__name__)
 
@@ -70,6 +84,24 @@ class ServedTools(Protocol):
     def get_revision(self) -> Any:
         """Return a value that differs whenever the list of tools may have changed."""
 
+    def get_prompts_revision(self) -> Any:
+        """Return a value that differs whenever the list of prompts may have changed."""
+
+    def task_mode(self, name: str) -> TaskMode | None:
+        """Return whether calls of a tool may be tasks; None if there is no tool of that name."""
+
+    def task_tools(self) -> Iterable[ToolDefinition]:
+        """Return the tools whose calls may be tasks, without a request."""
+
+    async def find_resource(self, uri: str, request: Request) -> ReadResource | None:
+        """Return what reads a resource to which a tool has referred the client; None if none has."""
+
+    async def list_prompts(self, request: Request) -> Sequence[tuple[WirePrompt, GetPrompt]]:
+        """Return the prompts to list to the client of a request, each with what returns its messages."""
+
+    async def find_prompt(self, name: str, request: Request) -> tuple[WirePrompt, GetPrompt] | None:
+        """Return the prompt of that name; None if there is none for the client of the request."""
+
     async def call_tool(self, name: str, arguments: dict[str, Any], request: Request) -> ToolResult:
         """Run a call. Errors of all kinds are results."""
 
@@ -81,8 +113,21 @@ class ServedToolsServer(FastMCP):
     tools cannot be listed, that is an error; FastMCP ignores a provider that fails.
     """
 
-    def __init__(self, served_tools: ServedTools, name: str, **options: Any) -> None:
-        """Serve these tools; `options` are those of FastMCP."""
+    def __init__(
+        self,
+        served_tools: ServedTools,
+        name: str,
+        *,
+        tasks: bool | str | None = None,
+        tasks_per_client: int | None = None,
+        **options: Any,
+    ) -> None:
+        """Serve these tools; `tasks` is True or the URL where tasks are kept, `options` are those of FastMCP.
+
+        `tasks_per_client` is how many tasks of one client may wait or run.
+
+        Raises DefinitionError when the extra of tasks is not installed, ToolSpecError for another value of `tasks`.
+        """
         super().__init__(name, **{"dereference_schemas": False, "mask_error_details": True, **options})
         self._served_tools = served_tools
         self._spec_tools: weakref.WeakKeyDictionary[ToolDefinition, SpecTool] = weakref.WeakKeyDictionary()
@@ -91,6 +136,14 @@ class ServedToolsServer(FastMCP):
         self.running_calls = RunningCalls()
         self._are_streams_closed = asyncio.Event()
         self._install_handlers()
+        self._tasks: Tasks | None = None
+        if tasks not in (None, False):
+            self._tasks = _create_tasks(tasks, name, tasks_per_client, served_tools, self._get_tool)
+            self.add_extension(self._tasks)
+
+    async def get_tasks(self) -> Sequence[FastMCPComponent]:
+        """Return the tools that FastMCP's task extension may run."""
+        return [*await super().get_tasks(), *([] if self._tasks is None else self._tasks.components())]
 
     def close_streams(self) -> None:
         """End the streams on which clients listen for messages, which would delay the end of a server over HTTP."""
@@ -165,16 +218,47 @@ class ServedToolsServer(FastMCP):
             return tool
         return self._to_spec_tool(definition)
 
+    async def _get_resource(self, uri: str, version: VersionSpec | None = None) -> Resource | None:
+        resource = await super()._get_resource(uri, version)
+        if resource is not None:
+            return resource
+        with _told_to_client(ResourceError, "The resource cannot be read."):
+            read = await self._served_tools.find_resource(uri, Request.current())
+        return None if read is None else to_fastmcp_resource(uri, read)
+
+    async def _list_prompts(self) -> Sequence[Prompt]:
+        with _told_to_client(functools.partial(MCPError, INTERNAL_ERROR), "The prompts cannot be listed."):
+            passed = await self._served_tools.list_prompts(Request.current())
+        own = await super()._list_prompts()
+        names = {prompt.name for prompt in own}
+        return [*own, *(to_fastmcp_prompt(*prompt) for prompt in passed if prompt[0].name not in names)]
+
+    async def _get_prompt(self, name: str, version: VersionSpec | None = None) -> Prompt | None:
+        prompt = await super()._get_prompt(name, version)
+        if prompt is not None:
+            return prompt
+        with _told_to_client(PromptError, "The prompt cannot be read."):
+            found = await self._served_tools.find_prompt(name, Request.current())
+        return None if found is None else to_fastmcp_prompt(*found)
+
     def _to_spec_tool(self, definition: ToolDefinition) -> SpecTool:
         """Return the FastMCP tool of a definition, created once for equal definitions."""
-        tool = self._spec_tools.get(definition)
-        if tool is None:
+        tool, mode = self._spec_tools.get(definition), self._task_mode(definition.name)
+        if tool is None or tool.task_config.mode != mode:
             run = functools.partial(self._call_served_tool, definition.name)
-            tool = self._spec_tools[definition] = to_fastmcp_tool(definition, run)
+            tool = self._spec_tools[definition] = to_fastmcp_tool(definition, run, task_mode=mode)
         return tool
+
+    def _task_mode(self, name: str) -> TaskMode:
+        if self._tasks is None or not self._tasks.is_running:  # a server that another one mounts has no tasks
+            return "forbidden"
+        return self._served_tools.task_mode(name) or "forbidden"
 
     async def _call_served_tool(self, name: str, arguments: dict[str, Any]) -> ToolResult:
         """Run a call in its own task, so that a call which ignores its cancellation does not block the server."""
+        if self._task_mode(name) == "forbidden" and self._served_tools.task_mode(name) == "required":
+            message = f"Tool {name!r} only runs as a task, and this server runs no tasks."
+            return ToolResult(error=ErrorDetail(code="not_available", message=message))
         request = Request.current()
         task = asyncio.create_task(capture_outcome(self._served_tools.call_tool, name, arguments, request))
         try:
@@ -212,13 +296,33 @@ class ServedToolsServer(FastMCP):
         return None if definition is None else self._to_spec_tool(definition).parameters
 
 
+def _create_tasks(
+    tasks: Any, name: str, per_client: int | None, served_tools: ServedTools, find_tool: FindTool
+) -> Tasks:
+    try:
+        from ahvn_tools.mcp.server.tasks import Tasks, to_url
+    except ModuleNotFoundError as missing:
+        raise DefinitionError('tasks= needs fastmcp-tasks: pip install "ahvn-tools[tasks]"') from missing
+    return Tasks(
+        to_url(tasks),
+        name,
+        per_client=per_client,
+        task_tools=served_tools.task_tools,
+        find_tool=find_tool,
+        find_mode=served_tools.task_mode,
+    )
+
+
 class PollingSubscriptionBus(InMemorySubscriptionBus):
-    """A subscription bus of mcp that notifies each listener when the list of tools changes."""
+    """A subscription bus of mcp that notifies each listener when the list of tools or of prompts changes."""
 
     def __init__(self, served_tools: ServedTools) -> None:
-        """Ask for the revision of the list."""
+        """Ask for the revisions of both lists."""
         super().__init__()
-        self._get_revision = served_tools.get_revision
+        self._sources: tuple[tuple[ServerEvent, Callable[[], Any]], ...] = (
+            (ToolsListChanged(), served_tools.get_revision),
+            (PromptsListChanged(), served_tools.get_prompts_revision),
+        )
 
     def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
         """Notify a listener of changes from now on; return the function that ends the subscription."""
@@ -232,12 +336,13 @@ class PollingSubscriptionBus(InMemorySubscriptionBus):
         return stop
 
     async def _poll(self, listener: Callable[[ServerEvent], None]) -> None:
-        last = self._get_revision()
+        last = [get_revision() for _, get_revision in self._sources]
         while True:
             await asyncio.sleep(POLL_SECONDS)
-            if (revision := self._get_revision()) != last:
-                last = revision
-                listener(ToolsListChanged())
+            for index, (event, get_revision) in enumerate(self._sources):
+                if (revision := get_revision()) != last[index]:
+                    last[index] = revision
+                    listener(event)
 
 
 @contextlib.contextmanager

@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
+import base64
 import functools
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
+from fastmcp.exceptions import PromptError, ResourceError
+from fastmcp.prompts import Message, Prompt, PromptResult
+from fastmcp.resources import Resource, ResourceContent, ResourceResult
 from fastmcp.tools import Tool
 from fastmcp.tools.base import InputRequiredToolResult
 from fastmcp.tools.base import ToolResult as FastMCPResult
+from fastmcp.utilities.tasks import TaskConfig, TaskMode
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
+    BlobResourceContents,
+    GetPromptResult,
     InputRequiredResult,
+    ReadResourceResult,
+    ResourceLink,
+    TextContent,
 )
+from mcp_types import Prompt as WirePrompt
 from pydantic import PrivateAttr
 
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.error_detail import ErrorDetail
+from ahvn_tools.errors import ToolCallError
 from ahvn_tools.execution.pipeline import MAX_CHARS_ON_LOOP
 from ahvn_tools.execution.threads import run_in_thread
+from ahvn_tools.invisible import escape
 from ahvn_tools.json_types import exceeds_size
-from ahvn_tools.results import ToolResult, sent_meta, to_sendable, whole_value
+from ahvn_tools.results import ToolResult, describe_link, sent_meta, to_sendable, whole_value
 from ahvn_tools.schema.jsonschema import compile_validator
 
 CallHandler = Callable[[dict[str, Any]], Awaitable[ToolResult]]
@@ -85,9 +98,12 @@ def to_fastmcp_result(result: ToolResult) -> FastMCPResult:
     )
 
 
-def to_fastmcp_tool(definition: ToolDefinition, run: CallHandler, *, timeout: float | None = None) -> SpecTool:
+def to_fastmcp_tool(
+    definition: ToolDefinition, run: CallHandler, *, timeout: float | None = None, task_mode: TaskMode = "forbidden"
+) -> SpecTool:
     """Return the FastMCP tool of a definition; `run` receives the arguments as the client sent them."""
-    tool = SpecTool(**definition.memoize(_to_json_fields), timeout=timeout)
+    task_config = TaskConfig(mode=task_mode)
+    tool = SpecTool(**definition.memoize(_to_json_fields), timeout=timeout, task_config=task_config)
     tool._run_spec = run  # noqa: SLF001  # pydantic accepts no private attribute in its constructor
     return tool
 
@@ -106,3 +122,75 @@ def _to_json_fields(definition: ToolDefinition) -> dict[str, Any]:
         "output_schema": definition.output_schema,
         "annotations": definition.annotations or None,
     }
+
+
+ReadResource = Callable[[], Awaitable[ReadResourceResult]]
+"""Reads one resource. Raises ToolCallError."""
+
+
+class LinkedResource(Resource):
+    """A resource of a server behind this one."""
+
+    _read_linked: ReadResource = PrivateAttr()
+
+    async def read(self) -> ResourceResult:
+        """Return the contents. Raises ResourceError."""
+        try:
+            read = await self._read_linked()
+        except ToolCallError as error:
+            raise ResourceError(error.message) from None
+        return ResourceResult(
+            contents=[
+                ResourceContent(base64.b64decode(item.blob), mime_type=item.mime_type)
+                if isinstance(item, BlobResourceContents)
+                else ResourceContent(item.text, mime_type=item.mime_type)
+                for item in read.contents
+            ]
+        )
+
+
+def to_fastmcp_resource(uri: str, read: ReadResource) -> LinkedResource | None:
+    """Return the resource of a URI; None for a URI that FastMCP does not know as one."""
+    try:
+        resource = LinkedResource.model_validate({"uri": uri, "name": uri[:100]})
+    except ValueError:
+        return None
+    resource._read_linked = read  # noqa: SLF001  # pydantic accepts no private attribute in its constructor
+    return resource
+
+
+GetPrompt = Callable[[dict[str, str]], Awaitable[GetPromptResult]]
+"""Returns the messages of a prompt for some arguments. Raises ToolCallError."""
+
+
+class PassedPrompt(Prompt):
+    """A prompt of a server behind this one."""
+
+    _get_messages: GetPrompt = PrivateAttr()
+
+    async def render(self, arguments: dict[str, Any] | None = None) -> PromptResult:
+        """Return the messages, with their invisible characters escaped. Raises PromptError."""
+        known = {argument.name for argument in self.arguments or ()}
+        sent = {name: value for name, value in (arguments or {}).items() if name in known}
+        if len(sent) < len(arguments or {}):
+            raise PromptError(f"The prompt {self.name!r} takes these arguments: {sorted(known)}.")
+        try:
+            result = await self._get_messages(sent)
+        except ToolCallError as error:
+            raise PromptError(error.message) from None
+        messages = [Message(_to_content(message.content), message.role) for message in result.messages]
+        return PromptResult(messages, escape(result.description) if result.description else None)
+
+
+def _to_content(content: Any) -> Any:
+    """Return the content of a message; FastMCP has none for a link."""
+    if isinstance(content, ResourceLink):
+        return TextContent(type="text", text=escape(describe_link(content)))
+    return TextContent(type="text", text=escape(content.text)) if isinstance(content, TextContent) else content
+
+
+def to_fastmcp_prompt(prompt: WirePrompt, get_messages: GetPrompt) -> PassedPrompt:
+    """Return the FastMCP prompt of a prompt, by its name here."""
+    passed = PassedPrompt.model_validate(prompt.model_dump(exclude_none=True))
+    passed._get_messages = get_messages  # noqa: SLF001  # pydantic accepts no private attribute in its constructor
+    return passed

@@ -8,25 +8,35 @@ import json
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from fastmcp.server.context import Context
 from fastmcp.server.dependencies import get_access_token, get_context, get_http_headers
+from mcp.shared.message import ServerMessageMetadata
 from mcp_types import (
     ElicitRequest,
     ElicitRequestFormParams,
     ElicitResult,
     InputRequiredResult,
+    LoggingMessageNotification,
+    LoggingMessageNotificationParams,
+    PromptListChangedNotification,
     ToolListChangedNotification,
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import BaseModel
 
 from ahvn_tools.mcp.server.progress import ProgressReporter
 from ahvn_tools.results import input_required_error
 
+Answer = TypeVar("Answer", bound=BaseModel)
+
 
 class Request:
     """What one request contains. Read it while the request is served; its repr shows no values."""
+
+    is_of_task = False
+    """Whether it has been answered with a task, which runs now."""
 
     def __init__(self, context: Context | None) -> None:
         """Use FastMCP's context of the request; None when the host's own code calls, outside of any request."""
@@ -36,16 +46,20 @@ class Request:
 
     @classmethod
     def current(cls) -> Request:
-        """Return the request that is being served, the same object at each step."""
+        """Return the request that is being served, the same object at each step; in a task the one that started it."""
         request = _current.get()
         try:
             context = get_context()
         except RuntimeError:  # there is no request
-            return cls(None)
+            return request if request is not None and request.is_of_task else cls(None)
         if request is None or request._context is not context:  # noqa: SLF001  # of this class
             request = cls(context)
             _current.set(request)
         return request
+
+    def make_current(self) -> None:
+        """Make `current` return this request, in the context of this call and what it starts."""
+        _current.set(self)
 
     @functools.cached_property
     def headers(self) -> Mapping[str, str]:
@@ -145,6 +159,16 @@ class Request:
             return False
         return self._is_modern or session.can_send_request
 
+    def can_sample(self, *, with_tools: bool) -> bool:
+        """Return whether the client asks its model for servers, and can be asked to do so during this request."""
+        if self._request_context is None:
+            return False
+        session = self._request_context.session
+        sampling = None if session.client_capabilities is None else session.client_capabilities.sampling
+        if sampling is None or (with_tools and sampling.tools is None):
+            return False
+        return self._is_modern or session.can_send_request
+
     @property
     def state(self) -> str | None:
         """What `elicit` gave the client to send back with its answers; only this server can read and make it."""
@@ -157,15 +181,17 @@ class Request:
         identifies the question there, and the client sends the `state` back.
         """
         if not self.is_repeated_for_answers:
-            return await self.show_form(message, schema)
+            assert self._context is not None  # noqa: S101  # `can_elicit`
+            return await self._context.session.elicit_form(message, schema, self._context.request_id)
         if (answer := self.find_answer(key)) is not None:
             return answer
         raise input_required_error(self.make_input_request({key: message}, schema, state))
 
-    async def show_form(self, message: str, schema: dict[str, Any]) -> ElicitResult:
-        """Return what the user answers to a form during this request. Raises MCPError."""
-        assert self._context is not None  # noqa: S101  # `can_elicit`
-        return await self._context.session.elicit_form(message, schema, self._context.request_id)
+    async def send(self, question: Any, answer_type: type[Answer]) -> Answer:
+        """Return what a client answers to a request during this one. Raises MCPError."""
+        assert self._context is not None  # noqa: S101  # the client can be asked
+        related = ServerMessageMetadata(related_request_id=self._context.request_id)
+        return await self._context.session.send_request(question, answer_type, metadata=related)
 
     @property
     def is_repeated_for_answers(self) -> bool:
@@ -201,10 +227,39 @@ class Request:
             return None
         return ProgressReporter(self._context.report_progress)
 
+    @property
+    def log_level(self) -> str | None:
+        """The least severe level of the log messages that the client wants, `"info"` if an older one has not said it.
+
+        In the newest protocol each request says it; None: the client wants no messages.
+        """
+        if self._request_context is None or self._context is None:
+            return None
+        if self._is_modern:
+            level = self.meta.get("io.modelcontextprotocol/logLevel")
+            return level if isinstance(level, str) else None
+        # FastMCP has no public way: from 4.2 on the level is in the state of the connection, before by its session id.
+        connection = getattr(self._request_context.session, "_connection", None)
+        state: Mapping[str, str] = getattr(connection, "state", None) or {}
+        levels: Mapping[str, str] = getattr(self._context.fastmcp, "_client_log_levels", {})
+        older = levels.get(getattr(connection, "session_id", None) or "__no_session__", "info")
+        return state.get("_fastmcp_client_log_level", older)
+
+    async def send_log(self, level: Any, logger: str, data: Any) -> None:
+        """Send the client a log message, on the stream of this request."""
+        if self._context is not None:
+            params = LoggingMessageNotificationParams(level=level, logger=logger, data=data)
+            await self._context.send_notification(LoggingMessageNotification(params=params))
+
     async def send_tool_list_changed(self) -> None:
         """Notify the client that its list of tools has changed, on the stream of this request."""
         if self._context is not None and self._request_context is not None:
             await self._context.send_notification(ToolListChangedNotification())
+
+    async def send_prompt_list_changed(self) -> None:
+        """Notify the client that its list of prompts has changed, as `send_tool_list_changed` does."""
+        if self._context is not None and self._request_context is not None:
+            await self._context.send_notification(PromptListChangedNotification())
 
     def __repr__(self) -> str:
         return f"<Request over {self.transport or 'memory'}>"

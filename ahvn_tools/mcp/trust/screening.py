@@ -23,6 +23,7 @@ from ahvn_tools.schema.jsonschema import SchemaInputs, compile_validator
 from ahvn_tools.schema.output import to_object_schema
 
 if TYPE_CHECKING:
+    from mcp_types import Prompt
     from mcp_types import Tool as WireTool
 
 MAX_NAME_CHARS = 128
@@ -58,8 +59,21 @@ def screen(wire_tools: Iterable[Any], budgets: Budgets | None = None) -> Screeni
     return screening.result
 
 
+def screen_prompts(prompts: Iterable[Prompt], budgets: Budgets | None = None) -> tuple[list[Prompt], dict[str, str]]:
+    """Return the accepted prompts of a server, with escaped texts, and why the others are refused, by escaped name.
+
+    Of a prompt, the name, the title, the description and the arguments are left.
+    """
+    screening = _PromptScreening(budgets or Budgets())
+    for prompt in prompts:
+        screening.add_tool(prompt.model_dump(mode="json", by_alias=True, exclude_none=True))
+    return screening.prompts, screening.result.refused
+
+
 class _Screening:
     """The screening of one list of tools."""
+
+    _kind = "tool"
 
     def __init__(self, budgets: Budgets) -> None:
         self.result = ScreeningResult()
@@ -75,24 +89,31 @@ class _Screening:
             name = _validate_name(raw)
             normalized_name = unicodedata.normalize("NFKC", name)
             if normalized_name in self._normalized_names:
-                raise RefusedToolError("another tool of this server has this name, or one that looks the same")
+                raise RefusedToolError(f"another {self._kind} of this server has this name, or one that looks the same")
             self._normalized_names.add(normalized_name)
-            self._check_budgets(raw)
-            escaped = _escape_texts(raw)
-            _check_schemas(escaped, self._budgets)
-            self.result.tools.append(_parse_tool(escaped))
+            self._accept(raw)
             self._accepted_names.add(name)
         except (RefusedToolError, DefinitionError) as refusal:
             reason = clip(invisible.escape(str(refusal)), MAX_REASON_CHARS)
             self.result.refused[self._to_refusal_key(raw.get("name"))] = reason
 
-    def _check_budgets(self, raw: JsonObject) -> None:
-        if len(self.result.tools) >= self._budgets.tools:
-            raise RefusedToolError(f"the server has more than {self._budgets.tools} tools")
+    def _accept(self, raw: JsonObject) -> None:
+        escaped = self._escape(raw)
+        _check_schemas(escaped, self._budgets)
+        self.result.tools.append(_parse_tool(escaped))
+
+    def _escape(self, raw: JsonObject) -> JsonObject:
+        """Return a definition with escaped texts. Raises RefusedToolError for one that is too large."""
+        if len(self._accepted_names) >= self._budgets.tools:
+            raise RefusedToolError(f"the server has more than {self._budgets.tools} {self._kind}s")
         if self._bytes_left > 0:
             self._bytes_left -= check_size(raw, self._budgets)
         if self._bytes_left <= 0:
-            raise RefusedToolError(f"the server's tools together have more than {self._budgets.total_bytes} bytes")
+            raise RefusedToolError(
+                f"the server's {self._kind}s together have more than {self._budgets.total_bytes} bytes"
+            )
+        escaped: JsonObject = _escape_texts(raw)
+        return escaped
 
     def _to_refusal_key(self, name: Any) -> str:
         """Return the escaped name, with a number if it is in use."""
@@ -102,6 +123,26 @@ class _Screening:
             number += 1
         self._refusal_counts[key] = number
         return key if number == 1 else f"{key} ({number})"
+
+
+class _PromptScreening(_Screening):
+    """The screening of one list of prompts."""
+
+    _kind = "prompt"
+
+    def __init__(self, budgets: Budgets) -> None:
+        super().__init__(budgets)
+        self.prompts: list[Prompt] = []
+
+    def _accept(self, raw: JsonObject) -> None:
+        from mcp_types import Prompt
+
+        members = ("name", "title", "description", "arguments")
+        escaped = self._escape({key: raw[key] for key in members if raw.get(key) is not None})
+        for argument in raw.get("arguments") or ():
+            if characters := invisible.find_in_name(argument["name"]):
+                raise RefusedToolError(f"the name of an argument has invisible characters: {', '.join(characters)}")
+        self.prompts.append(Prompt.model_validate(escaped))
 
 
 def _escape_texts(value: Any) -> Any:

@@ -53,7 +53,7 @@ class Desk:
         self.programs: set[str] = set()
         self.kit = Toolkit("desk", secret_key=KEY, **options).add(self.note, self.whoami, self.delete, self.wait)
         self.kit.add(self.close, requires_approval=True)
-        self.kit.add_code_mode(sandbox=sandbox, limits=limits)
+        self.kit.add_code_mode(sandbox=sandbox, limits=limits, task="optional")
         self.kit.bind("user", default="nobody")
 
     def note(self, text: str) -> str:
@@ -229,8 +229,8 @@ async def test_the_state_of_a_program_that_a_client_sends_back_is_used_once(desk
     from ahvn_tools.toolkit.sessions import ClientState, SessionState
 
     class Repeated:
-        def __init__(self, state: str | None, answers: dict[str, Any]) -> None:
-            self.state, self.answers = state, answers
+        def __init__(self, state: str | None, answers: dict[str, Any], *, is_of_task: bool = False) -> None:
+            self.state, self.answers, self.is_of_task = state, answers, is_of_task
 
         def find_answer(self, key: str) -> Any:
             return self.answers.get(key)
@@ -238,8 +238,10 @@ async def test_the_state_of_a_program_that_a_client_sends_back_is_used_once(desk
         def make_input_request(self, messages: Any, schema: Any, state: str) -> Any:
             return messages, state
 
-    def elicitation(arguments: Any, state: str | None = None, view: Any = None, **answers: Any) -> ProgramElicitation:
-        request: Any = Repeated(state, answers)
+    def elicitation(
+        arguments: Any, state: str | None = None, view: Any = None, *, is_of_task: bool = False, **answers: Any
+    ) -> ProgramElicitation:
+        request: Any = Repeated(state, answers, is_of_task=is_of_task)
         return ProgramElicitation(view or desk.kit._view, request, arguments)
 
     arguments = {"code": "await note('a')\nawait delete('x')"}
@@ -264,6 +266,9 @@ async def test_the_state_of_a_program_that_a_client_sends_back_is_used_once(desk
     for answer in (yes, no):
         with pytest.raises(ToolError, match="This request was used before"):
             await elicitation(arguments, state, **{key: answer}).resume()
+
+    with pytest.raises(ToolError, match="servers that share tasks need the same `secret_key`"):
+        await elicitation({"code": "await note('b')"}, state, is_of_task=True, **{key: yes}).resume()
 
     # a client without a session does not continue the program of a session
     ann = desk.kit.session(session_id="ann")
@@ -425,6 +430,33 @@ async def test_a_large_program_state_returns_over_http(desk: Desk) -> None:
     with over_http(desk.kit.to_fastmcp_server()) as url:
         async with Client(url, mode="2026-07-28", elicitation_handler=Person().answer) as client:
             assert (await run_code(client, code)).structured_content == {"result": 30000}
+
+
+async def test_a_program_as_a_task_asks_the_user_and_continues(desk: Desk) -> None:
+    pytest.importorskip("fastmcp_tasks", reason='tasks need pip install "ahvn-tools[tasks]"')
+    from fastmcp_tasks import call_tool_task
+
+    person = Person(b=False)
+    async with connect(desk, "2026-07-28", person, tasks=True) as client:
+        task = await call_tool_task(client, "run_code", {"code": ASKING})
+        result = await asyncio.wait_for(task.result(), WAIT)
+    rejected = "The call of 'delete' was rejected. Do not try it again unless you are asked to."
+    assert result.structured_content == {"result": ["noted first", "deleted a", rejected, "deleted c", "noted last"]}
+    assert desk.calls[0] == ("note", "first")
+    assert sorted(desk.calls[1:3]) == [("delete", "a"), ("delete", "c")]
+    assert desk.calls[3:] == [("note", "last")]
+    assert len(person.messages) == 3
+
+
+async def test_a_task_that_runs_a_program_is_cancelled(desk: Desk) -> None:
+    pytest.importorskip("fastmcp_tasks", reason='tasks need pip install "ahvn-tools[tasks]"')
+    from fastmcp_tasks import call_tool_task
+
+    async with connect(desk, "2026-07-28", None, tasks=True) as client:
+        task = await call_tool_task(client, "run_code", {"code": "await wait()"})
+        await asyncio.wait_for(desk.started.wait(), WAIT)
+        await task.cancel()
+        assert await auntil(lambda: desk.cancelled == 1)
 
 
 @WIRES
