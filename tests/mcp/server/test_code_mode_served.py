@@ -1,4 +1,4 @@
-"""Programs of the clients of a served toolkit: what their calls ask, progress, cancellation, tasks, several clients."""
+"""Programs of the clients of a served toolkit: what their calls ask, progress, cancellation, several clients."""
 
 from __future__ import annotations
 
