@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, Self, Unpack
 
+from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import (
     DefinitionError,
     LimitExceededError,
@@ -106,7 +107,11 @@ class RemoteTool:
         context = arguments.pop(self.context_name)
         if self.is_changed:
             raise tool_changed_error(self.name)
-        result = self.result_parser.parse(await self.server.call_tool(self.name, arguments, context))
+        try:
+            received = await self.server.call_tool(self.name, arguments, context)
+        except ToolTimeoutError as error:  # of the idle timeout; raised, it would be an error of the tool
+            return ToolResult(error=ErrorDetail(code=error.code, message=error.message))
+        result = self.result_parser.parse(received)
         return replace(result, meta={key: item for key, item in result.meta.items() if key not in RESERVED_META_KEYS})
 
 
