@@ -115,9 +115,7 @@ class CallScope:
     def attach_task(self) -> Generator[None]:
         """Let `cancel` cancel the current task inside this block."""
         task = asyncio.current_task()
-        if task is None:  # a loop runs it by other means
-            yield
-            return
+        assert task is not None  # noqa: S101  # a loop runs a call in a task
         # weakly: a task whose loop was closed is collected together with what it holds
         task_ref = self._task_ref = weakref.ref(task)
         loop, has_left = task.get_loop(), False

@@ -221,7 +221,8 @@ def _find(
         raise UnboundStateError(
             MISSING_VALUE, tool=name, parameter=unbound.name, key=unbound.name, explanation=plan.unbound_text
         )
-    plan = _apply_options(plan, entry, options)
+    if options is not DEFAULT_OPTIONS:
+        plan = _apply_options(plan, entry, options)
     if plan.isolation == "executor" or options.executor is not None:
         plan = _move(plan, options.executor or view.store.executor or entry.executor, view)
     if arguments is None:
@@ -237,8 +238,6 @@ def _find(
 
 def _apply_options(plan: Plan, entry: Entry, options: CallOptions) -> Plan:
     """Return the plan of a call with these options. Raises ToolkitError for a timeout that cannot be enforced."""
-    if options is DEFAULT_OPTIONS:
-        return plan
     if options.timeout is not None:
         entry.refuse_uninterruptible(options.timeout)
         plan = plan.with_timeout(options.timeout)
