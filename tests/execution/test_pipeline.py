@@ -369,15 +369,6 @@ async def test_closing_a_stream_ends_the_call_and_leaves_no_task():
     assert await auntil(lambda: ended == ["body", "middleware"] * 2)
 
 
-async def test_the_time_of_a_slow_reader_does_not_count():
-    kit = kit_of(noting("a", []))
-    results = []
-    async for result in kit.astream("count_later", {"n": 3}, timeout=0.8):
-        results.append(result)
-        await asyncio.sleep(0.3)
-    assert results[-1].error is None
-
-
 @pytest.mark.parametrize("name", ["add", "add_later"])
 async def test_a_cancelled_call_leaves_nothing_running(name):
     begun = asyncio.Event()
@@ -551,10 +542,10 @@ def test_closing_a_stream_closes_the_body_and_middleware_sees_the_interrupted_re
 def test_the_time_of_a_middleware_after_the_body_does_not_count(entry_point, name):
     async def slow(call, next):
         result = await next(call)
-        await asyncio.sleep(1.2)
+        await asyncio.sleep(0.4)
         return result
 
-    kit = Toolkit("kit", middleware=[slow], timeout=1.0)
+    kit = Toolkit("kit", middleware=[slow], timeout=0.3)
 
     @kit.tool
     def quick() -> int:
