@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import json
 import queue
-import weakref
 from collections import ChainMap
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import AbstractContextManager
@@ -81,7 +80,7 @@ class CallScope:
     has_cancelled_task: bool = False
     """Whether that has cancelled the task that runs the call."""
     _request_task_cancel: Callable[[], None] | None = None
-    _task_ref: weakref.ref[asyncio.Task[Any]] | None = None
+    _task: asyncio.Task[Any] | None = None
     _cancelling_before: int = 0
 
     def record_error(self, error: BaseException | None, result: ToolResult) -> ToolResult:
@@ -108,7 +107,7 @@ class CallScope:
     @property
     def is_caller_cancelled(self) -> bool:
         """Whether a CancelledError that has just arrived cancels the caller's task, and not just this call."""
-        task = None if self._task_ref is None else self._task_ref()
+        task = self._task
         return task is not None and task.cancelling() > self._cancelling_before + self.has_cancelled_task
 
     @contextlib.contextmanager
@@ -116,12 +115,11 @@ class CallScope:
         """Let `cancel` cancel the current task inside this block."""
         task = asyncio.current_task()
         assert task is not None  # noqa: S101  # a loop runs a call in a task
-        # weakly: a task whose loop was closed is collected together with what it holds
-        task_ref = self._task_ref = weakref.ref(task)
+        self._task = task
         loop, has_left = task.get_loop(), False
 
         def cancel_task() -> None:
-            if not (has_left or self.has_cancelled_task) and (task := task_ref()) is not None:
+            if not (has_left or self.has_cancelled_task):
                 self.has_cancelled_task = True
                 task.cancel()
 
@@ -133,7 +131,7 @@ class CallScope:
         try:
             yield
         finally:
-            has_left, self._request_task_cancel, self._task_ref = True, None, None
+            has_left, self._request_task_cancel, self._task = True, None, None
             if self.has_cancelled_task:
                 task.uncancel()
 

@@ -7,7 +7,6 @@ import concurrent.futures
 import contextlib
 import contextvars
 import inspect
-import os
 import queue
 import threading
 from collections.abc import Callable, Coroutine
@@ -54,19 +53,15 @@ class ThreadPool:
         inbox.put(work_item)
 
     def _run_worker(self, inbox: queue.SimpleQueue[WorkItem]) -> None:
-        process_id = os.getpid()
         is_idle = True
         while is_idle:
             notify = inbox.get()()
-            if os.getpid() != process_id:  # pragma: no cover  # the body forked, and this is the child process
-                return
             with self._lock:
                 is_idle = len(self._idle) < MAX_IDLE_THREADS
                 if is_idle:
                     self._idle.append(inbox)
             if notify is not None:
                 notify()
-            del notify  # an idle thread keeps no objects alive
 
     def abandon(self, job: ThreadJob) -> None:
         """Do not wait for a job any longer; it is counted as abandoned until it ends."""

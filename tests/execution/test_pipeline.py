@@ -286,22 +286,6 @@ async def test_arguments_may_be_changed_and_the_call_answered_without_its_tool(e
         assert value_of(returned) == expected
 
 
-def test_next_may_be_called_again():
-    async def twice(call, next):
-        await next(call)
-        return await next(call)
-
-    ran: list[int] = []
-    kit = Toolkit("kit", middleware=[twice])
-
-    @kit.tool
-    def note() -> int:
-        ran.append(1)
-        return len(ran)
-
-    assert kit.call("note") == 2
-
-
 @combinations(entry_point=["exec", "call"])
 def test_system_exit_of_a_body_is_raised_in_a_local_caller(entry_point):
     kit = kit_of(noting("a", []))

@@ -67,13 +67,6 @@ def test_secret_arguments_and_bound_values_are_masked_everywhere(lines, name):
     assert "<account>" in line
 
 
-def test_the_value_of_a_resolver_is_masked(lines):
-    kit = kit_of(sign_in)
-    kit.bind("account", resolver=lambda: CANARY)
-    kit.exec("sign_in", {"name": "ann", "phrase": "x", "options": {}})
-    assert CANARY not in lines()[0]
-
-
 def test_long_arguments_and_results_are_cut(lines):
     def echo(text: str) -> str:
         return text
