@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict
 from ahvn_tools import Toolkit, ToolSpec
 from ahvn_tools.code_mode.stubs import make_stubs
 from ahvn_tools.errors import DefinitionError
-from ahvn_tools.middleware import cache
+from ahvn_tools.middleware import cache, record, replay
 
 PAGE = {"items": [1, 2], "next": "p2"}
 
@@ -67,10 +67,14 @@ def test_each_item_of_a_generator_is_the_whole_object() -> None:
     assert chunks == [PAGE, {"items": [3]}, [PAGE, {"items": [3]}]]
 
 
-def test_a_cached_result_has_the_same_value(kit: Toolkit) -> None:
+def test_a_cached_and_a_replayed_result_have_the_same_value(kit: Toolkit, tmp_path: Any) -> None:
+    path = tmp_path / "calls.jsonl"
+    kit.use(record(path))
     kit.use(cache(all_tools=True))
     read = [kit.exec("list_items", {"is_last": is_last}) for is_last in (False, True, False, True)]
-    assert [result.value for result in read] == [PAGE, [3]] * 2
+    offline = Toolkit("shop", middleware=[replay(path)]).add(list_items)
+    read += [offline.exec("list_items", {"is_last": is_last}) for is_last in (False, True)]
+    assert [result.value for result in read] == [PAGE, [3]] * 3
 
 
 def test_a_program_receives_the_same_value(kit: Toolkit) -> None:

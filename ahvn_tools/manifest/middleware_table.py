@@ -93,6 +93,31 @@ class Metrics(MiddlewareOptions):
     """OpenTelemetry metrics of calls."""
 
 
+class Record(MiddlewareOptions):
+    """Calls and their results are written to a file."""
+
+    path: str
+    """The JSONL file, relative to the manifest."""
+    secret_key: str | None = None
+    """At least 16 characters, from the environment: it distinguishes calls that differ in secrets."""
+
+    def arguments(self, options: ReadOptions) -> dict[str, Any]:
+        """Return the arguments, with the path of the file that is written."""
+        return {**super().arguments(options), "path": options.to_output(self.path)}
+
+
+class Replay(Record):
+    """Calls are answered from a recording."""
+
+    allow_changed: bool = False
+    """Whether a tool may have changed since it was recorded."""
+
+    def arguments(self, options: ReadOptions) -> dict[str, Any]:
+        """Return the arguments, with the path of the file that is read."""
+        options.require_readable(self.path)
+        return {**MiddlewareOptions.arguments(self, options), "path": options.resolve(self.path)}
+
+
 class Retry(_Repeatable):
     """Failed calls are repeated."""
 
@@ -131,6 +156,8 @@ MIDDLEWARE: Final[Mapping[str, type[MiddlewareOptions]]] = MappingProxyType(
         "limit": Limit,
         "log": Log,
         "metrics": Metrics,
+        "record": Record,
+        "replay": Replay,
         "retry": Retry,
         "trace": Trace,
         "truncate": Truncate,

@@ -20,24 +20,25 @@ if TYPE_CHECKING:
     from ahvn_tools.middleware.log import log
     from ahvn_tools.middleware.metrics import metrics
     from ahvn_tools.middleware.observe import observe
+    from ahvn_tools.middleware.record import record, replay
     from ahvn_tools.middleware.retry import retry
     from ahvn_tools.middleware.trace import trace
     from ahvn_tools.middleware.truncate import truncate
 
 __all__ = [
-    "Call", "Middleware", "Next", "approve", "cache", "limit", "log", "metrics", "observe", "retry",
+    "Call", "Middleware", "Next", "approve", "cache", "limit", "log", "metrics", "observe", "record", "replay", "retry",
     "trace", "truncate",
 ]  # fmt: skip
 
-_FUNCTIONS = [name for name in __all__ if name.islower()]
-"""The functions that make a middleware, each in the module of its name."""
+_FUNCTIONS = {name: name for name in __all__ if name.islower()} | {"replay": "record"}
+"""The module of each function that makes a middleware."""
 
 
 def __getattr__(name: str) -> Any:
     """Import a function at its first use (PEP 562): some modules need an extra."""
     if name not in _FUNCTIONS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{name}"), name)
+    return getattr(importlib.import_module(f"{__name__}.{_FUNCTIONS[name]}"), name)
 
 
 class _Package(ModuleType):

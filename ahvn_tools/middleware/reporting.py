@@ -87,11 +87,13 @@ class Redactor:
 
     A secret may be in several items of a list, such as those of a stream: all texts under the same names are read as
     one, too. If there is a secret in them that none of them has, the first one is the whole, and the others are empty.
+    `fixed_keys` are names of a protocol, which stay.
     """
 
-    def __init__(self, call: Call, mask: Mask = str) -> None:
+    def __init__(self, call: Call, mask: Mask = str, *, fixed_keys: Collection[str] = ()) -> None:
         self._redact_hidden = TextRedactor(_hidden_values(call))
         self._mask = mask
+        self._fixed_keys = fixed_keys
         self._is_stream = call.emit is not None or call.plan.output.is_stream
 
     def __call__(self, value: Any) -> Any:
@@ -114,7 +116,10 @@ class Redactor:
         if isinstance(value, str):
             return next(texts[names])
         if isinstance(value, dict):
-            return {self._redact_text(key): self._with_texts(part, (*names, key), texts) for key, part in value.items()}
+            return {
+                key if key in self._fixed_keys else self._redact_text(key): self._with_texts(part, (*names, key), texts)
+                for key, part in value.items()
+            }
         if isinstance(value, list):
             return [self._with_texts(part, names, texts) for part in value]
         if value is None or isinstance(value, bool):

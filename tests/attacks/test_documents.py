@@ -673,6 +673,7 @@ ATTACKS = [
             "sources: [{manifest: ../outside/x.yaml}]",
             "sources: [{openapi: /dev/zero}]",
             "tool_sets: [../outside]",
+            "middleware: [{replay: {path: link.json}}]",
             "roots: [folder]",
         ),
     ),
@@ -721,6 +722,7 @@ ATTACKS = [
             "sources: [{openapi: pipe.yaml}]",
             "sources: ['mcp:pipe.json']",
             "sources: [{server: pipe.json}]",
+            "middleware: [{replay: {path: pipe.json}}]",
             "tool_sets: [.]",
             f"sources: [{{openapi: api.json, external_files: true, base_url: '{HOST}'}}]",
             "sources: [pipe.yaml]",
@@ -732,7 +734,7 @@ ATTACKS = [
             Try(text, files={"x.json": "{"}, prepare=lambda: os.truncate("x.json", 1_000_000_000)),
             fails("is too large"),
         )
-        for text in ("sources: [{server: x.json}]", "sources: [x.json]")
+        for text in ("sources: [{server: x.json}]", "middleware: [{replay: {path: x.json}}]", "sources: [x.json]")
     ),
     Attack(
         "manifests that include each other twice",

@@ -20,12 +20,13 @@ from typing import Any
 
 import pytest
 
-from ahvn_tools import definition_lock
+from ahvn_tools import Toolkit, definition_lock
 from ahvn_tools.builtins.knowledge import Knowledge
 from ahvn_tools.cli.app import main
 from ahvn_tools.errors import ToolkitError, ToolSpecError
 from ahvn_tools.mcp.client.stdio import StderrWriter
 from ahvn_tools.mcp.trust.pins import Pins
+from ahvn_tools.middleware import record, replay
 from ahvn_tools.toolkit.sqlite_approval_store import SQLiteApprovalStore
 from tests.attacks.attack import CANARY, Attack, Outcome, equals, raises, rows
 
@@ -120,6 +121,7 @@ WRITERS: dict[str, Callable[[str], Any]] = {
     "new": lambda path: run("new", "tool", "-o", f"{path}.py"),
     "install": lambda path: run("install", *SERVER, "vscode", "--config", path),
     "uninstall": lambda path: run("uninstall", "one", "--client", "vscode", "--config", path),
+    "record": record,
     "pins": lambda path: Pins(path).check("server", [{"name": "a"}]),
     "approval_store": SQLiteApprovalStore,
     "Knowledge": Knowledge,
@@ -225,6 +227,8 @@ def written_through_a_hard_link(repository: Repository) -> list[Any]:
         os.link(repository.victim, name)
     run("export", "tools.py", "--format", "openai", "-o", "out", "--force")
     definition_lock.write("tools.lock", [])
+    with contextlib.suppress(ToolSpecError):
+        record("mcp.json")
     return [install_here()[0], repository.is_home_unchanged()]
 
 
@@ -358,6 +362,43 @@ def written_files(name: str, media_type: str) -> Callable[[], Any]:
         return sorted({path.name for path in repository.root.iterdir()} - before)
 
     return in_repository(act)
+
+
+# Recordings
+
+
+def replayed(change: Callable[[dict[str, Any]], Any]) -> Callable[[], Any]:
+    """Record a call, change its line, and replay it."""
+
+    def act(repository: Repository) -> Any:
+        Toolkit("kit", middleware=[record("calls.jsonl")]).add(echo).call("echo")
+        changed = change(json.loads(Path("calls.jsonl").read_text()))
+        Path("calls.jsonl").write_text(changed if isinstance(changed, str) else json.dumps(changed))
+        return Toolkit("kit", middleware=[replay("calls.jsonl")]).add(echo).exec("echo").text
+
+    return in_repository(act)
+
+
+def result_with(**parts: Any) -> Callable[[dict[str, Any]], Any]:
+    return lambda line: {**line, "result": {**line["result"], **parts}}
+
+
+NOT_A_RECORDING = raises(ToolSpecError, "is not a recorded call")
+
+
+def recorded_while_it_is_replaced(repository: Repository) -> list[Any]:
+    """Replace a recording by a link, truncate it and append to it while calls are recorded."""
+    kit = Toolkit("kit", middleware=[record("calls.jsonl")]).add(echo)
+    kit.call("echo")
+    with Path("calls.jsonl").open("ab") as file:
+        file.write(b'{"recording":2,"tool')
+    kit.call("echo")
+    os.truncate("calls.jsonl", 10)
+    kit.call("echo")
+    lines = Path("calls.jsonl").read_bytes().splitlines()
+    Path("calls.jsonl").unlink()
+    Path("calls.jsonl").symlink_to(repository.victim)
+    return [kit.call("echo"), len(lines), repository.is_home_unchanged()]
 
 
 # Stores
@@ -578,6 +619,19 @@ ATTACKS = [
     Attack("a device as a name", written_files("CON", "image/png"), equals(["result-CON.png"])),
     Attack("a program as a type", written_files("a", "application/x-sh"), equals(["result-a.bin"])),
     Attack(
+        "a recording that is nested deeply", replayed(lambda _: '{"recording":2,"x":' + "[" * 200_000), NOT_A_RECORDING
+    ),
+    Attack("a recording of a tool without a name", replayed(lambda line: {**line, "tool": ["echo"]}), NOT_A_RECORDING),
+    Attack("a recording with another digest", replayed(lambda line: {**line, "digest": {"a": 1}}), NOT_A_RECORDING),
+    Attack("a recording with a number of chunks", replayed(lambda line: {**line, "chunks": 5}), NOT_A_RECORDING),
+    Attack("a recording with a text as result", replayed(lambda line: {**line, "result": "x"}), NOT_A_RECORDING),
+    Attack("a recording with an id", replayed(result_with(id="forged")), NOT_A_RECORDING),
+    Attack("a recording with a rendering", replayed(result_with(rendering={})), NOT_A_RECORDING),
+    Attack("a recording with unknown blocks", replayed(result_with(blocks=[{"type": "x"}])), NOT_A_RECORDING),
+    Attack("a recording with half an error", replayed(result_with(error={"code": 5})), NOT_A_RECORDING),
+    Attack("a recording with a text as meta", replayed(result_with(meta="x")), NOT_A_RECORDING),
+    Attack("a recording that changes", in_repository(recorded_while_it_is_replaced), equals(["a", 2, True])),
+    Attack(
         "a store with an endless trigger", hostile_store(_table(), ENDLESS), raises(ToolkitError, "another program")
     ),
     Attack(
@@ -620,6 +674,8 @@ ATTACKS = [
         }.items()
     ),
     Attack("10 GB as pins", huge(Pins), raises(ToolkitError, "more than"), is_slow=True),
+    Attack("10 GB as recording", huge(replay), raises(ToolSpecError, "more than"), is_slow=True),
+    Attack("10 GB to record to", huge(record), raises(ToolSpecError, "more than"), is_slow=True),
     *(
         Attack(
             f"a race for {name}, {target}", raced(lambda write=write: write("out"), target), equals(True), is_slow=True

@@ -20,6 +20,8 @@ SAMPLES = {
     "limit": {"per_second": 3, "wait": 0.5},
     "log": {"logger": "audit", "level": "warning", "results": False, "redact": [r"sk-[\w-]+"]},
     "metrics": {},
+    "record": {"path": "calls.jsonl"},
+    "replay": {"path": "calls.jsonl", "allow_changed": True},
     "retry": {"attempts": 5, "codes": ["timeout"], "all_tools": True},
     "trace": {"content": True},
     "truncate": {"max_chars": 100},
@@ -45,7 +47,8 @@ def test_the_options_and_their_defaults_are_those_of_the_function(name):
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_a_middleware_is_made_of_an_item(name, tmp_path, monkeypatch):
-    monkeypatch.setattr(middleware, name, dict)
-    changed = {"level": logging.WARNING}
+    (tmp_path / "calls.jsonl").touch()
+    monkeypatch.setattr(middleware, name, dict, raising=False)
+    changed = {"level": logging.WARNING, "path": tmp_path / "calls.jsonl"}
     made = build(name, SAMPLES[name], ReadOptions(folder=tmp_path))
     assert made == {option: changed.get(option, value) for option, value in SAMPLES[name].items()}

@@ -212,6 +212,7 @@ ROWS: dict[str, list[Case]] = {
             "deep/wire.json": json.dumps(WIRE), "other.yaml": "sources: []",
         }),
         manifest("tool_sets: [sets.yaml]", sets__yaml="name: a\ntools: []"),
+        manifest("middleware: [{replay: {path: calls.jsonl}}]", **{"calls.jsonl": '{"version": 1}\n'}),
     ],
     "a file that is read, elsewhere": [
         inner("sources: [../wire.json]", "./wire.json", **{"wire.json": json.dumps(WIRE)}),
@@ -221,13 +222,16 @@ ROWS: dict[str, list[Case]] = {
         inner("tool_sets: [../b.yaml]", "./b.yaml", **{"b.yaml": "name: a\ntools: []"}),
         inner("sources: [{server: ../b.json}]", "./b.json", "touch", **{"b.json": SERVERS}),
         inner("sources: [{openapi: ../b.json, base_url: '{server}'}]", "{server}", "./b.json", **{"b.json": DOCUMENT}),
+        inner("middleware: [{replay: {path: ../calls.jsonl}}]", "./calls.jsonl", **{"calls.jsonl": ""}),
     ],
     "`ca_file`": [
         Case("tool.yaml", ("{server}", "./ca.pem"), {"tool.yaml": TOOL + "ca_file: ca.pem", "ca.pem": ""}),
         from_dict(http_tool(ca_file="ca.pem"), "https://api.example", "./ca.pem"),
     ],
-    "a file that is written: `approval.store`, `stderr`, `pin`": [
+    "a file that is written: `approval.store`, `record`, `stderr`, `pin`": [
         manifest("approval: {store: canary, secret_key: '${CANARY}'}", "./canary", "${CANARY}"),
+        manifest("middleware: [{record: {path: canary}}]", "./canary"),
+        manifest("sources: [{code: 'def a(): ...', middleware: [{record: {path: canary}}]}]", "<code>", "./canary"),
         manifest("sources: [{server: [touch, x], stderr: canary}]", "touch", "./canary"),
         manifest("sources: [{server: [touch, canary], pin: canary.lock}]", "touch", "./canary.lock"),
     ],

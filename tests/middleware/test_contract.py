@@ -19,6 +19,7 @@ from ahvn_tools.middleware.limit import limit
 from ahvn_tools.middleware.log import log
 from ahvn_tools.middleware.metrics import metrics
 from ahvn_tools.middleware.observe import observe
+from ahvn_tools.middleware.record import record
 from ahvn_tools.middleware.retry import retry
 from ahvn_tools.middleware.trace import trace
 from ahvn_tools.middleware.truncate import truncate
@@ -40,6 +41,7 @@ MADE: dict[str, Callable[[Any], Middleware]] = {
     "metrics": lambda _: metrics(),
     "observe": lambda _: observe(lambda tool, success, duration, error_code: None),
     "postprocess": lambda _: postprocess.postprocess_middleware(lambda call, result: None),
+    "record": lambda folder: record(folder / "calls.jsonl"),
     "retry": lambda _: retry(),
     "trace": lambda _: trace(content=True),
     "truncate": lambda _: truncate(),
@@ -52,7 +54,7 @@ def test_every_middleware_of_the_package_is_listed():
     modules = [importlib.import_module(f"{middleware.__name__}.{name}") for name in names]
     shipped = {name for name, module in zip(names, modules, strict=True) if hasattr(module, name)}
     assert shipped | {"postprocess"} == {name.partition(",")[0] for name in MADE}
-    assert shipped == {name for name in middleware.__all__ if name.islower()}
+    assert shipped | {"replay"} == {name for name in middleware.__all__ if name.islower()}
 
 
 def echo(word: str) -> str:

@@ -14,6 +14,7 @@ from ahvn_tools import ToolCall, ToolError, Toolkit, ToolResult
 from ahvn_tools.middleware import Call, Next, reporting
 from ahvn_tools.middleware.approve import arguments_digest
 from ahvn_tools.middleware.log import log
+from ahvn_tools.middleware.record import record
 from ahvn_tools.middleware.trace import trace
 from ahvn_tools.redaction import Secret
 
@@ -244,7 +245,7 @@ def test_fields_that_the_marker_marks_as_secret_are_masked_at_any_depth():
 URL = "db://admin:hunter2@host/x?token=abcdef"
 
 
-async def test_credentials_in_urls_are_in_no_log_and_no_span(caplog):
+async def test_credentials_in_urls_are_in_no_log_no_span_and_no_recording(tmp_path, caplog):
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import SimpleSpanProcessor
     from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -257,13 +258,14 @@ async def test_credentials_in_urls_are_in_no_log_and_no_span(caplog):
     caplog.set_level(logging.INFO)
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    middleware = [log(), trace(provider.get_tracer("test"), content=True)]
+    file = tmp_path / "calls.jsonl"
+    middleware = [log(), trace(provider.get_tracer("test"), content=True), record(file)]
     kit = Toolkit("k", middleware=middleware, mask_errors=False).add(connect)
     for url in (URL, f"{URL}&fail=1"):
         result = await kit.aexec("connect", {"url": url, "urls": {"more": [url]}})
         assert result.error is None or "db://***@host/x?token=***" in result.text
-    shown = caplog.text + "".join(str(span.attributes) for span in exporter.get_finished_spans())
-    assert shown.count("db://***@host/x?token=***") >= 12
+    shown = caplog.text + file.read_text() + "".join(str(span.attributes) for span in exporter.get_finished_spans())
+    assert shown.count("db://***@host/x?token=***") >= 18
     assert "hunter2" not in shown
     assert "abcdef" not in shown
 

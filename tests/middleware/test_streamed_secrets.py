@@ -1,11 +1,13 @@
-"""Secrets that a tool yields in pieces are in no log and no span."""
+"""Secrets that a tool yields in pieces are in no log, span or recording, and a replay has the other pieces."""
 
 from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mcp_types import TextContent
@@ -14,7 +16,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from ahvn_tools import Toolkit
-from ahvn_tools.middleware import log
+from ahvn_tools.middleware import log, record, replay
 from ahvn_tools.middleware.trace import trace
 
 SECRET = "canary-4242"
@@ -70,6 +72,30 @@ def joined(value: Any) -> str:
 PIECES = st.lists(st.integers(1, len(TEXT)), max_size=len(TEXT)).map(lambda cuts: split(TEXT, cuts))
 
 
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A recording, which the examples of a property write anew."""
+    return tmp_path_factory.mktemp("records") / "calls.jsonl"
+
+
+@settings(max_examples=40, deadline=None)
+@given(parts=PIECES, name=st.sampled_from(["texts", "deltas", "blocks"]))
+def test_a_recorded_stream_has_no_part_of_a_secret_and_is_replayed_in_as_many_pieces(
+    file: Path, parts: list[str], name: str
+) -> None:
+    file.unlink(missing_ok=True)
+    streamed = list(kit_of(record(file)).stream(name, {"parts": parts}))
+    assert len(streamed) == len(parts) + 1
+    line = json.loads(file.read_text())
+    chunks = [chunk.get("value") or [block["text"] for block in chunk.get("blocks", [])] for chunk in line["chunks"]]
+    assert joined(chunks) == MASKED
+    replayed = list(kit_of(replay(file)).stream(name, {"parts": parts}))
+    assert len(replayed) == len(streamed)
+    assert "".join(chunk.text for chunk in replayed[:-1] if name != "deltas") == (MASKED if name != "deltas" else "")
+    if name != "blocks":
+        assert [chunk.value for chunk in replayed[:-1]] == replayed[-1].value
+
+
 @settings(max_examples=40, deadline=None)
 @given(parts=PIECES, is_streamed=st.booleans(), uses_function=st.booleans())
 def test_a_log_has_no_part_of_a_secret(parts: list[str], is_streamed: bool, uses_function: bool) -> None:
@@ -102,9 +128,9 @@ def test_what_a_reader_left_early_got_is_logged_without_the_secret() -> None:
     assert '["x<key>", "", ""]' in lines[0]
 
 
-def test_the_reader_gets_each_piece_at_once_and_unchanged() -> None:
+def test_the_reader_gets_each_piece_at_once_and_unchanged(file: Path) -> None:
     lines: list[str] = []
-    stream = kit_of(log(lines.append)).stream("texts", {"parts": ["cana", "ry-4242"]})
+    stream = kit_of(log(lines.append), record(file)).stream("texts", {"parts": ["cana", "ry-4242"]})
     assert next(stream).value == "cana"
     assert [chunk.value for chunk in stream] == ["ry-4242", ["cana", "ry-4242"]]
 

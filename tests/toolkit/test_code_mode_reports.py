@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +18,7 @@ from pydantic import BaseModel
 from ahvn_tools import ToolContext, Toolkit
 from ahvn_tools.code_mode import CodeLimits
 from ahvn_tools.execution.call import Call, Next
-from ahvn_tools.middleware import cache, log, observe, trace, truncate
+from ahvn_tools.middleware import cache, log, observe, record, replay, trace, truncate
 from ahvn_tools.results import ToolResult
 
 pytest.importorskip("pydantic_monty", reason="programs need the extra `code`")
@@ -193,6 +195,41 @@ def test_each_call_has_a_line_in_the_log_and_is_observed(sandbox: MontySandbox) 
     assert [line.split(" ")[0] for line in lines] == ["index", "fail", "run_code"]
     assert "ValueError: why" in lines[1]
     assert seen == [("index", None), ("fail", "tool_error"), ("run_code", None)]
+
+
+def test_a_recorded_program_is_answered_without_calls(sandbox: MontySandbox, tmp_path: Path) -> None:
+    file, made = tmp_path / "calls.jsonl", []
+
+    def send(text: str) -> str:
+        """Send."""
+        made.append(text)
+        return f"sent {text}"
+
+    code = "[await send('a'), await send('b')]"
+    live = Toolkit("k", middleware=[record(file)]).add(send).add_code_mode(sandbox=sandbox)
+    assert live.call("run_code", {"code": code}) == ["sent a", "sent b"]
+    assert [json.loads(line).get("tool") for line in file.read_text().splitlines()][-3:] == ["send", "send", "run_code"]
+    offline = Toolkit("k", middleware=[replay(file)]).add(send).add_code_mode(sandbox=sandbox)
+    assert offline.call("run_code", {"code": code}) == ["sent a", "sent b"]
+    assert offline.exec("run_code", {"code": "await send('c')"}).error.code == "not_available"
+    assert made == ["a", "b"]
+
+
+def test_recorded_calls_answer_another_program(sandbox: MontySandbox, tmp_path: Path) -> None:
+    file, made = tmp_path / "calls.jsonl", []
+
+    def send(text: str) -> str:
+        """Send."""
+        made.append(text)
+        return f"sent {text}"
+
+    Toolkit("k", middleware=[record(file)]).add(send).call("send", {"text": "a"})
+    kit = Toolkit("k").add(send, middleware=[replay(file)]).add_code_mode(sandbox=sandbox)
+    code = f"{CATCH.format(chr(97) + 'wait send(' + repr('b') + ')')}\n[await send('a'), result]"
+    first, second = kit.call("run_code", {"code": code})
+    assert first == "sent a"
+    assert second.startswith("'calls.jsonl' has no call of tool 'send'")
+    assert made == ["a"]
 
 
 @pytest.mark.parametrize("order", ["truncate", "truncate twice", "cache outside", "cache inside"])

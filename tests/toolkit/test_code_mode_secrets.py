@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from ahvn_tools import Secret, Toolkit
-from ahvn_tools.middleware import log, trace
+from ahvn_tools.middleware import log, record, replay, trace
 
 pytest.importorskip("pydantic_monty", reason="programs need the extra `code`")
 
@@ -70,23 +70,24 @@ SECRET_PROGRAMS = {
 @pytest.mark.parametrize("program", SECRET_PROGRAMS)
 @pytest.mark.default_cases(5)
 def test_secrets_and_bound_values_of_calls_are_in_no_report_of_the_program(
-    sandbox: MontySandbox, program: str, caplog: pytest.LogCaptureFixture
+    sandbox: MontySandbox, program: str, tmp_path: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    spans, provider = InMemorySpanExporter(), TracerProvider()
+    spans, provider, file = InMemorySpanExporter(), TracerProvider(), tmp_path / "calls.jsonl"
     provider.add_span_processor(SimpleSpanProcessor(spans))
     caplog.set_level(logging.INFO)
-    kit = login_kit(sandbox, log(traceback=True), trace(provider.get_tracer("t"), content=True))
+    kit = login_kit(sandbox, log(traceback=True), trace(provider.get_tracer("t"), content=True), record(file))
     kit.exec("run_code", {"code": SECRET_PROGRAMS[program]})
     exported = "".join(span.to_json() for span in spans.get_finished_spans())
-    for text in (caplog.text, exported):
+    for text in (caplog.text, exported, file.read_text()):
         assert "run_code" in text
         assert "canary" not in text
 
 
 def test_bound_values_are_in_no_report_of_a_program_that_has_waited(
-    sandbox: MontySandbox, caplog: pytest.LogCaptureFixture
+    sandbox: MontySandbox, tmp_path: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
+    file = tmp_path / "calls.jsonl"
 
     def read(owner: str) -> str:
         """Read the owner."""
@@ -100,12 +101,18 @@ def test_bound_values_are_in_no_report_of_a_program_that_has_waited(
         kit = Toolkit("k", state={"owner": "canary-owner"}, secret_key=b"k" * 16, middleware=middleware)
         return kit.add(read).add(send, requires_approval=True).bind("owner").add_code_mode(sandbox=sandbox)
 
-    kit = make_kit(log())
+    kit = make_kit(log(), record(file))
     code = "owner = await read()\nsent = await send()\n[owner, sent]"
     done = kit.resume(kit.run(answer(code)), approved=True)
     assert done.results[0][1].value == ["canary-owner", "sent"]
     assert '["<owner>", "sent"]' in caplog.text
-    assert "canary" not in caplog.text
+    assert "canary" not in caplog.text + file.read_text()
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    approvals = [line["result"]["meta"].get("approval") for line in lines if line.get("tool") == "run_code"]
+    assert [None if approval is None else approval["program"] for approval in approvals] == [None, None]
+    assert approvals[0] is not None
+    offline = make_kit(replay(file))
+    assert offline.resume(offline.run(answer(code)), approved=True).results[0][1].value == ["<owner>", "sent"]
 
 
 def test_the_code_of_other_programs_is_logged(sandbox: MontySandbox, caplog: pytest.LogCaptureFixture) -> None:

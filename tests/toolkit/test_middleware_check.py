@@ -37,7 +37,7 @@ def make() -> Middleware:
     return forget
 
 
-SHIPPED = ["approve", "cache", "limit", "log", "metrics", "retry", "trace", "truncate"]
+SHIPPED = ["approve", "cache", "limit", "log", "metrics", "record", "replay", "retry", "trace", "truncate"]
 REFUSED = {
     "too few parameters": (take_one, r"'take_one' cannot be called with \(call, next\)"),
     "generator": (produce, "'produce' is a generator"),

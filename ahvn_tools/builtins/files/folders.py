@@ -24,7 +24,6 @@ from ahvn_tools.builtins.files.atomic_write import (
 from ahvn_tools.builtins.files.beneath import FOLDER, FOLDER_PART, make_parts, open_without_links
 from ahvn_tools.builtins.files.file_status import (
     REPLACED_ROOT,
-    Entry,
     FileKind,
     FileStatus,
     readable_name,
@@ -35,7 +34,7 @@ from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import DefinitionError, ToolError
 from ahvn_tools.roots import OUTSIDE, LinkedRoot, Roots, resolve_path, shown_path, to_local_path, to_roots
 
-__all__ = ["CallRoots", "ConfinedFolders", "Entry", "FileKind", "FileStatus", "HardLinks"]
+__all__ = ["CallRoots", "ConfinedFolders", "FileKind", "FileStatus", "HardLinks"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -253,12 +252,19 @@ class ConfinedFolders:
             status = os.stat(name, dir_fd=folder, follow_symlinks=False)
             return stat.S_ISREG(status.st_mode) and _is_read_only(folder, name, status)
 
-    def scan(self, path: str) -> list[Entry]:
-        """Return the members of a folder in any order."""
+    def scan(self, path: str) -> dict[str, FileKind]:
+        """Return the kinds of the members of a folder by name, in any order; links are not followed.
+
+        Bytes in a name that are no UTF-8 are escaped: backslash, x, ff. A path cannot name such a file.
+        """
         descriptor = self.open_folder(path)
         try:
             with tool_errors(path), os.scandir(descriptor) as members:
-                return [entry for member in members if (entry := _to_entry(member)) is not None]
+                return {
+                    readable_name(member.name): _kind(member)
+                    for member in members
+                    if not is_temporary_name(member.name)
+                }
         finally:
             os.close(descriptor)
 
@@ -533,11 +539,9 @@ def _status_of(folder: int, name: str) -> os.stat_result | None:
         return None
 
 
-def _to_entry(member: os.DirEntry[str]) -> Entry | None:
-    """Return a member of a folder; None for one that is gone and for what a write is about to rename."""
-    if is_temporary_name(member.name):
-        return None
-    try:
-        return Entry(readable_name(member.name), FileStatus.from_stat(member.stat(follow_symlinks=False)))
-    except FileNotFoundError:
-        return None
+def _kind(member: os.DirEntry[str]) -> FileKind:
+    if member.is_file(follow_symlinks=False):
+        return "file"
+    if member.is_dir(follow_symlinks=False):
+        return "folder"
+    return "link" if member.is_symlink() else "other"

@@ -336,7 +336,7 @@ def _protection(folders: ConfinedFolders, uri: str) -> str:
 def _check_deletion(folders: ConfinedFolders, uri: str) -> None:
     """Raise ToolError for what cannot be deleted, before a person is asked. A link may lead to nothing."""
     parent, slash, name = uri.rstrip("/").rpartition("/")
-    if any(entry.name == name and entry.status.kind == "link" for entry in folders.scan(parent or slash or ".")):
+    if folders.scan(parent or slash or ".").get(name) == "link":
         return
     if folders.status(uri).kind == "folder" and folders.scan(uri):
         raise ToolError(f"{shown(uri)!r} is a folder that is not empty. Delete its files first.")

@@ -89,7 +89,7 @@ def similar_names(folders: ConfinedFolders, uri: str) -> str | None:
     folder = missing.parent
     while True:
         try:
-            names = [entry.name for entry in folders.scan(str(folder))]
+            names = list(folders.scan(str(folder)))
             break
         except ToolError:
             missing = folder

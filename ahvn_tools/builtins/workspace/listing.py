@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from typing import Final
 
-from ahvn_tools.builtins.files.atomic_write import is_temporary_name
-from ahvn_tools.builtins.files.file_status import readable_name
-from ahvn_tools.builtins.files.folders import ConfinedFolders
+from ahvn_tools.builtins.files.file_status import FileKind
 from ahvn_tools.builtins.files.walk import walk
 from ahvn_tools.builtins.workspace.folder_tools import READS, FolderTools, explained_misses, in_one_form, shown
 from ahvn_tools.builtins.workspace.lines import Page, fitting
@@ -17,7 +14,7 @@ from ahvn_tools.registry import reg_toolspec
 
 MAX_ENTRIES: Final = 1_000
 """The most members of a folder in one result."""
-_FOLDER: Final = "[DIR ]"
+_LABELS: Final[dict[FileKind, str]] = {"folder": "[DIR ]", "file": "[FILE]", "link": "[LINK]", "other": "[UNKN]"}
 
 
 class ListingTools(FolderTools):
@@ -35,13 +32,13 @@ class ListingTools(FolderTools):
         with explained_misses(folders, uri):
             if folders.status(uri).kind != "folder":
                 raise ToolError(f"{shown(uri)!r} is no folder. Read it with read_file, or pass a folder.")
-            labels = _labels(folders, uri)
+            kinds = folders.scan(uri)
         page = Page(skip, MAX_ENTRIES)
-        names = sorted(sorted(labels), key=str.casefold)  # two sorts without a function of Python are fastest
-        names.sort(key=lambda name: labels[name] != _FOLDER)
-        lines = [f"{labels[name]} {shown(readable_name(name))}" for name in names[page.start : page.stop]]
+        names = sorted(sorted(kinds), key=str.casefold)  # two sorts without a function of Python are fastest
+        names.sort(key=lambda name: kinds[name] != "folder")
+        lines = [f"{_LABELS[kinds[name]]} {shown(name)}" for name in names[page.start : page.stop]]
         kept, _ = fitting(lines, self.max_output_chars)
-        return page.text(kept, total=len(labels), nothing="(Empty Directory)")
+        return page.text(kept, total=len(kinds), nothing="(Empty Directory)")
 
     @reg_toolspec(annotations=READS, tags={"files", "read", "search"}, output_schema=None)
     def search_file_name_includes(
@@ -86,21 +83,3 @@ class ListingTools(FolderTools):
         context.check_cancelled()
         kept, _ = fitting(found[page.start : page.stop], self.max_output_chars)
         return page.text(kept, total=len(found), nothing="No files found.", is_counted=len(found) <= page.stop)
-
-
-def _labels(folders: ConfinedFolders, uri: str) -> dict[str, str]:
-    """Return the members of a folder by name, each with what it is."""
-    descriptor = folders.open_folder(uri)
-    try:
-        with os.scandir(descriptor) as members:
-            return {member.name: _label(member) for member in members if not is_temporary_name(member.name)}
-    finally:
-        os.close(descriptor)
-
-
-def _label(member: os.DirEntry[str]) -> str:
-    if member.is_file(follow_symlinks=False):
-        return "[FILE]"
-    if member.is_dir(follow_symlinks=False):
-        return _FOLDER
-    return "[LINK]" if member.is_symlink() else "[UNKN]"

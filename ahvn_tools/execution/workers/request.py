@@ -85,13 +85,13 @@ class ProcessEnvironment:
             directory=directory,
             sys_path=get_sys_path(),
             variables=dict(os.environ),
-            max_processes=slots.process_slots.max_processes,
+            max_processes=slots.process_slots.count,
         )
 
     def apply(self) -> None:
         """Make it the environment of this process."""
         sys.path[:] = self.sys_path
-        slots.process_slots.max_processes = self.max_processes
+        slots.process_slots.count = self.max_processes
         if self.variables != dict(os.environ):
             os.environ.clear()
             os.environ.update(self.variables)

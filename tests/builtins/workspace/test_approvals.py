@@ -209,10 +209,9 @@ def test_a_file_that_changes_during_the_approval_is_not_edited(make_desk, tool):
         return True
 
     kit = Toolkit("kit", approver=decide).add(desk.workspace)
-    name = "uri"
     if tool == "edit_file_full_replace":
         kit.call("read_file", {"uri": "a.txt"})
-    result = kit.exec(tool, {name: "a.txt", **EDITS[tool]})
+    result = kit.exec(tool, {"uri": "a.txt", **EDITS[tool]})
     since = "you read it" if tool == "edit_file_full_replace" else "its edit was approved"
     assert f"'a.txt' has changed since {since}. Read it again" in result.text
     assert desk.read("a.txt") == b"one\ntwo\n"
@@ -224,8 +223,7 @@ def test_a_read_only_file_is_not_edited_and_nobody_is_asked(make_desk, tool, app
     desk = make_desk(approve=approve)
     desk.write("a.txt", "one\n").chmod(0o444)
     desk.call("read_file", uri="a.txt")
-    name = "uri"
-    assert "'a.txt' is read-only" in desk.error(tool, **{name: "a.txt"}, **EDITS[tool])
+    assert "'a.txt' is read-only" in desk.error(tool, uri="a.txt", **EDITS[tool])
     assert desk.asked == []
     assert desk.read("a.txt") == b"one\n"
 

@@ -19,6 +19,7 @@ from ahvn_tools import Secret, ToolContext, Toolkit, ToolSpec, WorkerResolver
 from ahvn_tools.errors import ToolConnectionError
 from ahvn_tools.middleware.log import log
 from ahvn_tools.middleware.observe import observe
+from ahvn_tools.middleware.record import record, replay
 from ahvn_tools.middleware.retry import retry
 from ahvn_tools.middleware.trace import trace
 from tests.execution.executors import bodies
@@ -79,10 +80,10 @@ def report_and_raise(context: ToolContext) -> NoReturn:
 
 
 @pytest.mark.parametrize("kind", ["ValueError", "own"])
-def test_no_log_line_span_result_or_pickle_has_a_bound_value(executor, spans, caplog, kind):
+def test_no_log_line_span_record_result_or_pickle_has_a_bound_value(executor, spans, tmp_path, caplog, kind):
     caplog.set_level(logging.DEBUG)
     lines: list[str] = []
-    middleware = [log(lines.append, traceback=True), trace(to_tracer(spans), content=True)]
+    middleware = [log(lines.append, traceback=True), trace(to_tracer(spans), content=True), record(tmp_path / "calls")]
     kit = Toolkit("k", executor=executor, middleware=middleware, mask_errors=False)
     kit.add(fail, isolation="executor").bind("user", default=BOUND)
     kit.bind("database", resolver=WorkerResolver(get_database), secret=True)
@@ -90,9 +91,10 @@ def test_no_log_line_span_result_or_pickle_has_a_bound_value(executor, spans, ca
     written = [
         *lines,
         caplog.text,
+        (tmp_path / "calls").read_text(),
         *(span.to_json() for span in spans.get_finished_spans()),
     ]
-    assert len(written) == 3
+    assert len(written) == 4
     shown = "\n".join([*written, repr(result), str(pickle.dumps(result)), str(kit.definitions())])
     assert (BOUND in shown, RESOLVED in shown) == (False, False)
     assert "refused" in lines[0] or "<user>" in lines[0]
@@ -138,6 +140,21 @@ def test_a_span_encloses_the_call_and_has_its_error(executor, spans, place):
     assert (first.name, first.status.is_ok) == ("execute_tool add", True)
     assert (second.attributes["error.type"], second.status.is_ok) == ("tool_error", False)
     assert last.error.code == "tool_error"
+
+
+def test_a_recorded_call_is_replayed_without_the_executor(executor, tmp_path):
+    path = tmp_path / "calls"
+    recorded = Toolkit("k", executor=executor, middleware=[record(path)])
+    recorded.add(bodies.count, move, isolation="executor")
+    made = [
+        [chunk.value for chunk in recorded.stream("count", {"n": 3})],
+        recorded.exec("move", {"x": 3}).structured_content,
+    ]
+    replayed = Toolkit("k", middleware=[replay(path)]).add(bodies.count, move, isolation="executor")
+    assert [
+        [chunk.value for chunk in replayed.stream("count", {"n": 3})],
+        replayed.exec("move", {"x": 3}).structured_content,
+    ] == made
 
 
 def test_a_result_has_the_form_of_its_output_schema(executor):

@@ -12,6 +12,7 @@ from ahvn_tools.middleware.cache import cache
 from ahvn_tools.middleware.limit import limit
 from ahvn_tools.middleware.log import log
 from ahvn_tools.middleware.metrics import metrics
+from ahvn_tools.middleware.record import record, replay
 from ahvn_tools.middleware.retry import retry
 from ahvn_tools.middleware.trace import trace
 from ahvn_tools.middleware.truncate import truncate
@@ -64,6 +65,8 @@ stack: list[Middleware] = [
     limit(per_minute=60, wait=2.5),
     cache(ttl=60),
     retry(attempts=2, initial_delay=0.1, max_delay=1, max_elapsed=5),
+    record("calls.jsonl"),
+    replay("calls.jsonl", allow_changed=True),
     counted,
     Counter(),
 ]
