@@ -12,8 +12,15 @@ from typing import TYPE_CHECKING, ClassVar, Final, get_args
 from ahvn_tools.builtins.approval import Action, ActionKind, Approval, Approve
 from ahvn_tools.builtins.files.folders import folders_of
 from ahvn_tools.builtins.git.command_line import Access, CommandLine, parse
-from ahvn_tools.builtins.git.git_program import Author, GitCall, GitProgram, error_text
-from ahvn_tools.builtins.git.repository import Repository, open_repository, refuse_place
+from ahvn_tools.builtins.git.git_program import (
+    Author,
+    GitCall,
+    GitProgram,
+    Repository,
+    error_text,
+    open_repository,
+    refuse_place,
+)
 from ahvn_tools.builtins.git.results import (
     COMMIT_FORMAT,
     DIFF_FORMAT,
