@@ -356,12 +356,7 @@ def _middleware(view: StoreView, entry: Entry, plan: Plan) -> tuple[Middleware, 
         condition = entry.requires_approval
         when = condition if isinstance(condition, bool) else entry.requires_approval_for
         own = (approve(view.store.approver, when=when), *own)
-    middleware = (*shared, *own) if shared else own
-    if view.store.middleware_timeout is not None and middleware:
-        from ahvn_tools.toolkit.middleware_clock import MiddlewareClock
-
-        return MiddlewareClock.limit(middleware, view.store.middleware_timeout)
-    return middleware
+    return (*shared, *own) if shared else own
 
 
 def _track(view: StoreView, call: Call, options: CallOptions) -> AbstractContextManager[None]:

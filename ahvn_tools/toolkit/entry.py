@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import functools
+import logging
+import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from ahvn_tools.binding import Binding
+from ahvn_tools.binding import Binding, StateScopes
 from ahvn_tools.encoders.loaded_classes import loaded_classes
-from ahvn_tools.errors import BindError, DefinitionError, StateKeyError, ToolkitError
+from ahvn_tools.errors import BindError, DefinitionError, StateKeyError, ToolkitError, ToolSpecError
 from ahvn_tools.execution.plan import CompiledTool
 from ahvn_tools.formats.rendering.names import wire_name
 from ahvn_tools.results import DIRECT, PROGRAMMATIC
 from ahvn_tools.schema.inputs import Inputs
-from ahvn_tools.settings import given_options, read_settings, refuse_unused_ship
+from ahvn_tools.settings import ToolOptions, given_options, read_settings, refuse_unused_ship, validate_options
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.state import StateKey
+from ahvn_tools.template import ToolTemplate
 from ahvn_tools.toolkit import entry_options
-from ahvn_tools.toolkit.changed_spec import ChangedSpec
-from ahvn_tools.toolkit.duplicates import OnDuplicate
-from ahvn_tools.toolkit.entry_options import BASIC_GROUP, EntryOptions, to_names
+from ahvn_tools.toolkit.entry_options import BASIC_GROUP, EntryOptions, OnDuplicate, to_names
 from ahvn_tools.toolkit.locks import KeyedLocks
 from ahvn_tools.toolkit.server_access import ServerAccess, declared_names
 
@@ -31,6 +32,76 @@ if TYPE_CHECKING:
     from ahvn_tools.execution.call import Call, Middleware
     from ahvn_tools.middleware.postprocess import Postprocess
     from ahvn_tools.toolkit.exclusive import Exclusive
+
+
+log = logging.getLogger(__name__)
+
+
+class ChangedSpec(ToolSpec):
+    """Another spec with more options. What is bound on that spec later, or changed by its server, applies here too."""
+
+    def __init__(self, spec: ToolSpec, options: ToolOptions) -> None:
+        """Change a spec. Raises DefinitionError for options that do not fit."""
+        self.original = spec
+        self._options = validate_options(options)
+        self._lock = threading.Lock()
+        self._adapter = None
+        self.error: str | None = None
+        """Why the options no longer fit the spec, which has changed; then `compiled` is the last one that they fit."""
+        base = spec.compiled
+        self._cache = base, self._compile(base)
+
+    @property
+    def changes(self) -> ToolOptions:
+        """The options that are changed."""
+        return self._options  # type: ignore[return-value]  # validated, and a mapping as it was given
+
+    @property
+    def compiled(self) -> CompiledTool:  # type: ignore[override]  # computed here, an attribute of a spec
+        """The template with the options, and the bindings of the spec."""
+        base, compiled = self._cache
+        if base is self.original.compiled:
+            return compiled
+        base = self.original.compiled
+        try:
+            compiled, self.error = self._compile(base), None
+        except ToolSpecError as error:
+            self.error = str(error)
+            name = compiled.template.name
+            log.warning("The options of the tool %r no longer fit it, and it keeps its definition: %s", name, error)
+        self._cache = base, compiled
+        return compiled
+
+    def _compile(self, base: CompiledTool) -> CompiledTool:
+        return base.with_options(self._options, self.original.body)
+
+    @property
+    def body(self) -> Callable[..., Any]:  # type: ignore[override]  # as above
+        """The body of the spec."""
+        return self.original.body
+
+    @property
+    def state_scopes(self) -> StateScopes:  # type: ignore[override]  # as above
+        """The states of the spec."""
+        return self.original.state_scopes
+
+    @property
+    def _secrets(self) -> frozenset[StateKey]:  # type: ignore[override]  # as above
+        return self.original._secrets  # noqa: SLF001  # of another spec
+
+    def replace_template(self, template: ToolTemplate, body: Callable[..., Any]) -> None:
+        """Let the spec become another tool."""
+        self.original.replace_template(template, body)
+
+    def clone(self) -> ToolSpec:  # type: ignore[override]  # a plain spec
+        """Return a copy of the spec with these options."""
+        twin = self.original.clone()
+        twin.compiled = self.compiled
+        return twin
+
+    def _clear_cache(self) -> None:
+        self.original._clear_cache()  # noqa: SLF001  # of another spec
+
 
 DELEGATES: Final = "delegates"
 """An attribute of a body that only calls another tool. The toolkit's middleware wraps that inner call alone."""

@@ -14,8 +14,7 @@ from ahvn_tools.settings import DefinitionOptions, OutputForm, ToolOptions, chec
 from ahvn_tools.sources import function as function_source
 from ahvn_tools.sources.langchain_injection import spec_behind
 from ahvn_tools.spec import ToolSpec
-from ahvn_tools.toolkit.changed_spec import ChangedSpec
-from ahvn_tools.toolkit.entry import Entry
+from ahvn_tools.toolkit.entry import ChangedSpec, Entry
 from ahvn_tools.toolkit.entry_options import (
     AddOptions,
     EntryOptions,

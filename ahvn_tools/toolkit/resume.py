@@ -35,12 +35,11 @@ from ahvn_tools.middleware.approve import (
 from ahvn_tools.redaction import contains_secret
 from ahvn_tools.results import ToolCall, ToolResult
 from ahvn_tools.toolkit import model_tools
+from ahvn_tools.toolkit.background_calls import CallStatus
 from ahvn_tools.toolkit.batch import Batch, changed_result, changed_text
-from ahvn_tools.toolkit.call_status import CallStatus
 from ahvn_tools.toolkit.calls import find_entry, state_scopes
 from ahvn_tools.toolkit.code_mode import is_program_tool
-from ahvn_tools.toolkit.run import Run
-from ahvn_tools.toolkit.saved_run import waiting_call
+from ahvn_tools.toolkit.run import Run, waiting_call
 from ahvn_tools.toolkit.server_access import is_missing
 from ahvn_tools.toolkit.visibility import StoreView
 

@@ -16,7 +16,7 @@ from ahvn_tools.execution.plan import CompiledTool
 from ahvn_tools.toolkit.background_calls import BackgroundCalls, session_ended_error
 from ahvn_tools.toolkit.entry import Entry
 from ahvn_tools.toolkit.entry_options import BASIC_GROUP
-from ahvn_tools.toolkit.search_listing import rank_names
+from ahvn_tools.toolkit.search import rank_names
 from ahvn_tools.toolkit.selection import Group, Selection
 from ahvn_tools.toolkit.sessions import SessionState
 from ahvn_tools.toolkit.store import ToolStore

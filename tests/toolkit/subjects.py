@@ -8,7 +8,8 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 
-from ahvn_tools import ToolRegistry, reg_toolspec
+from ahvn_tools import Toolkit, ToolRegistry, reg_toolspec
+from ahvn_tools.schema.dialects.finding import Finding
 
 
 def search(query: str, user: str = "guest", limit: int = 3) -> str:
@@ -98,3 +99,8 @@ class Gauge:
         with self():
             await asyncio.sleep(seconds)
         return "worked"
+
+
+def check(kit: Toolkit) -> list[Finding]:
+    """Return the findings about a toolkit, without those of formats and about single parameters."""
+    return kit.check(formats=[], ignore=["undocumented-parameter"])

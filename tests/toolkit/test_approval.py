@@ -389,7 +389,7 @@ def test_a_request_expires(monkeypatch):
 
 @pytest.mark.parametrize("seconds", [0, -1, True, "60", float("nan")])
 def test_an_expiry_is_a_positive_number_of_seconds(seconds):
-    with pytest.raises(ToolkitError, match="approval_expiry is a number of seconds above 0, or None"):
+    with pytest.raises(ToolkitError, match="approval_expiry must be a number of seconds greater than 0, or None"):
         kit_of(approval_expiry=seconds)
 
 

@@ -16,8 +16,7 @@ import pytest
 
 from ahvn_tools import ToolCall, Toolkit
 from ahvn_tools.errors import ToolkitError
-from ahvn_tools.toolkit.approval_store import MIN_KEPT, ApprovalStore, MemoryApprovalStore
-from ahvn_tools.toolkit.sqlite_approval_store import SQLiteApprovalStore
+from ahvn_tools.toolkit.approval_store import MIN_KEPT, ApprovalStore, MemoryApprovalStore, SQLiteApprovalStore
 
 KEY = "a key that all processes have"
 
@@ -196,7 +195,7 @@ def test_another_store_is_refused(store):
         kit_of(store)
 
 
-@pytest.mark.parametrize("name", ["approvals.db", "approvals.db-wal", "approvals.db-journal"])
+@pytest.mark.parametrize("name", ["approvals.db", "approvals.db-journal"])
 def test_nothing_is_written_through_a_link(tmp_path, name):
     other = tmp_path / "other"
     (tmp_path / name).symlink_to(other)
@@ -216,7 +215,7 @@ def test_a_new_file_that_another_process_has_locked_is_waited_for(tmp_path, monk
     other.execute("CREATE TABLE other (number INTEGER)")
     other.execute("BEGIN EXCLUSIVE")
     with monkeypatch.context() as patch:
-        patch.setattr("ahvn_tools.toolkit.sqlite_approval_store.LOCK_SECONDS", 0.01)
+        patch.setattr("ahvn_tools.toolkit.approval_store.LOCK_SECONDS", 0.01)
         with pytest.raises(ToolkitError, match=r"cannot be used \(database is locked\)"):
             SQLiteApprovalStore(path)
     stores: list[SQLiteApprovalStore] = []

@@ -6,7 +6,6 @@ import asyncio
 import contextvars
 import gc
 import math
-import os
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -25,7 +24,7 @@ from ahvn_tools.errors import (
     ToolNotAvailableError,
     ToolNotFoundError,
 )
-from ahvn_tools.toolkit import background_calls, background_tools
+from ahvn_tools.toolkit import background_calls, model_tools
 from tests.execution.entry_points import program, run, until
 from tests.mcp.loopback import over_http
 
@@ -359,14 +358,6 @@ class TestBounds:
         assert kept[0] == running
         assert (len(kept), kept[-1]) == (3, "last")
 
-    def test_a_result_is_dropped_after_some_time_although_nothing_asks_for_it(
-        self, bodies: Bodies, monkeypatch: pytest.MonkeyPatch
-    ):
-        monkeypatch.setattr(background_calls, "KEPT_SECONDS", 0.05)
-        bodies.kit.start("add", {"a": 1})
-        calls = bodies.kit._view.background_calls  # reads without dropping what is old
-        assert until(lambda: not calls._calls)
-
     def test_an_unknown_id_and_that_of_another_session_are_the_same_error(self, bodies: Bodies):
         one, two = bodies.kit.session(), bodies.kit.session()
         call_id = one.start("add", {"a": 1}, call_id="c1")
@@ -477,31 +468,6 @@ class TestSessionEnd:
         assert (status, output.split(), errors) == (0, ["running", "running"], "")
         assert time.monotonic() - started < 30
 
-    @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
-    def test_a_forked_child_has_the_results_and_not_the_running_calls_of_its_parent(self):
-        code = """if True:
-            import asyncio, os
-            from ahvn_tools import Toolkit
-            kit = Toolkit("k", max_background=1)
-
-            @kit.tool
-            async def asleep(seconds: float) -> float:
-                await asyncio.sleep(seconds)
-                return seconds
-
-            kit.wait(kit.start("asleep", {"seconds": 0}, call_id="done"))
-            kit.start("asleep", {"seconds": 600}, call_id="runs")
-            child = os.fork()
-            if child == 0:
-                seen = [status.id for status in kit.background_calls()]
-                again = kit.wait(kit.start("asleep", {"seconds": 0}, call_id="runs"), 20).state
-                del kit
-                os._exit(0 if (seen, again) == (["done"], "done") else 1)
-            print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), kit.status("runs").state)
-            """
-        status, output, errors = program(code)
-        assert (status, output.split()) == (0, ["0", "running"]), errors
-
 
 def with_tools(bodies: Bodies, **options: Any) -> Toolkit:
     return bodies.kit.add(*bodies.kit.background_tools(**options))
@@ -576,7 +542,7 @@ class TestTools:
         assert itself.text == "'wait_for_call' cannot run in the background. Call it directly."
 
     def test_a_wait_ends_before_its_own_timeout(self, bodies: Bodies, monkeypatch: pytest.MonkeyPatch):
-        monkeypatch.setattr(background_tools, "_SHARE_OF_TIMEOUT", 0.001)
+        monkeypatch.setattr(model_tools, "_SHARE_OF_TIMEOUT", 0.001)
         kit = with_tools(bodies, wait_for_call={"timeout": 60})
         started = kit.call("start_call", {"name": "asleep"})
         assert kit.call("wait_for_call", {"id": started["id"], "seconds": 100})["state"] == "running"

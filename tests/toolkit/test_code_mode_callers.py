@@ -12,6 +12,7 @@ import pytest
 
 from ahvn_tools import Run, ToolCall, Toolkit, ToolResult
 from ahvn_tools.execution.call import Call, Next, inline
+from tests.toolkit.subjects import check
 
 pytest.importorskip("pydantic_monty", reason="programs need the extra `code`")
 
@@ -46,11 +47,11 @@ def test_a_tool_for_the_model_alone_does_not_exist_in_a_program(kit: Toolkit) ->
 
 
 def test_a_tool_for_the_model_alone_that_is_not_listed_is_a_finding(kit: Toolkit) -> None:
-    assert kit.check() == []
+    assert check(kit) == []
     kit.add(send, name="mail", allowed_callers="direct")
     problem = "no model can call it: programs may not, and code mode does not list it"
-    assert list(map(str, kit.check())) == [f"the tool 'mail': {problem}"]
-    assert "core" in kit.check()[0].fix
+    assert list(map(str, check(kit))) == [f"the tool 'mail': {problem}"]
+    assert "core" in check(kit)[0].fix
 
 
 def test_tools_for_the_model_alone_take_no_place_among_those_that_a_search_finds(kit: Toolkit) -> None:

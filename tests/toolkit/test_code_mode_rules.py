@@ -246,7 +246,7 @@ def test_the_time_of_an_approver_does_not_count_towards_a_timeout(sandbox: Monty
     def make_kit(**options: Any) -> Toolkit:
         return Toolkit("k", **options).add(pay, requires_approval=True).add(ask)
 
-    kit = make_kit(approver=decide, timeout=0.7, middleware_timeout=0.7)
+    kit = make_kit(approver=decide, timeout=0.7)
     if caller == "call_tool":
         kit.add_search(core=[])
         assert kit.call("call_tool", {"name": "pay"}) == "paid"

@@ -271,7 +271,11 @@ def test_leaving_a_map_cancels_the_other_calls(executor, tmp_path):
     ("make", "error", "message"),
     [
         (lambda kit: kit.map("dask", []), DefinitionError, "An executor is a concurrent.futures.Executor"),
-        (lambda kit: kit.map(ThreadPoolExecutor(1), [], buffersize=0), ToolkitError, "`buffersize` is a whole number"),
+        (
+            lambda kit: kit.map(ThreadPoolExecutor(1), [], buffersize=0),
+            ToolkitError,
+            "buffersize must be a whole number",
+        ),
         (lambda kit: list(kit.map(ThreadPoolExecutor(1), ["add"])), ToolkitError, "A call is a ToolCall, or a pair"),
         (lambda kit: list(kit.map(ThreadPoolExecutor(1), [("add",)])), ToolkitError, "A call is a ToolCall, or a pair"),
         (
