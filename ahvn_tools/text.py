@@ -24,7 +24,7 @@ MAX_DEPTH = 4
 MAX_CHOICES = 10
 """How many values a Literal lists at most."""
 
-_PLAIN_CHOICE = re.compile(r"[\w.+/ -]{0,40}", re.ASCII)
+_PLAIN_CHOICE = re.compile(r"[\w.+/ -]{0,40}")
 _TYPES = {"integer": "int", "number": "float", "string": "str", "boolean": "bool", "null": "None"}
 
 
@@ -87,7 +87,7 @@ def code(definition: ToolDefinition) -> str:
     text = docstring(definition)
     body = f"{_docstring_literal(text)}\n    pass" if text else "pass"
     return (
-        f"def {identifier(definition.name)}({_parameter_list(definition)}) -> {_return_type(definition)}:\n    {body}"
+        f"def {identifier(definition.name)}({_parameter_list(definition)}) -> {return_type(definition)}:\n    {body}"
     )
 
 
@@ -96,7 +96,7 @@ def function(definition: ToolDefinition, call: Callable[..., Any]) -> Callable[.
     names = parameter_names(definition)
     forwarded = ", ".join(f"{name!r}: {python}" for name, python in names.items())
     name = identifier(definition.name)
-    head = f"def {name}({_parameter_list(definition, absent='_ABSENT')}) -> {_return_type(definition)}:"
+    head = f"def {name}({_parameter_list(definition, absent='_ABSENT')}) -> {return_type(definition)}:"
     text = f"{head}\n    return _forward({{{forwarded}}})"
     absent = object()
 
@@ -249,12 +249,13 @@ def _indent_entry(entry: str) -> str:
     return "\n".join([f"    {first}", *(f"        {line.strip()}" if line.strip() else "" for line in more)])
 
 
-def _return_type(definition: ToolDefinition) -> str:
+def return_type(definition: ToolDefinition) -> str:
+    """Return the Python type of what a call returns: of the one field, where the output schema has exactly one."""
     schema = definition.output_schema
     if schema is None:
         return "Any"
     properties = _properties(schema)
-    return type_name(next(iter(properties.values())), schema) if len(properties) == 1 else "Dict[str, Any]"
+    return type_name(next(iter(properties.values())) if len(properties) == 1 else schema, schema)
 
 
 def _parameter_list(definition: ToolDefinition, absent: str = "None") -> str:

@@ -61,6 +61,13 @@ _RESULT_TYPES: Final[dict[str, Any]] = {
 }
 
 
+_FIXED_KEYS: Final = frozenset(
+    {*_RESULT_TYPES, "code", "message", "type", "text", "data", "mimeType", "uri", "resource", "blob", "name", "title"}
+    | {"description", "size", "icons", "annotations", "audience", "priority", "lastModified", "_meta"}
+)
+"""The members of a line and of MCP's content blocks, whose names are no text of a tool."""
+
+
 def prepare_file(file: Path) -> None:
     """Create the file if it is missing. Raises ToolSpecError if it is not writable or not a recording."""
     try:
@@ -118,25 +125,19 @@ def _open_to_append(file: Path) -> FileIO:
     return os.fdopen(open_regular(file, os.O_RDWR | os.O_APPEND | os.O_CREAT), "a+b", buffering=0)
 
 
-def dump_results(results: Iterable[ToolResult], redactor: reporting.Redactor) -> list[JsonObject]:
+def dump_results(results: Iterable[ToolResult], redact: reporting.Redactor) -> list[JsonObject]:
     """Return results as redacted JSON, without empty members; of a raw value, what models read.
 
-    They are redacted together, because a secret may be in several chunks of a stream.
+    They are redacted together, because a secret may be in several chunks of a stream. Codes of errors and types of
+    blocks stay.
     """
     plain = [_to_json(result) for result in results]
-    joined = redactor.redact_joined(plain)
-    return [_redact(parts, original, redactor) for parts, original in zip(joined, plain, strict=True)]
-
-
-def _redact(parts: JsonObject, original: JsonObject, redactor: reporting.Redactor) -> JsonObject:
-    """Return the redacted parts of a result; the names of members that a protocol defines stay, and its types."""
-    redacted: JsonObject = {
-        name: redactor(part, redact_keys=name in {"value", "structured_content"}) for name, part in parts.items()
-    }
-    if "error" in original:
-        redacted["error"]["code"] = original["error"]["code"]
-    for block, plain_block in zip(redacted.get("blocks", ()), original.get("blocks", ()), strict=True):
-        block["type"] = plain_block["type"]
+    redacted: list[JsonObject] = redact(plain)
+    for parts, original in zip(redacted, plain, strict=True):
+        if "error" in original:
+            parts["error"]["code"] = original["error"]["code"]
+        for block, original_block in zip(parts.get("blocks", ()), original.get("blocks", ()), strict=True):
+            block["type"] = original_block["type"]
     return redacted
 
 
@@ -351,10 +352,10 @@ def _collect_chunks(call: Call, chunks: list[ToolResult]) -> Call:
 
 
 def _append_line(file: Path, call: Call, line: JsonObject, chunks: list[ToolResult], result: ToolResult) -> None:
-    redactor = reporting.Redactor(call)
+    redact = reporting.Redactor(call, fixed_keys=_FIXED_KEYS)
     results = {
-        "result": dump_results([result], redactor)[0],
-        "chunks": dump_results(chunks, redactor),
+        "result": dump_results([result], redact)[0],
+        "chunks": dump_results(chunks, redact),
     }
     try:
         append_line(file, {**line, **results})

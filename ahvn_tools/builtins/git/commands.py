@@ -130,7 +130,7 @@ class GitCommands:
 
     def _check_paths(self, line: CommandLine, folder: Path) -> None:
         """Raise ToolError for an argument that, if it is a path, leads out of the folders, also through links."""
-        if line.sub_command.takes_paths:
+        if "no-paths" not in line.sub_command.flags:
             for word in (*line.arguments, *(line.paths or ())):
                 self._inside(folder, word)
 

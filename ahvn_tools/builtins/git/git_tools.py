@@ -17,12 +17,10 @@ from ahvn_tools.builtins.git.repository import Repository
 from ahvn_tools.builtins.git.results import (
     COMMIT_FORMAT,
     DIFF_FORMAT,
-    GitBlame,
     GitDiff,
     GitLog,
     GitShow,
     GitStatus,
-    parse_blame,
     parse_commits,
     parse_files,
     parse_status,
@@ -296,32 +294,6 @@ class Git(ToolRegistry):
         words = ["show", "--format=", "-m", "--first-parent", "--no-show-signature", commit]
         diff = self._diff(place, words, start_line, max_lines)
         return GitShow(commit=parse_commits(output)[0], diff=diff)
-
-    @reg_toolspec(name="git_blame", annotations=_READS, tags=_TAGS)
-    def blame(
-        self, uri: str, context: ToolContext, revision: str | None = None, start_line: int = 1, max_lines: int = 200
-    ) -> GitBlame:
-        """Return the lines of a file, each with the commit that wrote it.
-
-        Args:
-            uri: The file.
-            revision: The commit whose version of the file is meant; without it, the file as it is now.
-            start_line: The first line, counted from 1.
-            max_lines: How many lines to return, at most 1000.
-        """
-        place = self._open(uri, context)
-        if place.path is None:
-            raise ToolError(f"{uri!r} is the folder of the repository. Pass a file.")
-        if revision is None and self.folders.for_call(context).status(uri).kind != "file":
-            raise ToolError(f"{uri!r} is no file. Pass a file, or a revision in which it is one.")
-        count, start = _between(max_lines, 1, _MAX_LINES), max(start_line, 1)
-        at = [] if revision is None else [resolve_commit(place, revision)]
-        words = ["blame", "--line-porcelain", "--no-textconv", f"-L{start},+{count + 1}", *at, *place.path_words]
-        output, is_whole = place.read(words)
-        lines = parse_blame(output)
-        is_last = is_whole and len(lines) <= count
-        page = lines[:count]
-        return GitBlame(lines=page, next_start_line=None if is_last else start + len(page))
 
     def _call(self, context: ToolContext) -> GitCall:
         return GitCall(self._program, self.folders.for_call(context), context)

@@ -1,4 +1,4 @@
-"""The tools that read a repository return values: status, diff, log, show, blame."""
+"""The tools that read a repository return values: status, diff, log, show."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from ahvn_tools.builtins.git import Git
-from tests.builtins.git.repositories import commit_all, git, git_kit, make_repository
+from tests.builtins.git.repositories import commit_all, git, git_kit, make_repository, run
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def folder(tmp_path):
 
 
 def test_the_tools_have_names_that_fit_into_a_large_toolkit(tmp_path):
-    assert Git(tmp_path).list_toolspecs() == ["git_cmd", "git_status", "git_diff", "git_log", "git_show", "git_blame"]
+    assert Git(tmp_path).list_toolspecs() == ["git_cmd", "git_status", "git_diff", "git_log", "git_show"]
     assert Git(tmp_path).toolspec("status").name == "git_status"
 
 
@@ -304,58 +304,10 @@ class TestShow:
         assert "main 20" not in shown["diff"]["patch"]
 
 
-class TestBlame:
-    def test_lines_have_their_commits(self, folder):
-        lines = git_kit(folder).call("git_blame", {"uri": "a.txt"})["lines"]
-        assert [(line["line"], line["text"], line["subject"]) for line in lines[-2:]] == [
-            (19, "line 19", "First"), (20, "main 20", "Second"),
-        ]  # fmt: skip
-        assert lines[0]["author"] == "Ann"
-
-    def test_a_line_that_is_not_committed_has_no_commit(self, folder):
-        lines = git_kit(folder).call("git_blame", {"uri": "docs/b.txt"})["lines"]
-        assert [(line["text"], line["commit"] is None) for line in lines] == [("b", False), ("changed", True)]
-
-    def test_lines_come_in_pages(self, folder):
-        kit = git_kit(folder)
-        page = kit.call("git_blame", {"uri": "a.txt", "start_line": 5, "max_lines": 10})
-        assert [line["line"] for line in page["lines"]] == list(range(5, 15))
-        assert page["next_start_line"] == 15
-        last = kit.call("git_blame", {"uri": "a.txt", "start_line": 15, "max_lines": 10})
-        assert (len(last["lines"]), last["next_start_line"]) == (6, None)
-
-    def test_another_revision(self, folder):
-        lines = git_kit(folder).call("git_blame", {"uri": "a.txt", "revision": "other", "max_lines": 1})["lines"]
-        assert lines[0]["text"] == "other 1"
-
-    @pytest.mark.parametrize(("uri", "text"), [
-        (".", "Pass a file"), ("docs", "is no file"), ("nope.txt", "nope.txt"), ("../x", "outside"),
-    ])  # fmt: skip
-    def test_what_is_no_file_is_an_error(self, uri, text, folder):
-        result = git_kit(folder).exec("git_blame", {"uri": uri})
-        assert result.is_error
-        assert text in result.text
-
-    @pytest.mark.parametrize(("time", "date"), [
-        ("1767319445 +0530", "2026-01-02T07:34:05+05:30"), ("1767319445 -0100", "2026-01-02T01:04:05-01:00"),
-        ("99999999999999 +0000", "1970-01-01T00:00:00+00:00"), ("1767319445 +9999", "1970-01-01T00:00:00+00:00"),
-    ])  # fmt: skip
-    def test_the_date_has_the_offset_of_the_author(self, time, date, folder):
-        text = git(folder, "cat-file", "commit", "HEAD~1")
-        lines = [f"author Ann <a@x> {time}" if line.startswith("author") else line for line in text.split("\n")]
-        commit = git(
-            folder, "hash-object", "--literally", "-t", "commit", "-w", "--stdin", stdin="\n".join(lines)
-        ).strip()
-        page = git_kit(folder).call("git_blame", {"uri": "a.txt", "revision": commit, "max_lines": 1})
-        assert page["lines"][0]["date"] == date
-
-    def test_ignored_revisions_are_read_inside_of_the_folders_only(self, folder):
-        (folder / "ignored").write_text(git(folder, "rev-parse", "HEAD"))
-        git(folder, "config", "blame.ignoreRevsFile", "ignored")
-        assert len(git_kit(folder).call("git_blame", {"uri": "a.txt"})["lines"]) == 20
-        for path in ("/etc/passwd", "~/x", ":(optional)/etc/passwd", "../x"):
-            git(folder, "config", "blame.ignoreRevsFile", path)
-            assert "leads out of the folders" in git_kit(folder).exec("git_blame", {"uri": "a.txt"}).text
-
-    def test_a_line_after_the_last_one_is_an_error(self, folder):
-        assert "has only 20 lines" in git_kit(folder).exec("git_blame", {"uri": "a.txt", "start_line": 99}).text
+def test_ignored_revisions_are_read_inside_of_the_folders_only(folder):
+    (folder / "ignored").write_text(git(folder, "rev-parse", "HEAD"))
+    git(folder, "config", "blame.ignoreRevsFile", "ignored")
+    assert run(git_kit(folder), "blame a.txt").count("\n") == 19
+    for path in ("/etc/passwd", "~/x", ":(optional)/etc/passwd", "../x"):
+        git(folder, "config", "blame.ignoreRevsFile", path)
+        assert "leads out of the folders" in run(git_kit(folder), "blame a.txt")

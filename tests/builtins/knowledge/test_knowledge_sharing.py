@@ -212,23 +212,6 @@ def test_a_file_of_the_older_form_is_searched_as_a_new_one(older: Any) -> None:
     check_is_intact(path)
 
 
-def test_a_program_with_the_older_version_goes_on_using_the_file(older: Any) -> None:
-    """What it writes is found by Knowledge that is opened, or writes, after that."""
-    connection, path = older
-    assert found(path, "编程") == {"zh.md"}
-    connection.execute("INSERT INTO knowledge_texts (name, body, scope) VALUES ('new.md', '北京tea天气', 0)")
-    connection.execute("UPDATE knowledge_texts SET body = '喝茶cup' WHERE name = 'zh.md'")
-    search = "SELECT t.name FROM knowledge_index JOIN knowledge_texts t ON t.id = knowledge_index.rowid "
-    names = [name for (name,) in connection.execute(search + "WHERE knowledge_index MATCH '\"tea\"'")]
-    assert names == ["en.md"]
-    check_is_intact(path)
-    queries = ("天气", "tea", "喝", "cup", "编程")
-    assert [found(path, query) for query in queries] == [{"new.md"}, {"en.md", "new.md"}, {"zh.md"}, {"zh.md"}, set()]
-    connection.execute("DELETE FROM knowledge_texts WHERE name IN ('zh.md', 'en.md')")
-    assert [found(path, query) for query in queries] == [{"new.md"}, {"new.md"}, set(), set(), set()]
-    check_is_intact(path)
-
-
 def test_a_file_that_another_program_reads_keeps_its_older_form_until_it_is_free(older: Any) -> None:
     connection, path = older
     connection.execute("BEGIN")
@@ -236,7 +219,7 @@ def test_a_file_that_another_program_reads_keeps_its_older_form_until_it_is_free
     with pytest.raises(ToolError, match="busy"):
         Knowledge(path, timeout=0.05)
     connection.execute("COMMIT")
-    assert connection.execute("SELECT name FROM sqlite_master WHERE name = 'knowledge_words'").fetchall() == []
+    assert connection.execute("SELECT name FROM sqlite_master WHERE name = 'knowledge_owners'").fetchall() == []
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(lambda _: found(path, "编程"), range(4))) == [{"zh.md"}] * 4
     check_is_intact(path)
