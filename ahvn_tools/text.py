@@ -86,9 +86,7 @@ def code(definition: ToolDefinition) -> str:
     """Return a Python function definition with the docstring; names that are not valid in Python are changed."""
     text = docstring(definition)
     body = f"{_docstring_literal(text)}\n    pass" if text else "pass"
-    return (
-        f"def {identifier(definition.name)}({_parameter_list(definition)}) -> {return_type(definition)}:\n    {body}"
-    )
+    return f"def {identifier(definition.name)}({_parameter_list(definition)}) -> {return_type(definition)}:\n    {body}"
 
 
 def function(definition: ToolDefinition, call: Callable[..., Any]) -> Callable[..., Any]:

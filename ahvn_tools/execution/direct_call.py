@@ -80,7 +80,7 @@ async def aunwrap_value(plan: Plan, body: Body, returned: Any, values: Mapping[s
     """Return the value of what an async body returned."""
     if type(returned) is plan.exact_type:
         return returned
-    if is_consumable(returned) or plan.value_output.is_async:
+    if is_consumable(returned):
         returned = (await _aconsume_returned(plan, returned)).get(tool=plan.name)
     return unwrap_value(plan, body, returned, values)
 
@@ -145,7 +145,7 @@ async def aexecute(  # noqa: PLR0917  # as `execute`
         outcome = Outcome(error=error)
     else:
         is_plain = type(returned) is plan.exact_type
-        if is_plain or not (is_consumable(returned) or plan.output.is_async):
+        if is_plain or not is_consumable(returned):
             return returned_result(plan, body, returned, values, started)
         outcome = await _aconsume_returned(plan, returned)
     return to_result(plan, body, outcome, values, started, masks_errors=masks_errors)
@@ -185,6 +185,6 @@ def _consume_returned(plan: Plan, returned: Any) -> Any:
 
 async def _aconsume_returned(plan: Plan, returned: Any) -> Outcome:
     """Await and iterate what a body returned, and await its `render`."""
-    from ahvn_tools.execution.runner import capture_outcome, render_async
+    from ahvn_tools.execution.runner import capture_outcome
 
-    return await render_async(plan, await capture_outcome(aconsume, returned, plan.item_limits))
+    return await capture_outcome(aconsume, returned, plan.item_limits)

@@ -212,7 +212,7 @@ class Plan:
         self.is_async = template.is_async
         is_moved = self.settings.isolation is not None or self.settings.timeout is not None
         self.runs_in_caller_task = template.is_coroutine and not is_moved
-        self.runs_in_caller_thread = not (template.is_async or template.output.is_async or is_moved)
+        self.runs_in_caller_thread = not (template.is_async or is_moved)
         self.run_in_thread = self.settings.run_in_thread
         is_bare = self.is_keyword_callable and self.validate_fast is not None
         self.has_fast_path = is_bare and self.runs_in_caller_thread and not self.has_async_resolvers

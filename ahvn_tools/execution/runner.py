@@ -16,9 +16,7 @@ from ahvn_tools.execution.deadline import PREPARATION_TOO_SLOW, Deadline, run_wi
 from ahvn_tools.execution.outcome import Outcome, is_awaitable, is_being_cancelled, is_consumable, is_iterator
 from ahvn_tools.execution.plan import Arguments, Body, BoundParameter, Plan
 from ahvn_tools.execution.threads import EmitItem, EmitItemSync, run_emitting_in_thread, run_in_thread
-from ahvn_tools.results import ToolResult, item_value
-from ahvn_tools.schema.output import Output
-from ahvn_tools.schema.raw_output import RawOutput
+from ahvn_tools.results import item_value
 
 
 async def run_body(
@@ -149,24 +147,7 @@ async def _dispatch(  # noqa: PLR0917  # `run_with_deadline` passes positional a
         limits, is_threaded = plan.item_limits, plan.run_in_thread
         consumed = functools.partial(aconsume, outcome.value, limits, emit, items, is_threaded=is_threaded)
         outcome = await capture_outcome(consumed)
-    return await render_async(plan, outcome)
-
-
-async def render_async(plan: Plan, outcome: Outcome) -> Outcome:
-    """Return the outcome with its value as a ToolResult, made here, if an async `render` makes what models read."""
-    if outcome.error is not None or not plan.output.is_async:
-        return outcome
-    output = await _await_render(plan.output, outcome.value)
-    return Outcome.capture(lambda: output.to_result(outcome.value))
-
-
-async def _await_render(output: Output, value: Any, *, is_item: bool = False) -> Output:
-    """Return the output for this value. An async `render` runs in this loop, as an async body does."""
-    if not (output.is_async and isinstance(output, RawOutput)):
-        return output
-    parts = output.parts_to_render(value, is_item=is_item)
-    outcomes = [await capture_outcome(output.arender, part) for part in parts]
-    return output.with_rendered(iter([outcome.get for outcome in outcomes]))
+    return outcome
 
 
 async def _run_in_process(
@@ -225,21 +206,15 @@ def _emit_items(plan: Plan, emit: EmitItem, deadline: Deadline | None = None) ->
     """Return a function that emits the chunk of an item; the clock stops while the reader takes the chunk."""
 
     async def emit_item(item: Any) -> None:
-        chunk = await _render_chunk(plan, item) if plan.output.is_async else None
         if deadline is not None:
             deadline.pause()
         try:
-            await emit(chunk or plan.output.to_chunk(item))
+            await emit(plan.output.to_chunk(item))
         finally:
             if deadline is not None:
                 deadline.resume()
 
     return emit_item
-
-
-async def _render_chunk(plan: Plan, item: Any) -> ToolResult:
-    output = await _await_render(plan.output, item, is_item=True)
-    return output.to_chunk(item)
 
 
 def _current_task() -> asyncio.Task[Any] | None:

@@ -164,6 +164,23 @@ class TestProcesses:
         assert "sk-4711" not in await shell("env")
         assert "sk-4711" not in await python("import os; print(dict(os.environ))")
 
+    async def test_the_virtual_environment_the_language_and_proxies_are_passed_on(self, monkeypatch):
+        passed = {
+            "VIRTUAL_ENV": "/venv", "LC_ALL": "C.UTF-8", "TZ": "UTC", "https_proxy": "http://proxy.example:3128",
+            "NO_PROXY": "localhost",
+        }  # fmt: skip
+        for name, value in passed.items():
+            monkeypatch.setenv(name, value)
+        lines = (await execute_shell_command("env")).metadata["stdout"].splitlines()
+        assert passed.items() <= dict(line.split("=", 1) for line in lines).items()
+
+    async def test_a_proxy_with_a_password_is_not_passed_on(self, monkeypatch):
+        monkeypatch.setenv("HTTP_PROXY", "http://ann:hunter22@proxy.example:3128")
+        assert "hunter22" not in await shell("env")
+
+    async def test_the_home_folder_is_that_of_the_user(self):
+        assert await shell("cd ~; pwd") == result(f"{Path.home()}\n")
+
 
 POLICIES = {
     None: "warn", "": "warn", "warn": "warn", "  Allow\n": "allow", "ALLOW": "allow", "deny": "deny", " DENY ": "deny",
