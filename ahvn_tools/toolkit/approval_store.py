@@ -7,10 +7,10 @@ a store also remembers the latest expiry of what it has forgotten: no request th
 from __future__ import annotations
 
 import contextlib
-import heapq
 import os
 import threading
 import time
+import weakref
 from collections.abc import Generator, Mapping
 from os import PathLike
 from pathlib import Path
@@ -60,62 +60,13 @@ class ApprovalStore(Protocol):
         ...
 
 
-class MemoryApprovalStore:
-    """Remembers the requests that this process has decided."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._decided: dict[str, int | None] = {}
-        self._attempts: dict[str, tuple[int, int | None]] = {}
-        self._forgotten_until = 0
-        self._next_cleanup = MIN_KEPT
-
-    def decide(self, requests: Requests) -> bool:
-        """Mark all of these requests as decided, unless one already is or may have been."""
-        with self._lock:
-            self._forget_expired()
-            if any(end is not None and end <= self._forgotten_until for end in requests.values()):
-                return False
-            if not self._decided.keys().isdisjoint(requests):
-                return False
-            self._decided.update(requests)
-            return True
-
-    def forgotten_until(self) -> int:
-        """Return the latest expiry of the requests that were forgotten."""
-        return self._forgotten_until
-
-    def count_attempt(self, request_id: str, expires_at: int | None) -> int:
-        """Count one more attempt of a request."""
-        with self._lock:
-            self._forget_expired()
-            attempts = self._attempts.get(request_id, (0, None))[0] + 1
-            self._attempts[request_id] = attempts, expires_at
-            return attempts
-
-    def _forget_expired(self) -> None:
-        """Forget expired requests whenever their number has doubled."""
-        if len(self._decided) + len(self._attempts) < self._next_cleanup:
-            return
-        ends = [end for end in self._decided.values() if end is not None]
-        ends += [end for _, end in self._attempts.values() if end is not None]
-        first_kept, oldest = min(heapq.nlargest(MIN_KEPT, ends), default=0), time.time() - KEPT_SECONDS
-        last = max((end for end in ends if end < first_kept and end <= oldest), default=0)
-        self._decided = {key: end for key, end in self._decided.items() if end is None or end > last}
-        self._attempts = {key: (n, end) for key, (n, end) in self._attempts.items() if end is None or end > last}
-        self._forgotten_until = max(self._forgotten_until, last)
-        self._next_cleanup = max(MIN_KEPT, 2 * (len(self._decided) + len(self._attempts)))
-
-
 DEFAULT_EXPIRY: Final = 7 * 24 * 3600.0
 """For how many seconds a request can be approved."""
 
 
 def to_approval_store(store: Any) -> ApprovalStore:
     """Return the store of an option: in memory for None, in a file for a path. Raises ToolkitError."""
-    if store is None:
-        return MemoryApprovalStore()
-    if isinstance(store, str | PathLike):
+    if store is None or isinstance(store, str | PathLike):
         return SQLiteApprovalStore(store)
     if isinstance(store, ApprovalStore):
         return store
@@ -141,24 +92,21 @@ _SCHEMA: Final = (
 class SQLiteApprovalStore:
     """Remembers the requests that any process with this file has decided. The file must be on a local disk."""
 
-    def __init__(self, path: str | PathLike[str]) -> None:
-        """Create the file unless it exists; only its owner can read it. Raises ToolkitError for an unusable path.
+    def __init__(self, path: str | PathLike[str] | None) -> None:
+        """Create the file unless it exists; only its owner can read it. None: remember in this process alone.
 
-        A link is unusable: what another program has put at the path must not say which file is written.
+        Raises ToolkitError for an unusable path. A link is unusable: what another program has put at the path must not
+        say which file is written.
         """
-        self.path = Path(path).parent.resolve() / Path(path).name
-        import sqlite3
-
-        with self._errors():
-            os.close(open_regular(self.path, os.O_CREAT | os.O_RDWR, 0o600))
-            with self._transaction() as connection:
-                query = "SELECT sql FROM sqlite_master WHERE tbl_name IN ('approvals', 'forgotten') COLLATE NOCASE"
-                known = {sql for (sql,) in connection.execute(query) if sql is not None}
-                if known - {*_SCHEMA}:  # such as a trigger, which runs with each decision
-                    raise sqlite3.DatabaseError("its table 'approvals' or 'forgotten' is that of another program")
-                for statement in _SCHEMA:
-                    if statement not in known:
-                        connection.execute(statement)
+        self.path = None if path is None else Path(path).parent.resolve() / Path(path).name
+        self._lock = threading.Lock()
+        self._memory: sqlite3.Connection | None = None
+        """The database without a file, once it is used."""
+        if self.path is not None:
+            with self._errors():
+                os.close(open_regular(self.path, os.O_CREAT | os.O_RDWR, 0o600))
+                with self._transaction() as connection:
+                    _create_tables(connection)
 
     def decide(self, requests: Requests) -> bool:
         """Mark all of these requests as decided, unless one already is or may have been."""
@@ -196,19 +144,16 @@ class SQLiteApprovalStore:
 
     @contextlib.contextmanager
     def _transaction(self) -> Generator[sqlite3.Connection]:
-        """Open a connection for one short transaction: none is shared by threads, or by a forked child."""
-        import sqlite3
-
-        database = f"{self.path.as_uri()}?mode=rw"  # SQLite never makes a file where a link has just been put
-        connection = sqlite3.connect(database, timeout=LOCK_SECONDS, isolation_level=None, uri=True)
-        try:
-            connection.execute("PRAGMA synchronous = FULL")  # a decision survives a power failure
-            connection.execute("BEGIN IMMEDIATE")
-            yield connection
-            if connection.in_transaction:
-                connection.execute("COMMIT")
-        finally:
-            connection.close()  # this undoes a transaction that was not committed
+        """Open a connection for one short transaction: none to a file is shared by threads, or by a forked child."""
+        with contextlib.ExitStack() as stack:
+            if self.path is None:
+                stack.enter_context(self._lock)
+                connection = self._memory = self._memory or _open_memory(self)
+            else:
+                connection = stack.enter_context(contextlib.closing(_open_file(self.path)))
+            with connection:  # commits or, after an exception, rolls back
+                connection.execute("BEGIN IMMEDIATE")
+                yield connection
 
     @contextlib.contextmanager
     def _errors(self) -> Generator[None]:
@@ -221,6 +166,37 @@ class SQLiteApprovalStore:
                 f"The approval_store {str(self.path)!r} cannot be used ({error}). Pass the path of a SQLite file on a "
                 "local disk that this process may write to."
             ) from error
+
+
+def _open_file(path: Path) -> sqlite3.Connection:
+    import sqlite3
+
+    database = f"{path.as_uri()}?mode=rw"  # SQLite never makes a file where a link has just been put
+    connection = sqlite3.connect(database, timeout=LOCK_SECONDS, isolation_level=None, uri=True)
+    connection.execute("PRAGMA synchronous = FULL")  # a decision survives a power failure
+    return connection
+
+
+def _open_memory(owner: SQLiteApprovalStore) -> sqlite3.Connection:
+    import sqlite3
+
+    connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    weakref.finalize(owner, connection.close)
+    _create_tables(connection)
+    return connection
+
+
+def _create_tables(connection: sqlite3.Connection) -> None:
+    """Create the tables that do not exist yet. Raises DatabaseError for those of another program."""
+    import sqlite3
+
+    query = "SELECT sql FROM sqlite_master WHERE tbl_name IN ('approvals', 'forgotten') COLLATE NOCASE"
+    known = {sql for (sql,) in connection.execute(query) if sql is not None}
+    if known - {*_SCHEMA}:  # such as a trigger, which runs with each decision
+        raise sqlite3.DatabaseError("its table 'approvals' or 'forgotten' is that of another program")
+    for statement in _SCHEMA:
+        if statement not in known:
+            connection.execute(statement)
 
 
 def _forget_expired(connection: sqlite3.Connection) -> int:

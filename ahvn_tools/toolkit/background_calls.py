@@ -167,8 +167,6 @@ class BackgroundCall:
 
     def status(self) -> CallStatus:
         """Return what is known of it now."""
-        from ahvn_tools.toolkit.background_calls import CallStatus, state_of
-
         result, ended = self.result, self.ended
         return CallStatus(
             id=self.id,

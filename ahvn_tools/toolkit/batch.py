@@ -75,34 +75,38 @@ ModelAnswer = SdkObject | TextMessage | ToolCall | Mapping[str, Any] | Iterable[
 """What `run` reads: an object of an SDK, JSON data or its text, a stream of events, or calls."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Answer:
-    """A model's answer, as far as its calls are concerned."""
-
-    calls: Sequence[ToolCall] = ()
-    format: str | None = None
-    """The format of the messages that answer the calls; None: there are none."""
-    continuation: Continuation = NO_CONTINUATION
-
-
-def parse_answer(view: StoreView, answer: Any, format: str | None) -> Answer:  # noqa: A002  # the word for it
-    """Return the calls of an answer, and the format of their messages; none for calls that are ToolCalls.
+def parse_answer(
+    view: StoreView,
+    answer: Any,
+    format: str | None,  # noqa: A002  # the word for it
+    *,
+    run_in_thread: bool = True,
+) -> Batch:
+    """Return the calls of an answer, with the format of their messages; without one for calls that are ToolCalls.
 
     Raises ToolkitError for an answer that is not in the format or, without one, in no or more than one known format.
     """
+    calls, format, continuation = _parse(view, answer, format)  # noqa: A001  # as above
+    caller = next((call for call in calls if call.caller != DIRECT), None)
+    if caller is not None:  # a program waits for the results, until then
+        continuation = replace(continuation, answer_by=continuation.answer_by_for(caller.format, time.time()))
+    return Batch(view=view, calls=calls, format=format, continuation=continuation, run_in_thread=run_in_thread)
+
+
+def _parse(view: StoreView, answer: Any, format: str | None) -> tuple[Sequence[ToolCall], str | None, Continuation]:  # noqa: A002  # as above
     if format is not None:
         formats.get(format)  # an unknown format raises before anything has run
     if isinstance(answer, ToolCall):
-        return _to_answer([answer], format)
+        return [answer], format, NO_CONTINUATION
     if isinstance(answer, list | tuple) and all(isinstance(call, ToolCall) for call in answer):
-        return _to_answer(answer, format)
+        return answer, format, NO_CONTINUATION
     if answer is None:
         raise ToolkitError(_NO_ANSWER)
     answer = detection.read_events(answer)
     if format is None:
         format = _detect_format(answer)  # noqa: A001  # as above
         if format is None:
-            return Answer()
+            return [], None, NO_CONTINUATION
     # a call of any tool, visible or not, gets the tool's own name
     try:
         calls = formats.get(format).calls(answer, view.known_definitions())
@@ -114,19 +118,7 @@ def parse_answer(view: StoreView, answer: Any, format: str | None) -> Answer:  #
     if is_unreadable or (not calls and not detection.fits_without_calls(format, answer)):
         raise ToolkitError(_mismatch(format, answer))
     read = getattr(formats.get(format), "continuation", None)
-    return _to_answer(calls, format, NO_CONTINUATION if read is None else read(answer))
-
-
-def _to_answer(
-    calls: Sequence[ToolCall],
-    format: str | None,  # noqa: A002  # as above
-    continuation: Continuation = NO_CONTINUATION,
-) -> Answer:
-    """Return an answer with the time until which a program waits for the results, if one has made a call."""
-    caller = next((call for call in calls if call.caller != DIRECT), None)
-    if caller is not None:
-        continuation = replace(continuation, answer_by=continuation.answer_by_for(caller.format, time.time()))
-    return Answer(calls=calls, format=format, continuation=continuation)
+    return calls, format, NO_CONTINUATION if read is None else read(answer)
 
 
 def _detect_format(answer: Any) -> str | None:

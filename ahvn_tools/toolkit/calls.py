@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter, time
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypedDict
 
 from ahvn_tools.binding import StateScopes
 from ahvn_tools.context import ProgressCallback
@@ -22,6 +22,7 @@ from ahvn_tools.errors import (
     UnboundStateError,
     near_misses,
     quote_name,
+    unknown_options,
 )
 from ahvn_tools.execution import direct_call
 from ahvn_tools.execution.convert import body_error_detail, call_error_detail, error_result
@@ -39,6 +40,20 @@ if TYPE_CHECKING:  # slow, and a call that nothing observes does not need it
     from ahvn_tools.execution.call import Call, CallScope, EmitChunk, Middleware, QuestionApprover
 
 Arguments = dict[str, Any]
+
+
+class CallKeywords(TypedDict, total=False):
+    """The options of `call`, `exec`, `stream`, `start` and their async twins."""
+
+    timeout: float | None
+    """Seconds; the shortest of this, the toolkit's and the tool's own applies."""
+    call_id: str | None
+    """The id of the call, for `cancel`."""
+    roots: Roots | None
+    """The folders that a tool finds in its ToolContext, in place of those of the session and the toolkit."""
+
+
+_KEYWORDS: Final = (*CallKeywords.__annotations__, "on_output", "cancel_when")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
@@ -76,10 +91,17 @@ class CallOptions:
     """The folders that the tool, and what it calls in its toolkit, may use; None: those of the session or toolkit."""
 
     @classmethod
-    def create(cls, timeout: float | None, id: str | None, roots: Roots | None) -> CallOptions:  # noqa: A002  # the id of the call
-        """Return the options that the methods of a toolkit take. Raises ToolkitError for wrong roots."""
-        if timeout is None and id is None and roots is None:
+    def create(cls, keywords: CallKeywords) -> CallOptions:
+        """Return the options that the methods of a toolkit take.
+
+        Raises TypeError for an unknown one: the arguments of a tool are one dict; ToolkitError for wrong roots.
+        """
+        if not keywords:
             return DEFAULT_OPTIONS
+        if not keywords.keys() <= CallKeywords.__annotations__.keys():
+            unknown = unknown_options(keywords, _KEYWORDS)
+            raise TypeError(f"{unknown} Pass the arguments of a tool as one dict: call('tool', {{'name': value}}).")
+        timeout, id, roots = keywords.get("timeout"), keywords.get("call_id"), keywords.get("roots")  # noqa: A001  # the id of the call
         return cls(timeout=timeout, id=id, roots=None if roots is None else to_roots(roots))
 
 
@@ -305,7 +327,7 @@ def state_scopes(view: StoreView, entry: Entry) -> StateScopes:
 def _make_call(view: StoreView, entry: Entry, plan: Plan, arguments: Arguments, options: CallOptions) -> Call:
     from ahvn_tools.execution.call import Call, CallScope
 
-    here = view if options.roots is None else view.with_roots(options.roots)
+    here = view if options.roots is None else replace(view, roots=options.roots)
     scope = options.scope or CallScope()
     scope.answer_by = options.answer_by
     return Call(

@@ -198,10 +198,12 @@ class Entry:
         self.task = options.get("task")
         self.requires_approval = options.get("requires_approval", False)
         self._inherited_middleware = inherited_middleware
-        self._option_middleware = _to_option_middleware(options)
+        self.option_middleware = _to_option_middleware(options)
+        """The middleware that the options name, outermost first."""
         self._lock_middleware = () if self.exclusive is False else (_lock(self.exclusive, locks),)
-        self._own_middleware = (*self._option_middleware, *self._lock_middleware)
-        self._preset: Bindings = entry_options.to_preset_bindings(spec, name, options.get("preset", {}))
+        self._own_middleware = (*self.option_middleware, *self._lock_middleware)
+        self.preset: Bindings = entry_options.to_preset_bindings(spec, name, options.get("preset", {}))
+        """The fixed parameters, each bound to a constant."""
         self.own_bindings: Bindings = {}
         """Of parameters that are bound in this toolkit only."""
         self._labels = object()
@@ -224,20 +226,10 @@ class Entry:
             raise ToolkitError(f"{self.name!r}: {problem}")
         return settings
 
-    @property
-    def preset(self) -> Bindings:
-        """The fixed parameters, each bound to a constant."""
-        return self._preset
-
     @functools.cached_property
     def described_groups(self) -> dict[tuple[str, ...], tuple[ToolDefinition, ToolDefinition]]:
         """By the active groups: the definition of the tool that switches groups, and the same with their names."""
         return {}
-
-    @property
-    def option_middleware(self) -> tuple[Middleware, ...]:
-        """The middleware that the options name, outermost first."""
-        return self._option_middleware
 
     @property
     def follows_server(self) -> bool:
@@ -280,7 +272,7 @@ class Entry:
         """The middleware of its calls, outermost first: from the options, then inherited, then the lock."""
         if self._inherited_middleware is None:
             return self._own_middleware
-        return (*self._option_middleware, *self._inherited_middleware(), *self._lock_middleware)
+        return (*self.option_middleware, *self._inherited_middleware(), *self._lock_middleware)
 
     def is_blocked(self, toolkit_bindings: Bindings, timeout: float | None) -> bool:
         """Return whether its MCP server describes it differently from what the host has accepted."""
@@ -351,7 +343,7 @@ class Entry:
         refused_names = base.refused_names
         if base.template.inputs.accepts_other_names:
             refused_names = refused_names.union(toolkit_bindings, self.preset_names)
-        fixed = {**own_bindings, **self._preset}
+        fixed = {**own_bindings, **self.preset}
         reaching = self._reaching_bindings(base, toolkit_bindings, fixed, accepted_parameters)
         bindings = _applicable_bindings(base, {**reaching, **fixed})
         if (
@@ -428,7 +420,7 @@ class Entry:
 
     def refuse_unbinding(self, parameter: str, *, others: Bindings) -> None:
         """Raise BindError for a parameter that must be bound, unless it is preset or bound in `others` or the spec."""
-        bound = {*others, *self._preset, *self.spec.compiled.bindings}
+        bound = {*others, *self.preset, *self.spec.compiled.bindings}
         if parameter in self.spec.compiled.template.inputs.parameters_without_schema - bound:
             raise BindError(
                 f"Parameter {parameter!r} of {self.name!r} must stay bound: its type has no JSON form. "
@@ -441,11 +433,11 @@ class Entry:
 
     def copy_preset_from(self, other: Entry) -> None:
         """Replace the preset by that of another entry of the same tool."""
-        self._preset, self._cache = other._preset, None
+        self.preset, self._cache = other.preset, None
 
     def refuse_preset(self, parameter: str) -> None:
         """Raise BindError for a parameter that is preset here."""
-        if parameter in self._preset:
+        if parameter in self.preset:
             raise BindError(f"{parameter!r} of {self.name!r} is preset here; add the tool without that preset.")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import json
-import os
 import re
 import threading
 import weakref
@@ -49,12 +48,6 @@ _COUNT = "SELECT count(*) FROM (SELECT 1 FROM tools WHERE tools MATCH ? LIMIT ?)
 _ASCII_WORD = re.compile(r"[A-Za-z0-9]+")
 _CAMEL_CASE_BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
-_lock: Final = threading.Lock()
-"""Held while an index is used. One for all, so that a fork can wait for active queries."""
-
-if hasattr(os, "register_at_fork"):  # pragma: no branch  # not on Windows
-    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
-
 
 class SearchIndex:
     """Ranks tools for a query. The next query indexes what has changed since the last one.
@@ -68,6 +61,7 @@ class SearchIndex:
         self._rows: dict[str, tuple[int | None, CompiledTool]] = {}
         self._names: dict[int | None, str] = {}
         self._revision: Any = None
+        self._lock = threading.Lock()
 
     def rank(
         self, query: str, limit: int, revision: Any, tools: Iterable[CompiledTool], candidates: Collection[str]
@@ -80,7 +74,7 @@ class SearchIndex:
         words = _query_terms(query)
         if not words:
             return []
-        with _lock:
+        with self._lock:
             database = self._updated_database(revision, tools)
             match = _any_of(words) if len(candidates) <= MAX_CANDIDATES else _match_rarest(database, words)
             if len(candidates) == len(self._rows):

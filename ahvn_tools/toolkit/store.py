@@ -19,7 +19,7 @@ from ahvn_tools.settings import OutputForm
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.state import StateKey
 from ahvn_tools.template import ToolTemplate
-from ahvn_tools.toolkit.approval_store import DEFAULT_EXPIRY, ApprovalStore, MemoryApprovalStore
+from ahvn_tools.toolkit.approval_store import DEFAULT_EXPIRY, ApprovalStore, to_approval_store
 from ahvn_tools.toolkit.background_calls import DEFAULT_MAX_RUNNING
 from ahvn_tools.toolkit.entry import Entry
 from ahvn_tools.toolkit.entry_options import (
@@ -184,7 +184,7 @@ class ToolStore:
         """Whether results hide the text of an exception that is no ToolError."""
         self.secret_key = SecretKey.create(None)
         """Signs approval requests; random unless the host has set one."""
-        self.approval_store: ApprovalStore = MemoryApprovalStore()
+        self.approval_store: ApprovalStore = to_approval_store(None)
         self.approval_expiry: float | None = DEFAULT_EXPIRY
         """For how many seconds a request can be approved; None: forever."""
         self.locks = KeyedLocks()

@@ -14,7 +14,7 @@ from collections.abc import (
     Sequence,
 )
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Final, Literal, Never, NoReturn, Self, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, TypeVar, Unpack, cast, overload
 
 from pydantic import BaseModel
 
@@ -28,7 +28,6 @@ from ahvn_tools.errors import (
     ToolLookupError,
     near_misses,
     suggests_options,
-    unknown_options,
 )
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.registry import ToolRegistry
@@ -43,6 +42,7 @@ from ahvn_tools.state import UNSET
 from ahvn_tools.toolkit import calls, check, model_tools, snapshot
 from ahvn_tools.toolkit.approval_store import DEFAULT_EXPIRY, ApprovalStore, to_approval_store
 from ahvn_tools.toolkit.background_calls import DEFAULT_MAX_RUNNING
+from ahvn_tools.toolkit.calls import CallKeywords
 from ahvn_tools.toolkit.entry import Entry
 from ahvn_tools.toolkit.entry_factory import OtherToolkit, Rename, to_entries
 from ahvn_tools.toolkit.entry_options import (
@@ -96,9 +96,6 @@ _HINTS = {"tools": "Iterate over it for its tools: list(kit).", "serve": "Call a
 
 Arguments = JsonObject | None
 """Arguments by parameter; None for no argument."""
-
-
-_CALL_OPTIONS: Final = ("timeout", "call_id", "roots", "on_output", "cancel_when")
 
 
 class Toolkit:
@@ -775,17 +772,7 @@ class Toolkit:
         """
         return [ToolkitTool.create(self._view, entry) for entry in self._view.search(query, k)]
 
-    def call(
-        self,
-        name: str,
-        arguments: Arguments = None,
-        /,
-        *,
-        timeout: float | None = None,
-        call_id: str | None = None,
-        roots: Roots | None = None,
-        **unknown: Never,
-    ) -> Any:
+    def call(self, name: str, arguments: Arguments = None, /, **options: Unpack[CallKeywords]) -> Any:
         """Call a tool and return the value, or raise as a spec does.
 
         Also raises ToolNotFoundError, and ToolNotAvailableError for a tool that is not visible here. `timeout`, in
@@ -793,38 +780,15 @@ class Toolkit:
         interrupt the body (`run_in_thread=False`). `call_id` is for `cancel`. `roots` are the folders that a tool finds
         in its ToolContext, in place of those of the session and the toolkit.
         """
-        _refuse_arguments(unknown)
-        return calls.call(self._view, name, arguments, calls.CallOptions.create(timeout, call_id, roots))
+        return calls.call(self._view, name, arguments, calls.CallOptions.create(options))
 
-    async def acall(
-        self,
-        name: str,
-        arguments: Arguments = None,
-        /,
-        *,
-        timeout: float | None = None,
-        call_id: str | None = None,
-        roots: Roots | None = None,
-        **unknown: Never,
-    ) -> Any:
+    async def acall(self, name: str, arguments: Arguments = None, /, **options: Unpack[CallKeywords]) -> Any:
         """Call a tool from async code and return the value, or raise as `call` does."""
-        _refuse_arguments(unknown)
-        return await calls.acall(self._view, name, arguments, calls.CallOptions.create(timeout, call_id, roots))
+        return await calls.acall(self._view, name, arguments, calls.CallOptions.create(options))
 
-    def exec(
-        self,
-        name: str,
-        arguments: Arguments = None,
-        /,
-        *,
-        timeout: float | None = None,
-        call_id: str | None = None,
-        roots: Roots | None = None,
-        **unknown: Never,
-    ) -> ToolResult:
+    def exec(self, name: str, arguments: Arguments = None, /, **options: Unpack[CallKeywords]) -> ToolResult:
         """Call a tool and return a ToolResult, also for an error of the tool."""
-        _refuse_arguments(unknown)
-        return calls.execute(self._view, name, arguments, calls.CallOptions.create(timeout, call_id, roots))
+        return calls.execute(self._view, name, arguments, calls.CallOptions.create(options))
 
     async def aexec(
         self,
@@ -832,12 +796,9 @@ class Toolkit:
         arguments: Arguments = None,
         /,
         *,
-        timeout: float | None = None,
-        call_id: str | None = None,
-        roots: Roots | None = None,
         on_output: OnOutput | None = None,
         cancel_when: CancelWhen | None = None,
-        **unknown: Never,
+        **options: Unpack[CallKeywords],
     ) -> ToolResult:
         """Call a tool from async code and return a ToolResult, also for an error of the tool.
 
@@ -845,45 +806,26 @@ class Toolkit:
         waits until it has returned. `cancel_when` is an Event, an object with `aborted`, or a function. It is asked 20
         times a second, and the call is cancelled when it is true. What the two raise ends the call, and is raised.
         """
-        _refuse_arguments(unknown)
-        options = calls.CallOptions.create(timeout, call_id, roots)
+        made = calls.CallOptions.create(options)
         if on_output is None and cancel_when is None:
-            return await calls.aexecute(self._view, name, arguments, options)
+            return await calls.aexecute(self._view, name, arguments, made)
         from ahvn_tools.toolkit import observed_call  # few calls need it
 
         return await observed_call.aexecute(
-            self._view, name, arguments, options, on_output=on_output, cancel_when=cancel_when
+            self._view, name, arguments, made, on_output=on_output, cancel_when=cancel_when
         )
 
     def stream(
-        self,
-        name: str,
-        arguments: Arguments = None,
-        /,
-        *,
-        timeout: float | None = None,
-        call_id: str | None = None,
-        roots: Roots | None = None,
-        **unknown: Never,
+        self, name: str, arguments: Arguments = None, /, **options: Unpack[CallKeywords]
     ) -> Generator[ToolResult, None, None]:
         """Call a tool and yield one result per item as it is produced, then the whole with `is_last=True`."""
-        _refuse_arguments(unknown)
-        return calls.stream(self._view, name, arguments, calls.CallOptions.create(timeout, call_id, roots))
+        return calls.stream(self._view, name, arguments, calls.CallOptions.create(options))
 
     def astream(
-        self,
-        name: str,
-        arguments: Arguments = None,
-        /,
-        *,
-        timeout: float | None = None,
-        call_id: str | None = None,
-        roots: Roots | None = None,
-        **unknown: Never,
+        self, name: str, arguments: Arguments = None, /, **options: Unpack[CallKeywords]
     ) -> AsyncGenerator[ToolResult, None]:
         """Call a tool from async code and yield results as `stream` does."""
-        _refuse_arguments(unknown)
-        return calls.astream(self._view, name, arguments, calls.CallOptions.create(timeout, call_id, roots))
+        return calls.astream(self._view, name, arguments, calls.CallOptions.create(options))
 
     def cancel(self, call_id: str) -> bool:
         """Cancel the calls of this id, from any thread, and return whether any run; a session cancels its own.
@@ -1025,27 +967,11 @@ class Toolkit:
         return run
 
     def _batch(self, answer: ModelAnswer, format: str | None, *, run_in_thread: bool = True) -> Batch:  # noqa: A002  # as above
-        from ahvn_tools.toolkit.batch import Batch, parse_answer
+        from ahvn_tools.toolkit.batch import parse_answer
 
-        parsed = parse_answer(self._view, answer, format)
-        return Batch(
-            view=self._view,
-            calls=parsed.calls,
-            format=parsed.format,
-            continuation=parsed.continuation,
-            run_in_thread=run_in_thread,
-        )
+        return parse_answer(self._view, answer, format, run_in_thread=run_in_thread)
 
-    def start(
-        self,
-        name: str,
-        arguments: JsonObject | None = None,
-        /,
-        *,
-        timeout: float | None = None,
-        call_id: str | None = None,
-        roots: Roots | None = None,
-    ) -> str:
+    def start(self, name: str, arguments: Arguments = None, /, **options: Unpack[CallKeywords]) -> str:
         """Start a call in the background and return its id, at once, from sync and async code.
 
         It runs as `aexec` would run it, with the context variables of its starter. It belongs to this session and ends
@@ -1055,7 +981,7 @@ class Toolkit:
         Raises ToolNotFoundError, ToolNotAvailableError, LimitExceededError while `max_background` calls of this session
         run, and ToolkitError for options that do not fit. Errors of the call itself are in its status.
         """
-        return calls.start(self._view, name, arguments, calls.CallOptions.create(timeout, call_id, roots))
+        return calls.start(self._view, name, arguments, calls.CallOptions.create(options))
 
     def status(self, call_id: str) -> CallStatus:
         """Return what is known of a background call of this session; of a finished one, with its result.
@@ -1197,13 +1123,6 @@ def validate_state(state: Any) -> Mapping[str, Any]:
     if not isinstance(state, Mapping):
         raise TypeError(f"state must be a mapping such as a dict, not {type(state).__name__}.")
     return state
-
-
-def _refuse_arguments(unknown: Mapping[str, object]) -> None:
-    """Raise TypeError for keyword arguments: the arguments of a tool are one dict."""
-    if unknown:
-        text = unknown_options(unknown, _CALL_OPTIONS)
-        raise TypeError(f"{text} Pass the arguments of a tool as one dict: call('tool', {{'name': value}}).")
 
 
 def _run_async(function: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:

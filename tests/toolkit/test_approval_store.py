@@ -16,14 +16,14 @@ import pytest
 
 from ahvn_tools import ToolCall, Toolkit
 from ahvn_tools.errors import ToolkitError
-from ahvn_tools.toolkit.approval_store import MIN_KEPT, ApprovalStore, MemoryApprovalStore, SQLiteApprovalStore
+from ahvn_tools.toolkit.approval_store import MIN_KEPT, ApprovalStore, SQLiteApprovalStore
 
 KEY = "a key that all processes have"
 
 
 @pytest.fixture(params=["memory", "file"])
 def store(request, tmp_path) -> ApprovalStore:
-    return MemoryApprovalStore() if request.param == "memory" else SQLiteApprovalStore(tmp_path / "approvals.db")
+    return SQLiteApprovalStore(None if request.param == "memory" else tmp_path / "approvals.db")
 
 
 def test_requests_are_decided_once_all_or_none(store):

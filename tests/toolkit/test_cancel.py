@@ -149,7 +149,6 @@ async def test_the_awaiting_task_continues_after_its_call_was_cancelled():
     await bodies.kit.aexec("wait", {}, call_id="c1")
     await asyncio.sleep(0)
     task = asyncio.current_task()
-    assert task is not None
     assert task.cancelling() == 0
     thread.join()
 
@@ -190,7 +189,6 @@ async def test_all_middleware_sees_the_result_of_a_call_cancelled_by_its_id():
     last = await bodies.kit.aexec("acount", {}, call_id="c1")
     thread.join()
     (noted,) = outcomes
-    assert noted is not None
     assert noted.is_interrupted
     assert noted.value == last.value == [0, 1, 2]
 
@@ -217,7 +215,6 @@ async def test_middleware_receives_the_items_so_far_when_the_reader_closes_the_s
     else:
         await task
     (noted,) = outcomes
-    assert noted is not None
     assert noted.is_interrupted
     assert noted.value == [0, 1, 2]
     assert [result.value for result in got] == [0, 1, 2]
@@ -235,7 +232,6 @@ async def test_a_cancelled_caller_continues_at_once_and_middleware_receives_the_
         await task
     assert time.monotonic() - began < 25
     (noted,) = outcomes
-    assert noted is not None
     assert noted.is_interrupted
     assert noted.value == [0, 1, 2]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import os
 import re
 import threading
 import time
@@ -15,7 +14,7 @@ import pytest
 from ahvn_tools import ToolCall, ToolCallError, Toolkit
 from ahvn_tools.errors import ToolkitError
 from ahvn_tools.toolkit.locks import KeyedLocks
-from tests.execution.entry_points import program, until
+from tests.execution.entry_points import until
 
 
 def kit_of(exclusive: Any, watch: list[str], *, pause: float = 0.002) -> Toolkit:
@@ -336,41 +335,6 @@ def test_a_call_whose_loop_was_closed_holds_no_key(what):
     if "waits" in what:
         thread.join(10)
     references.clear()
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
-@pytest.mark.exhaustive
-def test_a_forked_child_does_not_wait_for_calls_of_its_parent():
-    code = """if True:
-        import os, threading, time
-        from ahvn_tools import Toolkit
-        kit = Toolkit("files")
-        begun, go_on = threading.Event(), threading.Event()
-
-        @kit.tool(exclusive="path")
-        def write(path: str, is_last: bool = True) -> str:
-            begun.set()
-            if not is_last:
-                go_on.wait(20)
-            return path
-
-        @kit.tool(exclusive="path")
-        def fork(path: str) -> bool:
-            child = os.fork()
-            if child == 0:
-                os._exit(0 if kit.call("write", {"path": "b"}) + kit.call("write", {"path": "a"}) == "ba" else 1)
-            return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-
-        thread = threading.Thread(target=lambda: kit.call("write", {"path": "a", "is_last": False}))
-        thread.start()
-        begun.wait(20)
-        print(kit.call("fork", {"path": "b"}))
-        go_on.set()
-        thread.join()
-        print(kit.call("write", {"path": "a"}), kit.call("write", {"path": "b"}))
-        """
-    status, output, errors = program(code)
-    assert (status, output.split()) == (0, ["True", "a", "b"]), errors
 
 
 def test_a_failing_call_releases_its_key():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 from typing import Annotated
 
 import pytest
@@ -19,12 +18,9 @@ TAKES_KEY = {"weather": "city! api_key"}
 
 
 @pytest.fixture
-def kit() -> Iterator[Toolkit]:
+def kit() -> Toolkit:
     """A toolkit whose state has a key and a user."""
-    kit = Toolkit("k", state={"api_key": KEY, "user": "ann"})
-    yield kit
-    for name in list(kit.servers):
-        kit.remove_mcp(name)
+    return Toolkit("k", state={"api_key": KEY, "user": "ann"})
 
 
 def parameters(kit: Toolkit, name: str) -> list[str]:
@@ -224,33 +220,25 @@ class TestOtherBindings:
         kit.refresh_mcp()
         assert kit.servers["remote"].changed == {"new"}
 
-    def test_a_parameter_in_a_part_of_the_schema_is_bound_as_any_other(self, kit):
-        server = ChangingServer()
-        server.put("find", "query!", allOf=[{"properties": {"user": {"type": "string"}}, "required": ["user"]}])
-        kit.bind("user").add_mcp(server.fastmcp)
-        assert "user" not in str(kit["find"].definition.input_schema)
-        assert kit.exec("find", {"query": "tea", "user": "eve"}).error.code == "invalid_parameters"
-        kit.call("find", {"query": "tea"})
-        assert server.calls == [("find", {"query": "tea", "user": "ann"})]
-
-    def test_a_secret_in_a_part_of_the_schema_does_not_reach_the_server(self, kit):
-        server = ChangingServer()
-        server.put("find", "query!", allOf=[{"properties": {"api_key": {"type": "string"}}}])
-        kit.bind("api_key", secret=True).add_mcp(server.fastmcp)
-        assert "api_key" not in str(kit["find"].definition.input_schema)
-        kit.call("find", {"query": "tea"})
-        assert server.calls == [("find", {"query": "tea"})]
-
     @pytest.mark.parametrize("is_bound_first", [True, False])
+    @pytest.mark.parametrize("is_secret", [True, False])
+    @pytest.mark.parametrize(
+        "schema",
+        [
+            {"properties": {"query": {}, "user": {}}, "not": {"required": ["user", "query"]}},
+            {"properties": {"query": {}}, "allOf": [{"properties": {"user": {}}, "required": ["user"]}]},
+        ],
+        ids=["not", "allOf"],
+    )
     def test_a_tool_from_which_a_bound_parameter_cannot_be_taken_is_not_called_and_costs_no_other(
-        self, kit, is_bound_first
+        self, kit, is_bound_first, is_secret, schema
     ):
         server = ChangingServer(other="query!")
-        server.put("find", "query user", **{"not": {"required": ["user", "query"]}})
+        server.put("find", **schema)
         if is_bound_first:
-            kit.bind("user").add_mcp(server.fastmcp)
+            kit.bind("user", secret=is_secret).add_mcp(server.fastmcp)
         else:
-            kit.add_mcp(server.fastmcp).bind("user")
+            kit.add_mcp(server.fastmcp).bind("user", secret=is_secret)
         assert "user" not in str(kit.to("openai"))
         for arguments in ({"query": "tea"}, {"query": "tea", "user": "eve"}, {"user": "eve"}, {}):
             assert kit.exec("find", arguments).error.code in {"not_available", "invalid_parameters"}
