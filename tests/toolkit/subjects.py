@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
-from ahvn_tools import Toolkit, ToolRegistry, reg_toolspec
+from ahvn_tools import Toolkit, ToolRegistry, ToolResult, reg_toolspec
+from ahvn_tools.middleware import Call, Middleware, Next, inline
 from ahvn_tools.schema.dialects.finding import Finding
 
 
@@ -99,6 +101,29 @@ class Gauge:
         with self():
             await asyncio.sleep(seconds)
         return "worked"
+
+
+@inline
+async def passing(call: Call, next: Next) -> ToolResult:
+    """Wrap a call, and await nothing else."""
+    return await next(call)
+
+
+async def waiting(call: Call, next: Next) -> ToolResult:
+    """Wrap a call, and wait before it."""
+    await asyncio.sleep(0)
+    return await next(call)
+
+
+def noting(log: list[Any], see: Callable[[Call], Any] = lambda call: call.name) -> Middleware:
+    """Return a middleware that notes something of each call, by default its tool."""
+
+    @inline
+    async def note(call: Call, next: Next) -> ToolResult:
+        log.append(see(call))
+        return await next(call)
+
+    return note
 
 
 def check(kit: Toolkit) -> list[Finding]:

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from ahvn_tools import Run, ToolCall, ToolContext, Toolkit, middleware
 from ahvn_tools.errors import ToolCallError, ToolkitError, ToolSpecError
 from ahvn_tools.formats.continuation import NO_CONTINUATION
+from tests.toolkit.subjects import noting
 
 BY_PROGRAM = {"caller": {"type": "code_execution_20260120", "tool_id": "s1"}}
 BY_OTHER = {"caller": {"type": "browser"}}
@@ -128,15 +129,11 @@ def test_the_text_for_a_prompt_has_no_tool_that_only_programs_may_call():
 def test_middleware_and_the_tool_know_the_caller():
     seen: list[Any] = []
 
-    async def note(call: Any, following: Any) -> Any:
-        seen.append(call.caller)
-        return await following(call)
-
     def who(context: ToolContext) -> str:
         """Tell who calls."""
         return str(context.caller)
 
-    kit = Toolkit("log", middleware=[note]).add(who)
+    kit = Toolkit("log", middleware=[noting(seen, lambda call: call.caller)]).add(who)
     assert [run_one(kit, "who", provider).value for provider in (BY_PROGRAM, {}, BY_OTHER)] == [
         "programmatic",
         "direct",

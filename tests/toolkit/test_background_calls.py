@@ -27,6 +27,7 @@ from ahvn_tools.errors import (
 from ahvn_tools.toolkit import background_calls, model_tools
 from tests.execution.entry_points import program, run, until
 from tests.mcp.loopback import over_http
+from tests.toolkit.subjects import noting
 
 WAIT = 30.0
 """How many seconds a test waits for what should happen soon."""
@@ -183,12 +184,7 @@ class TestResult:
     def test_a_call_passes_through_the_middleware(self):
         seen: list[tuple[str, str | None]] = []
 
-        async def note(call: Any, next: Any) -> ToolResult:
-            seen.append((call.id, call.session_id))
-            result: ToolResult = await next(call)
-            return result
-
-        session = Bodies(middleware=[note]).kit.session(session_id="s")
+        session = Bodies(middleware=[noting(seen, lambda call: (call.id, call.session_id))]).kit.session(session_id="s")
         call_id = session.start("add", {"a": 1}, call_id="mine")
         assert session.wait(call_id, WAIT).state == "done"
         assert (call_id, seen) == ("mine", [("mine", "s")])
@@ -548,12 +544,7 @@ class TestTools:
     def test_middleware_sees_the_call_once(self):
         seen: list[str] = []
 
-        async def note(call: Any, next: Any) -> ToolResult:
-            seen.append(call.name)
-            result: ToolResult = await next(call)
-            return result
-
-        kit = with_tools(Bodies(middleware=[note]))
+        kit = with_tools(Bodies(middleware=[noting(seen)]))
         started = kit.call("start_call", {"name": "add", "arguments": {"a": 1}})
         kit.wait(started["id"], WAIT)
         assert seen == ["add"]

@@ -10,9 +10,8 @@ from dataclasses import replace
 
 import pytest
 
-from ahvn_tools import Run, ToolCall, Toolkit, ToolResult
-from ahvn_tools.execution.call import Call, Next, inline
-from tests.toolkit.subjects import check
+from ahvn_tools import Run, ToolCall, Toolkit
+from tests.toolkit.subjects import check, noting
 
 pytest.importorskip("pydantic_monty", reason="programs need the extra `code`")
 
@@ -83,13 +82,9 @@ def test_a_program_continues_as_a_call_of_who_has_called_it(caller: str) -> None
     """Its calls are those of a program, and it is itself not, unless a program of the provider has called it."""
     callers: list[tuple[str, str | None]] = []
 
-    @inline
-    async def watch(call: Call, next: Next) -> ToolResult:  # the word for it
-        callers.append((call.name, call.caller))
-        return await next(call)
-
     with contextlib.closing(MontySandbox(max_processes=1)) as sandbox:
-        kit = Toolkit("desk", middleware=[watch]).add(rows, requires_approval=True)
+        kit = Toolkit("desk", middleware=[noting(callers, lambda call: (call.name, call.caller))])
+        kit.add(rows, requires_approval=True)
         kit.add_code_mode(sandbox=sandbox, allowed_callers=caller)
         provider = {} if caller == "direct" else {"caller": {"type": "code_execution_20260120", "tool_id": "s1"}}
         call = ToolCall(

@@ -10,14 +10,13 @@ from typing import Any
 import pytest
 
 from ahvn_tools import ToolCall, ToolContext, Toolkit
-from ahvn_tools.execution.call import Call, Next, inline
 from ahvn_tools.middleware import approve
-from ahvn_tools.results import ToolResult
 from ahvn_tools.toolkit.run import Run
 
 pytest.importorskip("pydantic_monty", reason="programs need the extra `code`")
 
 from ahvn_tools.code_mode import MontySandbox  # after the check that its package is there
+from tests.toolkit.subjects import noting
 
 CATCH = "try:\n    result = {}\nexcept RuntimeError as error:\n    result = str(error)\nresult"
 """A program that returns the result of a call, or the text of its error."""
@@ -69,12 +68,7 @@ WAYS: dict[str, Callable[[Any, str], Any]] = {
 def test_calls_pass_through_bindings_and_middleware_however_the_program_is_run(sandbox: MontySandbox, way: str) -> None:
     seen: list[tuple[str, str]] = []
 
-    @inline
-    async def watch(call: Call, next: Next) -> ToolResult:  # the word for it
-        seen.append((call.name, call.id))
-        return await next(call)
-
-    kit = Toolkit("k", state={"user": "ann"}, middleware=[watch])
+    kit = Toolkit("k", state={"user": "ann"}, middleware=[noting(seen, lambda call: (call.name, call.id))])
 
     @kit.tool
     def find(topic: str, user: str) -> str:

@@ -24,6 +24,7 @@ from ahvn_tools.middleware.retry import retry
 from ahvn_tools.middleware.truncate import truncate
 from tests.execution.entry_points import until
 from tests.execution.executors import bodies
+from tests.toolkit.subjects import noting
 
 
 @pytest.fixture(scope="module")
@@ -162,11 +163,7 @@ async def test_a_served_tool_runs_there_and_reports_progress_to_its_client(execu
 def test_a_tool_of_a_toolkit_is_submitted_through_its_middleware_and_its_groups(executor):
     seen = []
 
-    async def watch(call: Any, proceed: Any) -> Any:
-        seen.append(call.name)
-        return await proceed(call)
-
-    kit = Toolkit("k", middleware=[watch]).add_group("g").add(bodies.greet, group="g")
+    kit = Toolkit("k", middleware=[noting(seen)]).add_group("g").add(bodies.greet, group="g")
     kit.bind("user", default="ann")
     kit.activate("g")
     assert kit["greet"].submit(executor, "x").result(10).value == "ann greets x"

@@ -17,14 +17,8 @@ import pytest
 
 from ahvn_tools import ToolCall, ToolContext, Toolkit, ToolResult, execution
 from ahvn_tools.errors import SyncCallError
-from ahvn_tools.middleware import inline
 from tests.execution.entry_points import WAIT, program, run, until
-
-
-@inline
-async def passing(call, next):
-    """Wrap a call without waiting."""
-    return await next(call)
+from tests.toolkit.subjects import passing
 
 
 async def waiting(call, next):

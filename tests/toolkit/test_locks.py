@@ -96,68 +96,32 @@ def test_a_tool_that_calls_the_toolkit_under_its_own_key_does_not_wait_for_itsel
     assert [result.value for _, result in kit.run(calls).results] == ["a", "a"]
 
 
-async def test_a_call_that_is_cancelled_while_it_waits_does_not_block_the_next():
-    keys = KeyedLocks()
-    begun, go_on = asyncio.Event(), asyncio.Event()
+@pytest.mark.parametrize("when", ["it waits", "it gets the key", "its holder ends"])
+async def test_a_call_that_is_cancelled_before_it_runs_does_not_block_the_next(when):
+    keys, go_on = KeyedLocks(), asyncio.Event()
 
-    async def first() -> None:
-        begun.set()
+    async def hold() -> None:
         await go_on.wait()
-
-    async def second() -> str:
-        return "second"
-
-    async def third() -> str:
-        return "third"
-
-    running = asyncio.create_task(keys.run_locked("k", first))
-    await begun.wait()
-    waiting = [asyncio.create_task(keys.run_locked("k", job)) for job in (second, third)]
-    await asyncio.sleep(0)
-    waiting[0].cancel()
-    await asyncio.wait({waiting[0]})
-    go_on.set()
-    assert await asyncio.wait_for(waiting[1], 5) == "third"
-    await running
-    assert await asyncio.wait_for(keys.run_locked("k", second), 5) == "second"
-
-
-async def test_a_call_that_is_cancelled_when_it_gets_the_key_releases_it():
-    keys = KeyedLocks()
-    go_on = asyncio.Event()
-    running = asyncio.create_task(keys.run_locked("k", go_on.wait))
-    await asyncio.sleep(0)
+        if when == "its holder ends":
+            second.cancel()
 
     async def job() -> str:
         return "ran"
 
+    running = asyncio.create_task(keys.run_locked("k", hold))
+    await asyncio.sleep(0)
     second, third = (asyncio.create_task(keys.run_locked("k", job)) for _ in range(2))
     await asyncio.sleep(0)
-    go_on.set()
-    await running  # the turn is the second one's now, and it has not run yet
-    second.cancel()
-    await asyncio.wait({second})
-    assert await asyncio.wait_for(third, 5) == "ran"
-
-
-async def test_a_call_that_is_cancelled_by_the_holder_of_its_key_does_not_block_the_next():
-    keys, both = KeyedLocks(), asyncio.Event()
-
-    async def cancel_second() -> None:
-        await both.wait()
+    if when == "it waits":
         second.cancel()
-
-    async def job() -> str:
-        return "ran"
-
-    running = asyncio.create_task(keys.run_locked("k", cancel_second))
-    await asyncio.sleep(0)
-    second, third = (asyncio.create_task(keys.run_locked("k", job)) for _ in range(2))
-    await asyncio.sleep(0)
-    both.set()
+        await asyncio.wait({second})
+    go_on.set()
     await running
+    if when == "it gets the key":  # it has not run yet
+        second.cancel()
     assert await asyncio.wait_for(third, 5) == "ran"
     assert second.cancelled()
+    assert await asyncio.wait_for(keys.run_locked("k", job), 5) == "ran"
 
 
 @pytest.mark.parametrize("passed", [{}, {"path": "a.txt"}], ids=["left out", "passed"])

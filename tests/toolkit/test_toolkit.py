@@ -24,7 +24,7 @@ from ahvn_tools.errors import (
     ToolLookupError,
     ToolTimeoutError,
 )
-from tests.toolkit.subjects import Notes, add, asearch, count, fail, search
+from tests.toolkit.subjects import Notes, add, asearch, count, fail, noting, search
 
 
 def names(kit: Toolkit) -> list[str]:
@@ -32,12 +32,6 @@ def names(kit: Toolkit) -> list[str]:
 
 
 # what can be added
-
-
-def test_a_function_is_added_under_its_own_name():
-    kit = Toolkit("k").add(add)
-    assert names(kit) == ["add"]
-    assert kit.call("add", {"a": 1}) == 2
 
 
 def test_a_spec_is_not_copied_so_later_bindings_of_it_apply():
@@ -385,18 +379,6 @@ def test_two_tools_of_one_name_in_one_registry_are_refused():
     assert len(kit) == 0
 
 
-def test_on_duplicate_keep_keeps_the_first_tool():
-    kit = Toolkit("k", on_duplicate="keep").add(add, rename="get").add(Notes())
-    assert (names(kit), kit.call("get", {"a": 1})) == (["get", "put"], 2)
-
-
-def test_on_duplicate_replace_replaces_the_first_tool():
-    kit = Toolkit("k", on_duplicate="replace").add(add, rename="get", group="math").add(Notes())
-    assert names(kit) == ["get", "put"]
-    assert kit.exec("get", {"a": 1}).error.code == "invalid_parameters"
-    assert kit.select(groups=["math"]).exec("get").error.code == "not_available"
-
-
 @pytest.mark.parametrize("most", [0, -1, 2.5, float("nan"), "3", True, None])
 def test_max_concurrency_is_at_least_one(most):
     kit = Toolkit("k")
@@ -510,17 +492,10 @@ def test_a_preset_of_an_inner_toolkit_stays_fixed():
 
 def test_middleware_of_an_inner_toolkit_wraps_calls_in_the_outer_one():
     log: list[str] = []
-
-    def noting(note: str) -> Any:
-        async def middleware(call: Any, next: Any) -> Any:
-            log.append(note)
-            return await next(call)
-
-        return middleware
-
-    inner = Toolkit("inner", middleware=[noting("inner")]).add(add, middleware=[noting("tool")])
-    for outer in (Toolkit("outer"), Toolkit("outer", middleware=[noting("outer")])):
-        outer.add(inner, middleware=[noting("added")])
+    of = {name: [noting(log, lambda call, name=name: name)] for name in ("inner", "tool", "outer", "added")}
+    inner = Toolkit("inner", middleware=of["inner"]).add(add, middleware=of["tool"])
+    for outer in (Toolkit("outer"), Toolkit("outer", middleware=of["outer"])):
+        outer.add(inner, middleware=of["added"])
         assert outer.call("add", {"a": 1}) == 2
     assert log == ["added", "inner", "tool", "outer", "added", "inner", "tool"]
 
@@ -528,13 +503,9 @@ def test_middleware_of_an_inner_toolkit_wraps_calls_in_the_outer_one():
 def test_later_middleware_of_an_inner_toolkit_wraps_calls_in_the_outer_one():
     names: list[str] = []
 
-    async def noting(call: Any, next: Any) -> Any:
-        names.append(call.name)
-        return await next(call)
-
     inner = Toolkit("inner").add(add)
     outer = Toolkit("outer").add(Toolkit("middle").add(inner), prefix="outer_")
-    undo = inner.use(noting)
+    undo = inner.use(noting(names))
     outer.call("outer_add", {"a": 1})
     undo()
     outer.call("outer_add", {"a": 1})
