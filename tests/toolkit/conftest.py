@@ -9,6 +9,7 @@ import pytest
 
 from ahvn_tools import Toolkit
 from ahvn_tools.execution import background_loop
+from ahvn_tools.execution.deadline import Deadline
 from ahvn_tools.execution.runner import capture_outcome
 from ahvn_tools.execution.workers import pool
 from tests.execution.conftest import nothing_is_left
@@ -40,6 +41,20 @@ def servers_end(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     for imports in used:
         background_loop.run(capture_outcome, imports.remove, None).get()
+
+
+@pytest.fixture
+def clocks(monkeypatch: pytest.MonkeyPatch) -> list[Deadline]:
+    """Return the clocks of the calls that are made from now on."""
+    made: list[Deadline] = []
+    start = Deadline.__init__
+
+    def remember(self: Deadline, seconds: float) -> None:
+        made.append(self)
+        start(self, seconds)
+
+    monkeypatch.setattr(Deadline, "__init__", remember)
+    return made
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ahvn_tools import Toolkit, ToolRegistry, ToolResult, reg_toolspec
+from ahvn_tools.execution.deadline import Deadline
 from ahvn_tools.middleware import Call, Middleware, Next, inline
 from ahvn_tools.schema.dialects.finding import Finding
 
@@ -124,6 +125,11 @@ def noting(log: list[Any], see: Callable[[Call], Any] = lambda call: call.name) 
         return await next(call)
 
     return note
+
+
+def is_running(clock: Deadline) -> bool:
+    """Return whether the clock of a call runs."""
+    return clock._resumed_at is not None
 
 
 def check(kit: Toolkit) -> list[Finding]:

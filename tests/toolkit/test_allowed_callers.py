@@ -143,15 +143,6 @@ def test_middleware_and_the_tool_know_the_caller():
     assert seen == ["programmatic", "direct", "browser", None]
 
 
-def test_a_tool_in_another_process_knows_the_caller():
-    kit = Toolkit("far").add(_who, isolation="process")
-    assert run_one(kit, "_who", BY_PROGRAM).value == "programmatic"
-
-
-def _who(context: ToolContext) -> str:
-    return str(context.caller)
-
-
 def test_another_toolkit_keeps_the_rule():
     kit = Toolkit("outer").add(make_kit())
     assert run_one(kit, "send", BY_PROGRAM).is_error

@@ -14,15 +14,15 @@ from fastmcp import Client
 from fastmcp.client.elicitation import ElicitResult
 from mcp.shared.exceptions import MCPError
 
-from ahvn_tools import ApprovalRequest, Secret, ToolContext, Toolkit, ToolSpec
+from ahvn_tools import ApprovalRequest, Secret, ToolCall, ToolContext, Toolkit, ToolSpec
 from ahvn_tools.errors import CallRejectedError, ToolError, ToolkitError
-from ahvn_tools.execution.deadline import Deadline
 from ahvn_tools.middleware import approve, retry
 from ahvn_tools.middleware.approve import arguments_digest
 from ahvn_tools.toolkit import elicitation
 from ahvn_tools.toolkit.elicitation import Elicitation
 from ahvn_tools.toolkit.run import Run
 from tests.mcp.loopback import over_http
+from tests.toolkit.subjects import is_running
 
 WAIT = 60
 """Seconds within which anything must have happened."""
@@ -213,24 +213,6 @@ def test_asking_synchronously_in_the_loop_of_the_approver_is_an_error_that_names
 
     assert kit.exec("wrong").is_error
     assert "use `await context.aask(…)`" in caplog.text
-
-
-@pytest.fixture
-def clocks(monkeypatch: pytest.MonkeyPatch) -> list[Deadline]:
-    """Return the clocks of the calls that are made from now on."""
-    made: list[Deadline] = []
-    start = Deadline.__init__
-
-    def remember(self: Deadline, seconds: float) -> None:
-        made.append(self)
-        start(self, seconds)
-
-    monkeypatch.setattr(Deadline, "__init__", remember)
-    return made
-
-
-def is_running(clock: Deadline) -> bool:
-    return clock._resumed_at is not None
 
 
 @BOTH
@@ -757,6 +739,17 @@ def deploy_and_handle(target: str, context: ToolContext) -> str:
     except CallRejectedError as error:
         return error.message
     return "done"
+
+
+def who(context: ToolContext) -> str:
+    """Return who calls, in a worker process."""
+    return str(context.caller)
+
+
+def test_a_body_in_a_worker_process_knows_its_caller():
+    kit = Toolkit("far").add(who, isolation="process")
+    call = ToolCall(id="c1", name="who", provider={"caller": {"type": "code_execution_20260120"}}, format="anthropic")
+    assert kit.run([call]).results[0][1].value == "programmatic"
 
 
 @pytest.mark.parametrize("body", [deploy_sync, deploy_async], ids=["sync", "async"])

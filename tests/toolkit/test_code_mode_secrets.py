@@ -186,6 +186,7 @@ def test_bound_values_and_secrets_are_in_no_part_of_a_saved_run(
     ],
     ids=["made", "beside", "set", "computed name", "waits itself"],
 )
+@pytest.mark.default_cases(3)
 def test_a_program_with_a_secret_deep_in_an_argument_is_not_stored(sandbox: MontySandbox, code: str) -> None:
     desk = Desk(sandbox)
 
@@ -223,6 +224,7 @@ def everything(run: Run) -> bytes:
     ],
     ids=["kept", "printed", "nested", "only in a waiting call", "in an error"],
 )
+@pytest.mark.default_cases(3)
 def test_a_secret_that_a_tool_returns_is_not_stored(sandbox: MontySandbox, code: str) -> None:
     desk = Desk(sandbox)
 

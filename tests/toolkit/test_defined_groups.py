@@ -116,6 +116,7 @@ MANIFESTS = {
 
 
 @pytest.mark.parametrize("part", MANIFESTS)
+@pytest.mark.default_cases(4)
 def test_a_manifest_with_groups_refuses_another_group_and_names_the_line(part, tmp_path):
     (tmp_path / "tools.py").write_text(TOOLS)
     (tmp_path / "kit.py").write_text(

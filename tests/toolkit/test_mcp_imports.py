@@ -237,7 +237,7 @@ class TestAdding:
             await asyncio.sleep(pause / 200)
             adding.cancel()
             await asyncio.wait({adding})
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.03)
             if kit.servers:
                 assert await kit.acall("get note", {"number": 1}) == {"number": 1}
                 await kit.aremove_mcp("notes")
@@ -450,7 +450,7 @@ class TestFollowing:
         caplog.clear()  # findings about the server
         await kit.acall("enable_find")
         await kit.aremove_mcp("notes")
-        await asyncio.sleep(0.3)
+        await asyncio.sleep(0.1)
         assert [record.message for record in caplog.records if record.name.startswith("ahvn_tools")] == []
 
     async def test_tools_are_updated_while_they_are_called_refreshed_and_removed(self):

@@ -303,18 +303,18 @@ async def test_a_function_of_the_request_that_hangs_ends_with_the_timeout_of_the
 @pytest.mark.parametrize("option", OF_THE_REQUEST)
 async def test_the_time_of_a_function_of_the_request_counts_towards_the_timeout(wire: str, option: str):
     async def slow(request: Any) -> Any:
-        await asyncio.sleep(0.4)
+        await asyncio.sleep(0.12)
         return OF_THE_REQUEST[option]
 
-    kit = Toolkit("slow", timeout=0.6)
+    kit = Toolkit("slow", timeout=0.2)
 
     @kit.tool
     async def work() -> str:
-        await asyncio.sleep(0.4)
+        await asyncio.sleep(0.12)
         return "done"
 
     async with served(kit, wire, **{option: slow}) as client:
-        assert "did not finish within 0.6 seconds" in await error_text(client, "work")
+        assert "did not finish within 0.2 seconds" in await error_text(client, "work")
 
 
 async def test_an_audience_function_is_asked_once_for_each_call(wire: str):

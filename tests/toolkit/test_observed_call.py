@@ -16,6 +16,12 @@ from ahvn_tools.errors import ToolkitError
 from ahvn_tools.toolkit import observed_call
 
 
+@pytest.fixture(autouse=True)
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ask conditions often."""
+    monkeypatch.setattr(observed_call, "POLL_SECONDS", 0.003)
+
+
 @pytest.fixture
 def kit() -> Toolkit:
     kit = Toolkit("kit")

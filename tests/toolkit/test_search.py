@@ -246,7 +246,7 @@ def test_a_common_word_only_ranks_in_a_large_toolkit():
 
 def test_threads_search_while_tools_are_added_and_removed():
     toolkit, failures = kit(), []
-    stop = time.monotonic() + 0.5
+    stop = time.monotonic() + 0.2
 
     def look():
         try:

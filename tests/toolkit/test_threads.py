@@ -13,7 +13,7 @@ import pytest
 from ahvn_tools import Toolkit, ToolSpec
 from tests.toolkit.subjects import add, search
 
-SECONDS = 0.5
+SECONDS = 0.2
 
 
 @pytest.fixture(autouse=True)
