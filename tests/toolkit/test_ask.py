@@ -809,14 +809,6 @@ def test_sync_tools_in_the_thread_of_their_caller_may_ask_and_in_a_loop_they_may
     assert "leave out run_in_thread=False" in caplog.text
 
 
-def test_an_approval_in_a_session_is_for_that_session():
-    desk = Desk(False)
-    run = desk.kit.session(session_id="a").run(answer_of(("c1", "deploy", {"target": "live"})), format="openai")
-    with pytest.raises(ToolkitError, match="another session"):
-        desk.kit.session(session_id="b").resume(run, approved=True)
-    assert desk.kit.session(session_id="a").resume(run, approved=True)[0]["content"] == "done"
-
-
 def test_a_secret_argument_of_a_saved_request_is_passed_again():
     def make_kit() -> Toolkit:
         kit = Toolkit("kit", secret_key="a key that both processes have")
