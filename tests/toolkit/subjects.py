@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -130,6 +130,15 @@ def noting(log: list[Any], see: Callable[[Call], Any] = lambda call: call.name) 
 def is_running(clock: Deadline) -> bool:
     """Return whether the clock of a call runs."""
     return clock._resumed_at is not None
+
+
+def in_threads(works: Iterable[Callable[[], object]], seconds: float = 60) -> None:
+    """Do each of these in its own thread, all at once, and wait for their ends."""
+    threads = [threading.Thread(target=work) for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(seconds)
 
 
 def check(kit: Toolkit) -> list[Finding]:

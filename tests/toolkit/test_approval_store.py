@@ -17,6 +17,7 @@ import pytest
 from ahvn_tools import ToolCall, Toolkit
 from ahvn_tools.errors import ToolkitError
 from ahvn_tools.toolkit.approval_store import MIN_KEPT, ApprovalStore, SQLiteApprovalStore
+from tests.toolkit.subjects import in_threads
 
 KEY = "a key that all processes have"
 
@@ -46,11 +47,7 @@ def test_one_of_many_threads_decides(store):
         start.wait(30)
         decided.append(store.decide({"a": None}))
 
-    threads = [threading.Thread(target=decide) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
+    in_threads([decide] * 8)
     assert sorted(decided) == [False] * 7 + [True]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import functools
 import gc
 import math
 import threading
@@ -27,7 +28,7 @@ from ahvn_tools.errors import (
 from ahvn_tools.toolkit import background_calls, model_tools
 from tests.execution.entry_points import program, run, until
 from tests.mcp.loopback import over_http
-from tests.toolkit.subjects import noting
+from tests.toolkit.subjects import in_threads, noting
 
 WAIT = 30.0
 """How many seconds a test waits for what should happen soon."""
@@ -373,11 +374,7 @@ class TestBounds:
                 done = session.wait(call_id, WAIT)
                 results[user, n] = None if done.result is None else done.result.value
 
-        threads = [threading.Thread(target=use, args=(user,)) for user in range(50)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(60)
+        in_threads(functools.partial(use, user) for user in range(50))
         assert results == {(user, n): [user, n] for user in range(50) for n in range(20)}
         assert all(len(session.background_calls()) == 20 for session in sessions)
 

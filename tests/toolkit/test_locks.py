@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import gc
 import re
 import threading
@@ -15,6 +16,7 @@ from ahvn_tools import ToolCall, ToolCallError, Toolkit
 from ahvn_tools.errors import ToolkitError
 from ahvn_tools.toolkit.locks import KeyedLocks
 from tests.execution.entry_points import until
+from tests.toolkit.subjects import in_threads
 
 
 def kit_of(exclusive: Any, watch: list[str], *, pause: float = 0.002) -> Toolkit:
@@ -56,11 +58,7 @@ def test_one_key_never_runs_twice_at_once_across_threads_loops_and_sessions():
 
         assert asyncio.run(many()) == ["a"] * 3
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(5) for work in (from_sync, from_async)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(30)
+    in_threads(functools.partial(work, i) for i in range(5) for work in (from_sync, from_async))
     assert len(watch) == 2 * 20
     assert not overlap(watch)
 

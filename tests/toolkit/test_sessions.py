@@ -18,7 +18,7 @@ from ahvn_tools.execution.call import CallScope
 from ahvn_tools.toolkit import sessions as session_module
 from ahvn_tools.toolkit.background_calls import BackgroundCall
 from ahvn_tools.toolkit.sessions import ClientState, ClientStates, SessionState
-from tests.toolkit.subjects import acount, add, asearch, count, search
+from tests.toolkit.subjects import acount, add, asearch, count, in_threads, search
 
 SESSIONS = 1000
 
@@ -218,11 +218,7 @@ def test_threads_that_read_a_session_id_at_once_get_the_same_id():
             gate.wait(10)
             ids.add(session.session_id)
 
-        threads = [threading.Thread(target=ask) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(10)
+        in_threads([ask] * 4)
         assert len(ids) == 1
 
 
