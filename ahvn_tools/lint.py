@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import sys
 import unicodedata
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, get_args
 
@@ -354,13 +354,11 @@ def find_name_clashes(names: Iterable[str]) -> Iterator[Finding]:
         first.setdefault(wire, name)
 
 
-def _find_similar_tools(names: Collection[str]) -> Iterator[Finding]:
+def _find_similar_tools(names: Sequence[str]) -> Iterator[Finding]:
     """Yield the tools that a model or a person takes for another one, and those that no export has both."""
     yield from find_name_clashes(names)
-    first: dict[str, str] = {}
-    for name in names:
-        first.setdefault(wire_name(name), name)
-    for name, similar in find_similar(first.values()):
+    by_wire_name = {wire_name(name): name for name in reversed(names)}  # of several, the first
+    for name, similar in find_similar(name for name in names if by_wire_name[wire_name(name)] == name):
         fix = "Rename one of them, or add it with prefix=…."
         yield make_finding("similar-names", "", f"it is taken for the tool {similar!r}", fix, tool=name)
 

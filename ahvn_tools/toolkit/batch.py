@@ -46,6 +46,7 @@ from ahvn_tools.toolkit.visibility import StoreView
 
 if TYPE_CHECKING:
     from ahvn_tools.code_mode.saved_program import ResumedProgram
+    from ahvn_tools.toolkit.background_calls import BackgroundCalls
 
 
 _NO_ANSWER = (
@@ -198,6 +199,8 @@ class Batch:
     """The requests that were decided, by the index of the call; those of calls to run were approved."""
     programs: Mapping[int, ResumedProgram] = field(default_factory=dict)
     """The programs that are continued, by the index of the call that ran them."""
+    background_calls: BackgroundCalls | None = None
+    """What takes over the results of calls that have waited in the background."""
     run_in_thread: bool = True
     """Whether sync bodies run in threads, in parallel, or in the caller's thread, one after the other."""
     id: str = field(default_factory=lambda: f"run_{uuid.uuid4().hex}")
@@ -219,10 +222,6 @@ class Batch:
         """Run the calls from async code; exclusive ones in their order."""
         self._refuse_uninterruptible()
         return await self._arun()
-
-    def resumed_results(self, run: Run) -> list[tuple[ApprovalRequest, ToolResult]]:
-        """Return the decided requests, each with the result of its call in the run."""
-        return [(request, run.results[index][1]) for index, request in self.requests.items()]
 
     def stream(self) -> Generator[ToolResult | Run]:
         """Yield the chunks of all calls, then the run, to a sync reader."""
@@ -349,6 +348,8 @@ class Batch:
         }
         results = {**unreadable, **self.known_results, **new_results}
         pairs = [(call, results[index]) for index, call in enumerate(self.calls)]
+        if self.background_calls is not None:
+            self.background_calls.set_resumed_results((one, results[index]) for index, one in self.requests.items())
         return Run.create(pairs, self.format, self.continuation)
 
 

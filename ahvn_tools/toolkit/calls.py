@@ -260,8 +260,11 @@ def _find(
             MISSING_VALUE, tool=name, parameter=unbound.name, key=unbound.name, explanation=plan.unbound_text
         )
     plan = _apply_options(plan, entry, options)
-    if plan.isolation == "executor" or options.executor is not None:
-        plan = _move(plan, options.executor or view.store.executor or entry.executor, view)
+    executor = options.executor
+    if executor is None and plan.isolation == "executor":  # without one, the call will say so
+        executor = view.store.executor or entry.executor
+    if executor is not None:
+        plan = plan.with_executor(executor, view.store.secret_keys_for_executor())
     if arguments is None:
         arguments = {}
     elif not isinstance(arguments, dict):
@@ -282,11 +285,6 @@ def _apply_options(plan: Plan, entry: Entry, options: CallOptions) -> Plan:
         plan = plan.with_timeout(options.timeout)
     plan = plan.with_seconds(options.seconds)
     return plan if options.run_in_thread else plan.without_thread()
-
-
-def _move(plan: Plan, executor: Executor | None, view: StoreView) -> Plan:
-    """Return the plan of a call whose body runs in an executor; without one, the call will say so."""
-    return plan if executor is None else plan.with_executor(executor, view.store.secret_keys_for_executor())
 
 
 def find_entry(view: StoreView, name: str, *, hides_unselected: bool) -> Entry:

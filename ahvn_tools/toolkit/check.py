@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ahvn_tools.errors import SkippedOperationError, near_misses
+from ahvn_tools.execution.plan import CompiledTool
 from ahvn_tools.lint import find_name_clashes, lint, make_finding, missing_description, require_rules
 from ahvn_tools.results import PROGRAMMATIC
 from ahvn_tools.schema.dialects.finding import Finding, Severity
@@ -72,15 +74,10 @@ def _find_unlogged(view: StoreView) -> list[Finding]:
     servers: list[ImportedServer] = list(store.imported_servers.values())
     return [
         *_find_unused_bindings(store, entries),
-        *_find_unsealable_tools(store, entries),
-        *_find_unsent_secrets(store, entries),
         *_find_empty_groups(store, entries),
         *_find_unmatched_toolsets(StoreView(store, view.session_states[-1:]), entries),
         *find_name_clashes(entry.name for entry in entries),
-        *_find_missing_descriptions(entries),
-        *_find_unreadable_results(entries),
-        *_find_unbound_parameters(store, entries),
-        *_find_tools_without_executor(store, entries),
+        *[finding for entry in entries for finding in _find_in_tool(store, entry)],
         *_find_unlisted_tools(store, entries),
         *_find_unused_middleware(store, entries),
         *store.load_findings,
@@ -91,7 +88,8 @@ def _find_unlogged(view: StoreView) -> list[Finding]:
 def find_in_server(imported: ImportedServer) -> list[Finding]:
     """Return the findings about one MCP server and its tools."""
     entries = [entry for entry in imported.entries.values() if entry.refusal is None]
-    return [*_find_missing_descriptions(entries), *_find_unmatched_options(imported, None)]
+    undescribed = [entry.name for entry in entries if not entry.spec.compiled.template.texts.is_described]
+    return [*map(missing_description, undescribed), *_find_unmatched_options(imported, None)]
 
 
 def not_exported(
@@ -126,35 +124,43 @@ def _find_unused_bindings(store: ToolStore, entries: list[Entry]) -> Iterator[Fi
         yield make_finding("unused-binding", f"the binding of {name!r}", problem, near_misses(name, known))
 
 
-def _find_unsealable_tools(store: ToolStore, entries: list[Entry]) -> Iterator[Finding]:
-    """Yield the tools of servers with a bound parameter that cannot be taken out of their input schema."""
-    for entry in entries:
-        if entry.server_access is None:
-            continue
-        compiled = entry.compiled_tool(store.bindings, store.timeout)
-        if (obstacle := compiled.template.inputs.find_obstacle(frozenset(compiled.bindings))) is not None:
+def _find_in_tool(store: ToolStore, entry: Entry) -> Iterator[Finding]:
+    """Yield what is wrong with one tool in this toolkit."""
+    template, compiled = entry.spec.compiled.template, entry.compiled_tool(store.bindings, store.timeout)
+    found = functools.partial(make_finding, tool=entry.name)
+    if not template.texts.is_described:
+        yield missing_description(entry.name)
+    if entry.server_access is not None:
+        yield from _find_in_tool_of_server(store, entry, compiled)
+    if template.output.is_unreadable:
+        problem = "models cannot read its raw results, whose type has no JSON form"
+        fix = "Add it with render=…, a function that returns what models read, or use register_encoder."
+        yield found("unreadable-result", "", problem, fix)
+    if not compiled.is_usable and (parameter := compiled.plan.unbound_parameter) is not None:
+        problem = f"its parameter {parameter.name!r} is not bound, and {parameter.expected!r} has no JSON form"
+        fix = f"Bind it: toolkit.bind({parameter.name!r}), or add the tool with preset={{{parameter.name!r}: …}}."
+        yield found("unbound-parameter", "", problem, fix)
+    if compiled.plan.isolation == "executor" and store.executor is None and entry.executor is None:
+        problem = 'it has isolation="executor", and the toolkit has no executor'
+        yield found("no-executor", "", problem, "Pass one: Toolkit(…, executor=…), or load(…, executor=…).")
+
+
+def _find_in_tool_of_server(store: ToolStore, entry: Entry, compiled: CompiledTool) -> Iterator[Finding]:
+    """Yield why calls fail: a bound parameter cannot be taken out of the input schema, or is a secret that is not sent.
+
+    Such a secret was not named for the server.
+    """
+    if (obstacle := compiled.template.inputs.find_obstacle(frozenset(compiled.bindings))) is not None:
+        problem = f"no one can call it: a bound parameter cannot be taken out of its input schema, because {obstacle}"
+        fix = "Unbind the parameter, or remove the tool."
+        yield make_finding("refused-tool", "", problem, fix, tool=entry.name)
+    for name, binding in compiled.bindings.items() if not entry.is_blocked(store.bindings, store.timeout) else ():
+        if is_missing(binding):
             problem = (
-                f"no one can call it: a bound parameter cannot be taken out of its input schema, because {obstacle}"
+                f"each call fails: its parameter {name!r} is bound to a secret that its MCP server may not receive"
             )
-            yield make_finding(
-                "refused-tool", "", problem, "Unbind the parameter, or remove the tool.", tool=entry.name
-            )
-
-
-def _find_unsent_secrets(store: ToolStore, entries: list[Entry]) -> Iterator[Finding]:
-    """Yield the tools of servers that require a secret which was not named for their server: each call fails."""
-    for entry in entries:
-        if entry.server_access is None or entry.is_blocked(store.bindings, store.timeout):
-            continue
-        for name, binding in entry.compiled_tool(store.bindings, store.timeout).bindings.items():
-            if is_missing(binding):
-                problem = (
-                    f"each call fails: its parameter {name!r} is bound to a secret that its MCP server may not receive"
-                )
-                fix = (
-                    f"Pass binds=[{name!r}] to add_mcp or in the server's source of a manifest, or bind it on the tool."
-                )
-                yield make_finding("unsent-secret", "", problem, fix, tool=entry.name)
+            fix = f"Pass binds=[{name!r}] to add_mcp or in the server's source of a manifest, or bind it on the tool."
+            yield make_finding("unsent-secret", "", problem, fix, tool=entry.name)
 
 
 def warn_of_missing_approver(view: StoreView, entries: Iterable[Entry]) -> None:
@@ -218,45 +224,12 @@ def _find_unknown_members(place: str, selection: Selection, entries: list[Entry]
                 yield make_finding("unknown-member", place, problem, near_misses(name, existing[kind]))
 
 
-def _find_missing_descriptions(entries: Iterable[Entry]) -> Iterator[Finding]:
-    for entry in entries:
-        if not entry.spec.compiled.template.texts.is_described:
-            yield missing_description(entry.name)
-
-
-def _find_unreadable_results(entries: Iterable[Entry]) -> Iterator[Finding]:
-    for entry in entries:
-        output = entry.spec.compiled.template.output
-        if output.is_unreadable:
-            problem = "models cannot read its raw results, whose type has no JSON form"
-            fix = "Add it with render=…, a function that returns what models read, or use register_encoder."
-            yield make_finding("unreadable-result", "", problem, fix, tool=entry.name)
-
-
 def _find_lost_output_schemas(entries: Iterable[Entry]) -> Iterator[Finding]:
     for entry in entries:
         if entry.spec.compiled.template.output.has_lost_schema:
             problem = "it has no output schema, because its return annotation has no JSON Schema or is not known"
             fix = "Annotate a type that pydantic can describe, pass output_schema, or say -> Any."
             yield make_finding("no-output-schema", "", problem, fix, tool=entry.name)
-
-
-def _find_unbound_parameters(store: ToolStore, entries: Iterable[Entry]) -> Iterator[Finding]:
-    for entry in entries:
-        compiled = entry.compiled_tool(store.bindings, store.timeout)
-        if not compiled.is_usable and (parameter := compiled.plan.unbound_parameter) is not None:
-            problem = f"its parameter {parameter.name!r} is not bound, and {parameter.expected!r} has no JSON form"
-            fix = f"Bind it: toolkit.bind({parameter.name!r}), or add the tool with preset={{{parameter.name!r}: …}}."
-            yield make_finding("unbound-parameter", "", problem, fix, tool=entry.name)
-
-
-def _find_tools_without_executor(store: ToolStore, entries: Iterable[Entry]) -> Iterator[Finding]:
-    for entry in entries if store.executor is None else ():
-        plan = entry.compiled_tool(store.bindings, store.timeout).plan
-        if plan.isolation == "executor" and entry.executor is None:
-            fix = "Pass one: Toolkit(…, executor=…), or load(…, executor=…)."
-            problem = 'it has isolation="executor", and the toolkit has no executor'
-            yield make_finding("no-executor", "", problem, fix, tool=entry.name)
 
 
 def _find_unlisted_tools(store: ToolStore, entries: list[Entry]) -> Iterator[Finding]:

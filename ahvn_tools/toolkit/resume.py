@@ -80,6 +80,7 @@ def resumed_batch(
 
     Raises ToolkitError for what does not fit the requests, and for a request that was decided before.
     """
+    background_calls = view.background_calls
     run, edits = _to_run(waiting, approved, arguments)
     _require_single_ids(run, [names for names in (approved, edits, reason) if isinstance(names, Mapping)])
     decisions = _decisions(run, approved, edits, reason)
@@ -113,7 +114,7 @@ def resumed_batch(
     _mark_decided(view, decided, [resumed.program for resumed in programs.values()])
     return Batch(
         view=view, calls=calls, format=run.format, continuation=run.continuation, known_results=known_results,
-        requests=requests, programs=programs,
+        requests=requests, programs=programs, background_calls=background_calls,
     )  # fmt: skip
 
 

@@ -6,6 +6,7 @@ from collections.abc import (
     AsyncGenerator,
     Awaitable,
     Callable,
+    Coroutine,
     Generator,
     Iterable,
     Iterator,
@@ -943,11 +944,7 @@ class Toolkit:
         """
         from ahvn_tools.toolkit.resume import resumed_batch
 
-        background_calls = self._view.background_calls
-        batch = resumed_batch(self._view, waiting, approved, arguments, reason)
-        run = batch.run()
-        background_calls.set_resumed_results(batch.resumed_results(run))
-        return run
+        return resumed_batch(self._view, waiting, approved, arguments, reason).run()
 
     async def aresume(
         self,
@@ -960,11 +957,8 @@ class Toolkit:
         """Run or reject the calls that waited from async code, as `resume` does."""
         from ahvn_tools.toolkit.resume import aresumed_batch
 
-        background_calls = self._view.background_calls
         batch = await aresumed_batch(self._view, waiting, approved, arguments, reason)
-        run = await batch.arun()
-        background_calls.set_resumed_results(batch.resumed_results(run))
-        return run
+        return await batch.arun()
 
     def _batch(self, answer: ModelAnswer, format: str | None, *, run_in_thread: bool = True) -> Batch:  # noqa: A002  # as above
         from ahvn_tools.toolkit.batch import parse_answer
@@ -996,12 +990,9 @@ class Toolkit:
 
         Raises ToolLookupError as `status` does.
         """
-        from ahvn_tools.execution import background_loop
-        from ahvn_tools.execution.runner import capture_outcome
-
         call, seconds = self._view.background_calls.get(call_id), checked("timeout", timeout, WAIT)
         if call.is_running:
-            background_loop.run(capture_outcome, call.wait, seconds).get()
+            _run_async(call.wait, seconds)
         return call.status()
 
     async def await_(self, call_id: str, timeout: float | None = None) -> CallStatus:
@@ -1009,11 +1000,9 @@ class Toolkit:
 
         Cancelling the task that waits does not cancel the call.
         """
-        from ahvn_tools.execution import background_loop
-
         call, seconds = self._view.background_calls.get(call_id), checked("timeout", timeout, WAIT)
         if call.is_running:
-            await background_loop.arun(call.wait, seconds)
+            await _arun(call.wait, seconds)
         return call.status()
 
     def background_calls(self) -> list[CallStatus]:
@@ -1066,9 +1055,7 @@ class Toolkit:
         self, server: Any, *, name: str | None = None, timeout: float | None = 30, **options: Unpack[ImportOptions]
     ) -> Self:
         """Add the tools of an MCP server from async code, as `add_mcp` does."""
-        from ahvn_tools.execution import background_loop
-
-        await background_loop.arun(self._mcp_imports("add an MCP server").add, server, name, timeout, options)
+        await _arun(self._mcp_imports("add an MCP server").add, server, name, timeout, options)
         return self
 
     def remove_mcp(self, name: str | None = None) -> Self:
@@ -1078,9 +1065,7 @@ class Toolkit:
 
     async def aremove_mcp(self, name: str | None = None) -> Self:
         """Remove an MCP server, or all of them, from async code, as `remove_mcp` does."""
-        from ahvn_tools.execution import background_loop
-
-        await background_loop.arun(self._mcp_imports("remove an MCP server").remove, name)
+        await _arun(self._mcp_imports("remove an MCP server").remove, name)
         return self
 
     def refresh_mcp(self, name: str | None = None) -> dict[str, Changes]:
@@ -1094,9 +1079,8 @@ class Toolkit:
 
     async def arefresh_mcp(self, name: str | None = None) -> dict[str, Changes]:
         """List the tools of an MCP server, or of all of them, again from async code, as `refresh_mcp` does."""
-        from ahvn_tools.execution import background_loop
-
-        return await background_loop.arun(self._mcp_imports().refresh, name)
+        changes: dict[str, Changes] = await _arun(self._mcp_imports().refresh, name)
+        return changes
 
     @property
     def servers(self) -> dict[str, RemoteServer]:
@@ -1131,3 +1115,10 @@ def _run_async(function: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
     from ahvn_tools.execution.runner import capture_outcome
 
     return background_loop.run(capture_outcome, function, *arguments).get()
+
+
+async def _arun(function: Callable[..., Coroutine[Any, Any, Any]], *arguments: Any) -> Any:
+    """Run an async function on the background loop from async code, and return its value."""
+    from ahvn_tools.execution import background_loop
+
+    return await background_loop.arun(function, *arguments)
