@@ -61,10 +61,8 @@ class CallScope:
     """Those that were given before this call and have answered no question yet, also if the body runs again."""
     deadline: Deadline | None = None
     """The clock of the body, while it runs."""
-    pause_middleware: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
-    """Stops the clock of the middleware inside of a `with` block, in which a person decides."""
     pause_outer: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
-    """Stops the clocks of the call that this one is a part of, in the same way."""
+    """Stops the clock of the call that this one is a part of inside of a `with` block, in which a person decides."""
     answer_by: float | None = None
     """Until when the caller waits for the result, in seconds since 1970; None: for any time."""
     is_cancelled: bool = False
@@ -85,7 +83,7 @@ class CallScope:
     def pause(self) -> Generator[None]:
         """Stop all clocks of the call inside this block, in which a person decides. In the loop of the call."""
         body = contextlib.nullcontext() if self.deadline is None else self.deadline.hold()
-        with body, self.pause_middleware(), self.pause_outer():
+        with body, self.pause_outer():
             yield
 
     def cancel(self) -> None:
