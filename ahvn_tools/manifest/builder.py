@@ -149,7 +149,7 @@ def _prepare(
 
 
 _TOOLKIT_OPTIONS = (
-    "timeout", "middleware_timeout", "max_concurrency", "max_background", "mask_errors", "strict", "output",
+    "timeout", "max_concurrency", "max_background", "mask_errors", "strict", "output",
 )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from ahvn_tools.manifest.middleware_table import MiddlewareItem
 from ahvn_tools.manifest.source_model import FunctionOptions, Source, ToolRestrictions
 from ahvn_tools.manifest.toolset_model import Agent, Toolset
 from ahvn_tools.settings import OutputForm
-from ahvn_tools.toolkit.duplicates import OnDuplicate
+from ahvn_tools.toolkit.entry_options import OnDuplicate
 
 
 class Group(ManifestModel):
@@ -196,8 +196,6 @@ class Overlay(ManifestModel):
     """Fixed values, which models neither see nor set: tool, or pattern of names -> parameter -> value."""
     timeout: Seconds | None = None
     """Seconds that any call may take, without its middleware."""
-    middleware_timeout: Seconds | None = None
-    """Seconds that the middleware of a call may take."""
     max_concurrency: int = Field(default=16, ge=1)
     """How many calls of one answer run at once."""
     max_background: int = Field(default=16, ge=1)

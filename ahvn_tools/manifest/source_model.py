@@ -14,7 +14,7 @@ from ahvn_tools.json_types import JsonObject
 from ahvn_tools.manifest.manifest_model import Callers, ManifestModel, Names, Seconds, ValuesByTool
 from ahvn_tools.manifest.middleware_table import MiddlewareItem
 from ahvn_tools.settings import RunOptions
-from ahvn_tools.toolkit.duplicates import OnDuplicate
+from ahvn_tools.toolkit.entry_options import OnDuplicate
 
 LOCATIONS: Final = (
     "source", "path", "module", "package", "server", "openapi", "http", "code", "manifest", "builtins",

@@ -15,15 +15,15 @@ from ahvn_tools.schema.argument_changes import ArgumentChange
 from ahvn_tools.settings import FLAG, TEXT, ToolOptions, given_options, must_be
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.template import ToolTemplate
-from ahvn_tools.toolkit.changed_spec import ChangedSpec
-from ahvn_tools.toolkit.duplicates import ON_DUPLICATE, OnDuplicate
-from ahvn_tools.toolkit.entry import Entry
+from ahvn_tools.toolkit.entry import ChangedSpec, Entry
 from ahvn_tools.toolkit.entry_options import (
     ARGUMENTS,
     DEFINITION_OPTIONS,
     DESCRIBE,
     NAMES,
+    ON_DUPLICATE,
     EntryOptions,
+    OnDuplicate,
     SharedOptions,
     SingleToolOptions,
     are_names,

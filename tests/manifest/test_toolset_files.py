@@ -10,6 +10,7 @@ import pytest
 
 from ahvn_tools import aload, manifest
 from ahvn_tools.errors import SourceError
+from tests.toolkit.subjects import check
 
 TOOLS = """
 from ahvn_tools import tool
@@ -67,7 +68,7 @@ def test_a_file_becomes_a_toolset_in_the_order_of_its_list(folder, place):
     assert kit.toolset("data_analysis_set").description == "数据分析工具集"
     assert names(kit.select(toolset="data_analysis_set")) == ["plot", "sql"]
     assert [tool["name"] for tool in kit.select(toolset="data_analysis_set").to("anthropic")] == ["plot", "sql"]
-    assert kit.check() == []
+    assert check(kit) == []
 
 
 def test_both_folders_are_read_in_the_order_of_their_files(folder):
@@ -100,7 +101,7 @@ def test_an_unknown_member_is_a_warning_and_a_finding(folder, caplog):
     with caplog.at_level(logging.WARNING):
         kit = load(folder)
     assert "configs/tool_sets/a.yaml: the toolset 'a': there is no tool 'exel'. Did you mean 'excel'?" in caplog.text
-    assert [(finding.place, finding.problem) for finding in kit.check()] == [
+    assert [(finding.place, finding.problem) for finding in check(kit)] == [
         ("the toolset 'a'", "there is no tool 'exel'")
     ]
     assert names(kit.select(toolset="a")) == ["sql"]

@@ -14,8 +14,6 @@ CHANGES = {
     "arguments": {"find": {"q": {"name": "query", "description": "What for."}, "usr": {"name": "user"}}},
 }
 
-pytestmark = pytest.mark.usefixtures("end_connections")
-
 
 def server() -> FastMCP:
     notes = FastMCP("notes")

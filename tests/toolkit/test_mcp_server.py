@@ -47,6 +47,16 @@ async def error_text(client: Any, name: str, /, **arguments: Any) -> str:
     return str(block.text)
 
 
+async def reports_of(client: Any, name: str, /, **arguments: Any) -> tuple[Any, list[tuple[float, Any, Any]]]:
+    """Call a tool, and return its data and the reports of its progress."""
+    reports: list[tuple[float, Any, Any]] = []
+
+    async def take(progress: float, total: float | None, message: str | None) -> None:
+        reports.append((progress, total, message))
+
+    return (await client.call_tool(name, arguments, progress_handler=take)).data, reports
+
+
 def giving(value: Any) -> Any:
     """Return a function that returns a value and declares its type."""
 
@@ -303,18 +313,18 @@ async def test_a_function_of_the_request_that_hangs_ends_with_the_timeout_of_the
 @pytest.mark.parametrize("option", OF_THE_REQUEST)
 async def test_the_time_of_a_function_of_the_request_counts_towards_the_timeout(wire: str, option: str):
     async def slow(request: Any) -> Any:
-        await asyncio.sleep(0.4)
+        await asyncio.sleep(0.12)
         return OF_THE_REQUEST[option]
 
-    kit = Toolkit("slow", timeout=0.6)
+    kit = Toolkit("slow", timeout=0.2)
 
     @kit.tool
     async def work() -> str:
-        await asyncio.sleep(0.4)
+        await asyncio.sleep(0.12)
         return "done"
 
     async with served(kit, wire, **{option: slow}) as client:
-        assert "did not finish within 0.6 seconds" in await error_text(client, "work")
+        assert "did not finish within 0.2 seconds" in await error_text(client, "work")
 
 
 async def test_an_audience_function_is_asked_once_for_each_call(wire: str):
@@ -628,18 +638,6 @@ async def test_no_exception_of_a_tool_ends_the_server(wire: str, kind: type[Base
         assert (await client.call_tool("add", {"a": 1, "b": 2})).data == 3
 
 
-async def call_and_watch(kit: Toolkit, wire: str, name: str, arguments: Any = None) -> tuple[Any, list[Any]]:
-    """Return the value that a call gives, and the progress messages that its client has received until its end."""
-    events: list[Any] = []
-
-    async def take(progress: float, total: float | None, message: str | None) -> None:
-        events.append((progress, total, message))
-
-    async with served(kit, wire) as client:
-        value = (await client.call_tool(name, arguments, progress_handler=take)).data
-        return value, list(events)
-
-
 async def test_progress_and_output_reach_the_client_in_order(wire: str):
     kit = Toolkit("working")
 
@@ -652,11 +650,11 @@ async def test_progress_and_output_reach_the_client_in_order(wire: str):
         time.sleep(0.05)
         return "done"
 
-    value, events = await call_and_watch(kit, wire, "work")
-    assert value == "done"
-    assert [message for _, _, message in events] == ["first", "half", '{"a": 1}', "whole"]
-    assert [progress for progress, _, _ in events] == pytest.approx([1, 1, 1, 2])
-    assert events[2][0] > events[1][0]
+    async with served(kit, wire) as client:
+        data, reports = await reports_of(client, "work")
+    assert (data, [message for _, _, message in reports]) == ("done", ["first", "half", '{"a": 1}', "whole"])
+    assert [progress for progress, _, _ in reports] == pytest.approx([1, 1, 1, 2])
+    assert reports[2][0] > reports[1][0]
 
 
 @pytest.mark.parametrize(
@@ -728,10 +726,10 @@ async def test_reports_reach_the_client_in_order_whatever_sends_them(wire: str):
             reporting.start()
             reporting.join()
 
-    _, events = await call_and_watch(kit, wire, "work")
-    assert [message for _, _, message in events] == [
-        f"{what} {number}" for number in range(50) for what in ("output", "report")
-    ]
+    async with served(kit, wire) as client:
+        _, reports = await reports_of(client, "work")
+    expected = [f"{what} {number}" for number in range(50) for what in ("output", "report")]
+    assert [message for _, _, message in reports] == expected
 
 
 async def test_a_flood_of_reports_waits_in_bounded_memory_and_the_last_one_arrives(wire: str):
@@ -742,40 +740,30 @@ async def test_a_flood_of_reports_waits_in_bounded_memory_and_the_last_one_arriv
         for number in range(10_000):
             context.report_progress(number)
 
-    _, events = await call_and_watch(kit, wire, "work")
-    assert (events[0][0], events[-1][0]) == (0, 9_999)
-    assert len(events) <= 200
+    async with served(kit, wire) as client:
+        _, reports = await reports_of(client, "work")
+    assert (reports[0][0], reports[-1][0]) == (0, 9_999)
+    assert len(reports) <= 200
 
 
-async def test_a_report_after_the_end_is_not_sent(wire: str):
-    kit, events, contexts = Toolkit("working"), [], []
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_a_report_after_the_end_is_not_sent(wire: str, is_async: bool):
+    kit, contexts = Toolkit("working"), []
 
-    @kit.tool
     def work(context: ToolContext) -> None:
         contexts.append(context)
         context.report_progress(1, 2, "half")
 
-    async def take(progress: float, total: float | None, message: str | None) -> None:
-        events.append((progress, total, message))
+    async def awork(context: ToolContext) -> None:
+        work(context)
 
-    async with served(kit, wire) as client:
-        await client.call_tool("work", progress_handler=take)
+    async with served(kit.add(awork if is_async else work, name="work"), wire) as client:
+        _, reports = await reports_of(client, "work")
         contexts[0].report_progress(2, 2, "late")
         contexts[0].append_output("late")
         await client.list_tools()
-    assert events == [(1, 2, "half")]
+    assert reports == [(1, 2, "half")]
     contexts[0].report_progress(2, 2, "when the server has gone")
-
-
-async def test_an_async_tool_may_report_and_return_at_once(wire: str):
-    kit = Toolkit("working")
-
-    @kit.tool
-    async def work(context: ToolContext) -> int:
-        context.report_progress(1)
-        return 1
-
-    assert await call_and_watch(kit, wire, "work") == (1, [(1, None, None)])
 
 
 async def test_items_of_a_generator_are_progress_and_then_the_result(wire: str):
@@ -786,9 +774,9 @@ async def test_items_of_a_generator_are_progress_and_then_the_result(wire: str):
         for number in range(up_to):
             yield number
 
-    value, events = await call_and_watch(kit, wire, "count", {"up_to": 3})
-    assert value == [0, 1, 2]
-    assert events == [(1, None, "0"), (2, None, "1"), (3, None, "2")]
+    async with served(kit, wire) as client:
+        data, reports = await reports_of(client, "count", up_to=3)
+    assert (data, [(progress, text) for progress, _, text in reports]) == ([0, 1, 2], [(1, "0"), (2, "1"), (3, "2")])
 
 
 async def test_a_tool_is_cancelled_when_its_client_stops_waiting(wire: str):

@@ -18,6 +18,7 @@ from ahvn_tools.builtins.files.atomic_write import (
     locked_folder,
     never_cancelled,
     rename_exclusive,
+    status_of,
     sweep,
     write_file,
 )
@@ -221,6 +222,14 @@ class ConfinedFolders:
         finally:
             os.close(descriptor)
 
+    def exists(self, path: str) -> bool:
+        """Return whether there is a file or folder; False also for a path that cannot be used."""
+        try:
+            self.status(path)
+        except ToolError:
+            return False
+        return True
+
     @contextmanager
     def open(self, path: str) -> Iterator[tuple[BinaryIO, FileStatus]]:
         """Open a regular file to read it."""
@@ -281,7 +290,7 @@ class ConfinedFolders:
             self._make_folders(path, place.parent)
         parent = self._locked_parent(path, is_cancelled, is_link_followed=True)
         with parent as (folder, name), tool_errors(path):
-            old = _status_of(folder, name)
+            old = status_of(folder, name)
             if old is not None:
                 if not overwrite:
                     raise ToolError(f"{path!r} exists already. Nothing was written.")
@@ -304,7 +313,7 @@ class ConfinedFolders:
             status = FileStatus.from_stat(old)
             changed = change(content, status)
             with tool_errors(path):
-                now = _status_of(folder, name)
+                now = status_of(folder, name)
                 if now is None or FileStatus.from_stat(now).version != status.version:
                     raise ToolError(f"{path!r} was changed by another program at this moment. Read it again.")
                 return write_file(folder, name, changed, old=old)
@@ -529,14 +538,6 @@ def _read_up_to(descriptor: int, expected: int, limit: int) -> bytes:
         chunks.append(chunk)
         size += len(chunk)
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
-
-
-def _status_of(folder: int, name: str) -> os.stat_result | None:
-    """Return the status of a member of a folder, None if there is none. Raises other kinds of OSError."""
-    try:
-        return os.stat(name, dir_fd=folder, follow_symlinks=False)
-    except FileNotFoundError:
-        return None
 
 
 def _kind(member: os.DirEntry[str]) -> FileKind:

@@ -217,15 +217,6 @@ def _document_tool(folders: ConfinedFolders, uri: str) -> str | None:
     return "read_image" if mime_type in _IMAGE_TYPES else "read_pdf" if mime_type == "application/pdf" else None
 
 
-def exists(folders: ConfinedFolders, uri: str) -> bool:
-    """Return whether there is a file or folder; False also for a path that cannot be used."""
-    try:
-        folders.status(uri)
-    except ToolError:
-        return False
-    return True
-
-
 def shown(path: str) -> str:
     """Return a path as a text for models: on one line, with its invisible characters escaped."""
     return path if path.isascii() and path.isprintable() else invisible.escape_line(path)
