@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import json
 import queue
+import weakref
 from collections import ChainMap
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import AbstractContextManager
@@ -70,7 +71,7 @@ class CallScope:
     has_cancelled_task: bool = False
     """Whether that has cancelled the task that runs the call."""
     _request_task_cancel: Callable[[], None] | None = None
-    _task: asyncio.Task[Any] | None = None
+    _task_ref: weakref.ref[asyncio.Task[Any]] | None = None
     _cancelling_before: int = 0
 
     def record_error(self, error: BaseException | None, result: ToolResult) -> ToolResult:
@@ -97,7 +98,7 @@ class CallScope:
     @property
     def is_caller_cancelled(self) -> bool:
         """Whether a CancelledError that has just arrived cancels the caller's task, and not just this call."""
-        task = self._task
+        task = None if self._task_ref is None else self._task_ref()
         return task is not None and task.cancelling() > self._cancelling_before + self.has_cancelled_task
 
     @contextlib.contextmanager
@@ -105,11 +106,12 @@ class CallScope:
         """Let `cancel` cancel the current task inside this block."""
         task = asyncio.current_task()
         assert task is not None  # noqa: S101  # a loop runs a call in a task
-        self._task = task
+        # weakly: a task whose loop was closed is collected together with what it holds
+        task_ref = self._task_ref = weakref.ref(task)
         loop, has_left = task.get_loop(), False
 
         def cancel_task() -> None:
-            if not (has_left or self.has_cancelled_task):
+            if not (has_left or self.has_cancelled_task) and (task := task_ref()) is not None:
                 self.has_cancelled_task = True
                 task.cancel()
 
@@ -121,7 +123,7 @@ class CallScope:
         try:
             yield
         finally:
-            has_left, self._request_task_cancel, self._task = True, None, None
+            has_left, self._request_task_cancel, self._task_ref = True, None, None
             if self.has_cancelled_task:
                 task.uncancel()
 

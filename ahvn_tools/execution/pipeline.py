@@ -128,7 +128,8 @@ async def _prepare(call: Call, context: ToolContext | None) -> Arguments:
             run=functools.partial(run_if_large_in_thread, call, call.arguments),
         )
     finally:
-        current_context.reset(token)
+        with contextlib.suppress(ValueError):  # the loop was closed: this runs outside the call's context
+            current_context.reset(token)
     call.scope.bound_values = plan.bound_values(values)
     if seconds is not None:
         call.scope.deadline = Deadline(seconds)  # a waiting sync caller reads it

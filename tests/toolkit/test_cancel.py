@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -269,6 +270,24 @@ async def test_a_call_that_waits_for_a_lock_can_be_cancelled():
     run = await running
     assert [result.is_interrupted for _, result in run.results] == [True, True]
     assert ran == []
+
+
+def test_a_call_whose_loop_was_closed_is_no_longer_tracked():
+    bodies = Bodies(waiting)
+    loop = asyncio.new_event_loop()
+
+    async def start() -> asyncio.Task[ToolResult]:
+        task = asyncio.create_task(bodies.kit.aexec("wait", {}, call_id="c1"))
+        await asyncio.sleep(0.05)
+        return task
+
+    task = loop.run_until_complete(start())
+    task._log_destroy_pending = False  # type: ignore[attr-defined]  # it is what is tested
+    loop.close()
+    del task
+    gc.collect()
+    assert bodies.closed.is_set()
+    assert not bodies.kit.cancel("c1")
 
 
 def _wait_until(is_true: Callable[[], bool]) -> None:
