@@ -1,4 +1,4 @@
-"""What a Ray worker runs: a body whose replies are returned, or one whose replies are streamed."""
+"""What a Ray worker runs: a body, whose replies are streamed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ahvn_tools.errors import CallCancelledError, ToolConnectionError
 from ahvn_tools.execution.deadline import CANCEL_GRACE_SECONDS
 from ahvn_tools.execution.workers import replies
 from ahvn_tools.execution.workers.body_run import run_request
-from ahvn_tools.execution.workers.link import KeepingLink, Link
+from ahvn_tools.execution.workers.link import Link
 
 END_SECONDS: Final = 0.5
 """How long a cancelled body that streams may take to end by itself before its process does."""
@@ -28,17 +28,6 @@ POLL_SECONDS: Final = 0.05
 
 MAX_WAITING_BYTES: Final = 16_000_000
 """How many bytes of replies may wait for the caller; a body that sends more waits, too."""
-
-
-def run_body(request: bytes, seconds: float | None) -> list[bytes]:
-    """Run the body of a pickled CallRequest in this thread, and return its replies; the last one ends the call.
-
-    After `seconds` the process ends itself: the caller, who cancels the task then, may be gone.
-    """
-    link = KeepingLink()
-    with _limit(seconds), _ending_when_terminated():
-        last = run_request(request, link)
-    return [*link.replies, last]
 
 
 def stream_body(request: bytes, seconds: float | None) -> Generator[Batch, None, None]:
@@ -98,31 +87,6 @@ def end_process() -> None:  # pragma: no cover  # a killed process reports no co
     if hasattr(os, "killpg") and os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)
     os._exit(1)
-
-
-@contextlib.contextmanager
-def _limit(seconds: float | None) -> Iterator[None]:
-    """End this process if the block takes longer."""
-    if seconds is None:
-        yield
-        return
-    timer = threading.Timer(max(seconds, 0) + CANCEL_GRACE_SECONDS, end_process)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-
-
-@contextlib.contextmanager
-def _ending_when_terminated() -> Iterator[None]:
-    """End this process at a SIGTERM, which Ray would turn into a SystemExit of the body."""
-    handler = signal.signal(signal.SIGTERM, lambda *_: end_process())
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, handler)
 
 
 @dataclass(frozen=True)
