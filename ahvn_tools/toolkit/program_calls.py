@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ahvn_tools.code_mode.contents import Contents
 from ahvn_tools.code_mode.limits import CodeLimits
-from ahvn_tools.code_mode.program_state import ProgramCall, ProgramState
+from ahvn_tools.code_mode.running_program import ProgramCall, ProgramState
 from ahvn_tools.code_mode.sandbox import Answer, Failure, ProgramError, Sandbox, Value
 from ahvn_tools.code_mode.saved_program import ProgramDecision
 from ahvn_tools.context import ToolContext

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import _thread
 import asyncio
 import builtins
 import contextlib
@@ -26,7 +25,6 @@ from ahvn_tools import Secret, ToolContext, ToolSpec
 from ahvn_tools.errors import DefinitionError, PickleError, ToolConnectionError
 from ahvn_tools.execution.workers.call_executor import CallObserver, CallTask, RunningCall
 from ahvn_tools.executors import RayExecutor
-from ahvn_tools.executors.ray.task import stream_body
 from tests.execution.entry_points import until
 from tests.execution.workers.bodies import is_gone, read_pids
 from tests.executors import worker_bodies as bodies
@@ -283,32 +281,6 @@ class TestCancelling:
             read_pids(Path(f"{path}.started"))
             assert future.cancel()
             assert until(lambda path=path: path.exists() and path.read_text() == "True")
-
-    def test_a_body_sees_its_cancellation_while_its_task_waits_for_the_reader(
-        self, session_folder: Path, tmp_path: Path
-    ) -> None:
-        """Ray cancels a task by an interrupt, which has no effect in a wait of Ray."""
-        tasks: list[CallTask] = []
-
-        class Refusing(RayExecutor):
-            def start_call(self, task: CallTask, observer: CallObserver) -> RunningCall:
-                tasks.append(task)
-                raise RuntimeError
-
-        path = tmp_path / "seen"
-        ToolSpec.from_function(bodies.watch_context).submit(Refusing(), path=str(path)).result(bodies.WAIT)
-        batches = stream_body(tasks[0].request, None)
-        handler = signal.signal(signal.SIGINT, lambda *_: None)  # the wait of Ray
-        try:
-            next(batches)
-            next(batches)
-            read_pids(Path(f"{path}.started"))
-            _thread.interrupt_main()
-            assert until(lambda: path.exists() and path.read_text() == "True")
-        finally:
-            signal.signal(signal.SIGINT, handler)
-            batches.close()
-            signal.set_wakeup_fd(-1)
 
     def test_leaving_a_stream_closes_the_generator_of_the_body(self, executor: RayExecutor, tmp_path: Path) -> None:
         """Its ToolContext is cancelled, and its worker is used again."""

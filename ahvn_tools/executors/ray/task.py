@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import os
 import signal
-import socket
 import threading
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any, Final
@@ -39,14 +37,13 @@ def stream_body(request: bytes, seconds: float | None) -> Generator[Batch, None,
     """
     body = _LinkedBody(request)
     try:
-        with get_interrupts().calling(body.end):
-            yield Batch([], worker=RayProcess.current())  # before the body, which may keep all threads from running
-            body.start()
-            while (batch := body.link.take(seconds)).replies:
-                yield batch
-                if replies.is_chunk(batch.replies[-1]):
-                    yield Batch([])
-                    body.link.answer(b"")
+        yield Batch([], worker=RayProcess.current())  # before the body, which may keep all threads from running
+        body.start()
+        while (batch := body.link.take(seconds)).replies:
+            yield batch
+            if replies.is_chunk(batch.replies[-1]):
+                yield Batch([])
+                body.link.answer(b"")
     finally:
         body.end()
 
@@ -234,38 +231,3 @@ def kill_worker(worker: RayProcess) -> None:
             process.kill()
     except psutil.NoSuchProcess:  # it has ended
         return
-
-
-class Interrupts:
-    """Calls a function when the main thread of this process is interrupted: so does Ray cancel a task.
-
-    The main thread takes an interrupt when it runs Python code again, but Python writes it into a socket at once.
-    """
-
-    def __init__(self) -> None:
-        self._function: Callable[[], None] | None = None
-        self._reader, self._writer = socket.socketpair()
-        self._writer.setblocking(False)
-        threading.Thread(target=self._read, name="ahvn-tools-interrupts", daemon=True).start()
-
-    @contextlib.contextmanager
-    def calling(self, function: Callable[[], None]) -> Iterator[None]:
-        """Call a function in another thread at each interrupt during the block. Only for the main thread."""
-        self._function = function
-        signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
-        try:
-            yield
-        finally:
-            self._function = None
-
-    def _read(self) -> None:
-        while number := self._reader.recv(1):
-            function = self._function
-            if function is not None and number[0] == signal.SIGINT:
-                function()
-
-
-@functools.cache
-def get_interrupts() -> Interrupts:
-    """Return those of this process."""
-    return Interrupts()

@@ -508,18 +508,6 @@ def test_a_stream_ends_at_a_limit_and_the_result_has_the_rest(tmp_path: Path, mo
     assert chunks[-1].stdout == "one\ntwo\nthree\nfour\n"
 
 
-def test_old_outputs_are_deleted(tmp_path: Path) -> None:
-    with Shell(tmp_path, sandbox="none", approve="never", limits=ProcessLimits(kept_bytes=100)) as shell:
-        shell._outputs._max_outputs = 2
-        ids = [run(shell, "seq 999").output_id for _ in range(3)]
-        with pytest.raises(ToolError, match="There is no output"):
-            shell.shell_output(ids[0], ToolContext())
-        assert "1\n2\n" in shell.shell_output(ids[2], ToolContext())
-        shell._outputs._max_bytes = 10
-        assert run(shell, "seq 999").output_id is not None
-        assert shell._outputs._outputs == {}
-
-
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("sandbox", BOTH)
 def test_a_flood_is_read_in_bounded_memory_and_time(tmp_path: Path, sandbox: Any) -> None:
