@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Final, Self
 
-from ahvn_tools.code_mode.program_state import ProgramCall, ProgramState
+from ahvn_tools.code_mode.running_program import ProgramCall, ProgramState
 from ahvn_tools.errors import ToolkitError
 from ahvn_tools.json_types import JsonObject
 

@@ -22,8 +22,7 @@ from ahvn_tools.code_mode.call_form import awaits_calls, find_names
 from ahvn_tools.code_mode.contents import Contents
 from ahvn_tools.code_mode.identifiers import MODULES, assign_identifiers, to_identifier
 from ahvn_tools.code_mode.limits import CodeLimits
-from ahvn_tools.code_mode.program_state import ProgramCall, ProgramState
-from ahvn_tools.code_mode.running_program import RunningProgram, Suspended
+from ahvn_tools.code_mode.running_program import ProgramCall, ProgramState, RunningProgram, Suspended
 from ahvn_tools.code_mode.sandbox import (
     Answer,
     Event,

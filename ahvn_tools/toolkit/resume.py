@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
-from ahvn_tools.code_mode.program_state import ProgramCall
+from ahvn_tools.code_mode.running_program import ProgramCall
 from ahvn_tools.code_mode.saved_program import ProgramDecision, ResumedProgram, SavedProgram
 from ahvn_tools.errors import (
     InvalidParametersError,
