@@ -200,7 +200,7 @@ def test_a_strict_toolkit_adds_no_server_with_findings():
 def test_a_docstring_is_not_parsed_to_find_out_that_there_is_a_description():
     kit = Toolkit("k").add(search)
     kit.check()
-    assert "_parsed_docstring" not in vars(kit["search"].compiled.template.texts)
+    assert "parsed" not in vars(kit["search"].compiled.template.texts)
 
 
 class Connection:

@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from ahvn_tools import Run, ToolCall, Toolkit, ToolResult
-from ahvn_tools.execution.call import Call, Next, inline
+from ahvn_tools.execution.call import Call, Next
 
 pytest.importorskip("pydantic_monty", reason="programs need the extra `code`")
 
@@ -83,7 +83,6 @@ def test_a_program_continues_as_a_call_of_who_has_called_it(caller: str) -> None
     """Its calls are those of a program, and it is itself not, unless a program of the provider has called it."""
     callers: list[tuple[str, str | None]] = []
 
-    @inline
     async def watch(call: Call, next: Next) -> ToolResult:  # the word for it
         callers.append((call.name, call.caller))
         return await next(call)

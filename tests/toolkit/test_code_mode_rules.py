@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ahvn_tools import ToolCall, ToolContext, Toolkit
-from ahvn_tools.execution.call import Call, Next, inline
+from ahvn_tools.execution.call import Call, Next
 from ahvn_tools.middleware import approve
 from ahvn_tools.results import ToolResult
 from ahvn_tools.toolkit.run import Run
@@ -69,7 +69,6 @@ WAYS: dict[str, Callable[[Any, str], Any]] = {
 def test_calls_pass_through_bindings_and_middleware_however_the_program_is_run(sandbox: MontySandbox, way: str) -> None:
     seen: list[tuple[str, str]] = []
 
-    @inline
     async def watch(call: Call, next: Next) -> ToolResult:  # the word for it
         seen.append((call.name, call.id))
         return await next(call)

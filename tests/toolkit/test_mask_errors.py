@@ -17,7 +17,6 @@ from pydantic import TypeAdapter
 
 from ahvn_tools import ToolCall, ToolContext, ToolError, Toolkit, ToolResult, ToolSpec
 from ahvn_tools.errors import ToolkitError
-from ahvn_tools.middleware import inline
 from ahvn_tools.middleware.approve import approve
 
 SECRET = "sesame-7f3a9c"
@@ -44,7 +43,6 @@ def explain() -> str:
     raise ToolError("Name a topic.")
 
 
-@inline
 async def passing(call, next):
     return await next(call)
 

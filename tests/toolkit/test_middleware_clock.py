@@ -10,9 +10,7 @@ import pytest
 
 from ahvn_tools import Toolkit, ToolResult
 from ahvn_tools.errors import ToolkitError, ToolTimeoutError
-from ahvn_tools.execution.call import CallScope
 from ahvn_tools.execution.deadline import Deadline
-from ahvn_tools.middleware import inline
 from ahvn_tools.toolkit.middleware_clock import MiddlewareClock
 from tests.execution.entry_points import WAIT, combinations
 from tests.toolkit.test_faults import RESULTS
@@ -84,12 +82,12 @@ async def test_an_async_postprocess_that_hangs_is_a_timeout(name: str) -> None:
     assert caught.value.timeout == SHORT
 
 
-@combinations(method=RESULTS, middleware=["passing", "inline"])
-def test_within_the_limit_nothing_changes(method: Any, middleware: str) -> None:
+@combinations(method=RESULTS)
+def test_within_the_limit_nothing_changes(method: Any) -> None:
     async def passing(call: Any, next: Any) -> ToolResult:
         return await next(call)
 
-    kit = kit_of(inline(passing) if middleware == "inline" else passing, middleware_timeout=60)
+    kit = kit_of(passing, middleware_timeout=60)
     assert (method(kit, "count").value, method(kit, "count_later").value) == ([0, 1], [0, 1])
 
 
@@ -189,7 +187,3 @@ def test_a_call_without_middleware_has_no_clock() -> None:
 def test_a_limit_is_a_positive_number_of_seconds(seconds: Any) -> None:
     with pytest.raises(ToolkitError, match="timeout must be a number of seconds greater than 0"):
         Toolkit("kit", middleware_timeout=seconds)
-
-
-def test_a_scope_without_a_task_says_so() -> None:
-    assert not CallScope().has_task

@@ -10,7 +10,6 @@ from fastmcp import Client, FastMCP
 
 from ahvn_tools import Toolkit, ToolSpec
 from ahvn_tools.errors import PickleError, ToolkitError
-from ahvn_tools.middleware import inline
 from tests.toolkit.subjects import acount, add, asearch, count, search
 
 
@@ -63,7 +62,6 @@ async def test_it_can_be_served_and_reads_the_state_of_its_session(kit):
         assert (gone.is_error, gone.content[0].text.startswith("There is no tool 'my_search'.")) == (True, True)
 
 
-@inline
 async def through(call, next):
     return await next(call)
 
