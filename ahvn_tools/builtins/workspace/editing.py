@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Final
 
 from ahvn_tools import invisible
@@ -14,7 +15,7 @@ from ahvn_tools.builtins.approval import Action
 from ahvn_tools.builtins.files.folders import ConfinedFolders, FileStatus
 from ahvn_tools.builtins.files.risky_paths import is_risky
 from ahvn_tools.builtins.files.text import TextForm, encode
-from ahvn_tools.builtins.workspace.folder_tools import FolderTools, Target, explained_misses, shown
+from ahvn_tools.builtins.workspace.folder_tools import FolderTools, explained_misses, shown
 from ahvn_tools.builtins.workspace.lines import (
     TextFile,
     bare,
@@ -151,6 +152,34 @@ ChangeLines = Callable[[TextFile], list[str]]
 """Returns the new lines of a file, with their endings. Raises ToolError if the file does not fit the edit."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class EditTarget:
+    """A file or folder that a call is about to change."""
+
+    uri: str
+    """As the model wrote it."""
+    place: Path
+    """Its absolute path without links."""
+    name: str
+    """The path as models and persons read it."""
+    is_risky: bool
+    """Whether another program executes or obeys the file later, whichever root it is seen from."""
+
+    @classmethod
+    def located(cls, folders: ConfinedFolders, uri: str, all_folders: ConfinedFolders) -> EditTarget:
+        """Return the target that a path means in the folders of a call, perhaps outside of all folders."""
+        place, base = folders.locate(uri), folders.base
+        name = place.relative_to(base) if place.is_relative_to(base) else place
+        roots = (*all_folders.roots, *folders.roots)  # those of a call may lie outside of the others
+        seen = (place.relative_to(root) for root in roots if place.is_relative_to(root))
+        return cls(
+            uri=uri,
+            place=place,
+            name=shown(name.as_posix()),
+            is_risky=is_risky(uri) or any(is_risky(path.as_posix()) for path in seen),
+        )
+
+
 @dataclass(frozen=True)
 class Edit:
     """What an edit makes of the content that a file has now."""
@@ -176,9 +205,9 @@ class WritingTools(FolderTools):
             raise ToolError("These folders are read-only, so nothing was changed.")
         return self.folders.for_call(context)
 
-    def target(self, folders: ConfinedFolders, uri: str) -> Target:
+    def target(self, folders: ConfinedFolders, uri: str) -> EditTarget:
         """Return what a path means. Raises ToolError for a path outside."""
-        return Target.located(folders, uri, self.folders)
+        return EditTarget.located(folders, uri, self.folders)
 
     def edit(
         self, folders: ConfinedFolders, uri: str, change_lines: ChangeLines, context: ToolContext, *,
@@ -244,7 +273,7 @@ class WritingTools(FolderTools):
 
     def create(
         self, folders: ConfinedFolders, uri: str, content: str, context: ToolContext, *, encoding: str | None
-    ) -> Target:
+    ) -> EditTarget:
         """Write a new file, after its approval; the session knows its content from then on."""
         form = TextForm() if encoding is None else TextForm.named(encoding)
         target, data = self.target(folders, uri), encode(content, form)
@@ -260,7 +289,7 @@ class WritingTools(FolderTools):
             raise ToolError(f"The content has {size:,} bytes, more than {self.max_bytes:,}. Write a smaller file.")
 
     def _replace(
-        self, folders: ConfinedFolders, target: Target, change: Callable[[bytes], Edit], context: ToolContext
+        self, folders: ConfinedFolders, target: EditTarget, change: Callable[[bytes], Edit], context: ToolContext
     ) -> None:
         """Replace the content of a file while no other edit of it runs."""
         known = context.session_id, target.place
@@ -278,7 +307,7 @@ class WritingTools(FolderTools):
             self.versions.remember(*known, written[0].after, written[0].encoding)
 
 
-def _planned(target: Target, content: bytes, file: TextFile, form: TextForm, change_lines: ChangeLines) -> Edit:
+def _planned(target: EditTarget, content: bytes, file: TextFile, form: TextForm, change_lines: ChangeLines) -> Edit:
     change = Change(file.lines, change_lines(file))
     after = encode("".join(change.after), form)
     note = "" if form.label == file.form.label else f" (from {file.form.label} to {form.label})"
@@ -286,7 +315,7 @@ def _planned(target: Target, content: bytes, file: TextFile, form: TextForm, cha
     return Edit(target.name, content, after, change, form.encoding, note, action)
 
 
-def _action(verb: str, target: Target, change: Change, note: str) -> Action:
+def _action(verb: str, target: EditTarget, change: Change, note: str) -> Action:
     diff = change.diff(target.name)
     cut = " (the diff shows only the beginning)" if diff.endswith(f"\n{DIFF_IS_CUT}") else ""
     details = {"path": target.name, "diff": diff}

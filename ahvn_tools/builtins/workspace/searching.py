@@ -328,7 +328,7 @@ class SearchingTools(FolderTools):
                     folders, uri, respect_gitignore=not include_ignored, hidden=include_hidden,
                     is_cancelled=lambda: context.cancelled,
                 )  # fmt: skip
-            search = Search(
+            search = FileSearch(
                 folders, place, wanted, is_chosen, (lines_before, lines_after), self.max_bytes, context
             )  # fmt: skip
             found = search.count(files) if counts else search.run(files, page)
@@ -342,7 +342,7 @@ class SearchingTools(FolderTools):
 
 
 @dataclass
-class Search:
+class FileSearch:
     """One search for a keyword or a regular expression."""
 
     folders: ConfinedFolders

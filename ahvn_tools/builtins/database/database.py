@@ -13,13 +13,13 @@ from typing import Any, Final, Literal
 from urllib.parse import parse_qsl, unquote
 
 from ahvn_tools.builtins.approval import Action, Approval, Approve
-from ahvn_tools.builtins.database.results import fit_rows, render_description, render_rows
+from ahvn_tools.builtins.database.rendering import fit_rows, render_description, render_rows
 from ahvn_tools.builtins.database.statement import (
-    Limits,
     NotAllowedError,
     NotReadOnlyError,
-    Request,
     Rows,
+    StatementLimits,
+    StatementRequest,
     UnreachableError,
 )
 from ahvn_tools.builtins.database.statement_process import perform_in_process
@@ -51,7 +51,7 @@ _SECRET_OPTION: Final = re.compile(r"pass|pwd|secret|token|key", re.IGNORECASE)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Target:
+class DatabaseTarget:
     """A database: its engine, and the path or the URL with which it is opened."""
 
     engine: Engine
@@ -59,7 +59,7 @@ class Target:
     """An absolute path, empty for a temporary database, or a URL."""
 
     @classmethod
-    def parse(cls, url: str | PathLike[str]) -> Target:
+    def parse(cls, url: str | PathLike[str]) -> DatabaseTarget:
         """Return the target of a URL or a path. Raises DefinitionError, which does not contain the URL."""
         text = fspath(url)
         if not isinstance(text, str) or not text or "\0" in text:  # type: ignore[redundant-expr]  # callers may pass anything
@@ -130,13 +130,15 @@ class DatabaseConnection:
 
     def __init__(self, url: Url) -> None:
         """`url` may be a function: it is called for each request, so that a pickle needs no password."""
-        self.__setstate__({"url": url, "target": None} if callable(url) else {"url": None, "target": Target.parse(url)})
+        self.__setstate__(
+            {"url": url, "target": None} if callable(url) else {"url": None, "target": DatabaseTarget.parse(url)}
+        )
 
     @property
-    def target(self) -> Target:
+    def target(self) -> DatabaseTarget:
         """The target. Raises ToolError if the URL is not in the pickle that this was made of."""
         if self._url is not None:
-            return Target.parse(self._url())
+            return DatabaseTarget.parse(self._url())
         if self._target is None:
             raise UnreachableError(
                 "The database cannot be reached.",
@@ -145,7 +147,7 @@ class DatabaseConnection:
             )
         return self._target
 
-    def perform(self, request: Request, context: ToolContext) -> JsonObject:
+    def perform(self, request: StatementRequest, context: ToolContext) -> JsonObject:
         """Return the answer. Raises ToolError with the text of the database, without the URL and the password."""
         target = self.target
         try:
@@ -172,7 +174,7 @@ class DatabaseConnection:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._url: Callable[[], str] | None = state["url"]
-        self._target: Target | None = state["target"]
+        self._target: DatabaseTarget | None = state["target"]
         self._temporary = f"database-{uuid.uuid4().hex}"
 
     def __repr__(self) -> str:
@@ -231,7 +233,9 @@ class Database(ToolRegistry):
         """
         self.read_only = read_only
         self.approval = Approval(approve)
-        self.limits = Limits(max_rows=max_rows, max_width=max_width, timeout=timeout, memory_bytes=memory_bytes)
+        self.limits = StatementLimits(
+            max_rows=max_rows, max_width=max_width, timeout=timeout, memory_bytes=memory_bytes
+        )
         if min(max_rows, max_width, timeout, memory_bytes) <= 0:
             raise DefinitionError("`max_rows`, `max_width`, `timeout` and `memory_bytes` must be above 0.")
         self._connection = DatabaseConnection(url)
@@ -269,7 +273,7 @@ class Database(ToolRegistry):
         if table is not None:
             _require_utf8(table)
         self._target()
-        answer = self._connection.perform(Request(limits=self.limits, table=table), context)
+        answer = self._connection.perform(StatementRequest(limits=self.limits, table=table), context)
         return ToolResult(render_description(answer), dict(answer))
 
     def _rows(self, query: str, parameters: Mapping[str, Value] | list[Value] | None, context: ToolContext) -> Rows:
@@ -277,14 +281,14 @@ class Database(ToolRegistry):
         _check_query(query)
         values = parameters.values() if isinstance(parameters, Mapping) else ()
         _require_utf8(query, *(parameters or ()), *values)
-        request = Request(limits=self.limits, query=query, parameters=parameters)
+        request = StatementRequest(limits=self.limits, query=query, parameters=parameters)
         try:
             return Rows(**self._read_or_write(request, context))
         except NotAllowedError as error:
             runs = "read tables" if self.read_only else "read or write tables"
             raise ToolError(f"{error.message} Use statements that {runs}.") from None
 
-    def _read_or_write(self, request: Request, context: ToolContext) -> dict[str, Any]:
+    def _read_or_write(self, request: StatementRequest, context: ToolContext) -> dict[str, Any]:
         """Read; if the database says that the statement is no read and writing is allowed, ask, and write."""
         target = self._target()
         if target.engine != "other" and target.exists:
@@ -296,7 +300,7 @@ class Database(ToolRegistry):
         self.approval.require(context, _write_action(request, target))
         return dict(self._connection.perform(replace(request, may_write=True), context))
 
-    def _target(self) -> Target:
+    def _target(self) -> DatabaseTarget:
         """Return the target of this call: a function may return another URL, and a file may be gone."""
         try:
             return _check_target(self._connection.target, read_only=self.read_only)
@@ -333,7 +337,7 @@ class Database(ToolRegistry):
         return f"<Database{', read-only' if self.read_only else ''}>"
 
 
-def _check_target(target: Target, *, read_only: bool) -> Target:
+def _check_target(target: DatabaseTarget, *, read_only: bool) -> DatabaseTarget:
     if read_only and target.engine == "other":
         raise DefinitionError(
             "Only SQLite, DuckDB and PostgreSQL can be read-only here. Pass read_only=False, and connect with an "
@@ -351,7 +355,7 @@ def _check_target(target: Target, *, read_only: bool) -> Target:
     return target
 
 
-def _write_action(request: Request, target: Target) -> Action:
+def _write_action(request: StatementRequest, target: DatabaseTarget) -> Action:
     parameters = request.parameters
     return Action(
         kind="write",
