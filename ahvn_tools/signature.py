@@ -1,18 +1,25 @@
-"""The Python signature of a tool, made from its definition, and its HTML for notebooks."""
+"""The Python signature of a tool, made from its definition, functions with it, and its HTML for notebooks."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal
 
 from ahvn_tools import html
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.schema.inputs import ParameterKind
-from ahvn_tools.text import parameter_names, return_type, type_name
+from ahvn_tools.text import docstring, identifier, parameter_names, return_type, type_name
 
-_NAMES: Final[Mapping[str, Any]] = {"Any": Any, "Dict": dict, "List": list, "Literal": Literal}
+_NAMES: Final[Mapping[str, Any]] = {
+    **{kind.__name__: kind for kind in (str, int, float, bool)},
+    "Any": Any,
+    "Dict": dict,
+    "List": list,
+    "Literal": Literal,
+    "__builtins__": {},
+}
 
 
 class _UnstatedDefault:
@@ -37,7 +44,32 @@ def python_signature(definition: ToolDefinition) -> inspect.Signature:
             kind = inspect.Parameter.KEYWORD_ONLY
         annotation = python_type(node, schema)
         parameters.append(inspect.Parameter(names[name], kind, default=default, annotation=annotation))
-    return inspect.Signature(parameters, return_annotation=_evaluate(return_type(definition)))
+    return inspect.Signature(parameters, return_annotation=_return_annotation(definition))
+
+
+def _return_annotation(definition: ToolDefinition) -> Any:
+    """Return the type of the value: that of the only property, or of the object if it may have other members."""
+    schema, only = definition.output_schema or {}, _evaluate(return_type(definition))
+    is_closed = len(schema.get("properties", ())) != 1 or schema.get("additionalProperties", False) is False
+    return only if is_closed or only is Any else only | python_type(schema, schema)
+
+
+def to_function(definition: ToolDefinition, call: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function with the definition's signature and docstring that passes its arguments to `call`."""
+    signature = python_signature(definition)
+    own_names = {python: name for name, python in parameter_names(definition).items()}
+
+    def function(*positional: Any, **named: Any) -> Any:
+        bound = signature.bind(*positional, **named)
+        bound.apply_defaults()
+        return call(**{own_names[name]: value for name, value in bound.arguments.items() if value is not UNSTATED})
+
+    types = {name: parameter.annotation for name, parameter in signature.parameters.items()}
+    function.__signature__ = signature  # type: ignore[attr-defined]  # inspect reads it first
+    function.__annotations__ = {**types, "return": signature.return_annotation}
+    function.__name__ = function.__qualname__ = identifier(definition.name)
+    function.__doc__ = docstring(definition) or None
+    return function
 
 
 def python_type(node: Any, root: JsonObject) -> Any:

@@ -15,7 +15,7 @@ from typing import Final
 
 from ahvn_tools import definition_lock
 from ahvn_tools.cli.export import read_lock
-from ahvn_tools.cli.output import escape_line, is_terminal, print_table, print_text, print_words
+from ahvn_tools.cli.output import escape_line, is_terminal, plural, print_table, print_text, print_words
 from ahvn_tools.cli.sources import SourceOptions
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import SourceError
@@ -255,8 +255,8 @@ class Report:
     def summary(self) -> str:
         """Return the last line of the report."""
         tools, counts = len(self.verdicts), self.counts
-        words = ", ".join(_plural(counts[severity], severity) for severity in SEVERITIES)
-        return f"{_plural(tools, 'tool')}, {_plural(len(self.formats), 'format')}: {words}."
+        words = ", ".join(plural(counts[severity], severity) for severity in SEVERITIES)
+        return f"{plural(tools, 'tool')}, {plural(len(self.formats), 'format')}: {words}."
 
     def to_json(self) -> JsonObject:
         """Return the report as JSON."""
@@ -341,7 +341,3 @@ def get_subject(finding: Finding) -> str:
 
 def _location_to_json(location: Location | None) -> JsonObject:
     return {"file": to_relative(location.file), "line": location.line} if location is not None else {}
-
-
-def _plural(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"

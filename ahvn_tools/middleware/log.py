@@ -11,10 +11,9 @@ from typing import Any, Final, Protocol
 
 from ahvn_tools.encoders.loaded_classes import is_for_graph
 from ahvn_tools.errors import ToolSpecError, suggests_options
-from ahvn_tools.execution.call import Call, Middleware, Next, inline
+from ahvn_tools.execution.call import Call, Middleware, Next
 from ahvn_tools.execution.convert import summarize_exception
 from ahvn_tools.middleware import reporting
-from ahvn_tools.middleware.factory import remember_options
 from ahvn_tools.middleware.reporting import MAX_LOGGED_CHARS, Mask, to_single_line
 from ahvn_tools.redaction import MASK
 from ahvn_tools.results import ToolResult
@@ -45,7 +44,6 @@ _TAIL_CHARS: Final = 1_000
 """How many characters after a cut are read and not shown: a match that the cut divides is replaced whole."""
 
 
-@remember_options
 @suggests_options
 def log(
     logger: Logger | str | None = None,
@@ -82,7 +80,6 @@ def log(
             text += "\n".join(map(mask, reporting.redact_traceback(call, result.exception).split("\n")))
         return text
 
-    @inline
     async def log_call(call: Call, next: Next) -> ToolResult:  # noqa: A002  # the word for it
         if isinstance(target, logging.Logger) and not target.isEnabledFor(level):
             return await next(call)

@@ -23,11 +23,10 @@ from typing import IO, Any, Final
 
 from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import ToolSpecError, suggests_options
-from ahvn_tools.execution.call import Call, Middleware, Next, inline
+from ahvn_tools.execution.call import Call, Middleware, Next
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.middleware import reporting
 from ahvn_tools.middleware.approve import ApprovalRequest, arguments_digest
-from ahvn_tools.middleware.factory import remember_options
 from ahvn_tools.regular_file import MAX_BYTES, open_regular
 from ahvn_tools.results import ToolResult, without_raw_value
 from ahvn_tools.secret_key import SecretKey
@@ -229,7 +228,6 @@ def _has_types(value: Any, types: dict[str, Any]) -> bool:
     )
 
 
-@remember_options
 @suggests_options
 def record(path: str | PathLike[str], *, secret_key: str | bytes | None = None) -> Middleware:
     """Return middleware that appends every finished call, with its chunks and its result, to a JSONL file.
@@ -244,7 +242,6 @@ def record(path: str | PathLike[str], *, secret_key: str | bytes | None = None) 
     file, own_key = Path(path).absolute(), _own_key(secret_key)
     prepare_file(file)
 
-    @inline
     async def record_call(call: Call, next: Next) -> ToolResult:  # noqa: A002  # the word for it
         line = {
             "tool": call.name,
@@ -266,7 +263,6 @@ def record(path: str | PathLike[str], *, secret_key: str | bytes | None = None) 
     return record_call
 
 
-@remember_options
 @suggests_options
 def replay(
     path: str | PathLike[str], *, allow_changed: bool = False, secret_key: str | bytes | None = None
@@ -286,7 +282,6 @@ def replay(
         lines.setdefault((line["tool"], line["digest"] or _shown(line["arguments"])), []).append(line)
     recordings = {key: chain(same_call, repeat(same_call[-1])) for key, same_call in lines.items()}
 
-    @inline
     async def replay_call(call: Call, _next: Next) -> ToolResult:
         digest = _digest(call, own_key)
         recorded = recordings.get((call.name, digest)) if digest else None

@@ -19,7 +19,7 @@ from ahvn_tools.redaction import is_secret_annotation
 from ahvn_tools.schema.argument_changes import ArgumentChange, change_property
 from ahvn_tools.schema.arguments import ArgumentValidator
 from ahvn_tools.schema.core_schema import ArgumentsCoreSchema
-from ahvn_tools.schema.inputs import BoundValueValidator, FastValidator, Parameter, ParameterKind, Validator
+from ahvn_tools.schema.inputs import BoundValueValidator, FastValidator, Parameter, Validator
 from ahvn_tools.schema.keywords import remove_secret_defaults
 from ahvn_tools.schema.plain_types import are_plain, to_core_schema, to_json_schema
 from ahvn_tools.schema.refs import without_properties
@@ -74,8 +74,15 @@ class FunctionInputs:
         self._coerce_numbers_to_str = coerce_numbers_to_str
         self._converts = converts
         self._descriptions = descriptions
-        included: dict[ParameterKind, bool] = {VAR_POSITIONAL: include_var_positional, VAR_KEYWORD: include_var_keyword}
-        parameters = [p for p in signature.parameters.values() if included.get(p.kind, True) or p.name in bound]
+        parameters = []
+        self.accepts_other_names = False
+        for p in signature.parameters.values():
+            is_omitted = (p.kind is VAR_POSITIONAL and not include_var_positional) or (
+                p.kind is VAR_KEYWORD and not include_var_keyword
+            )
+            if not is_omitted or p.name in bound:
+                parameters.append(p)
+                self.accepts_other_names |= p.kind is VAR_KEYWORD
         annotations = {name: Any if annotation is EMPTY else annotation for name, annotation in annotations.items()}
         self._has_absent = False
         self._pydantic: PydanticParameters | None = None
@@ -86,7 +93,6 @@ class FunctionInputs:
             self._pydantic = PydanticParameters(name, parameters, annotations, bound)
         self.parameters_without_schema = _NO_NAMES if self._pydantic is None else self._pydantic.without_schema
         self.parameters: dict[str, Parameter] = {p.name: self._to_parameter(p, annotations[p.name]) for p in parameters}
-        self.accepts_other_names = any(p.kind is VAR_KEYWORD for p in parameters)
 
     @functools.cached_property
     def _core(self) -> ArgumentsCoreSchema:

@@ -302,7 +302,7 @@ class _SchemaArgumentValidator(RepairingValidator[None, Any]):
             wanted = error.kind.types if error.kind.name == "type" else ()
             wants_text = "string" in wanted and self._coerce_numbers_to_str
             wants_container = not _CONTAINER_TYPES.isdisjoint(wanted)
-            types = frozenset(wanted) if self.converts_scalars else frozenset()
+            types = wanted if self.converts_scalars else ()
             yield RepairCandidate(
                 tuple(error.instance_path), wants_container, wants_text=wants_text, scalar_types=types
             )

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator
 from typing import Any, Final
 
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.schema.keywords import iter_objects, iter_subschemas
+from ahvn_tools.schema.keywords import iter_objects, iter_subschemas, members_of, properties_of
 from ahvn_tools.schema.refs import ReferenceTargets, without_properties
 
 REFERENCEABLE_KEYWORDS: Final = frozenset({"$schema", "$id", "$defs", "definitions", "properties"})
@@ -135,19 +135,9 @@ def _mentioned_names(node: JsonObject, *, declared: bool = True) -> Iterator[str
         yield from properties_of(node)
     yield from _names_in(node.get("required"))
     for keyword in _DEPENDENCIES:
-        for name, needed in _members_of(node, keyword).items():
+        for name, needed in members_of(node, keyword).items():
             yield name
             yield from _names_in(needed)
-
-
-def properties_of(node: JsonObject) -> JsonObject:
-    """Return the declared properties of a schema, by name."""
-    return _members_of(node, "properties")
-
-
-def _members_of(node: JsonObject, keyword: str) -> JsonObject:
-    members = node.get(keyword)
-    return members if isinstance(members, dict) else {}
 
 
 def _names_in(value: Any) -> list[str]:

@@ -374,28 +374,35 @@ def _argument_names(signature: inspect.Signature, options: Mapping[str, Any]) ->
 def _bindings(read: _ToolFunction) -> dict[str, Binding]:
     """Return the bindings by the new names: constants, own defaults, the ToolContext, LangChain's, and the options'."""
     parameters, options, renames = read.signature.parameters, read.options, read.renames
-    annotations = {n: a for n, a in read.annotations.items() if type(a) is not type or a.__module__ != "builtins"}
-    secret = {name for name, annotation in annotations.items() if is_secret_annotation(annotation)}
+    bindings: dict[str, Binding] = {}
+    secret = set[str]()
     if options.get("input_schema") is not None:
         from ahvn_tools.sources.untyped_arguments import secret_property_names
 
-        secret |= secret_property_names(options["input_schema"])
-    bindings = {n: Binding.constant(n, value, is_secret=n in secret) for n, value in read.constants.items()}
-    for name, annotation in annotations.items():
-        if name not in parameters or name in read.constants:
-            continue
-        if _is_skipped(annotation) and parameters[name].default is not inspect.Parameter.empty:
-            bindings[name] = Binding(parameter=name, is_secret=name in secret)
-        elif is_context_annotation(annotation):
-            bindings[name] = Binding(parameter=name, resolver=resolve_context, takes_state=True)
-        elif is_injected(annotation):
-            bindings[name] = Binding(parameter=name, key=InjectedKey.of(name, annotation))
+        secret = secret_property_names(options["input_schema"])
+    for name, annotation in read.annotations.items():
+        if type(annotation) is not type or annotation.__module__ != "builtins":
+            secret |= {name} if is_secret_annotation(annotation) else set()
+            if name in parameters and (own := _own_binding(parameters[name], annotation, is_secret=name in secret)):
+                bindings[name] = own
+        if name in read.constants:
+            bindings[name] = Binding.constant(name, read.constants[name], is_secret=name in secret)
     if renames:
         bindings = rename_bindings(bindings, renames)
         secret = {renames.get(name, name) for name in secret}
     for name, key in dict(options.get("binds") or {}).items():
         bindings[name] = Binding(parameter=name, key=StateKey.parse(key), is_secret=name in secret)
     return bindings
+
+
+def _own_binding(parameter: inspect.Parameter, annotation: Any, *, is_secret: bool) -> Binding | None:
+    """Return the binding of a parameter that its annotation hides from callers."""
+    name = parameter.name
+    if _is_skipped(annotation) and parameter.default is not parameter.empty:
+        return Binding(parameter=name, is_secret=is_secret)
+    if is_context_annotation(annotation):
+        return Binding(parameter=name, resolver=resolve_context, takes_state=True)
+    return Binding(parameter=name, key=InjectedKey.of(name, annotation)) if is_injected(annotation) else None
 
 
 def _is_skipped(annotation: Any) -> bool:

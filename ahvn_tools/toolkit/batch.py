@@ -225,7 +225,7 @@ class Batch:
 
     def stream(self) -> Generator[ToolResult | Run]:
         """Yield the chunks of all calls, then the run, to a sync reader."""
-        (yield from read_on_loop(None, self.astream())).get()
+        (yield from read_on_loop(self.astream())).get()
 
     async def astream(self) -> AsyncGenerator[ToolResult | Run]:
         """Yield the chunks of all calls as they are made, then the run. A body waits until its chunk is read."""

@@ -7,12 +7,11 @@ import secrets
 from collections.abc import AsyncGenerator, Generator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from time import perf_counter, time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypedDict
 
 from ahvn_tools.binding import StateScopes
-from ahvn_tools.context import ProgressCallback
+from ahvn_tools.context import CallRequest
 from ahvn_tools.errors import (
     MISSING_VALUE,
     InvalidParametersError,
@@ -36,8 +35,7 @@ from ahvn_tools.toolkit.visibility import StoreView
 if TYPE_CHECKING:  # slow, and a call that nothing observes does not need it
     from concurrent.futures import Executor
 
-    from ahvn_tools.code_mode.saved_program import ResumedProgram
-    from ahvn_tools.execution.call import Call, CallScope, EmitChunk, Middleware, QuestionApprover
+    from ahvn_tools.execution.call import Call, CallScope, EmitChunk, Middleware
 
 Arguments = dict[str, Any]
 
@@ -57,38 +55,24 @@ _KEYWORDS: Final = (*CallKeywords.__annotations__, "on_output", "cancel_when")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
-class CallOptions:
-    """The options of a call, in addition to its tool and its arguments. Most are fields of the `Call`."""
+class CallOptions(CallRequest):
+    """The options of a call, in addition to its tool and its arguments."""
 
     timeout: float | None = None
     """Seconds; the tool's own timeout holds if it is shorter."""
     seconds: float | None = None
     """How many of them are left, if something ran before as a part of the call."""
-    positional: tuple[Any, ...] = ()
     id: str | None = None
-    run_id: str | None = None
-    caller: str | None = None
-    """Who calls, as `ToolCall.caller` says; None: the host, who may call each tool."""
     answer_by: float | None = None
     """Until when the caller waits for the result, in seconds since 1970; None: for any time."""
-    is_approved: bool = False
-    approved_questions: tuple[str, ...] = ()
-    question_approver: QuestionApprover | None = None
     run_in_thread: bool = True
     """False: a sync body runs in the event loop of its caller, and not in a thread."""
-    is_served: bool = False
     masks_errors: bool | None = None
     """None: as the toolkit does."""
     scope: CallScope | None = None
     """The scope of the batch, or of the call that this one is part of; it cancels this call, too."""
-    report: ProgressCallback | None = None
-    emit: EmitChunk | None = None
-    resumed_program: ResumedProgram | None = None
-    """The program that this call continues."""
     executor: Executor | None = None
     """Where the body runs; None: where the tool says, which may be the toolkit's executor."""
-    roots: tuple[Path, ...] | None = None
-    """The folders that the tool, and what it calls in its toolkit, may use; None: those of the session or toolkit."""
 
     @classmethod
     def create(cls, keywords: CallKeywords) -> CallOptions:
@@ -259,7 +243,8 @@ def _find(
         raise UnboundStateError(
             MISSING_VALUE, tool=name, parameter=unbound.name, key=unbound.name, explanation=plan.unbound_text
         )
-    plan = _apply_options(plan, entry, options)
+    if options is not DEFAULT_OPTIONS:
+        plan = _apply_options(plan, entry, options)
     executor = options.executor
     if executor is None and plan.isolation == "executor":  # without one, the call will say so
         executor = view.store.executor or entry.executor
@@ -278,8 +263,6 @@ def _find(
 
 def _apply_options(plan: Plan, entry: Entry, options: CallOptions) -> Plan:
     """Return the plan of a call with these options. Raises ToolkitError for a timeout that cannot be enforced."""
-    if options is DEFAULT_OPTIONS:
-        return plan
     if options.timeout is not None:
         entry.refuse_uninterruptible(options.timeout)
         plan = plan.with_timeout(options.timeout)
@@ -328,23 +311,15 @@ def _make_call(view: StoreView, entry: Entry, plan: Plan, arguments: Arguments, 
     here = view if options.roots is None else replace(view, roots=options.roots)
     scope = options.scope or CallScope()
     scope.answer_by = options.answer_by
+    fields = {**options.request_fields(), "positional": (), "roots": here.roots}
     return Call(
+        **fields,
         id=options.id if options.id is not None else f"call_{secrets.token_hex(16)}",
         name=entry.name,
         arguments=arguments,
         session_id=view.session_state.session_id if len(view.session_states) > 1 else None,
-        run_id=options.run_id,
-        caller=options.caller,
-        is_approved=options.is_approved,
-        approved_questions=options.approved_questions,
-        question_approver=options.question_approver,
-        resumed_program=options.resumed_program,
-        is_served=options.is_served,
         is_anonymous=options.is_served and view.session_state.switches.is_anonymous,
         masks_errors=view.store.masks_errors if options.masks_errors is None else options.masks_errors,
-        report=options.report,
-        emit=options.emit,
-        roots=here.roots,
         secret_key=view.store.secret_key,
         approval_expiry=_approval_expiry(view, options.answer_by),
         open_toolkit=lambda: view.store.make_toolkit(here),

@@ -20,14 +20,10 @@ from ahvn_tools.toolkit.store import ToolStore
 from ahvn_tools.toolkit.visibility import StoreView
 
 if TYPE_CHECKING:
-    from ahvn_tools.execution.call import Middleware
     from ahvn_tools.toolkit.imported_server import ImportedServer
 
 _FOUND_IN_DEFINITIONS: Final = ("missing-description", "name-clash")
 """Rules about definitions that are also reported when a toolkit is exported or served."""
-
-_FOR_REPEATABLE_CALLS = frozenset({"cache", "retry"})
-"""The middleware that acts only on tools that may run twice for one call, or not at all."""
 
 
 def report_changes(view: StoreView) -> None:
@@ -255,26 +251,24 @@ def _find_unused_middleware(store: ToolStore, entries: list[Entry]) -> Iterator[
             yield from _find_unused_layer(f"the tool {entry.name!r}", layer, store, [entry])
 
 
-def _find_unused_layer(owner: str, layer: Middleware, store: ToolStore, entries: list[Entry]) -> Iterator[Finding]:
-    from ahvn_tools.middleware.factory import factory_call  # many toolkits have no middleware
+def _find_unused_layer(owner: str, layer: Any, store: ToolStore, entries: list[Entry]) -> Iterator[Finding]:
+    from ahvn_tools.middleware.repeatable import ForRepeatableCalls  # many toolkits have no middleware
 
-    made = factory_call(layer)
-    if made is None or made.name not in _FOR_REPEATABLE_CALLS:
+    if not isinstance(layer, ForRepeatableCalls):
         return
-    chosen = made.options.get("tools", ())
-    names = frozenset([chosen] if isinstance(chosen, str) else chosen)
+    names = layer.names
     plans = {entry.name: entry.compiled_tool(store.bindings, store.timeout).plan for entry in entries}
-    usable = [name for name, plan in plans.items() if made.name != "cache" or not plan.depends_on_context]
-    if any(made.options.get("all_tools") or name in names or plans[name].may_repeat for name in usable):
+    usable = [name for name, plan in plans.items() if layer.kind != "cache" or not plan.depends_on_context]
+    if any(layer.all_tools or name in names or plans[name].may_repeat for name in usable):
         return
-    place = f"the middleware {made.name!r} of {owner}"
+    place = f"the middleware {layer.kind!r} of {owner}"
     if plans and not usable:
         yield make_finding("unused-middleware", place, "it does nothing: each tool takes a ToolContext", "Remove it.")
         return
     problem = "it does nothing: no tool has `readOnlyHint` or `idempotentHint`"
     unknown = sorted(names - plans.keys())
     hint = (
-        near_misses(unknown[0], plans) if unknown else f'Name the tools that may run twice: {made.name}(tools=["…"]).'
+        near_misses(unknown[0], plans) if unknown else f'Name the tools that may run twice: {layer.kind}(tools=["…"]).'
     )
     yield make_finding("unused-middleware", place, f"{problem}, and none is in `tools`", hint)
 

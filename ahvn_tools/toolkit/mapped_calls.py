@@ -13,7 +13,7 @@ from time import perf_counter
 from ahvn_tools.errors import ToolkitError
 from ahvn_tools.execution import background_loop
 from ahvn_tools.execution.convert import body_error_detail, error_result
-from ahvn_tools.execution.executor_option import validate_executor
+from ahvn_tools.execution.plan import validate_executor
 from ahvn_tools.execution.runner import capture_outcome
 from ahvn_tools.results import ToolCall, ToolResult
 from ahvn_tools.toolkit import calls

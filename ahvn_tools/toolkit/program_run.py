@@ -44,7 +44,6 @@ from ahvn_tools.code_mode.saved_program import (
 )
 from ahvn_tools.code_mode.stubs import HEADER, ToolStub
 from ahvn_tools.context import ToolContext
-from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import LimitExceededError, ToolCallError, ToolError, near_misses
 from ahvn_tools.execution.call import CallScope
@@ -57,10 +56,10 @@ from ahvn_tools.middleware.approve import (
     pending_result,
     without_other_request,
 )
+from ahvn_tools.middleware.reporting import declared_secrets
 from ahvn_tools.middleware.truncate import whole_blocks
-from ahvn_tools.redaction import find_secrets, is_secret_name, is_secret_schema, reveal_secrets
+from ahvn_tools.redaction import find_secrets, is_secret_name, reveal_secrets
 from ahvn_tools.results import PROGRAMMATIC, ToolResult, as_readable, text_block, to_text, whole_value
-from ahvn_tools.schema.keywords import iter_objects
 from ahvn_tools.toolkit import calls
 from ahvn_tools.toolkit.entry import Entry
 from ahvn_tools.toolkit.structured_output import STRUCTURED_KEY
@@ -353,9 +352,8 @@ def may_pass_secrets(view: StoreView, entries: Iterable[Entry], code: str) -> bo
 def takes_secrets(view: StoreView, entry: Entry) -> bool:
     """Return whether a caller can pass a secret to a tool."""
     definition = view.definition(entry)
-    declared: list[str] = definition.memoize(_secret_properties)["names"]
     properties: Mapping[str, Any] = definition.input_schema.get("properties") or {}
-    return bool(declared) or not view.compiled_tool(entry).plan.secret_names.isdisjoint(properties)
+    return bool(declared_secrets(definition)) or not view.compiled_tool(entry).plan.secret_names.isdisjoint(properties)
 
 
 async def hide_literals(view: StoreView, entries: Iterable[Entry], code: str, context: ToolContext) -> None:
@@ -413,13 +411,6 @@ def _evaluate(literal: str, default: str) -> str:
         return str(ast.literal_eval(literal))
     except (ValueError, SyntaxError):
         return default
-
-
-def _secret_properties(definition: ToolDefinition) -> dict[str, list[str]]:
-    """Return the names of secret arguments, and of secret members at any depth."""
-    groups = [node["properties"] for node in iter_objects(definition.input_schema) if "properties" in node]
-    properties = [pair for group in groups if isinstance(group, dict) for pair in group.items()]
-    return {"names": [name for name, part in properties if is_secret_name(name) or is_secret_schema(part)]}
 
 
 _running_sandboxes: ContextVar[tuple[Sandbox, ...]] = ContextVar("running_sandboxes", default=())

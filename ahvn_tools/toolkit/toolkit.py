@@ -173,7 +173,7 @@ class Toolkit:
         self._view = StoreView(store, (own_state,), roots=None if roots is None else to_roots(roots))
         store.approver = approver
         if executor is not None:
-            from ahvn_tools.execution.executor_option import validate_executor
+            from ahvn_tools.execution.plan import validate_executor
 
             store.executor = validate_executor(executor)
         OUTPUT_FORM("output", output)

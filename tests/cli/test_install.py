@@ -237,20 +237,6 @@ def test_the_rest_of_the_file_stays_and_the_old_file_is_kept(home):
     assert file.with_name("settings.json.bak2").read_text() == text
 
 
-@pytest.mark.parametrize(
-    ("client", "text"),
-    [("codex", "# mine\r\n[mcp_servers.a]\r\n"), ("goose", "a: 1\r\n"), ("vscode", '{\r\n\t"servers": {}\r\n}\r\n')],
-)
-def test_line_ends_and_the_byte_order_mark_stay(home, client, text):
-    file = home / USER_FILES[client]
-    file.parent.mkdir(parents=True)
-    file.write_bytes(b"\xef\xbb\xbf" + text.encode())
-    assert install("--client", client) == 0
-    written = file.read_bytes()
-    assert written.startswith(b"\xef\xbb\xbf" + text.encode()[:6])
-    assert written.count(b"\n") == written.count(b"\r\n") > text.count("\n")
-
-
 def test_a_link_to_a_configuration_stays_a_link(home):
     real = home / "dotfiles.json"
     real.write_text("{}")

@@ -11,7 +11,7 @@ from ahvn_tools import Toolkit
 from ahvn_tools.execution import background_loop
 from ahvn_tools.execution.deadline import Deadline
 from ahvn_tools.execution.runner import capture_outcome
-from ahvn_tools.execution.workers import pool
+from ahvn_tools.execution.workers import worker_process
 from tests.execution.conftest import nothing_is_left
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ __all__ = ["nothing_is_left"]
 def idle_workers_end(nothing_is_left: None) -> Iterator[None]:
     """End the worker processes that wait for calls, before the check looks at open files."""
     yield
-    pool.process_pool.end_idle()
+    worker_process.process_pool.end_idle()
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ from typing import Any
 
 from ahvn_tools import Toolkit, ToolRegistry, ToolResult, reg_toolspec
 from ahvn_tools.execution.deadline import Deadline
-from ahvn_tools.middleware import Call, Middleware, Next, inline
+from ahvn_tools.middleware import Call, Middleware, Next
 from ahvn_tools.schema.dialects.finding import Finding
 
 
@@ -104,7 +104,6 @@ class Gauge:
         return "worked"
 
 
-@inline
 async def passing(call: Call, next: Next) -> ToolResult:
     """Wrap a call, and await nothing else."""
     return await next(call)
@@ -119,7 +118,6 @@ async def waiting(call: Call, next: Next) -> ToolResult:
 def noting(log: list[Any], see: Callable[[Call], Any] = lambda call: call.name) -> Middleware:
     """Return a middleware that notes something of each call, by default its tool."""
 
-    @inline
     async def note(call: Call, next: Next) -> ToolResult:
         log.append(see(call))
         return await next(call)

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ahvn_tools.errors import ToolError, exception_text
+from ahvn_tools.execution.convert import WorkerTraceback, raised_place
 from ahvn_tools.execution.pickling import SizeLimitError, dumps
-from ahvn_tools.execution.raised_place import WorkerTraceback, raised_place
 from ahvn_tools.redaction import TextRedactor, mask_credentials, redact
 
 FINAL_KINDS: Final = frozenset({b"value", b"error", b"load_failed", b"unpicklable", b"too_large"})

@@ -76,17 +76,16 @@ SLOW = {"pyright": pytest.mark.exhaustive}
 def test_each_checker_that_is_installed_finds_the_errors_of_python(name: str, tmp_path: Path) -> None:
     text, expected = CHECKED[name]
     (tmp_path / "a.py").write_text(text)
+    (tmp_path / "correct.py").write_text("x = 1\n")
     result = check(tmp_path, checkers=[name])
     lines = [line for line in result.splitlines() if line.startswith("[")]
     assert len(lines) == len(expected)
     for line, start in zip(lines, expected, strict=True):
         assert line.startswith(start)
         assert f"({name}" in line
-    assert f"Checked by {name}: 1 file." in result
-    assert [path.name for path in tmp_path.iterdir()] == ["a.py"]
-    (tmp_path / "a.py").write_text("x = 1\n")
-    correct = check(tmp_path, checkers=[name]).replace("Checked by syntax check: 1 file.\n", "")
-    assert correct == f"No warnings or errors found.\n\nChecked by {name}: 1 file."
+    assert result.startswith(f"Found {len(expected)} problems in 1 files:\n\nFILE: a.py\n")
+    assert f"Checked by {name}: 2 files." in result
+    assert {path.name for path in tmp_path.iterdir()} == {"a.py", "correct.py"}
 
 
 def test_other_languages_have_a_syntax_check_or_are_said_to_be_unchecked(tmp_path: Path) -> None:
