@@ -11,7 +11,7 @@ import pytest
 
 from ahvn_tools import ToolCall, Toolkit, ToolSpec
 from ahvn_tools.errors import ToolkitError
-from tests.toolkit.subjects import waiting
+from tests.toolkit.subjects import passing, waiting
 
 LIMIT = 60
 """Seconds: the longest that any of these tests waits."""
@@ -42,7 +42,7 @@ class Recorder:
         yield number
 
 
-@pytest.mark.parametrize("middleware", [(), (waiting,)], ids=["none", "one"])
+@pytest.mark.parametrize("middleware", [(), (waiting,), (passing,)], ids=["none", "awaiting", "passing"])
 @pytest.mark.parametrize("name", ["work", "count"])
 def test_sync_bodies_run_in_the_callers_thread_one_after_the_other(name, middleware):
     recorder = Recorder()

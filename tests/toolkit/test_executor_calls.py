@@ -18,6 +18,7 @@ from fastmcp.tools import Tool
 from ahvn_tools import ToolCall, ToolContext, ToolError, Toolkit, ToolSpec, tool
 from ahvn_tools.builtins import Database
 from ahvn_tools.errors import DefinitionError, ToolkitError, ToolNotAvailableError
+from ahvn_tools.executors import ProcessExecutor
 from ahvn_tools.middleware.cache import cache
 from ahvn_tools.middleware.limit import limit
 from ahvn_tools.middleware.retry import retry
@@ -119,11 +120,19 @@ def test_a_background_call_runs_there_and_can_be_cancelled(executor, tmp_path):
     assert until(lambda: path.read_text() == "cancelled")
 
 
-def test_an_approved_call_runs_there(executor):
+def test_a_call_that_waits_runs_there_when_it_is_approved(executor):
     kit = Toolkit("k", executor=executor).add(bodies.add, isolation="executor", requires_approval=True)
     run = kit.run(calls(("add", {"a": 1})))
     assert run.pending
     assert [result.value for _, result in kit.resume(run, approved=True).results] == [2]
+
+
+def test_a_body_that_asks_runs_in_a_process_when_it_is_approved():
+    with ProcessExecutor(1) as processes:
+        kit = Toolkit("k", executor=processes).add(bodies.ask, isolation="executor")
+        run = kit.run(calls(("ask", {"what": "delete"})))
+        assert run.pending
+        assert [result.value for _, result in kit.resume(run, approved=True).results] == ["did delete"]
 
 
 def test_a_body_ends_its_session_there(executor):
