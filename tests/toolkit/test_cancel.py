@@ -337,8 +337,7 @@ async def test_a_call_that_a_middleware_has_cancelled_does_not_begin(entry_point
     async def cancel(call: Any, next: Any) -> ToolResult:
         kit.cancel(call.id)
         await asyncio.sleep(0)
-        result: ToolResult = await next(call)
-        return result
+        return await next(call)
 
     def body() -> None:
         ran.append(1)

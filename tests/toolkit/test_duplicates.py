@@ -174,10 +174,6 @@ class TestServers:
         kit.refresh_mcp()
         assert len(kit.duplicates) == caplog.text.count("is not used") == 1
 
-    def test_the_toolkits_replace_is_not_for_servers(self):
-        kit = Toolkit("k", on_duplicate="replace").add(giving("own")).add_mcp(ChangingServer(find="").fastmcp)
-        assert kit.call("find") == "own"
-
     def test_raise_adds_nothing_and_later_tools_are_kept_out(self, kit):
         server = ChangingServer(find="")
         kit.add(giving("own"))

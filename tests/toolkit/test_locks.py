@@ -122,21 +122,6 @@ async def test_a_call_that_is_cancelled_before_it_runs_does_not_block_the_next(w
     assert await asyncio.wait_for(keys.run_locked("k", job), 5) == "ran"
 
 
-@pytest.mark.parametrize("passed", [{}, {"path": "a.txt"}], ids=["left out", "passed"])
-async def test_an_argument_that_is_left_out_is_its_default(passed):
-    watch: list[str] = []
-    kit = Toolkit("files")
-
-    @kit.tool(exclusive="path")
-    async def write(path: str = "a.txt") -> None:
-        watch.append(f"+{path}")
-        await asyncio.sleep(0.01)
-        watch.append(f"-{path}")
-
-    await asyncio.gather(kit.acall("write"), kit.acall("write", passed))
-    assert watch == ["+a.txt", "-a.txt"] * 2
-
-
 async def test_calls_do_not_overlap_when_the_exclusive_parameter_is_bound():
     watch: list[str] = []
     kit = kit_of("path", watch).bind("path")

@@ -241,11 +241,6 @@ class TestAdding:
         with pytest.raises(DefinitionError):
             Toolkit("k").add_mcp(server)
 
-    def test_a_session_or_selection_cannot_add_a_server(self, kit):
-        for view in (kit.session(), kit.select(names=["find"])):
-            with pytest.raises(ToolkitError, match="cannot change the toolkit"):
-                view.add_mcp(notes_server("x"))
-
     def test_an_unknown_server_is_an_error(self, kit):
         for call in (kit.remove_mcp, kit.refresh_mcp):
             with pytest.raises(ToolLookupError, match="'notes'"):
@@ -253,13 +248,11 @@ class TestAdding:
 
 
 class TestCalls:
-    def test_a_timeout_applies(self, kit):
-        assert kit.exec("sleep", {"seconds": 20}, timeout=0.2).error.code == "timeout"
+    def test_a_timeout_of_a_call_and_of_add_mcp_applies(self, kit):
+        assert kit.exec("sleep", {"seconds": 20}, timeout=0.1).error.code == "timeout"
         assert kit.call("sleep", {"seconds": 0}) == "slept"
-
-    def test_the_timeout_of_add_mcp_applies_to_every_call(self):
-        kit = Toolkit("k").add_mcp(notes_server(), timeout=0.2)
-        assert kit.exec("sleep", {"seconds": 20}).error.code == "timeout"
+        hasty = Toolkit("k").add_mcp(notes_server(), timeout=0.1)
+        assert hasty.exec("sleep", {"seconds": 20}).error.code == "timeout"
 
     async def test_progress_reaches_the_reader_of_a_stream(self, kit):
         expected = [("step 0", {"progress": 0, "total": 2}), ("step 1", {"progress": 1, "total": 2}), ("indexed", None)]

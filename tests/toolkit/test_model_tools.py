@@ -111,10 +111,6 @@ class TestSearchTools:
             toolkit.add_search()
         assert "search_tools" not in toolkit
 
-    def test_a_session_cannot_add_the_search_tools(self):
-        with pytest.raises(ToolkitError, match="cannot change the toolkit"):
-            kit().session().add_search()
-
     def test_found_tools_have_name_description_and_schema(self):
         toolkit = kit().add_search()
         outcomes = toolkit.call("search_tools", {"query": "numbers"})

@@ -85,29 +85,6 @@ def test_no_message_names_an_unselected_tool(kit):
         view["put"]
 
 
-async def test_every_call_method_refuses_an_unselected_tool(kit):
-    view = kit.select(names=["add"])
-    codes = [
-        view.exec("get").error.code,
-        (await view.aexec("get")).error.code,
-        next(view.stream("get")).error.code,
-        (await anext(view.astream("get"))).error.code,
-    ]
-    assert codes == ["not_available"] * 4
-    with pytest.raises(ToolNotAvailableError):
-        view.call("get")
-    with pytest.raises(ToolNotAvailableError):
-        await view.acall("get")
-
-
-def test_a_tool_object_of_an_inactive_group_is_refused_too(kit):
-    spec = kit["add"]
-    kit.deactivate("math")
-    assert spec.exec(a=1).error.code == "not_available"
-    with pytest.raises(ToolNotAvailableError):
-        spec(a=1)
-
-
 def test_where_receives_the_definition_for_the_model():
     kit = Toolkit("k").add(search).bind("user")
     assert names(kit.select(where=lambda definition: "user" in definition.input_schema["properties"])) == []
@@ -163,6 +140,9 @@ CHANGES = {
     "tag": lambda view: view.tag("search", "new"),
     "untag": lambda view: view.untag("search", "look"),
     "bind a tool": lambda view: view["search"].bind("user"),
+    "search": lambda view: view.add_search(),
+    "add_mcp": lambda view: view.add_mcp("server"),
+    "remove_mcp": lambda view: view.remove_mcp(),
     "max_concurrency": lambda view: setattr(view, "max_concurrency", 1),
     "unbind a tool": lambda view: view["search"].unbind("user"),
 }
