@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from pydantic_core import to_json
 
 from ahvn_tools.encoders.loaded_classes import block_classes, loaded_classes, media_classes
-from ahvn_tools.encoders.rendering import Rendering
 from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import InputRequiredError, InvalidResultError
 from ahvn_tools.json_types import JsonObject
@@ -23,6 +22,7 @@ _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 MaybeNone: TypeAlias = Any
 """None in some cases that a type checker cannot distinguish from the others."""
 
+_NUMBER_TYPES: Final = frozenset({int, float})
 _PLAIN_TYPES: Final = frozenset({str, int, float, bool, type(None), bytes, dict, list, tuple})
 
 DIRECT: Final = "direct"
@@ -64,6 +64,23 @@ class ToolCall:
         if kind is None or kind == DIRECT:
             return DIRECT
         return PROGRAMMATIC if kind == "program" or str(kind).startswith("code_execution_") else str(kind)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Rendering:
+    """What models read instead of a raw value."""
+
+    value: Any
+    """The raw value."""
+    content: Any
+    """A text, JSON data, a list of content blocks; or the InvalidResultError about a value that models cannot read."""
+    blocks: tuple[Any, ...] | None = None
+    """The content blocks that belong to it, if any."""
+
+    def is_of(self, value: Any) -> bool:
+        """Return whether this is the rendering of a value: of that object, or of an equal number (pickles copy it)."""
+        kind = type(value)
+        return self.value is value or (kind in _NUMBER_TYPES and type(self.value) is kind and self.value == value)
 
 
 @dataclass(frozen=True, init=False)

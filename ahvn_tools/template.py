@@ -89,12 +89,8 @@ class Texts:
 
     @property
     def is_described(self) -> bool:
-        """Whether there is a description. A docstring is parsed only if it may have none."""
-        if self.explicit_description is not None:
-            return bool(self.explicit_description.strip())
-        first_line = (self.docstring or "").strip().partition("\n")[0]
-        may_be_parameters = first_line.startswith((":", "@")) or first_line.endswith(":")
-        return bool(first_line) and (not may_be_parameters or bool(self.description))
+        """Whether there is a description."""
+        return bool(self.description.strip())
 
     @functools.cached_property
     def details(self) -> Docstring:

@@ -40,9 +40,6 @@ class ToolDecorator(Protocol):
     def __call__(self, function: Callable[P, AsyncIterator[J] | Iterator[J]], /) -> ToolSpec[P, list[J]]: ...
     @overload
     def __call__(self, function: Callable[P, object], /) -> ToolSpec[P, Any]: ...
-    def __call__(self, function: Callable[..., Any], /) -> ToolSpec:
-        """Return the spec of the decorated function."""
-        ...
 
 
 class BindingToolDecorator(Protocol):
@@ -58,9 +55,6 @@ class BindingToolDecorator(Protocol):
     def __call__(self, function: Callable[..., AsyncIterator[J] | Iterator[J]], /) -> ToolSpec[..., list[J]]: ...
     @overload
     def __call__(self, function: Callable[..., object], /) -> ToolSpec: ...
-    def __call__(self, function: Callable[..., Any], /) -> ToolSpec:
-        """Return the spec of the decorated function."""
-        ...
 
 
 @overload

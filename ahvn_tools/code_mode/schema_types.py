@@ -40,7 +40,7 @@ class SchemaTypes:
     def __init__(self, prefix: str) -> None:
         """`prefix` begins the names of all types."""
         self._prefix = prefix
-        self._types: dict[str, _TypedDict] = {}
+        self.types: dict[str, _TypedDict] = {}
         self._names: set[str] = set()
         self._numbers: dict[str, int] = {}
         self._nodes = 0
@@ -49,14 +49,10 @@ class SchemaTypes:
         """Return what makes annotations for the parts of a schema. Inputs accept any mapping and sequence."""
         return _Annotations(self, schema, is_input=is_input)
 
-    def checked_declarations(self) -> list[str]:
-        """Return the declarations of the types for the type checker."""
-        return [declared.text() for declared in self._types.values()]
-
     def declarations(self, longest_comment: int | None) -> list[str]:
         """Return the declarations of the types as a model reads them; None: with all descriptions of their keys."""
         longest = _MAX_COMMENT + 1 if longest_comment is None else longest_comment
-        return [declared.shown(longest) for declared in self._types.values()]
+        return [declared.shown(longest) for declared in self.types.values()]
 
     def new_name(self, name: str) -> str:
         """Return a name for a type that no other type of the tool has."""
@@ -66,14 +62,6 @@ class SchemaTypes:
             unique = f"{wanted}{number}"
         self._names.add(unique)
         return unique
-
-    def declare(self, name: str, fields: dict[str, Field], extra: str | None) -> None:
-        """Add a TypedDict. `extra` is the annotation of the values of other keys, if it may have them."""
-        self._types[name] = _TypedDict(name=name, fields=fields, extra=extra)
-
-    def fields(self, name: str) -> dict[str, Field]:
-        """Return the keys of a type, as far as it is declared."""
-        return self._types[name].fields if name in self._types else {}
 
     def count_node(self) -> bool:
         """Return whether another part of the schema may be read."""
@@ -210,7 +198,7 @@ class _Annotations:
             fields[key] = Field(annotation="Any", is_required=True, comment="")
         extra = extra_schema(schema)
         others = None if extra is False else self.annotation(extra, f"{name}Value", depth + 1)
-        self._types.declare(declared, fields, others)
+        self._types.types[declared] = _TypedDict(name=declared, fields=fields, extra=others)
 
     def _sequence(self, item: str) -> str:
         return f"Sequence[{item}]" if self._is_input else f"list[{item}]"
@@ -237,7 +225,8 @@ class _Annotations:
         """Return whether types have a key in common whose values are not used in the same way."""
         annotations: dict[str, set[str]] = {}
         for name in dict.fromkeys(names):
-            for key, field in self._types.fields(name).items():
+            declared = self._types.types.get(name)  # one that contains itself is not declared yet
+            for key, field in declared.fields.items() if declared else ():
                 annotations.setdefault(key, set()).add(field.annotation)
         return any(
             _KINDS.get(word) != "scalar" and word != "None"

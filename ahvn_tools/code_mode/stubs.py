@@ -118,8 +118,9 @@ def _make(definition: ToolDefinition, function: str) -> ToolStub:
     arguments = _arguments(schema, types, names)
     returned = "Any"
     if output is not None:
-        returned = types.of(output, is_input=False).annotation(_result_schema(output), "Result")
-        is_unwrapped = len(properties_of(output)) == 1
+        is_unwrapped = len(fields := properties_of(output)) == 1
+        result = next(iter(fields.values())) if is_unwrapped else output
+        returned = types.of(output, is_input=False).annotation(result, "Result")
         if is_unwrapped and returned != "Any" and output.get("additionalProperties", False) is not False:
             returned += " | dict[str, Any]"  # an object with other members is the value as a whole
     parts = ", ".join(each.checked() for each in arguments)
@@ -134,7 +135,7 @@ def _make(definition: ToolDefinition, function: str) -> ToolStub:
         arguments=tuple(arguments),
         returned=returned,
         checked=f"{function}({parts}) -> {returned}: ...",
-        checked_types="".join(f"{text}\n" for text in types.checked_declarations()),
+        checked_types="".join(f"{text}\n" for text in (declared.text() for declared in types.types.values())),
     )
 
 
@@ -173,12 +174,6 @@ def _default(schema: Any) -> str:
     value = schema.get("default", ...) if isinstance(schema, dict) else ...
     text = "..." if value is ... else repr(value)
     return text if len(text) <= _MAX_DEFAULT else "..."
-
-
-def _result_schema(output: dict[str, Any]) -> Any:
-    """Return the schema of what a call returns: of the one property, where the output has exactly one."""
-    properties = properties_of(output)
-    return next(iter(properties.values())) if len(properties) == 1 else output
 
 
 def _summary(description: str) -> str:

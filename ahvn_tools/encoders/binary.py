@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Callable
 from typing import Any, Final
 
 UNKNOWN_MIME_TYPE: Final = "application/octet-stream"
@@ -54,12 +55,17 @@ def encode_bytes(data: Any) -> Any:
 
 def encode_nested_bytes(value: Any) -> Any:
     """Return a value with all bytes in its containers encoded."""
+    return map_containers(value, lambda part: encode_bytes(part) if isinstance(part, bytes | bytearray) else part)
+
+
+def map_containers(value: Any, encode: Callable[[Any], Any]) -> Any:
+    """Return dicts and lists with what `encode` makes of each value in them, or of the value if it is no container."""
     kind = type(value)
     if kind is dict:
-        return {key: encode_nested_bytes(member) for key, member in value.items()}
+        return {key: map_containers(member, encode) for key, member in value.items()}
     if kind in (list, tuple, set, frozenset):
-        return [encode_nested_bytes(item) for item in value]
-    return encode_bytes(value) if isinstance(value, bytes | bytearray) else value
+        return [map_containers(item, encode) for item in value]
+    return encode(value)
 
 
 def bytes_block(data: str, mime_type: str) -> Any:

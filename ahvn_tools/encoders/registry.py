@@ -10,7 +10,7 @@ from typing import Any, Final, NoReturn
 from pydantic_core import CoreConfig, PydanticSerializationError, SchemaSerializer, core_schema
 
 from ahvn_tools.encoders import libraries
-from ahvn_tools.encoders.binary import encode_bytes, encode_nested_bytes
+from ahvn_tools.encoders.binary import encode_bytes, encode_nested_bytes, map_containers
 from ahvn_tools.encoders.loaded_classes import block_classes, loaded_classes, media_classes
 from ahvn_tools.errors import INVALID_RESULT, DefinitionError, InvalidResultError
 
@@ -51,13 +51,6 @@ def register_encoder(type: type, function: Encoder) -> None:  # noqa: A002  # wh
     _registered[type] = function
 
 
-def find_encoder(kind: type) -> Encoder | None:
-    """Return the encoder of a class, its nearest base class first; None if it has none."""
-    return _find_registered(kind) or next(
-        (encoder for known, encoder in _loaded_encoders(_BUILT_IN) if issubclass(kind, known)), None
-    )
-
-
 def encode(value: Any) -> Any:
     """Return the JSON form of a value that pydantic cannot serialize. Raises InvalidResultError for one without."""
     encoder = find_encoder(type(value))
@@ -80,14 +73,14 @@ def _encode_inside(value: Any, encoder: Encoder) -> Any:
 
 def encode_registered(value: Any) -> Any:
     """Return a value in which registered encoders have replaced what they are for, at any depth of containers."""
-    return _encode_registered(value) if _registered else value
+    return map_containers(value, _encode_registered) if _registered else value
 
 
 def encode_content(value: Any) -> Any:
     """Return a value with the content of its encoder, or of its items' encoders; any other value unchanged."""
     kind = type(value)
     if kind is list or kind is tuple:
-        may_be_content = any(_content_encoder(kind) is not None for kind in {*map(type, value)} - JSON_TYPES)
+        may_be_content = any(find_encoder(kind, _CONTENT) is not None for kind in {*map(type, value)} - JSON_TYPES)
         return list(map(_encode_whole, value)) if may_be_content else value
     return value if kind in JSON_TYPES else _encode_whole(value)
 
@@ -124,38 +117,30 @@ _CONTENT: Final[Mapping[tuple[str, str], Encoder]] = {
 }
 
 
-def _find_registered(kind: type) -> Encoder | None:
-    return next((_registered[base] for base in kind.__mro__ if base in _registered), None) if _registered else None
-
-
-def _content_encoder(kind: type) -> Encoder | None:
-    """Return an encoder that may return content."""
-    return _find_registered(kind) or next(
-        (encoder for known, encoder in _loaded_encoders(_CONTENT) if issubclass(kind, known)), None
+def find_encoder(kind: type, built_in: Mapping[tuple[str, str], Encoder] = _BUILT_IN) -> Encoder | None:
+    """Return the encoder of a class: a registered one, its nearest base class first, or a built-in one."""
+    registered = (
+        next((_registered[base] for base in kind.__mro__ if base in _registered), None) if _registered else None
+    )
+    return registered or next(
+        (
+            encoder
+            for (module, name), encoder in built_in.items()
+            for known in loaded_classes(module, name)
+            if issubclass(kind, known)
+        ),
+        None,
     )
 
 
-def _loaded_encoders(encoders: Mapping[tuple[str, str], Encoder]) -> list[tuple[type, Encoder]]:
-    return [
-        (known, encoder)
-        for (module, name), encoder in encoders.items()
-        for known in loaded_classes(module, name)
-    ]  # fmt: skip
-
-
 def _encode_whole(value: Any) -> Any:
-    encoder = _content_encoder(type(value))
+    encoder = find_encoder(type(value), _CONTENT)
     return value if encoder is None else encoder(value)
 
 
 def _encode_registered(value: Any) -> Any:
-    kind = type(value)
-    if kind is dict:
-        return {key: _encode_registered(member) for key, member in value.items()}
-    if kind in (list, tuple, set, frozenset):
-        return [_encode_registered(item) for item in value]
-    encoder = None if kind in JSON_TYPES else _find_registered(kind)
-    return value if encoder is None else _encode_registered(_encode_inside(value, encoder))
+    encoder = None if type(value) in JSON_TYPES else find_encoder(type(value), {})
+    return value if encoder is None else encode_registered(_encode_inside(value, encoder))
 
 
 _SERIALIZER: Final = SchemaSerializer(core_schema.any_schema(), CoreConfig(ser_json_inf_nan="constants"))

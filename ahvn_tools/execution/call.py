@@ -23,7 +23,6 @@ from pydantic_core import to_jsonable_python
 from ahvn_tools.binding import StateScopes, chain_scopes
 from ahvn_tools.context import CallLinks, CallRequest, ToolContext
 from ahvn_tools.definition import ToolDefinition
-from ahvn_tools.encoders.rendering import Rendering
 from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import (
     ApprovalRequiredError,
@@ -39,7 +38,7 @@ from ahvn_tools.execution.plan import Arguments, Body, Plan
 from ahvn_tools.execution.runner import capture_outcome
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.redaction import redact, reveal_secrets
-from ahvn_tools.results import ToolResult
+from ahvn_tools.results import Rendering, ToolResult
 from ahvn_tools.secret_key import SecretKey
 
 

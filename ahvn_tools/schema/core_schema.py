@@ -27,8 +27,6 @@ from ahvn_tools.state import copy_containers
 
 _CONFIG = CoreConfig(allow_inf_nan=False, hide_input_in_errors=True)
 _TRUSTED_MODULES = sys.stdlib_module_names | {"pydantic", "pydantic_core", "ahvn_tools"}
-_UNCERTAIN_TYPES = ("is-instance", "is-subclass", "callable", "function-plain")
-"""No set, because the core schema of a field with the name "type" is looked up here, too, and has no hash."""
 _CHOICE_TYPES = ("enum", "literal")
 _SCALAR_TYPES: Final = frozenset({"int", "float", "str", "bool"})
 _MACHINE_WORD_LIMIT = 2**62
@@ -153,37 +151,6 @@ def is_foreign(function: Any) -> bool:
     if not callable(function) or (isinstance(function, type) and issubclass(function, tuple)):
         return False
     return (getattr(function, "__module__", None) or "builtins").partition(".")[0] not in _TRUSTED_MODULES
-
-
-def has_uncertain_types(schema: Any) -> bool:
-    """Whether a core schema has types that may have no JSON form: pydantic finds out when it makes the JSON Schema."""
-    return any(map(_is_uncertain, iter_objects(schema, NON_SCHEMA_KEYS)))
-
-
-def _is_uncertain(node: Any) -> bool:
-    kind = node.get("type")
-    if kind in _UNCERTAIN_TYPES:
-        return True
-    if kind in _CHOICE_TYPES:
-        return not all(map(_has_plain_value, node["members" if kind == "enum" else "expected"]))
-    if kind == "model" and callable(node["cls"].model_config.get("json_schema_extra")):
-        return True
-    metadata = node.get("metadata")
-    return bool(metadata) and isinstance(metadata, dict) and _has_foreign_schema(metadata)
-
-
-def _has_plain_value(member: Any) -> bool:
-    return type(member.value if isinstance(member, Enum) else member) in JSON_TYPES
-
-
-def _has_foreign_schema(metadata: Any) -> bool:
-    """Whether a function that is not pydantic's makes a JSON Schema, or pydantic's makes none."""
-    functions = [*metadata.get("pydantic_js_functions", ()), *metadata.get("pydantic_js_annotation_functions", ())]
-    extra = metadata.get("pydantic_js_extra")
-    return callable(extra) or any(
-        is_foreign(function) or type(getattr(function, "__self__", None)).__name__ == "SkipJsonSchema"
-        for function in functions
-    )
 
 
 def _without_default(schema: Any) -> Any:
@@ -493,31 +460,18 @@ def _with_strict_choices(node: Any) -> Any:
         return node
 
     def refuse(value: Any) -> Any:
-        _refuse_equal_choice(choices, value)
-        return _refuse_integral_text(value) if node.get("sub_type") == "int" else _refuse_integral_float(value)
+        """Refuse what pydantic would take for an integer: a boolean, a float, and a text for an IntEnum."""
+        is_equal = isinstance(value, int) and value in choices
+        if is_equal and type(value) not in {type(choice) for choice in choices if choice == value}:
+            raise PydanticKnownError("int_type" if isinstance(value, bool) else "bool_type")
+        is_text = node.get("sub_type") == "int" and isinstance(value, str)
+        is_integral = is_text and value.isascii() and value.removeprefix("-").isdecimal()
+        if is_integral or (isinstance(value, float) and value.is_integer()):
+            raise PydanticKnownError("int_type")
+        return value
 
     inner: Any = {key: item for key, item in node.items() if key != "ref"}
     return core_schema.no_info_before_validator_function(refuse, inner, ref=node.get("ref"))
-
-
-def _refuse_equal_choice(choices: list[Any], value: Any) -> None:
-    """Refuse a boolean that pydantic would take for an equal integer among the choices, and the reverse."""
-    if isinstance(value, int) and value in choices and type(value) not in {type(c) for c in choices if c == value}:
-        raise PydanticKnownError("int_type" if isinstance(value, bool) else "bool_type")
-
-
-def _refuse_integral_float(value: Any) -> Any:
-    """Refuse a float that pydantic would take for an integer among choices: it is repaired then."""
-    if isinstance(value, float) and value.is_integer():
-        raise PydanticKnownError("int_type")
-    return value
-
-
-def _refuse_integral_text(value: Any) -> Any:
-    """Refuse a text, too, that pydantic would take for the value of an IntEnum."""
-    if isinstance(value, str) and value.isascii() and value.removeprefix("-").isdecimal():
-        raise PydanticKnownError("int_type")
-    return _refuse_integral_float(value)
 
 
 def _passes_input_on(node: Any) -> bool:

@@ -19,7 +19,7 @@ from ahvn_tools.redaction import is_secret_annotation
 from ahvn_tools.schema.argument_changes import ArgumentChange, change_property
 from ahvn_tools.schema.arguments import ArgumentValidator
 from ahvn_tools.schema.core_schema import ArgumentsCoreSchema
-from ahvn_tools.schema.inputs import BoundValueValidator, FastValidator, Parameter, Validator
+from ahvn_tools.schema.inputs import BoundValueValidator, FastValidator, Inputs, Parameter, Validator
 from ahvn_tools.schema.keywords import remove_secret_defaults
 from ahvn_tools.schema.plain_types import are_plain, to_core_schema, to_json_schema
 from ahvn_tools.schema.refs import without_properties
@@ -42,7 +42,7 @@ _IMMUTABLE_TYPES = frozenset({str, int, bool, float, types.NoneType})
 _FUNCTIONS = (types.FunctionType, types.MethodType)
 
 
-class FunctionInputs:
+class FunctionInputs(Inputs):
     """A function's parameters. Schemas and validators are made on demand; pydantic builds the core schema once."""
 
     def __init__(
@@ -92,7 +92,7 @@ class FunctionInputs:
 
             self._pydantic = PydanticParameters(name, parameters, annotations, bound)
         self.parameters_without_schema = _NO_NAMES if self._pydantic is None else self._pydantic.without_schema
-        self.parameters: dict[str, Parameter] = {p.name: self._to_parameter(p, annotations[p.name]) for p in parameters}
+        self.parameters = {p.name: self._to_parameter(p, annotations[p.name]) for p in parameters}
 
     @functools.cached_property
     def _core(self) -> ArgumentsCoreSchema:
@@ -105,12 +105,9 @@ class FunctionInputs:
         removed = hidden & self.parameters.keys() - self.parameters_without_schema
         return without_properties(schema, (self.parameters[name].property_name for name in removed))
 
-    def find_obstacle(self, _hidden: frozenset[str]) -> None:
-        """Return None: each parameter can be hidden."""
-
     def schema_text(self, hidden: frozenset[str]) -> str:
-        """Return it as JSON text: the same object each time, if nothing is hidden."""
-        return json.dumps(self.schema(hidden), allow_nan=False) if hidden else self._schema_text
+        """Return the schema as JSON text: the same object each time, if nothing is hidden."""
+        return super().schema_text(hidden) if hidden else self._schema_text
 
     def validator(self, hidden: frozenset[str]) -> Validator:
         """Compile the check of a caller's arguments when `hidden` are bound."""
@@ -215,12 +212,10 @@ def _narrow(wrapped: inspect.Signature, own: inspect.Signature) -> inspect.Signa
     parameters = list(wrapped.parameters.values())
     if VAR_KEYWORD not in kinds:  # it passes values by position alone
         parameters = [p.replace(kind=p.POSITIONAL_ONLY) for p in parameters if p.kind <= p.POSITIONAL_OR_KEYWORD]
-    added = [p for p in own.parameters.values() if p.name not in wrapped.parameters and _is_required(p)]
+    variadic = (VAR_POSITIONAL, VAR_KEYWORD)
+    others = [p for p in own.parameters.values() if p.name not in wrapped.parameters]
+    added = [p for p in others if p.default is EMPTY and p.kind not in variadic]
     return wrapped.replace(parameters=[*added, *parameters]) if added or VAR_KEYWORD not in kinds else wrapped
-
-
-def _is_required(parameter: inspect.Parameter) -> bool:
-    return parameter.default is EMPTY and parameter.kind not in (VAR_POSITIONAL, VAR_KEYWORD)
 
 
 def _validate_present(validate: Validator, arguments: JsonObject) -> JsonObject:

@@ -20,7 +20,7 @@ from ahvn_tools.errors import DefinitionError, near_misses
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolResult
 from ahvn_tools.schema.annotations import UnresolvedAnnotation, unwrap_annotation
-from ahvn_tools.schema.keywords import WRAP_RESULT_KEY, iter_schemas
+from ahvn_tools.schema.keywords import WRAP_RESULT_KEY, iter_schemas, wrap_result
 from ahvn_tools.schema.plain_types import plain_schema
 from ahvn_tools.schema.refs import resolve_ref, without_unused_definitions
 
@@ -84,7 +84,7 @@ def generate_output_schema(annotation: Any) -> JsonObject | None:
     if promises_nothing(annotation):
         return None
     if (plain := plain_schema(annotation)) is not None:
-        return plain if _describes_object(plain) else _wrap(plain)
+        return plain if _describes_object(plain) else wrap_result(plain)
     try:
         schema = _generate_schema(annotation)
         if not _describes_object(schema):
@@ -104,10 +104,6 @@ def is_untyped(annotation: Any) -> bool:
     """Whether an annotation is missing, not known or leaves the value open."""
     is_unresolved = isinstance(annotation, UnresolvedAnnotation)
     return is_unresolved or any(annotation is untyped for untyped in _UNTYPED_ANNOTATIONS)
-
-
-def _wrap(schema: JsonObject) -> JsonObject:
-    return {"properties": {"result": schema}, "required": ["result"], "type": "object", WRAP_RESULT_KEY: True}
 
 
 class _OutputSchemaGenerator(QuietSchemaGenerator):
@@ -249,6 +245,6 @@ def _to_type(kind: Any) -> Any:
 def _has_schema(kind: Any) -> bool:
     try:
         TypeAdapter(kind).json_schema(schema_generator=QuietSchemaGenerator)
-    except (PydanticUserError, SchemaError, NameError, TypeError):
+    except SCHEMA_ERRORS:
         return False
     return True

@@ -1,11 +1,13 @@
-"""Parameters and the protocol of a tool's input side, whether a signature or a JSON Schema defines the tool."""
+"""Parameters and the base class of a tool's input side, whether a signature or a JSON Schema defines the tool."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from pydantic_core import ValidationError
 
@@ -69,35 +71,36 @@ class Parameter:
         return self.fixed_default if self.default_factory is None else self.default_factory()
 
 
-class Inputs(Protocol):
-    """The input side of a tool. Implementations are frozen and shared by all specs of one tool."""
+class Inputs(ABC):
+    """The input side of a tool. It is frozen, and shared by all specs of one tool."""
 
-    @property
-    def parameters(self) -> Mapping[str, Parameter]:
-        """Every parameter by name, in the order of the signature; hidden ones too."""
+    parameters: dict[str, Parameter]
+    """Every parameter by name, in the order of the signature; hidden ones too."""
+    accepts_other_names: bool
+    """Whether callers may pass what is no parameter: an open schema allows it, or `**kwargs` takes it."""
+    parameters_without_schema: frozenset[str]
+    """Parameters whose type has no schema: they must be bound before the tool is used, and stay bound."""
 
-    @property
-    def accepts_other_names(self) -> bool:
-        """Whether callers may pass what is no parameter: an open schema allows it, or `**kwargs` takes it."""
-
-    @property
-    def parameters_without_schema(self) -> frozenset[str]:
-        """Parameters whose type has no schema: they must be bound before the tool is used, and stay bound."""
-
+    @abstractmethod
     def schema(self, hidden: frozenset[str]) -> JsonObject:
-        """Return a fresh JSON Schema of all parameters but `hidden`."""
+        """Return a fresh JSON Schema of all parameters but `hidden`: of none, if these cannot be hidden."""
 
-    def find_obstacle(self, hidden: frozenset[str]) -> str | None:
-        """Return why parameters cannot be hidden; None if they can. Then `schema` has no parameter."""
-
-    def schema_text(self, hidden: frozenset[str]) -> str:
-        """Return it as JSON text."""
-
+    @abstractmethod
     def validator(self, hidden: frozenset[str]) -> Validator:
         """Compile the check of a caller's arguments when `hidden` are bound."""
 
-    def fast_validator(self, hidden: frozenset[str]) -> FastValidator | None:
-        """Compile a cheap check that accepts ordinary arguments, or None; `validator` decides on what it refuses."""
-
+    @abstractmethod
     def bound_value_validator(self, name: str) -> BoundValueValidator | None:
         """Compile the check of one bound value; None when the parameter's type cannot be checked."""
+
+    def schema_text(self, hidden: frozenset[str]) -> str:
+        """Return the schema as JSON text."""
+        return json.dumps(self.schema(hidden), allow_nan=False)
+
+    def find_obstacle(self, _hidden: frozenset[str]) -> str | None:
+        """Return why parameters cannot be hidden; None if they can."""
+        return None
+
+    def fast_validator(self, _hidden: frozenset[str]) -> FastValidator | None:
+        """Compile a cheap check that accepts ordinary arguments, or None; `validator` decides on what it refuses."""
+        return None

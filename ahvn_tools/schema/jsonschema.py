@@ -75,7 +75,7 @@ _REQUIREMENT_TEXTS = {
 }
 
 
-class SchemaInputs:
+class SchemaInputs(Inputs):
     """The properties of an object schema. Validators are compiled once; no `$ref` is ever fetched."""
 
     converts_scalars = False
@@ -113,7 +113,7 @@ class SchemaInputs:
         self._compiled = compile_validator(self.schema(frozenset()))
         required = required_parameter_names(dict(schema), names)
         self.accepts_other_names = schema.get("additionalProperties") is not False or "patternProperties" in schema
-        self.parameters: dict[str, Parameter] = {
+        self.parameters = {
             name: Parameter(
                 name=name,
                 property_name=name,
@@ -153,8 +153,8 @@ class SchemaInputs:
         return None
 
     def schema_text(self, hidden: frozenset[str]) -> str:
-        """Return it as JSON text: the same object each time, if nothing is hidden."""
-        return json.dumps(self.schema(hidden)) if hidden else self._schema_text
+        """Return the schema as JSON text: the same object each time, if nothing is hidden."""
+        return super().schema_text(hidden) if hidden else self._schema_text
 
     def validator(self, hidden: frozenset[str]) -> Validator:
         """Compile the check of a caller's arguments when `hidden` are bound."""
@@ -169,9 +169,6 @@ class SchemaInputs:
         validate = validator.validate
         defaults = {name: value for name, value in self._defaults.items() if name not in hidden}
         return (lambda arguments: {**copy.deepcopy(defaults), **validate(arguments)}) if defaults else validate
-
-    def fast_validator(self, _hidden: frozenset[str]) -> None:
-        """Return None: the validator is the only check."""
 
     def bound_value_validator(self, name: str) -> BoundValueValidator | None:
         """Compile the check of one bound value, which is first converted to JSON."""
@@ -394,12 +391,21 @@ def _describe_union(error: Any, location: str, schema: JsonObject, format_error:
         return f"{location} {_format_requirement(error.kind)}"
     if not all(branches):
         return f"{location} matches several alternatives, and must match exactly one"
-    tags = [{tuple(one.instance_path): one for one in branch if _is_tag_error(one, path)} for branch in branches]
+    tags = [
+        {
+            tuple(one.instance_path): one
+            for one in branch
+            if one.kind.name in {"const", "enum"} and len(one.instance_path) == len(path) + 1
+        }
+        for branch in branches
+    ]
     for member, first in tags[0].items():
         if all(member in branch for branch in tags):
-            values = [value for branch in tags for value in _allowed_values(branch[member].kind)]
+            kinds = [branch[member].kind for branch in tags]
+            values = [v for kind in kinds for v in (kind.options if kind.name == "enum" else [kind.expected_value])]
+            texts = ", ".join(dict.fromkeys(map(json.dumps, values)))
             label = format_error(first).partition(" should be ")[0]
-            return f"{label} should be one of {_clip_json(list(dict.fromkeys(map(json.dumps, values))))}"
+            return f"{label} should be one of {clip(f'[{texts}]', MAX_DETAIL_CHARS)}"
     types = [one.kind.types for branch in branches for one in branch if _is_type_error(one, path)]
     if len(types) == len(branches):
         wanted = dict.fromkeys(str(name) for names in types for name in names)
@@ -415,20 +421,8 @@ def _describe_union(error: Any, location: str, schema: JsonObject, format_error:
     return f"{location} does not match its alternative {name}: {', '.join(problems)}"
 
 
-def _is_tag_error(error: Any, path: list[Any]) -> bool:
-    return error.kind.name in {"const", "enum"} and len(error.instance_path) == len(path) + 1
-
-
 def _is_type_error(error: Any, path: list[Any]) -> bool:
     return error.kind.name == "type" and list(error.instance_path) == path
-
-
-def _allowed_values(kind: Any) -> list[Any]:
-    return list(kind.options) if kind.name == "enum" else [kind.expected_value]
-
-
-def _clip_json(texts: list[str]) -> str:
-    return clip(f"[{', '.join(texts)}]", MAX_DETAIL_CHARS)
 
 
 def _name_branch(schema: JsonObject, path: Iterable[Any]) -> str:
@@ -507,7 +501,7 @@ def _reveal_secrets(value: Any) -> Any:
     return [_reveal_secrets(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-class ExplicitSchemaInputs:
+class ExplicitSchemaInputs(Inputs):
     """A function's parameters behind an explicit schema, which is validated first.
 
     What the function has no typed parameter for, only the schema validates, and the body gets the JSON.
@@ -560,10 +554,6 @@ class ExplicitSchemaInputs:
         """Return why parameters cannot be hidden; None if they can."""
         return self._explicit.find_obstacle(self._property_names(hidden))
 
-    def schema_text(self, hidden: frozenset[str]) -> str:
-        """Return it as JSON text."""
-        return json.dumps(self.schema(hidden))
-
     def validator(self, hidden: frozenset[str]) -> Validator:
         """Compile the check against the explicit schema, followed by the function's own check."""
         refused = hidden | self._function.parameters.keys() if self._untyped.are_all else hidden
@@ -582,9 +572,6 @@ class ExplicitSchemaInputs:
             return {**validate_typed(typed), **others}
 
         return validate
-
-    def fast_validator(self, _hidden: frozenset[str]) -> None:
-        """Return None: the validator is the only check."""
 
     def bound_value_validator(self, name: str) -> BoundValueValidator | None:
         """Compile the check of one bound value: by the function's type, or by the schema where there is no type."""

@@ -35,6 +35,11 @@ WRAP_RESULT_KEY: Final = "x-fastmcp-wrap-result"
 """FastMCP's mark on an output schema that wraps a value other than an object in the one property `result`."""
 
 
+def wrap_result(schema: JsonObject) -> JsonObject:
+    """Return the output schema of a value other than an object."""
+    return {"properties": {"result": schema}, "required": ["result"], "type": "object", WRAP_RESULT_KEY: True}
+
+
 def iter_subschemas(node: JsonObject, keywords: Collection[str] = SUBSCHEMA_KEYWORDS) -> Iterator[JsonObject]:
     """Yield the object schemas directly inside a schema, under some keywords. Literal data is not entered."""
     for keyword, value in node.items():

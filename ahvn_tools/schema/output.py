@@ -16,13 +16,19 @@ from inspect import Signature
 from typing import TYPE_CHECKING, Annotated, Any, Final, Union, get_args, get_origin
 
 from ahvn_tools.encoders.loaded_classes import block_classes, media_classes, refuse_graph_output
-from ahvn_tools.encoders.rendering import Rendering
 from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import INVALID_RESULT, DefinitionError, InvalidResultError
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.results import ToolResult, find_input_request, input_required_error, raw_result, result_classes
+from ahvn_tools.results import (
+    Rendering,
+    ToolResult,
+    find_input_request,
+    input_required_error,
+    raw_result,
+    result_classes,
+)
 from ahvn_tools.schema.annotations import unwrap_annotation
-from ahvn_tools.schema.keywords import JSON_TYPES, WRAP_RESULT_KEY, iter_subschemas
+from ahvn_tools.schema.keywords import JSON_TYPES, WRAP_RESULT_KEY, iter_subschemas, wrap_result
 from ahvn_tools.schema.refs import ReferenceTargets
 
 if TYPE_CHECKING:
@@ -291,8 +297,7 @@ def _render_error(problem: str) -> InvalidResultError:
 @functools.cache
 def _exact_type_schema_text(kind: type) -> str:
     """Return the output schema of an exact type as JSON: that of an object with the value as its one property."""
-    properties = {"result": {"type": JSON_TYPES[kind]}}
-    return json.dumps({"properties": properties, "required": ["result"], "type": "object", WRAP_RESULT_KEY: True})
+    return json.dumps(wrap_result({"type": JSON_TYPES[kind]}))
 
 
 def _to_list_annotation(annotation: Any, *, is_stream: bool) -> tuple[Any, Any]:
@@ -337,7 +342,7 @@ def to_object_schema(schema: JsonObject) -> JsonObject:
     inner = {key: value for key, value in copy.deepcopy(schema).items() if key != "$id"}  # a part has none
     _redirect_refs(inner)
     shared = {key: inner.pop(key) for key in _SHARED_KEYWORDS if key in inner}
-    return {"type": "object", "properties": {"result": inner}, "required": ["result"], WRAP_RESULT_KEY: True, **shared}
+    return {**wrap_result(inner), **shared}
 
 
 def describes_object(schema: JsonObject) -> bool:

@@ -16,7 +16,6 @@ from ahvn_tools.errors import DefinitionError
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.redaction import Secret
 from ahvn_tools.schema.annotations import UnresolvedAnnotation, format_annotation
-from ahvn_tools.schema.core_schema import has_uncertain_types
 from ahvn_tools.schema.generated import QuietSchemaGenerator, clean_schema
 from ahvn_tools.schema.plain_types import get_title_from_name
 from ahvn_tools.schema.tags import require_tags
@@ -50,7 +49,6 @@ class PydanticParameters:
             self._adapter, failures = self._build(bound)
             self.core_schema: Any = self._adapter.core_schema
             """The core schema of a function with all parameters that have a schema."""
-            self.core_schema["type"]  # of an incomplete type, pydantic raises only now
         except PydanticUserError as error:
             refusal = DefinitionError(
                 f"{function_name!r} has a parameter type that is incomplete: define every type that it names, or call "
@@ -70,7 +68,9 @@ class PydanticParameters:
         }
         try:
             adapter = self._build_adapter(failures)
-        except Exception as error:  # noqa: BLE001  # a type's own code that makes its schema may raise anything
+        except Exception as error:
+            if getattr(error, "code", None) == "class-not-fully-defined":
+                raise
             failures |= self._find_failures(failures) or {self._function_name: _without_frames(error)}
             self._refuse_mistakes(failures, bound)
             return self._build_adapter(failures), failures
@@ -79,7 +79,8 @@ class PydanticParameters:
 
     def json_schema(self) -> JsonObject:
         """Return the clean JSON Schema, with those titles that the annotations state."""
-        generated = self._adapter.json_schema(schema_generator=QuietSchemaGenerator)
+        made = vars(self).pop("_generated", None)  # it is needed once, and large
+        generated = made or self._adapter.json_schema(schema_generator=QuietSchemaGenerator)
         titles = {
             name: node.get("title") for name, node in generated.get("properties", {}).items() if isinstance(node, dict)
         }
@@ -91,8 +92,8 @@ class PydanticParameters:
 
     def _build_adapter(self, excluded: Collection[str]) -> TypeAdapter[Any]:
         adapter = _to_adapter([self._to_keyword_only(p) for p in self._parameters if p.name not in excluded])
-        if has_uncertain_types(adapter.core_schema):
-            adapter.json_schema(schema_generator=QuietSchemaGenerator)
+        _ = adapter.core_schema["type"]  # of an incomplete type, pydantic raises only now
+        self._generated = adapter.json_schema(schema_generator=QuietSchemaGenerator)
         return adapter
 
     def _to_keyword_only(self, parameter: inspect.Parameter) -> inspect.Parameter:

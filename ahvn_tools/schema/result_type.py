@@ -90,7 +90,7 @@ class ResultType:
             file = ToolResult(encoded, blocks=(bytes_block(**encoded),))
             self.check(file)
             return file
-        content = _run_encoders(returned)
+        content = _attempt(encode_content, returned)
         if not has_content(content):
             return self.to_result(content)
         result = convert_content(content)
@@ -223,19 +223,16 @@ def is_value_alone(result: ToolResult) -> bool:
     return not (has_content or result.is_error)
 
 
-def _run_encoders(value: Any) -> Any:
-    """Return the content that a value is encoded as; any other value unchanged."""
+def convert_content(value: Any) -> ToolResult:
+    """Return the result of content. Raises InvalidResultError for content that cannot be read."""
+    result: ToolResult = _attempt(result_from_content, value)  # an Image may name a file that does not exist
+    return result
+
+
+def _attempt(convert: Callable[[Any], Any], value: Any) -> Any:
     try:
-        return encode_content(value)
+        return convert(value)
     except InvalidResultError:
         raise
     except Exception as error:
-        raise no_json_form_error(value) from error
-
-
-def convert_content(value: Any) -> ToolResult:
-    """Return the result of content. Raises InvalidResultError for content that cannot be read."""
-    try:
-        return result_from_content(value)
-    except Exception as error:  # an Image may name a file that does not exist
         raise no_json_form_error(value) from error

@@ -41,12 +41,12 @@ def _names_of_tags(union: JsonObject, alternatives: list[JsonObject], root: Json
     names = [
         name for name in properties_of(alternatives[0]) if all(name in properties_of(each) for each in alternatives)
     ]
-    return [name for name in names if _are_distinct([_values(each, name, root) for each in alternatives])]
-
-
-def _are_distinct(lists: list[list[str]]) -> bool:
-    values = [value for each in lists for value in each]
-    return all(lists) and len(values) == len(set(values))
+    found = []
+    for name in names:
+        values = [_values(each, name, root) for each in alternatives]
+        if all(values) and sum(map(len, values)) == len({value for each in values for value in each}):
+            found.append(name)
+    return found
 
 
 def _values(alternative: JsonObject, name: str, root: JsonObject) -> list[str]:

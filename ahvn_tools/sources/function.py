@@ -120,7 +120,10 @@ class _ToolFunction:
         if options.get("arguments"):
             aliases = _aliases(signature, self.annotations)
             self.changes = ArgumentChanges.parse(options["arguments"]).by_own_names(aliases)
-            self.renames = self.changes.renames(_argument_names(signature, options))
+            from ahvn_tools.sources.untyped_arguments import property_names
+
+            names_of_schema = property_names(options.get("input_schema"))
+            self.renames = self.changes.renames(list(dict.fromkeys((*signature.parameters, *names_of_schema))))
 
 
 def build_template(
@@ -250,11 +253,10 @@ def _build_inputs(
     untyped: UntypedArguments | None,
 ) -> Inputs:
     """Return the input side of parameters and annotations that have their new names."""
-    inputs: Inputs
     options, texts, renames, changes = read.options, read.texts, read.renames, read.changes
     coerces = options.get("coerce_numbers_to_str") is not False
     unset = signature.parameters.keys() if untyped is not None and untyped.are_all else ()
-    inputs = FunctionInputs(
+    inputs: Inputs = FunctionInputs(
         read.name,
         signature,
         annotations,
@@ -275,7 +277,8 @@ def _build_inputs(
 
         schema, changes = options["input_schema"], changes or ArgumentChanges()
         inputs = ExplicitSchemaInputs(inputs, schema, untyped, coerce_numbers_to_str=coerces, changes=changes)
-    refuse_unknown_bindings(bindings, inputs.parameters)
+    if bindings:
+        refuse_unknown_bindings(bindings, inputs.parameters)
     return inputs
 
 
@@ -362,13 +365,6 @@ def _aliases(signature: inspect.Signature, resolved: Mapping[str, Any]) -> dict[
             if isinstance(mark, fields):
                 found |= {alias: name for alias in (mark.validation_alias, mark.alias) if isinstance(alias, str)}
     return {alias: name for alias, name in found.items() if alias not in signature.parameters}
-
-
-def _argument_names(signature: inspect.Signature, options: Mapping[str, Any]) -> list[str]:
-    """Return the names of the parameters, and of the properties that an explicit schema has in addition."""
-    from ahvn_tools.sources.untyped_arguments import property_names
-
-    return list(dict.fromkeys((*signature.parameters, *property_names(options.get("input_schema")))))
 
 
 def _bindings(read: _ToolFunction) -> dict[str, Binding]:

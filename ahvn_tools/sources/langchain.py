@@ -14,10 +14,9 @@ from ahvn_tools.binding import Binding
 from ahvn_tools.context import ToolContext, resolve_transport_context
 from ahvn_tools.encoders.binary import UNKNOWN_MIME_TYPE, bytes_block
 from ahvn_tools.encoders.loaded_classes import loaded_classes, refuse_graph_output
-from ahvn_tools.encoders.rendering import Rendering
 from ahvn_tools.errors import DefinitionError, ToolError, exception_text
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.results import ToolResult, join_text_blocks, raw_result, result_from_content, text_block
+from ahvn_tools.results import Rendering, ToolResult, join_text_blocks, raw_result, result_from_content, text_block
 from ahvn_tools.schema.argument_changes import ArgumentChanges
 from ahvn_tools.schema.generated import clean_schema
 from ahvn_tools.schema.inputs import Parameter

@@ -7,12 +7,11 @@ from typing import Any
 
 import jsonschema_rs
 import pytest
-from hypothesis import event
+from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 from ahvn_tools.schema.compatibility import find_incompatibilities
 from tests.clocks import cpu_limit
-from tests.property_checks import EXAMPLES, run_examples
 
 SCALARS = [None, True, False, 0, 1, 2, 3, 1.5, -1, "", "a", "b", "abc"]
 SOME = [None, True, 1, 1.5, "a", ""]
@@ -153,18 +152,16 @@ def validator(schema):
         return None
 
 
-@EXAMPLES
-def test_compatible_schemas_refuse_no_value_that_was_valid(max_examples):
-    def check(pair, allow_removed):
-        before, after = pair
-        old, new = validator(before), validator(after)
-        reasons = find_incompatibilities(before, after, allow_removed=allow_removed)
-        if old is None or new is None or reasons:
-            return
-        event("compatible" if before != after else "equal")
-        assert [value for value in VALUES if old.is_valid(value) and not new.is_valid(value)] == []
-
-    run_examples(max_examples, check, PAIRS, st.booleans())
+@given(PAIRS, st.booleans())
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+def test_compatible_schemas_refuse_no_value_that_was_valid(pair, allow_removed):
+    before, after = pair
+    old, new = validator(before), validator(after)
+    reasons = find_incompatibilities(before, after, allow_removed=allow_removed)
+    if old is None or new is None or reasons:
+        return
+    event("compatible" if before != after else "equal")
+    assert [value for value in VALUES if old.is_valid(value) and not new.is_valid(value)] == []
 
 
 def close_objects(node: Any) -> Any:
@@ -195,23 +192,22 @@ def without_additional(node: Any) -> Any:
     return {key: without_additional(part) for key, part in node.items() if key != "additionalProperties"}
 
 
-@EXAMPLES
-def test_open_objects_are_assumed_to_have_only_declared_properties(max_examples):
-    def check(pair, allow_removed):
-        before, after = map(without_additional, pair)
-        old, new, declared = validator(before), validator(after), validator(close_objects(before))
-        reasons = find_incompatibilities(before, after, allow_removed=allow_removed)
-        if old is None or new is None or declared is None or reasons:
-            return
-        event("compatible" if before != after else "equal")
-        usual = [value for value in VALUES if declared.is_valid(value) and old.is_valid(value)]
-        assert [value for value in usual if not new.is_valid(value)] == []
-
-    run_examples(max_examples, check, PAIRS, st.booleans())
+@given(PAIRS, st.booleans())
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+def test_open_objects_are_assumed_to_have_only_declared_properties(pair, allow_removed):
+    before, after = map(without_additional, pair)
+    old, new, declared = validator(before), validator(after), validator(close_objects(before))
+    reasons = find_incompatibilities(before, after, allow_removed=allow_removed)
+    if old is None or new is None or declared is None or reasons:
+        return
+    event("compatible" if before != after else "equal")
+    usual = [value for value in VALUES if declared.is_valid(value) and old.is_valid(value)]
+    assert [value for value in usual if not new.is_valid(value)] == []
 
 
-@EXAMPLES
-def test_a_schema_is_compatible_with_itself_whatever_its_annotations(max_examples):
+@given(ROOTS)
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+def test_a_schema_is_compatible_with_itself_whatever_its_annotations(schema):
     annotations = {
         "title": "T",
         "description": "D",
@@ -221,13 +217,10 @@ def test_a_schema_is_compatible_with_itself_whatever_its_annotations(max_example
         "x-own": {"type": 1},
     }
 
-    def check(schema):
-        annotated = {**schema, **annotations}
-        assert find_incompatibilities(schema, copy.deepcopy(schema)) == ()
-        results = {find_incompatibilities(schema, annotated), find_incompatibilities(annotated, schema)}
-        assert results in ({()}, {("it cannot be compared",)})
-
-    run_examples(max_examples, check, ROOTS)
+    annotated = {**schema, **annotations}
+    assert find_incompatibilities(schema, copy.deepcopy(schema)) == ()
+    results = {find_incompatibilities(schema, annotated), find_incompatibilities(annotated, schema)}
+    assert results in ({()}, {("it cannot be compared",)})
 
 
 TEXT = {"type": "string"}
