@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -64,6 +64,38 @@ class CallLinks:
 
 
 _NO_LINKS: Final = CallLinks()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class CallRequest:
+    """What is known of a call before its tool is found; each `Call` has it, too."""
+
+    positional: tuple[Any, ...] = field(default=(), repr=False)
+    """Positional arguments of a call of a ToolSpec; a toolkit passes all arguments by name."""
+    run_id: str | None = None
+    """Shared by all calls of one model response; None for a single call."""
+    caller: str | None = None
+    """Who calls: `"direct"`, a model; `"programmatic"`, a program that a model has written; None: the host."""
+    is_approved: bool = False
+    """Whether exactly this call has been approved."""
+    is_served: bool = False
+    """Whether it came from an MCP client: nothing is raised then."""
+    emit: Callable[[ToolResult], Awaitable[None]] | None = field(default=None, repr=False)
+    """Takes the chunks of a stream; None without a reader."""
+    report: ProgressCallback | None = field(default=None, repr=False)
+    """Takes the progress that the tool reports; None without a listener."""
+    roots: tuple[Path, ...] | None = field(default=None, repr=False)
+    """The folders that the host allows tools to touch; None: those of the session or toolkit, if it has said so."""
+    approved_questions: tuple[str, ...] = field(default=(), repr=False)
+    """The digests of questions of the body that were approved in an earlier run of it."""
+    question_approver: Any = field(default=None, repr=False)
+    """The `QuestionApprover` of what the body asks; None: each question ends the call, which waits for an approval."""
+    resumed_program: Any = field(default=None, repr=False)
+    """The program that this call continues, for the tool that runs programs."""
+
+    def request_fields(self) -> dict[str, Any]:
+        """Return these fields, to make a Call with them."""
+        return {name: getattr(self, name) for name in CallRequest.__dataclass_fields__}
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

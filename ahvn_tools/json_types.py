@@ -6,26 +6,38 @@ from typing import Any
 
 JsonObject = dict[str, Any]
 
-_MEMBER_CHARS = 8
-"""How much a member of a list or an object counts, in addition to its text."""
+_SIZE_OF_PART = 8
+"""How much each part of a value counts, in addition to its text."""
 
 
-def exceeds_size(value: Any, max_chars: int) -> bool:
-    """Return whether the JSON text of a value has more than about `max_chars` characters; counting ends there."""
-    pending = [value]
-    while pending:
+def exceeds_size(value: Any, max_size: int) -> bool:
+    """Return whether the JSON text of a value has more than about `max_size` characters; counting ends there."""
+    return estimate_size(value, max_size) > max_size
+
+
+def estimate_size(value: Any, max_size: int) -> int:
+    """Return about how much memory a value takes: its characters and bytes, and 8 for each part. Ends above `max_size`.
+
+    Members of containers and attributes of objects are parts; each object counts once.
+    """
+    size, pending, seen = 0, [value], set[int]()
+    while pending and size <= max_size:
         part = pending.pop()
-        if isinstance(part, str | bytes):
-            max_chars -= len(part)
-            members: Any = ()
-        elif isinstance(part, dict):
-            members = part.values()
-        elif isinstance(part, list | tuple | set | frozenset):
-            members = part
-        else:
-            members = getattr(part, "__dict__", {}).values()
-        max_chars -= _MEMBER_CHARS * len(members)
-        if max_chars < 0:
-            return True
-        pending.extend(members)
-    return False
+        size += _SIZE_OF_PART
+        if isinstance(part, str | bytes | bytearray):
+            size += len(part)
+        elif type(part) not in _ATOMIC_TYPES and id(part) not in seen:
+            seen.add(id(part))
+            if isinstance(part, dict):
+                pending += [*part, *part.values()]
+            else:
+                pending += part if isinstance(part, list | tuple | set | frozenset) else _attributes(part)
+    return size
+
+
+_ATOMIC_TYPES = frozenset({int, float, bool, type(None)})
+
+
+def _attributes(value: Any) -> list[Any]:
+    attributes = getattr(value, "__dict__", None)
+    return list(attributes.values()) if type(attributes) is dict else []

@@ -6,10 +6,9 @@ import json
 import re
 import sys
 from collections import UserList, deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
-from itertools import takewhile
 from types import SimpleNamespace
 from typing import Annotated, Any, get_args, get_origin
 
@@ -174,7 +173,7 @@ def redact(text: str, bound: Mapping[str, Any]) -> str:
 
     Credentials in URLs and DSNs are replaced by `***`, whether bound or not.
     """
-    return text_redactor(bound)(text)
+    return TextRedactor(bound)(text)
 
 
 def mask_credentials(text: str) -> str:
@@ -182,16 +181,13 @@ def mask_credentials(text: str) -> str:
 
     As in `https://user:password@host`, `?token=abc`, `host=h password=abc` and `Server=h;Password=abc;`.
     """
-    return _mask_credentials((text,))[0]
-
-
-def text_redactor(bound: Mapping[str, Any]) -> TextRedactor:
-    """Return a function that redacts many texts for the same bound values; see `redact`."""
-    return TextRedactor(bound)
+    if "://" in text:
+        text = re.sub(_URL, _mask_urls, text)
+    return re.sub(_DSN_PARAMETER, _mask_dsn_parameter, text) if "=" in text else text
 
 
 class TextRedactor:
-    """Redacts many texts, or the pieces of texts, for the same bound values; see `redact`."""
+    """Redacts many texts for the same bound values; see `redact`."""
 
     def __init__(self, bound: Mapping[str, Any]) -> None:
         self._names: dict[str, str] = {}
@@ -202,67 +198,14 @@ class TextRedactor:
 
     def __call__(self, text: str) -> str:
         """Return the text redacted."""
-        return self.redact_pieces((text,))[0]
+        return mask_credentials(self.mask_values(text))
 
-    def redact_pieces(self, pieces: Sequence[str], *, with_credentials: bool = True) -> Sequence[str]:
-        """Return the pieces of a text redacted. What replaces a value is in the piece where the value begins.
-
-        `with_credentials=False` leaves the credentials in URLs and DSNs.
-        """
-        text = "".join(pieces)
+    def mask_values(self, text: str) -> str:
+        """Return the text with the credentials in its URLs and DSNs, and without bound values."""
         longest_first = sorted((form for form in self._names if form in text), key=len, reverse=True)
-        if longest_first:
-            pattern = "|".join(map(re.escape, longest_first))
-            pieces = _substitute(pattern, lambda match: f"<{self._names[match[0]]}>", pieces)
-        return _mask_credentials(pieces) if with_credentials else pieces
-
-
-def mask_pieces(pieces: Sequence[str], mask: Callable[[str], str]) -> Sequence[str]:
-    """Return the pieces of a text in which a function masks what is in several of them.
-
-    All that it replaces in the text is one part, in the piece where that begins: a function does not say what it does.
-    """
-    text = "".join(pieces)
-    masked = mask(text)
-    if masked in (text, "".join(map(mask, pieces))):
-        return pieces
-    start = min(_count_common(text, masked), len(text) - 1)
-    end = _count_common(text[: start - len(text) - 1 : -1], masked[: start - len(masked) - 1 : -1])
-    return _replace_spans(pieces, [(start, len(text) - end, masked[start : len(masked) - end])])
-
-
-def _count_common(text: str, other: str) -> int:
-    """Return how many characters two texts have in common at their beginning."""
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(text, other, strict=False)))
-
-
-def _mask_credentials(pieces: Sequence[str]) -> Sequence[str]:
-    text = "".join(pieces)
-    pieces = _substitute(_URL, _mask_urls, pieces) if "://" in text else pieces
-    return _substitute(_DSN_PARAMETER, _mask_dsn_parameter, pieces) if "=" in text else pieces
-
-
-def _substitute(pattern: str, replace: Callable[[re.Match[str]], str], pieces: Sequence[str]) -> Sequence[str]:
-    """Return the pieces of a text with each match replaced, in the piece where it begins."""
-    if len(pieces) == 1:
-        return (re.sub(pattern, replace, pieces[0]),)
-    spans = ((*match.span(), match[0], replace(match)) for match in re.finditer(pattern, "".join(pieces)))
-    return _replace_spans(pieces, [(start, end, new) for start, end, old, new in spans if new != old])
-
-
-def _replace_spans(pieces: Sequence[str], spans: Iterable[tuple[int, int, str]]) -> Sequence[str]:
-    """Return the pieces of a text in which spans of it, each with start and end, are replaced where they begin."""
-    replaced, pending, offset, position = [], deque(spans), 0, 0
-    for piece in pieces:
-        parts, end = [], offset + len(piece)
-        while pending and pending[0][0] < end:
-            start, stop, text = pending.popleft()
-            parts += [piece[max(position - offset, 0) : start - offset], text]
-            position = stop
-        parts.append(piece[max(position - offset, 0) :])
-        replaced.append("".join(parts))
-        offset = end
-    return replaced
+        if not longest_first:
+            return text
+        return re.sub("|".join(map(re.escape, longest_first)), lambda match: f"<{self._names[match[0]]}>", text)
 
 
 def clip(text: str, max_chars: int = MAX_TEXT_CHARS) -> str:

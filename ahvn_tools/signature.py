@@ -1,32 +1,24 @@
-"""The Python signature of a tool, made from its definition, and its HTML for notebooks."""
+"""The Python signature of a tool, made from its definition, functions with it, and its HTML for notebooks."""
 
 from __future__ import annotations
 
-import functools
 import inspect
-import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal
 
 from ahvn_tools import html
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.schema.inputs import ParameterKind
-from ahvn_tools.schema.refs import resolve_ref
-from ahvn_tools.text import parameter_names
+from ahvn_tools.text import docstring, identifier, parameter_names, return_type, type_name
 
-MAX_DEPTH = 4
-"""In how many nested lists, objects and alternatives a type is spelled out."""
-
-MAX_CHOICES = 10
-"""How many values a Literal lists at most."""
-
-_TYPES: Final[Mapping[str, Any]] = {
-    "integer": int,
-    "number": float,
-    "string": str,
-    "boolean": bool,
-    "null": type(None),
+_NAMES: Final[Mapping[str, Any]] = {
+    **{kind.__name__: kind for kind in (str, int, float, bool)},
+    "Any": Any,
+    "Dict": dict,
+    "List": list,
+    "Literal": Literal,
+    "__builtins__": {},
 }
 
 
@@ -52,50 +44,45 @@ def python_signature(definition: ToolDefinition) -> inspect.Signature:
             kind = inspect.Parameter.KEYWORD_ONLY
         annotation = python_type(node, schema)
         parameters.append(inspect.Parameter(names[name], kind, default=default, annotation=annotation))
-    return inspect.Signature(parameters, return_annotation=_return_type(definition))
+    return inspect.Signature(parameters, return_annotation=_return_annotation(definition))
 
 
-def python_type(node: Any, root: JsonObject, depth: int = MAX_DEPTH) -> Any:
+def _return_annotation(definition: ToolDefinition) -> Any:
+    """Return the type of the value: that of the only property, or of the object if it may have other members."""
+    schema, only = definition.output_schema or {}, _evaluate(return_type(definition))
+    is_closed = len(schema.get("properties", ())) != 1 or schema.get("additionalProperties", False) is False
+    return only if is_closed or only is Any else only | python_type(schema, schema)
+
+
+def to_function(definition: ToolDefinition, call: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function with the definition's signature and docstring that passes its arguments to `call`."""
+    signature = python_signature(definition)
+    own_names = {python: name for name, python in parameter_names(definition).items()}
+
+    def function(*positional: Any, **named: Any) -> Any:
+        bound = signature.bind(*positional, **named)
+        bound.apply_defaults()
+        return call(**{own_names[name]: value for name, value in bound.arguments.items() if value is not UNSTATED})
+
+    types = {name: parameter.annotation for name, parameter in signature.parameters.items()}
+    function.__signature__ = signature  # type: ignore[attr-defined]  # inspect reads it first
+    function.__annotations__ = {**types, "return": signature.return_annotation}
+    function.__name__ = function.__qualname__ = identifier(definition.name)
+    function.__doc__ = docstring(definition) or None
+    return function
+
+
+def python_type(node: Any, root: JsonObject) -> Any:
     """Return the Python type of the JSON values that a schema describes; Any where it has none."""
-    node = resolve_ref(node, root) if isinstance(node, dict) else {}
-    choices = node.get("enum", [node["const"]] if "const" in node else [])
-    if choices and len(choices) <= MAX_CHOICES and all(isinstance(each, str | int | None) for each in choices):
-        return Literal[tuple(choices)]
-    if not depth:
-        return Any
-    alternatives = node.get("anyOf") or node.get("oneOf")
-    if isinstance(alternatives, list):
-        return _union(python_type(each, root, depth - 1) for each in alternatives)
-    kind = node.get("type")
-    if isinstance(kind, list):
-        return _union(python_type({**node, "type": each}, root, depth - 1) for each in kind)
-    if kind == "array":
-        return list[python_type(node.get("items"), root, depth - 1)]  # type: ignore[misc]  # built at run time
-    if kind == "object":
-        member = node.get("additionalProperties") if not node.get("properties") else None
-        return dict[str, python_type(member, root, depth - 1)]  # type: ignore[misc]  # as above
-    return _TYPES.get(kind, Any) if isinstance(kind, str) else Any
+    return _evaluate(type_name(node, root))
 
 
-def _union(types: Iterable[Any]) -> Any:
-    types = list(types)
-    return Any if not types or Any in types else functools.reduce(operator.or_, types)
+def _evaluate(annotation: str) -> Any:
+    return eval(annotation, dict(_NAMES))  # noqa: S307  # safe: `text` makes it of these names, integers and plain texts
 
 
 def _default(node: Any) -> Any:
     return node["default"] if isinstance(node, dict) and "default" in node else UNSTATED
-
-
-def _return_type(definition: ToolDefinition) -> Any:
-    """Return the type of the value: that of the only property, if the object has no other member."""
-    schema = definition.output_schema
-    if schema is None:
-        return Any
-    properties = schema.get("properties", {})
-    if len(properties) != 1:
-        return python_type(schema, schema)
-    only = python_type(next(iter(properties.values())), schema)
-    return only if schema.get("additionalProperties", False) is False else _union([only, python_type(schema, schema)])
 
 
 def definition_html(definition: ToolDefinition, binds: Mapping[str, str]) -> html.Html:

@@ -627,9 +627,9 @@ class ToolSpec(Generic[P, R]):
 
     def to_function(self) -> Callable[..., Any]:
         """Return a Python function with the definition's signature that calls the tool."""
-        from ahvn_tools import text
+        from ahvn_tools.signature import to_function
 
-        return text.function(self.definition, self.call)
+        return to_function(self.definition, self.call)
 
     @property
     def tool(self) -> Tool:

@@ -83,9 +83,9 @@ class Texts:
         """What the tool does."""
         if self.explicit_description is not None:
             return self.explicit_description
-        return self._parsed_docstring.description(
-            include_long=self.include_long_description, separator=self.description_separator
-        )
+        parsed, long = self.parsed, self.parsed.long_description
+        has_long = self.include_long_description and long
+        return f"{parsed.short_description}{self.description_separator}{long}" if has_long else parsed.short_description
 
     @property
     def is_described(self) -> bool:
@@ -100,20 +100,18 @@ class Texts:
     def details(self) -> Docstring:
         """What the parameters and the return value mean, and examples."""
         is_other = self.parameters_docstring not in (None, self.docstring)
-        return self._parse(self.parameters_docstring) if is_other else self._parsed_docstring
+        return replace(self, docstring=self.parameters_docstring).parsed if is_other else self.parsed
 
     def of_parameters(self) -> Mapping[str, str]:
         """Return what the docstring says about the parameters, by name."""
         return self.details.parameters
 
     @functools.cached_property
-    def _parsed_docstring(self) -> Docstring:
-        return self._parse(self.docstring)
-
-    def _parse(self, docstring: str | None) -> Docstring:
-        if not self.parse_docstring:
-            return Docstring(short_description=(docstring or "").strip())
-        return parse(docstring, self.docstring_sections)
+    def parsed(self) -> Docstring:
+        """The docstring as data."""
+        if self.parse_docstring:
+            return parse(self.docstring, self.docstring_sections)
+        return Docstring(short_description=(self.docstring or "").strip())
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, slots=True)
@@ -197,7 +195,7 @@ class ToolTemplate:
             output_schema=None if output_schema is None else JsonText(output_schema),
             tags=self.tags,
             annotations=self.annotations,
-            examples=to_jsonable_python(self.visible_examples(hidden, in_full=True)) or None,
+            examples=to_jsonable_python(self.visible_examples(hidden, in_full=True)) if self.examples else None,
             meta=self.meta,
             version=self.version,
             icons=self.icons,

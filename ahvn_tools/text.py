@@ -6,17 +6,14 @@ import keyword
 import re
 import textwrap
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.schema.dialects.description import join_sentences, states_default
 from ahvn_tools.schema.refs import resolve_ref
-
-_RESERVED_NAMES = frozenset({"_ABSENT", "_forward", "__debug__"})
-"""Names that the generated function uses itself, and `__debug__`, which Python does not allow as a name."""
 
 MAX_DEPTH = 4
 """In how many nested lists a reference is resolved for the name of one type."""
@@ -24,7 +21,7 @@ MAX_DEPTH = 4
 MAX_CHOICES = 10
 """How many values a Literal lists at most."""
 
-_PLAIN_CHOICE = re.compile(r"[\w.+/ -]{0,40}", re.ASCII)
+_PLAIN_CHOICE = re.compile(r"[\w.+/ -]{0,40}")
 _TYPES = {"integer": "int", "number": "float", "string": "str", "boolean": "bool", "null": "None"}
 
 
@@ -86,37 +83,7 @@ def code(definition: ToolDefinition) -> str:
     """Return a Python function definition with the docstring; names that are not valid in Python are changed."""
     text = docstring(definition)
     body = f"{_docstring_literal(text)}\n    pass" if text else "pass"
-    return (
-        f"def {identifier(definition.name)}({_parameter_list(definition)}) -> {_return_type(definition)}:\n    {body}"
-    )
-
-
-def function(definition: ToolDefinition, call: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a Python function with the definition's signature and docstring that passes its arguments to `call`."""
-    names = parameter_names(definition)
-    forwarded = ", ".join(f"{name!r}: {python}" for name, python in names.items())
-    name = identifier(definition.name)
-    head = f"def {name}({_parameter_list(definition, absent='_ABSENT')}) -> {_return_type(definition)}:"
-    text = f"{head}\n    return _forward({{{forwarded}}})"
-    absent = object()
-
-    def forward(arguments: dict[str, Any]) -> Any:
-        return call(**{name: value for name, value in arguments.items() if value is not absent})
-
-    namespace: dict[str, Any] = {
-        "Any": Any,
-        "Dict": dict,
-        "List": list,
-        "Literal": Literal,
-        "_ABSENT": absent,
-        "_forward": forward,
-    }
-    compiled = compile(text, f"<{name}>", "exec", dont_inherit=True)
-    exec(compiled, namespace)  # noqa: S102  # safe: names are identifiers, defaults are reprs of JSON values
-    result: Callable[..., Any] = namespace[name]
-    result.__doc__ = docstring(definition) or None
-    result.__module__ = "ahvn_tools.text"
-    return result
+    return f"def {identifier(definition.name)}({_parameter_list(definition)}) -> {return_type(definition)}:\n    {body}"
 
 
 def parameter_names(definition: ToolDefinition) -> dict[str, str]:
@@ -139,7 +106,7 @@ def identifier(name: str) -> str:
         plain = f"_{plain}"
     if not plain.isidentifier():
         plain = "_" + re.sub(r"[^0-9A-Za-z_]", "_", name)
-    return f"{plain}_" if keyword.iskeyword(plain) or plain in _RESERVED_NAMES else plain
+    return f"{plain}_" if keyword.iskeyword(plain) or plain == "__debug__" else plain
 
 
 def type_name(node: Any, root: JsonObject | None = None, depth: int = MAX_DEPTH) -> str:
@@ -249,15 +216,16 @@ def _indent_entry(entry: str) -> str:
     return "\n".join([f"    {first}", *(f"        {line.strip()}" if line.strip() else "" for line in more)])
 
 
-def _return_type(definition: ToolDefinition) -> str:
+def return_type(definition: ToolDefinition) -> str:
+    """Return the Python type of what a call returns: of the one field, where the output schema has exactly one."""
     schema = definition.output_schema
     if schema is None:
         return "Any"
     properties = _properties(schema)
-    return type_name(next(iter(properties.values())), schema) if len(properties) == 1 else "Dict[str, Any]"
+    return type_name(next(iter(properties.values())) if len(properties) == 1 else schema, schema)
 
 
-def _parameter_list(definition: ToolDefinition, absent: str = "None") -> str:
+def _parameter_list(definition: ToolDefinition) -> str:
     """Return the parameters in Python syntax; required ones after optional ones become keyword-only."""
     schema = definition.input_schema
     required = schema.get("required", ())
@@ -273,7 +241,7 @@ def _parameter_list(definition: ToolDefinition, absent: str = "None") -> str:
             parts.append(f"{names[name]}: {annotation}")
             continue
         has_optional = True
-        default = repr(node["default"]) if "default" in node else absent
+        default = repr(node["default"]) if "default" in node else "None"
         if default == "None" and annotation != "Any" and not annotation.endswith("None"):
             annotation = f"{annotation} | None"
         parts.append(f"{names[name]}: {annotation} = {default}")

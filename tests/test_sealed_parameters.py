@@ -20,13 +20,25 @@ USER = "zq_user"
 TEXT = {"type": "string"}
 NAMED = {"properties": {USER: TEXT}, "required": [USER]}
 
+DECLARED = {"properties": {"q": TEXT, USER: TEXT}}
 PLACES: dict[str, dict[str, Any]] = {
+    "properties": DECLARED,
+    "required": {**DECLARED, "required": [USER]},
+    "parts about others": {**DECLARED, "allOf": [{"required": ["q"]}], "not": {"required": ["other"]}},
+    "a list of an extension": {**DECLARED, "x-order": ["q", USER]},
+    "examples of all arguments": {
+        **DECLARED,
+        "examples": [{"q": "x", USER: "eve"}],
+        "default": {USER: "eve"},
+    },
+}
+
+UNSEALABLE: dict[str, dict[str, Any]] = {
     "allOf": {"allOf": [NAMED]},
     "nested allOf": {"allOf": [{"allOf": [NAMED]}]},
     "anyOf": {"anyOf": [NAMED, {**NAMED, "required": ["q"]}]},
     "oneOf": {"oneOf": [{**NAMED, "required": ["q"]}, {**NAMED, "required": ["other"]}]},
     "$ref": {"$ref": "#/$defs/A", "$defs": {"A": NAMED}},
-    "definitions": {"$ref": "#/definitions/A", "definitions": {"A": NAMED}},
     "a reference in draft 7": {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "allOf": [{"$ref": "#/definitions/A"}],
@@ -39,26 +51,16 @@ PLACES: dict[str, dict[str, Any]] = {
         "$defs": {"A": {"anyOf": [{"$ref": "#/$defs/B"}]}, "B": NAMED},
     },
     "then": {"if": {"required": ["q"]}, "then": NAMED},
-    "else": {"if": {"required": ["other"]}, "else": NAMED},
     "dependentSchemas": {"dependentSchemas": {"q": NAMED}},
     "dependencies": {"$schema": "http://json-schema.org/draft-07/schema#", "dependencies": {"q": [USER]}},
-    "required": {"required": [USER]},
-    "dependentRequired": {"dependentRequired": {"q": [USER]}},
-    "a key of dependentRequired": {"dependentRequired": {USER: ["q"]}},
-    "properties and allOf": {"properties": {"q": TEXT, USER: TEXT}, "allOf": [NAMED]},
-    "properties and required in anyOf": {
-        "properties": {"q": TEXT, USER: TEXT},
-        "anyOf": [{"required": [USER]}, {"required": ["q"]}],
-    },
-    "properties and a list of an extension": {"properties": {"q": TEXT, USER: TEXT}, "x-order": ["q", USER]},
-    "properties and examples of all arguments": {
-        "properties": {"q": TEXT, USER: TEXT},
-        "examples": [{"q": "x", USER: "eve"}],
-        "default": {USER: "eve"},
-    },
-}
-
-UNSEALABLE: dict[str, dict[str, Any]] = {
+    "only required": {"required": [USER]},
+    "dependentRequired": {**DECLARED, "dependentRequired": {"q": [USER]}},
+    "a key of dependentRequired": {**DECLARED, "dependentRequired": {USER: ["q"]}},
+    "properties and allOf": {**DECLARED, "allOf": [NAMED]},
+    "properties and required in anyOf": {**DECLARED, "anyOf": [{"required": [USER]}, {"required": ["q"]}]},
+    "minProperties": {**DECLARED, "minProperties": 2},
+    "patternProperties": {**DECLARED, "patternProperties": {"^z": {"maxLength": 2}}},
+    "a reference to its own schema": {"properties": {USER: TEXT, "q": {"$ref": f"#/properties/{USER}"}}},
     "not": {"properties": {USER: TEXT}, "not": {"required": [USER, "q"]}},
     "if": {"properties": {USER: TEXT}, "if": {"required": [USER]}, "then": {"required": ["q"]}},
     "other values in each choice": {
@@ -170,49 +172,29 @@ class TestUnsealable:
 
 
 class TestMeaning:
-    def test_what_the_parameter_requires_is_required(self):
-        spec = spec_of({"dependentRequired": {USER: ["q"]}}).bind(USER, default="ann")
-        assert spec.exec().error.code == "invalid_parameters"
-
-    def test_the_parameter_counts_in_the_number_of_arguments(self):
-        spec = spec_of({"properties": {USER: TEXT, "q": TEXT}, "minProperties": 2, "maxProperties": 2})
-        spec.bind(USER, default="ann")
-        assert spec.exec().error.code == "invalid_parameters"
-        assert spec(q="x") == {"q": "x", USER: "ann"}
-
-    def test_without_a_value_that_the_rest_depends_on_there_is_no_call(self):
-        spec = spec_of(PLACES["properties and required in anyOf"]).bind(USER)
-        assert spec.exec(q="x").error.code == "unbound_state"
-
     def test_without_a_value_an_optional_parameter_is_left_out(self):
-        spec = spec_of({"allOf": [{"properties": {USER: TEXT}}]}).bind(USER)
+        spec = spec_of(DECLARED).bind(USER)
         assert spec(q="x") == {"q": "x"}
 
-    def test_the_bound_value_matches_every_part(self):
-        parts = [{"properties": {USER: {"type": "string", "minLength": 3}}}, {"properties": {USER: {"pattern": "^a"}}}]
-        for value, is_valid in (("ann", True), ("bob", False), ("a", False), (3, False)):
-            result = spec_of({"allOf": parts}).bind(USER, default=value).exec(q="x")
+    def test_the_bound_value_matches_its_schema(self):
+        for value, is_valid in (("ann", True), ("a", False), (3, False)):
+            schema = {"properties": {USER: {"$ref": "#/$defs/A"}}, "$defs": {"A": {"type": "string", "minLength": 3}}}
+            result = spec_of(schema).bind(USER, default=value).exec(q="x")
             assert (result.error is None) is is_valid
 
     def test_a_definition_of_another_parameter_keeps_its_own_property_of_that_name(self):
         schema = {
-            "allOf": [{"$ref": "#/$defs/A"}],
+            "properties": {USER: TEXT, "friend": {"$ref": "#/$defs/A"}},
             "$defs": {"A": {"properties": {USER: TEXT, "friend": {"$ref": "#/$defs/A"}}}},
         }
         spec = spec_of(schema).bind(USER, default="ann")
         assert spec.exec(friend={USER: 3}).error.code == "invalid_parameters"
         assert spec(friend={USER: "eve"}) == {"friend": {USER: "eve"}, USER: "ann"}
 
-    def test_a_parameter_that_refers_to_the_bound_ones_schema_keeps_its_own(self):
-        schema = {"properties": {USER: {"type": "integer"}, "q": {"$ref": f"#/properties/{USER}"}}}
-        spec = spec_of(schema).bind(USER, default=3)
-        assert not [text for text in texts_of(spec) if USER in text]
-        assert spec(q=1) == {"q": 1, USER: 3}
-        assert spec.exec(q="x").error.code == "invalid_parameters"
-
-    def test_secret_parameters_in_parts_are_secret(self):
-        spec = spec_of({"allOf": [{"properties": {USER: {"type": "string", "writeOnly": True}}}]})
-        assert spec.bind(USER, default="ann").compiled.bindings[USER].is_secret
+    def test_secret_parameters_are_secret_in_parts_too(self):
+        for schema in ({}, {"allOf": [{"properties": {USER: {"writeOnly": True}}}]}):
+            spec = spec_of({"properties": {USER: {"type": "string", "writeOnly": True}}, **schema})
+            assert spec.compiled.template.inputs.parameters[USER].is_secret
 
     def test_a_name_that_only_a_pattern_allows_cannot_be_bound_or_passed(self):
         spec = spec_of({"patternProperties": {"^zq": TEXT}})
@@ -227,69 +209,57 @@ class TestMeaning:
         with pytest.raises(BindError, match="cannot be bound"):
             ToolSpec.from_schema("find", inputs, echo, binds={USER: "user"})
 
-    def test_a_typed_parameter_of_the_function_is_sealed_in_every_part_of_its_schema(self):
+    def test_a_typed_parameter_of_the_function_is_sealed_in_its_schema(self):
         def find(q: str, zq_user: str = "") -> str:
             return f"{q} {zq_user}"
 
-        spec = ToolSpec.from_function(find, input_schema={"properties": {"q": TEXT}, **PLACES["allOf"]})
+        spec = ToolSpec.from_function(find, input_schema=PLACES["required"])
         spec.bind(USER, default="ann")
         assert not [text for text in texts_of(spec) if USER in text]
         assert spec(q="x") == "x ann"
-
-    def test_two_parameters_of_one_part_are_sealed(self):
-        schema = {
-            "allOf": [{"properties": {USER: TEXT, "zq_key": TEXT}, "required": [USER, "zq_key"]}],
-            "minProperties": 3,
-        }
-        spec = spec_of(schema).bind(USER, default="ann").bind("zq_key", default="k")
-        assert "zq" not in json.dumps(spec.definition.input_schema)
-        assert spec.exec().error.code == "invalid_parameters"
-        assert spec(q="x") == {"q": "x", USER: "ann", "zq_key": "k"}
+        with pytest.raises(BindError, match="cannot be bound"):
+            ToolSpec.from_function(find, input_schema={"properties": {"q": TEXT}, "allOf": [NAMED]}).bind(USER)
 
 
 class TestHostileSchemas:
-    def test_references_in_a_circle_end(self):
-        schema = {"$ref": "#/$defs/A", "$defs": {"A": {"anyOf": [{"$ref": "#/$defs/A"}, NAMED]}}}
-        spec_of(schema).bind(USER, default="ann")
-
-    def test_references_that_multiply_are_followed_once(self):
+    def test_references_in_a_circle_and_many_of_them_end(self):
         count = 60
         definitions = {f"D{i}": {"allOf": [{"$ref": f"#/$defs/D{i + 1}"}] * 2} for i in range(count)}
-        schema = {"properties": {"q": TEXT}, "$ref": "#/$defs/D0", "$defs": {**definitions, f"D{count}": NAMED}}
-        text = json.dumps(spec_of(schema).bind(USER, default="ann").definition.input_schema)
-        assert USER not in text
-        assert len(text) < 2 * len(json.dumps(schema))
-
-    def test_deep_parts_are_followed(self):
-        part: dict[str, Any] = NAMED
-        for _ in range(50):
-            part = {"allOf": [part]}
-        assert USER not in json.dumps(spec_of(part).bind(USER, default="ann").definition.input_schema)
+        circle = {"A": {"anyOf": [{"$ref": "#/$defs/A"}, {"required": ["q"]}]}}
+        for name, parts in (("D0", {**definitions, f"D{count}": {"required": ["q"]}}), ("A", circle)):
+            spec = spec_of({**DECLARED, "$ref": f"#/$defs/{name}", "$defs": parts}).bind(USER, default="ann")
+            assert USER not in json.dumps(spec.definition.input_schema)
 
 
-NAMES = st.sampled_from([USER, "a", "b"])
 OTHERS = st.dictionaries(st.sampled_from(["a", "b"]), st.sampled_from([TEXT, {"type": "integer"}, {}]))
-PROPERTIES = st.tuples(OTHERS, st.sampled_from([{}, {USER: TEXT}, {USER: {**TEXT, "title": "T"}}])).map(
-    lambda parts: parts[0] | parts[1]
-)
-MEMBERS = st.fixed_dictionaries(
-    {},
-    optional={
-        "properties": PROPERTIES,
-        "required": st.lists(NAMES, unique=True, max_size=2),
-        "dependentRequired": st.dictionaries(NAMES, st.lists(NAMES, unique=True, max_size=2), max_size=2),
+NAMES = st.sampled_from(["a", "b", "a", "b", USER])
+
+
+def members(properties: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[dict[str, Any]]:
+    rules = {
         "minProperties": st.integers(0, 3),
         "maxProperties": st.integers(0, 3),
-        "additionalProperties": st.sampled_from([True, False, TEXT]),
         "unevaluatedProperties": st.just(False),
         "propertyNames": st.sampled_from([{"pattern": "^[a-z]$"}, {"pattern": "^[a-z_]*$"}]),
         "patternProperties": st.sampled_from([{"^z": TEXT}, {"^a": {"type": "integer"}}]),
-    },
-)  # fmt: skip
+        "dependentRequired": st.dictionaries(NAMES, st.lists(NAMES, unique=True, max_size=2), max_size=2),
+    }
+    common = {
+        "required": st.lists(NAMES, unique=True, max_size=2),
+        "additionalProperties": st.sampled_from([True, False, TEXT]),
+    }
+    plain = st.fixed_dictionaries({"properties": properties}, optional=common)
+    return plain | plain | st.fixed_dictionaries({"properties": properties}, optional={**common, **rules})
+
+
+MEMBERS = members(OTHERS | OTHERS | st.just({USER: TEXT}))
+ROOTS = members(OTHERS.map(lambda properties: {**properties, USER: {**TEXT, "title": "T"}}))
 REFERENCES = st.sampled_from([{"$ref": "#/$defs/A"}, {"$ref": "#/$defs/B"}])
 
 
-def combine(parts: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[dict[str, Any]]:
+def combine(
+    parts: st.SearchStrategy[dict[str, Any]], own: st.SearchStrategy[dict[str, Any]] = MEMBERS
+) -> st.SearchStrategy[dict[str, Any]]:
     lists = st.lists(parts, min_size=1, max_size=2)
     combined = st.fixed_dictionaries(
         {},
@@ -305,12 +275,12 @@ def combine(parts: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[dict[
         },
     )
     keys = [("allOf",), ("anyOf",), ("oneOf",), ("if", "then", "else"), ("not",), ("dependentSchemas",), ("$ref",)]
-    chosen = st.tuples(MEMBERS, combined, st.lists(st.sampled_from(keys), max_size=2))
+    chosen = st.tuples(own, combined, st.lists(st.sampled_from(keys), max_size=2))
     return chosen.map(lambda one: {**one[0], **{key: one[1][key] for keys in one[2] for key in keys if key in one[1]}})
 
 
 PARTS = st.recursive(MEMBERS | REFERENCES, combine, max_leaves=4)
-SCHEMAS = st.tuples(combine(PARTS), combine(MEMBERS), combine(MEMBERS | st.just({"$ref": "#/$defs/A"}))).map(
+SCHEMAS = st.tuples(combine(PARTS, ROOTS), combine(MEMBERS), combine(MEMBERS | st.just({"$ref": "#/$defs/A"}))).map(
     lambda parts: {**parts[0], "type": "object", "$defs": {"A": parts[1], "B": parts[2]}}
 )
 ARGUMENTS = st.dictionaries(st.sampled_from(["a", "b", "c"]), st.sampled_from([1, "x"]))

@@ -11,7 +11,8 @@ from pydantic import BaseModel, Field
 
 from ahvn_tools import Secret, ToolContext, Toolkit, ToolSpec, tool
 from ahvn_tools.definition import ToolDefinition
-from ahvn_tools.signature import MAX_CHOICES, python_signature, python_type
+from ahvn_tools.signature import python_signature, python_type
+from ahvn_tools.text import MAX_CHOICES
 
 
 class Filter(BaseModel):
@@ -127,7 +128,7 @@ def test_a_schema_has_a_python_type(schema, expected):
 
 def test_a_type_that_contains_itself_ends():
     tree = {"type": "array", "items": {"$ref": "#/$defs/Tree"}}
-    assert python_type(tree, {"$defs": {"Tree": tree}}) == list[list[list[list[Any]]]]
+    assert python_type(tree, {"$defs": {"Tree": tree}}) == list[list[list[list[list[Any]]]]]
 
 
 def test_the_value_of_a_single_field_is_what_a_call_returns():

@@ -6,11 +6,9 @@ import fastmcp.tools
 import mcp.types
 import pytest
 
-from ahvn_tools import ToolRegistry, ToolSpec, reg_toolspec
+from ahvn_tools import ToolSpec
 from ahvn_tools.errors import (
-    BindError,
     DefinitionError,
-    InvalidParametersError,
     InvalidResultError,
     ToolLookupError,
     ToolSpecError,
@@ -41,10 +39,6 @@ def user_action(user_id: str, action: str) -> str:
         str: The result
     """
     return f"User {user_id} performed: {action}"
-
-
-def query_api(query: str, api_key: str) -> str:
-    return f"{query} with {api_key}"
 
 
 @pytest.fixture
@@ -85,43 +79,6 @@ def calculate_sum(a: int, b: int) -> int:
 def test_the_constructor_refers_to_the_from_methods(arguments):
     with pytest.raises(DefinitionError, match=r"from_function.*@tool.*from_code, from_mcp, from_client"):
         ToolSpec(*arguments)
-
-
-def test_a_bound_parameter_has_its_default():
-    tool = ToolSpec.from_function(user_action)
-    tool.bind(param="user_id", default="user123")
-    assert tool(action="login") == "User user123 performed: login"
-
-
-def test_a_changed_state_is_read_at_the_next_call():
-    tool = ToolSpec.from_function(user_action).bind(param="user_id", default="user123")
-    assert tool(action="login") == "User user123 performed: login"
-    tool.state["user_id"] = "user456"
-    assert tool(action="logout") == "User user456 performed: logout"
-
-
-def test_a_key_leads_into_nested_state():
-    tool = ToolSpec.from_function(query_api)
-    tool.bind(param="api_key", state_key="config.api.key", default="default_key")
-    assert tool.state == {"config": {"api": {"key": "default_key"}}}
-    assert tool(query="test") == "test with default_key"
-    tool.state = {"config": {"api": {"key": "my_secret_key"}}}
-    assert tool(query="test") == "test with my_secret_key"
-    tool.state = {}
-    assert tool(query="test") == "test with default_key"
-
-
-def test_an_unbound_parameter_is_required_again():
-    tool = ToolSpec.from_function(user_action).bind(param="user_id", default="user123")
-    tool.unbind(param="user_id")
-    with pytest.raises(InvalidParametersError, match="'user_id' is missing"):
-        tool(action="login")
-    assert tool(user_id="me", action="login") == "User me performed: login"
-
-
-def test_binding_an_unknown_parameter_fails_at_once():
-    with pytest.raises(BindError, match="'api_key'"):
-        ToolSpec.from_function(user_action).bind(param="api_key")
 
 
 def test_call_returns_the_value_and_exec_the_result(tool):
@@ -212,33 +169,6 @@ def test_to_jsonschema_is_strict_and_takes_additional_fields(tool):
         "strict": True,
         "custom_field": "value",
     }
-
-
-def test_a_registry_has_the_tools_of_its_methods():
-    class MyService(ToolRegistry):
-        @reg_toolspec(
-            parse_docstring=True,
-            description="Custom description",
-            output_schema={"type": "object", "properties": {"n": {"type": "integer"}}},
-            examples=[{"a": 1}],
-        )
-        def my_tool(self, a: int):
-            return {"n": a}
-
-    service = MyService()
-    assert service.list_toolspecs() == ["my_tool"]
-    assert service.to_toolspecs()["my_tool"](a=1) == 1
-    assert service.toolspec("my_tool").description == "Custom description"
-
-
-def test_a_clone_is_independent_of_the_original():
-    tool = ToolSpec.from_function(user_action).bind("user_id", "session.user", "user123")
-    new_tool = tool.clone()
-    new_tool.state["session"]["user"] = "different_user"
-    assert tool(action="x") == "User user123 performed: x"
-    assert new_tool(action="x") == "User different_user performed: x"
-    new_tool.unbind("user_id")
-    assert list(tool.params) == ["action"]
 
 
 def test_binded_is_a_fastmcp_tool_without_bound_parameters():

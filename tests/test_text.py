@@ -17,6 +17,7 @@ from inline_snapshot import snapshot
 
 from ahvn_tools import ToolDefinition, ToolSpec, tool
 from ahvn_tools import text as texts
+from ahvn_tools.signature import to_function
 
 
 @tool
@@ -399,7 +400,7 @@ def test_the_code_of_any_definition_is_python(definition):
 def test_a_generated_function_passes_its_arguments(definition, data):
     properties, required = definition.input_schema["properties"], definition.input_schema.get("required", [])
     calls: list[dict[str, Any]] = []
-    result = texts.function(definition, lambda **arguments: calls.append(arguments))
+    result = to_function(definition, lambda **arguments: calls.append(arguments))
     given_values = {
         name: data.draw(st.integers()) for name in properties if name in required or data.draw(st.booleans())
     }
@@ -451,7 +452,7 @@ def test_a_generated_function_leaves_out_absent_arguments():
         name="f", input_schema={"type": "object", "properties": {"a": {}, "b": {}, "c": {}}, "required": ["b"]}
     )
     calls: list[dict[str, Any]] = []
-    result = texts.function(definition, lambda **arguments: calls.append(arguments))
+    result = to_function(definition, lambda **arguments: calls.append(arguments))
     result(b=1)
     result(None, b=1)
     assert calls == [{"b": 1}, {"a": None, "b": 1}]

@@ -57,7 +57,7 @@ def test_a_misspelled_option_is_answered_with_the_one_that_was_meant(call, meant
 
 
 MAKERS = [
-    *[getattr(middleware, name) for name in middleware.__all__ if name.islower() and name != "inline"],
+    *[getattr(middleware, name) for name in middleware.__all__ if name.islower()],
     *[
         getattr(builtins, name).__init__
         for name in ("Database", "Git", "Knowledge", "PythonRunner", "Shell", "SubAgents", "System", "Workspace")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 import inspect
 import re
 import shutil
@@ -13,18 +12,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
-from urllib.parse import quote
 
-from ahvn_tools import __version__, definition_lock
+from ahvn_tools import definition_lock
 from ahvn_tools.cli.export import read_lock
-from ahvn_tools.cli.output import escape_line, is_terminal, print_table, print_text, print_words
+from ahvn_tools.cli.output import escape_line, is_terminal, plural, print_table, print_text, print_words
 from ahvn_tools.cli.sources import SourceOptions
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import SourceError
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.lint import RULES
-from ahvn_tools.lint.providers import Verdict, judge, list_formats, split
-from ahvn_tools.lint.rules import SEVERITIES, is_severe, require_rules
+from ahvn_tools.lint import SEVERITIES, Verdict, is_severe, judge, list_formats, require_rules, split
 from ahvn_tools.schema.dialects.finding import Finding
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.toolkit import Toolkit
@@ -225,86 +221,6 @@ def _to_words(report: Report, finding: Finding) -> Iterator[str]:
         yield f" ({names})"
 
 
-_SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
-_ROOT = "%SRCROOT%"
-"""By convention, the root of the repository: paths are relative to it."""
-
-
-def to_sarif(report: Report) -> JsonObject:
-    """Return the report as a SARIF log with one run. File paths are relative to the current folder."""
-    rules = sorted({finding.rule for finding in report.findings})
-    seen: Counter[str] = Counter()
-    results = []
-    for finding in report.findings:
-        digest = _hash(finding)
-        seen[digest] += 1
-        results.append(_to_result(report, finding, rules.index(finding.rule), f"{digest}:{seen[digest]}"))
-    driver = {
-        "name": "ahvn-tools",
-        "version": __version__,
-        "rules": [_to_rule(name) for name in rules],
-    }
-    run = {
-        "tool": {"driver": driver},
-        "columnKind": "unicodeCodePoints",
-        "originalUriBaseIds": {_ROOT: {"description": {"text": "The folder in which the check ran."}}},
-        "results": results,
-    }
-    return {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
-
-
-def _to_rule(name: str) -> JsonObject:
-    summary = RULES[name].summary
-    text = f"{summary[0].upper()}{summary[1:]}."
-    return {
-        "id": name,
-        "shortDescription": {"text": text},
-        "fullDescription": {"text": text},
-        "defaultConfiguration": {"level": RULES[name].severity},
-    }
-
-
-def _to_result(report: Report, finding: Finding, rule_index: int, fingerprint: str) -> JsonObject:
-    subject = f"{about}: " if (about := get_subject(finding)) else ""
-    formats = f" ({', '.join(finding.formats)})" if finding.formats else ""
-    result: JsonObject = {
-        "ruleId": finding.rule,
-        "ruleIndex": rule_index,
-        "level": finding.severity,
-        "message": {"text": _to_message(f"{subject}{finding.problem}{formats}. {finding.fix}")},
-        "partialFingerprints": {"ahvnTools/v1": fingerprint},
-    }
-    location = _to_location(finding, report.locate(finding))
-    return {**result, "locations": [location]} if location else result
-
-
-def _to_message(text: str) -> str:
-    """Return a text as a message without links: viewers make a link of `[text](address)`."""
-    return escape_line(text).replace("\\", "\\\\").replace("[", "\\[").replace("]", "\\]")
-
-
-def _to_location(finding: Finding, location: Location | None) -> JsonObject:
-    logical = {"logicalLocations": [{"name": finding.tool, "kind": "function"}]} if finding.tool else {}
-    if location is None:
-        return logical
-    physical = {"artifactLocation": _to_artifact(location.file), "region": {"startLine": location.line}}
-    return {"physicalLocation": physical, **logical}
-
-
-def _to_artifact(file: Path) -> JsonObject:
-    """Return the URI of a file: relative to the current folder where it is in it."""
-    try:
-        return {"uri": quote(file.relative_to(Path.cwd()).as_posix()), "uriBaseId": _ROOT}
-    except ValueError:
-        return {"uri": file.as_uri()}
-
-
-def _hash(finding: Finding) -> str:
-    """Return a digest that stays the same when lines move."""
-    text = "\0".join([finding.rule, finding.tool or "", finding.place, finding.problem])
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
 LOCK_RULE = "changed-since-pin"
 
 
@@ -339,8 +255,8 @@ class Report:
     def summary(self) -> str:
         """Return the last line of the report."""
         tools, counts = len(self.verdicts), self.counts
-        words = ", ".join(_plural(counts[severity], severity) for severity in SEVERITIES)
-        return f"{_plural(tools, 'tool')}, {_plural(len(self.formats), 'format')}: {words}."
+        words = ", ".join(plural(counts[severity], severity) for severity in SEVERITIES)
+        return f"{plural(tools, 'tool')}, {plural(len(self.formats), 'format')}: {words}."
 
     def to_json(self) -> JsonObject:
         """Return the report as JSON."""
@@ -377,7 +293,7 @@ def make_report(
 ) -> Report:
     """Check a toolkit that was loaded from sources, and compare it with a lock file if there is one."""
     specs = list(kit)
-    found = kit.lint(formats=formats)
+    found = kit.check(formats=formats)
     unbound = {finding.tool for finding in found if finding.rule == "unbound-parameter"}
     definitions = [spec.definition for spec in specs if spec.name not in unbound]
     names = list_formats() if formats is None else formats
@@ -418,15 +334,10 @@ def _compare_with_lock(
 
 
 def get_subject(finding: Finding) -> str:
-    """Return what a finding is about: the tool, and the place in it unless the tool or the problem says it, too."""
-    is_said = finding.place == f"the tool {finding.tool!r}" or finding.problem.startswith(finding.place)
-    place = "" if is_said else finding.place
+    """Return what a finding is about: the tool, and the place in it unless the problem says it, too."""
+    place = "" if finding.problem.startswith(finding.place) else finding.place
     return ", ".join(filter(None, [finding.tool or "", place]))
 
 
 def _location_to_json(location: Location | None) -> JsonObject:
     return {"file": to_relative(location.file), "line": location.line} if location is not None else {}
-
-
-def _plural(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"

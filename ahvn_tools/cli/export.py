@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from cyclopts import Parameter
 
-from ahvn_tools.cli.output import UsageError, escape_line, print_json, print_message, print_text, print_words, to_json
+from ahvn_tools.cli.output import (
+    UsageError,
+    escape_line,
+    plural,
+    print_json,
+    print_message,
+    print_text,
+    print_words,
+    to_json,
+)
 from ahvn_tools.cli.output_file import write_text
 from ahvn_tools.cli.sources import (
     Flag,
@@ -127,7 +136,7 @@ def pin(
         definitions = [spec.definition for spec in kit]
     before = definition_lock.read(output) if output.exists() else None
     write_text(output, definition_lock.to_text(definitions), replaces=before is not None)
-    count = f"{len(definitions)} tool{'' if len(definitions) == 1 else 's'}"
+    count = plural(len(definitions), "tool")
     if before is None:
         print_text(f"Pinned {count} in {output}.")
         return

@@ -7,18 +7,16 @@ import os
 import re
 import sys
 from collections.abc import Generator
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cyclopts import Parameter
 
 from ahvn_tools.cli.config_file import ConfigFile, to_text
 from ahvn_tools.cli.known_clients import CLIENTS, Client, ClientName, Scope, ServerEntry, build_command, read_variables
-from ahvn_tools.cli.output import CommandError, UsageError, print_message, print_text
+from ahvn_tools.cli.output import CommandError, UsageError, plural, print_message, print_text
 from ahvn_tools.cli.sources import Flag, Names, SourceOptions, SourceParameters, Sources, open_toolkit
-
-if TYPE_CHECKING:
-    from ahvn_tools.toolkit import Toolkit
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -88,17 +86,11 @@ def install(
         server_name, found = name, ""
     else:
         with _environment(variables.known), open_toolkit(sources, options) as kit:
-            server_name, found = name or _to_name(kit.name), f" with {_count_tools(kit)}"
+            server_name, found = name or _to_name(kit.name), f" with {plural(len(kit), 'tool')}"
     if not _NAME.fullmatch(server_name):
         raise UsageError(f"--name {server_name!r}: use letters, digits, '-' and '_', at most 64.")
-    server = ServerEntry(
-        name=server_name,
-        command=command.program,
-        arguments=command.arguments,
-        env={**command.env, **variables.values},
-        passed=variables.passed,
-        env_file=variables.file,
-    )
+    values = {**command.env, **variables.values}
+    server = replace(command, name=server_name, env=values, passed=variables.passed, env_file=variables.file)
     file = config.expanduser() if config is not None else target.get_file(scope)
     if print_:
         print_text(to_text(target.syntax, (target.section, server_name), target.to_entry(server)).rstrip())
@@ -116,10 +108,6 @@ def _environment(values: dict[str, str]) -> Generator[None]:
     finally:
         os.environ.clear()
         os.environ.update(before)
-
-
-def _count_tools(kit: Toolkit) -> str:
-    return f"{len(kit)} tool{'' if len(kit) == 1 else 's'}"
 
 
 def _to_name(name: str) -> str:

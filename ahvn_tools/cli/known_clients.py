@@ -35,12 +35,12 @@ _REFERENCE: Final = re.compile(r"\$[{A-Za-z_]")
 class ServerEntry:
     """How a client starts a server."""
 
-    name: str
+    name: str = ""
     command: str
     arguments: list[str]
     env: dict[str, str]
     """Variables with their values."""
-    passed: list[str]
+    passed: Sequence[str] = ()
     """Names of variables whose values the client takes from its own environment."""
     env_file: str | None = None
 
@@ -129,7 +129,7 @@ def _to_typed_entry(server: ServerEntry) -> JsonObject:
 def _to_codex_entry(server: ServerEntry) -> JsonObject:
     entry = _to_plain_entry(server)
     env = {"env": entry.pop("env")} if "env" in entry else {}
-    return {**entry, **({"env_vars": server.passed} if server.passed else {}), **env}
+    return {**entry, **({"env_vars": [*server.passed]} if server.passed else {}), **env}
 
 
 def _to_goose_entry(server: ServerEntry) -> JsonObject:
@@ -287,15 +287,6 @@ _PREFIXES = ("openapi:", "mcp:")
 _OPTIONS = ("profile", "audience", "trust", "root", "group", "tag", "include", "exclude")
 
 
-@dataclass(frozen=True, kw_only=True)
-class ServerCommand:
-    """A program with its arguments, and the variables that it needs."""
-
-    program: str
-    arguments: list[str]
-    env: dict[str, str]
-
-
 def build_command(
     sources: Sequence[str],
     options: SourceOptions,
@@ -303,8 +294,8 @@ def build_command(
     python: str | None = None,
     uvx: bool = False,
     packages: Sequence[str] = (),
-) -> ServerCommand:
-    """Return the command that serves sources: with this interpreter, with `python`, or with `uvx` and these packages.
+) -> ServerEntry:
+    """Return an unnamed entry that serves sources: with this interpreter, `python`, or `uvx` and these packages.
 
     Paths are absolute. Raises UsageError for a source that is code.
     """
@@ -312,14 +303,12 @@ def build_command(
     env = {"PYTHONPATH": str(Path.cwd())} if any(map(_is_module_here, sources)) else {}
     if uvx:
         extra = [part for package in packages for part in ("--with", package)]
-        return ServerCommand(
-            program="uvx", arguments=["--from", "ahvn-tools", *extra, "ahvn-tools", *arguments], env=env
-        )
+        return ServerEntry(command="uvx", arguments=["--from", "ahvn-tools", *extra, "ahvn-tools", *arguments], env=env)
     if packages:
         raise UsageError("--with is for --uvx: another interpreter has its packages installed.")
     # -P: the client may start it in a repository of others, whose files must not take the place of modules
     program = str(without_dots(sys.executable)) if python is None else _find_program(python)
-    return ServerCommand(program=program, arguments=["-P", "-m", "ahvn_tools", *arguments], env=env)
+    return ServerEntry(command=program, arguments=["-P", "-m", "ahvn_tools", *arguments], env=env)
 
 
 def to_absolute(source: str) -> str:

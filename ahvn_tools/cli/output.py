@@ -56,6 +56,11 @@ def escape_line(text: str) -> str:
     return " ".join(escape(text).split())
 
 
+def plural(count: int, noun: str) -> str:
+    """Return a number with its noun: `1 tool`, `2 tools`."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 def is_terminal() -> bool:
     """Return whether stdout is a terminal, or is to be treated as one because of FORCE_COLOR."""
     return bool(os.environ.get("FORCE_COLOR")) or sys.stdout.isatty()

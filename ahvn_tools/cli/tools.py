@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -47,12 +47,7 @@ def list_tools(*sources: Sources, json: Flag = False, options: SourceParameters 
         Print a list of tools as JSON.
     """
     with open_toolkit(sources, options) as kit:
-        if json:
-            print_json([to_data(spec) for spec in kit])
-        elif len(kit):
-            print_table(HEADINGS, map(to_row, kit))
-        else:
-            print_message("There is no tool.")
+        _print_tools(list(kit), "There is no tool.", is_json=json)
         return load_status(kit, options)
 
 
@@ -83,13 +78,17 @@ def search(
     """
     with open_toolkit([source, *(source_ or ())], options) as kit:
         found = kit.search(" ".join([query, *more_words]), limit)
-        if json:
-            print_json([to_data(spec) for spec in found])
-        elif found:
-            print_table(HEADINGS, map(to_row, found))
-        else:
-            print_message(f"None of the {len(kit)} tools matches.")
+        _print_tools(found, f"None of the {len(kit)} tools matches.", is_json=json)
         return 0 if found else 1
+
+
+def _print_tools(specs: Sequence[ToolSpec], nothing: str, *, is_json: bool) -> None:
+    if is_json:
+        print_json([to_data(spec) for spec in specs])
+    elif specs:
+        print_table(HEADINGS, map(to_row, specs))
+    else:
+        print_message(nothing)
 
 
 def show(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ahvn_tools.json_types import JsonObject
+from ahvn_tools.schema.refs import resolve_pointer
 
 _MAX_DEPTH: Final = 12
 _MAX_NODES: Final = 3_000
@@ -141,13 +142,10 @@ class _Annotations:
             parts.append(self._sequence("Any"))
         return self._union(parts)
 
-    def _resolve(self, reference: str) -> Any:
-        return resolve(self._root, reference)
-
     def _referenced(self, reference: str, depth: int) -> str:
         if reference in self._by_reference:
             return self._by_reference[reference]
-        target = self._resolve(reference)
+        target = resolve_pointer(self._root, reference)
         if not isinstance(target, dict):
             return "Any"
         self._by_reference[reference] = "Any"  # of a reference that leads to itself
@@ -172,7 +170,7 @@ class _Annotations:
             return None
         merged: JsonObject = {"properties": {}, "required": list(required_names(schema))}
         for part in _dicts(schema.get("allOf")):
-            target = self._resolve(part["$ref"]) if isinstance(part.get("$ref"), str) else part
+            target = resolve_pointer(self._root, part["$ref"]) if isinstance(part.get("$ref"), str) else part
             found = self._merge(target, depth + 1) if isinstance(target, dict) else None
             if found is not None:
                 merged["properties"].update(found["properties"])
@@ -320,16 +318,6 @@ def escape(text: str, kept: str = "") -> str:
     if text.isprintable():
         return text
     return "".join(one if one.isprintable() or one in kept else ascii(one)[1:-1] for one in text)
-
-
-def resolve(root: JsonObject, reference: str) -> Any:
-    """Return the part of a schema that a `$ref` names; None if there is no such part."""
-    target: Any = root
-    if reference not in {"#", "#/"} and not reference.startswith("#/"):
-        return None
-    for part in filter(None, reference[2:].split("/")):
-        target = target.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(target, dict) else None
-    return target
 
 
 def required_names(schema: JsonObject) -> frozenset[str]:

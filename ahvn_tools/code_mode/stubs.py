@@ -17,6 +17,7 @@ from ahvn_tools.code_mode.schema_types import (
     to_result_annotation,
 )
 from ahvn_tools.definition import ToolDefinition
+from ahvn_tools.schema.keywords import properties_of
 from ahvn_tools.schema.root_parameters import to_object_schema
 
 Level = Literal["brief", "typed", "full"]
@@ -113,12 +114,12 @@ def make_stubs(definitions: Iterable[ToolDefinition]) -> dict[str, ToolStub]:
 def _make(definition: ToolDefinition, function: str) -> ToolStub:
     types = SchemaTypes(type_prefix(function))
     schema, output = to_object_schema(definition.input_schema), definition.output_schema
-    names = {name: python for python, name in assign_parameters(_properties(schema)).items()}
+    names = {name: python for python, name in assign_parameters(properties_of(schema)).items()}
     arguments = _arguments(schema, types, names)
     returned = "Any"
     if output is not None:
         returned = types.of(output, is_input=False).annotation(_result_schema(output), "Result")
-        is_unwrapped = len(_properties(output)) == 1
+        is_unwrapped = len(properties_of(output)) == 1
         if is_unwrapped and returned != "Any" and output.get("additionalProperties", False) is not False:
             returned += " | dict[str, Any]"  # an object with other members is the value as a whole
     parts = ", ".join(each.checked() for each in arguments)
@@ -139,7 +140,7 @@ def _make(definition: ToolDefinition, function: str) -> ToolStub:
 
 def _arguments(schema: dict[str, Any], types: SchemaTypes, names: dict[str, str]) -> list[_Parameter]:
     """Return the parameters of the declaration; `names` are their Python names."""
-    inputs, properties, required = types.of(schema, is_input=True), _properties(schema), required_names(schema)
+    inputs, properties, required = types.of(schema, is_input=True), properties_of(schema), required_names(schema)
     arguments = [
         _Parameter(
             name=names[name],
@@ -161,7 +162,7 @@ def _arguments(schema: dict[str, Any], types: SchemaTypes, names: dict[str, str]
 def _ordered(schema: dict[str, Any]) -> list[str]:
     """Return the names of the parameters, the required ones first."""
     required = required_names(schema)
-    return sorted(_properties(schema), key=lambda name: name not in required)
+    return sorted(properties_of(schema), key=lambda name: name not in required)
 
 
 _OTHERS: Final = "Other arguments. Pass one whose name is no identifier as `**{'its-name': 1}`."
@@ -176,13 +177,8 @@ def _default(schema: Any) -> str:
 
 def _result_schema(output: dict[str, Any]) -> Any:
     """Return the schema of what a call returns: of the one property, where the output has exactly one."""
-    properties = _properties(output)
+    properties = properties_of(output)
     return next(iter(properties.values())) if len(properties) == 1 else output
-
-
-def _properties(schema: dict[str, Any]) -> dict[str, Any]:
-    properties = schema.get("properties")
-    return properties if isinstance(properties, dict) else {}
 
 
 def _summary(description: str) -> str:

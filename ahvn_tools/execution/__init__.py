@@ -43,7 +43,7 @@ def set_max_processes(max_processes: int | None = None) -> None:
 
     if max_processes is not None and not is_count(max_processes):
         raise DefinitionError(f"max_processes must be a whole number of at least 1, or None, not {max_processes!r}.")
-    slots.process_slots.max_processes = max_processes or slots.count_cores()
+    slots.process_slots.count = max_processes or slots.count_cores()
 
 
 def to_sync(function: Callable[..., Any]) -> Callable[..., Any]:

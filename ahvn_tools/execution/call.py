@@ -10,19 +10,17 @@ import asyncio
 import contextlib
 import json
 import queue
-import weakref
 from collections import ChainMap
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any
 
 from pydantic_core import to_jsonable_python
 
 from ahvn_tools.binding import StateScopes, chain_scopes
-from ahvn_tools.context import CallLinks, ProgressCallback, ToolContext
+from ahvn_tools.context import CallLinks, CallRequest, ToolContext
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.encoders.rendering import Rendering
 from ahvn_tools.error_detail import ErrorDetail
@@ -44,20 +42,6 @@ from ahvn_tools.results import ToolResult
 from ahvn_tools.secret_key import SecretKey
 
 
-class CallInterruptedError(Exception):
-    """Ends a body in its caller's thread, between two of its items."""
-
-
-@dataclass(slots=True)
-class QuestionApprovals:
-    """The digests of approved questions of one call. An approval answers one question, also if the body runs again."""
-
-    approved: tuple[str, ...]
-    """All of them, in their order."""
-    unused: list[str]
-    """Those that were given before this call and have answered no question yet."""
-
-
 @dataclass(slots=True, eq=False, repr=False)
 class CallScope:
     """The error and the partial result of a call, and whether it was cancelled by its id."""
@@ -71,14 +55,14 @@ class CallScope:
     interrupted: ToolResult | None = None
     """The partial result at the moment when the body was interrupted."""
     context: ToolContext | None = None
-    question_approvals: QuestionApprovals | None = None
-    """What the body has asked for with success; None before its first run."""
+    approved_questions: tuple[str, ...] | None = None
+    """The digests of all questions of the body that were approved, in their order; None before its first run."""
+    unused_approvals: list[str] = field(default_factory=list)
+    """Those that were given before this call and have answered no question yet, also if the body runs again."""
     deadline: Deadline | None = None
     """The clock of the body, while it runs."""
-    pause_middleware: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
-    """Stops the clock of the middleware inside of a `with` block, in which a person decides."""
     pause_outer: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
-    """Stops the clocks of the call that this one is a part of, in the same way."""
+    """Stops the clock of the call that this one is a part of inside of a `with` block, in which a person decides."""
     answer_by: float | None = None
     """Until when the caller waits for the result, in seconds since 1970; None: for any time."""
     is_cancelled: bool = False
@@ -86,7 +70,7 @@ class CallScope:
     has_cancelled_task: bool = False
     """Whether that has cancelled the task that runs the call."""
     _request_task_cancel: Callable[[], None] | None = None
-    _task_ref: weakref.ref[asyncio.Task[Any]] | None = None
+    _task: asyncio.Task[Any] | None = None
     _cancelling_before: int = 0
 
     def record_error(self, error: BaseException | None, result: ToolResult) -> ToolResult:
@@ -99,7 +83,7 @@ class CallScope:
     def pause(self) -> Generator[None]:
         """Stop all clocks of the call inside this block, in which a person decides. In the loop of the call."""
         body = contextlib.nullcontext() if self.deadline is None else self.deadline.hold()
-        with body, self.pause_middleware(), self.pause_outer():
+        with body, self.pause_outer():
             yield
 
     def cancel(self) -> None:
@@ -110,35 +94,22 @@ class CallScope:
         if (request_task_cancel := self._request_task_cancel) is not None:
             request_task_cancel()
 
-    def raise_if_cancelled(self, _item: Any = None) -> None:
-        """Raise CallInterruptedError when the call was cancelled by its id; for bodies that no task runs."""
-        if self.is_cancelled:
-            raise CallInterruptedError
-
-    @property
-    def has_task(self) -> bool:
-        """Whether a task runs the call, so that code of the host must not block its thread."""
-        return self._request_task_cancel is not None
-
     @property
     def is_caller_cancelled(self) -> bool:
         """Whether a CancelledError that has just arrived cancels the caller's task, and not just this call."""
-        task = None if self._task_ref is None else self._task_ref()
+        task = self._task
         return task is not None and task.cancelling() > self._cancelling_before + self.has_cancelled_task
 
     @contextlib.contextmanager
     def attach_task(self) -> Generator[None]:
         """Let `cancel` cancel the current task inside this block."""
         task = asyncio.current_task()
-        if task is None:  # a loop runs it by other means
-            yield
-            return
-        # weakly: a task whose loop was closed is collected together with what it holds
-        task_ref = self._task_ref = weakref.ref(task)
+        assert task is not None  # noqa: S101  # a loop runs a call in a task
+        self._task = task
         loop, has_left = task.get_loop(), False
 
         def cancel_task() -> None:
-            if not (has_left or self.has_cancelled_task) and (task := task_ref()) is not None:
+            if not (has_left or self.has_cancelled_task):
                 self.has_cancelled_task = True
                 task.cancel()
 
@@ -150,7 +121,7 @@ class CallScope:
         try:
             yield
         finally:
-            has_left, self._request_task_cancel, self._task_ref = True, None, None
+            has_left, self._request_task_cancel, self._task = True, None, None
             if self.has_cancelled_task:
                 task.uncancel()
 
@@ -197,63 +168,48 @@ class QuestionApprover:
 class BodyQuestions:
     """The questions of one run of a body. An approval that was given before answers one of them."""
 
-    def __init__(
-        self,
-        tool: str,
-        scope: CallScope,
-        *,
-        key: SecretKey,
-        approved: tuple[str, ...],
-        approver: QuestionApprover | None,
-        decide: Callable[[Question], Awaitable[None]],
-    ) -> None:
-        """`decide` is the approver's for this call."""
-        self._tool, self._scope, self._key = tool, scope, key
-        self.approver = approver
+    def __init__(self, call: Call) -> None:
+        self._call = call
+        self.approver: QuestionApprover | None = call.question_approver
         """None: there is no person to ask now."""
-        if scope.question_approvals is None:
-            scope.question_approvals = QuestionApprovals(approved, list(approved))
-        self._approvals = scope.question_approvals
-        self._decide = decide
+        if call.scope.approved_questions is None:
+            call.scope.approved_questions = call.approved_questions
+            call.scope.unused_approvals = list(call.approved_questions)
         self._waiting: set[queue.SimpleQueue[Outcome]] = set()
         self._is_cancelled = False
 
     @property
     def answer_by(self) -> float | None:
         """Until when the caller waits for the result, in seconds since 1970; None: for any time."""
-        return self._scope.answer_by
+        return self._call.scope.answer_by
 
     @property
     def approved(self) -> tuple[str, ...]:
         """The digests of the questions of this call that were approved, now or in an earlier run."""
-        return self._approvals.approved
+        return self._call.scope.approved_questions or ()
 
     async def aask(self, action: str, details: Mapping[str, Any] | None) -> None:
         """Return when the question is approved, else raise."""
-        question, approver = self._create(action, details), self.approver
-        if self._was_approved(question):
+        if (asked := self._ask_person(action, details)) is None:
             return
-        if approver is None:
-            raise self._pending_error(question)
+        question, approver = asked
         if asyncio.get_running_loop() is approver.loop:
-            await self._ask_approver(question)
+            await self._ask_approver(question, approver)
         else:  # a loop of the body's own
-            asked = asyncio.run_coroutine_threadsafe(self._ask_approver(question), approver.loop)
-            await asyncio.wrap_future(asked)
+            answer = asyncio.run_coroutine_threadsafe(self._ask_approver(question, approver), approver.loop)
+            await asyncio.wrap_future(answer)
 
     def ask(self, action: str, details: Mapping[str, Any] | None) -> None:
         """Return when the question is approved, else raise. Raises SyncCallError in the approver's own loop."""
-        question, approver = self._create(action, details), self.approver
-        if self._was_approved(question):
+        if (asked := self._ask_person(action, details)) is None:
             return
-        if approver is None:
-            raise self._pending_error(question)
+        question, approver = asked
         if running_loop() is approver.loop:
             raise SyncCallError(
-                f"`ask` in {self._tool!r} would block the event loop that the approver runs in: use "
+                f"`ask` in {self._call.name!r} would block the event loop that the approver runs in: use "
                 "`await context.aask(…)` in an async function, or leave out run_in_thread=False."
             )
-        self._wait_for(question, approver.loop)
+        self._wait_for(question, approver)
 
     def cancel(self) -> None:
         """Let those that wait in `ask` raise CallCancelledError. From any thread."""
@@ -261,13 +217,14 @@ class BodyQuestions:
         for answers in list(self._waiting):
             answers.put(Outcome(error=self._cancelled_error()))
 
-    def _wait_for(self, question: Question, loop: asyncio.AbstractEventLoop) -> None:
+    def _wait_for(self, question: Question, approver: QuestionApprover) -> None:
         """Ask in the loop, and wait in this thread, which may be interrupted by Ctrl-C at any point."""
         answers: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
         tasks: list[asyncio.Task[Outcome]] = []
+        loop = approver.loop
 
         def start() -> None:
-            tasks.append(loop.create_task(capture_outcome(self._ask_approver, question)))
+            tasks.append(loop.create_task(capture_outcome(self._ask_approver, question, approver)))
             tasks[0].add_done_callback(lambda task: answers.put(outcome_of(task)))
 
         def stop() -> None:
@@ -279,40 +236,39 @@ class BodyQuestions:
             if self._is_cancelled:
                 raise self._cancelled_error()
             loop.call_soon_threadsafe(start)
-            answers.get().get(tool=self._tool)
+            answers.get().get(tool=self._call.name)
         finally:
             self._waiting.discard(answers)
             with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
                 loop.call_soon_threadsafe(stop)
 
-    async def _ask_approver(self, question: Question) -> None:
+    async def _ask_approver(self, question: Question, approver: QuestionApprover) -> None:
         """Ask. The time until the answer does not count towards the timeout of the body."""
-        with self._scope.pause():
-            await self._decide(question)
-        self._approvals.approved = (*self.approved, question.digest)
+        with self._call.scope.pause():
+            await approver.decide(self._call, question)
+        self._call.scope.approved_questions = (*self.approved, question.digest)
 
-    def _create(self, action: str, details: Mapping[str, Any] | None) -> Question:
+    def _ask_person(self, action: str, details: Mapping[str, Any] | None) -> tuple[Question, QuestionApprover] | None:
+        """Return the question and who decides on it; None if it was approved before. Raises if nobody can decide."""
         if not isinstance(action, str) or not action:  # type: ignore[redundant-expr]  # a body may pass anything
             raise ToolSpecError("Pass what you ask for as a text: ask('delete the folder', {'path': …}).")
-        exact = _to_json(reveal_secrets(details))
-        digest = self._key.digest(_PURPOSE, [self._tool, action, exact])
-        return Question(action=action, details=_to_json(details), digest=digest, earlier=self.approved)
-
-    def _was_approved(self, question: Question) -> bool:
+        exact, tool = _to_json(reveal_secrets(details)), self._call.name
+        digest = self._call.secret_key.digest(_PURPOSE, [tool, action, exact])
+        question = Question(action=action, details=_to_json(details), digest=digest, earlier=self.approved)
         if self._is_cancelled:
             raise self._cancelled_error()
-        if question.digest not in self._approvals.unused:
-            return False
-        self._approvals.unused.remove(question.digest)
-        return True
-
-    def _pending_error(self, question: Question) -> ApprovalRequiredError:
-        error = ApprovalRequiredError("This call needs an approval before it can go on.", tool=self._tool)
-        error.question = question
-        return error
+        if digest in (unused := self._call.scope.unused_approvals):
+            unused.remove(digest)
+            return None
+        if self.approver is None:
+            error = ApprovalRequiredError("This call needs an approval before it can go on.", tool=tool)
+            error.question = question
+            raise error
+        return question, self.approver
 
     def _cancelled_error(self) -> CallCancelledError:
-        return CallCancelledError(f"The call of {self._tool!r} was cancelled.", tool=self._tool)
+        tool = self._call.name
+        return CallCancelledError(f"The call of {tool!r} was cancelled.", tool=tool)
 
 
 def _to_json(details: Any) -> JsonObject:
@@ -333,7 +289,7 @@ EmitChunk = Callable[[ToolResult], Awaitable[None]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Call:
+class Call(CallRequest):
     """One call as a middleware sees it. `dataclasses.replace` makes one with other arguments or another `emit`."""
 
     id: str
@@ -341,35 +297,13 @@ class Call:
     """The tool's name where it is called."""
     arguments: Arguments = field(repr=False)
     """The caller's arguments; they are validated behind the last middleware."""
-    positional: tuple[Any, ...] = field(default=(), repr=False)
-    """Positional arguments of a call of a ToolSpec; a toolkit passes all arguments by name."""
     session_id: str | None = None
-    run_id: str | None = None
-    """Shared by all calls of one model response; None for a single call."""
-    caller: str | None = None
-    """Who calls: `"direct"`, a model; `"programmatic"`, a program that a model has written; None: the host."""
-    is_approved: bool = False
-    """Whether exactly this call has been approved."""
-    is_served: bool = False
-    """Whether it came from an MCP client: nothing is raised then."""
     is_anonymous: bool = False
     """Whether its client cannot be distinguished from others: its session ends with it."""
     masks_errors: bool = False
     """Whether the result hides the text of an exception that is no ToolError."""
-    emit: EmitChunk | None = field(default=None, repr=False)
-    """Takes the chunks of a stream; None without a reader."""
-    report: ProgressCallback | None = field(default=None, repr=False)
-    """Takes the progress that the tool reports; None without a listener."""
-    roots: tuple[Path, ...] | None = field(default=None, repr=False)
-    """The folders that the host allows tools to touch; None if it has not said so."""
     secret_key: SecretKey = field(default=_PROCESS_KEY, repr=False)
     """The toolkit's key for digests that only the host can make; without a toolkit a random one."""
-    approved_questions: tuple[str, ...] = field(default=(), repr=False)
-    """The digests of questions of the body that were approved in an earlier run of it."""
-    resumed_program: Any = field(default=None, repr=False)
-    """The program that this call continues, for the tool that runs programs."""
-    question_approver: QuestionApprover | None = field(default=None, repr=False)
-    """Decides on what the body asks; None: each question ends the call, which waits for an approval."""
     approval_expiry: float | None = None
     """For how many seconds a request to approve it can be approved; None: forever."""
     open_toolkit: Callable[[], Any] | None = field(default=None, repr=False)
@@ -419,7 +353,7 @@ class Call:
                 open_toolkit=self.open_toolkit,
                 emit=emit,
                 report=self.report,
-                asker=self._make_questions(),
+                asker=BodyQuestions(self),
                 resumed_program=self.resumed_program,
                 pause=self.scope.pause,
                 mask=self._mask,
@@ -431,18 +365,6 @@ class Call:
 
     def _mask(self, text: str) -> str:
         return redact(text, self.scope.bound_values)
-
-    def _make_questions(self) -> BodyQuestions:
-        approver = self.question_approver
-
-        async def decide(question: Question) -> None:
-            if approver is not None:
-                await approver.decide(self, question)
-
-        approved = self.approved_questions
-        return BodyQuestions(
-            self.name, self.scope, key=self.secret_key, approved=approved, approver=approver, decide=decide
-        )
 
     def has_hint(self, *hints: str) -> bool:
         """Return whether one of these annotations, such as `"readOnlyHint"`, is true for the tool.
@@ -467,21 +389,3 @@ Next = Callable[[Call], Awaitable[ToolResult]]
 
 Middleware = Callable[[Call, Next], Awaitable[ToolResult]]
 """Wraps a call: `async (call, next) -> ToolResult`."""
-
-Wrapped = TypeVar("Wrapped", bound=Callable[..., Any])
-
-_INLINE_ATTRIBUTE = "is_inline"
-
-
-def inline(middleware: Wrapped) -> Wrapped:
-    """Mark a middleware that awaits only `next` and `call.emit`: sync calls need no event loop for it.
-
-    A marked middleware that awaits something else raises ToolSpecError when it does.
-    """
-    setattr(middleware, _INLINE_ATTRIBUTE, True)
-    return middleware
-
-
-def is_inline(middleware: Middleware) -> bool:
-    """Return whether a middleware is marked with `inline`."""
-    return getattr(middleware, _INLINE_ATTRIBUTE, False) is True

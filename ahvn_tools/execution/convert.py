@@ -9,6 +9,7 @@ import inspect
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -41,11 +42,6 @@ _ERRORS_WITH_THEIR_OWN_CODE: Final = (
     ApprovalRequiredError, CallCancelledError, CallRejectedError, InputRequiredError, InvalidResultError,
     LimitExceededError, ToolChangedError, ToolConnectionError,
 )  # fmt: skip
-
-_SQLITE_THREAD: Final = (
-    "A SQLite connection belongs to the thread that has opened it, and tools run in several threads: open the "
-    "connection in the tool, bind a function that opens it, or call run(…, run_in_thread=False)."
-)
 
 MISSING_REQUIRED_CLIENT_CAPABILITY: Final = -32021
 """MCP's error code; `mcp_types` has it too, but importing it is slow."""
@@ -142,13 +138,10 @@ def _body_error_detail(
             text = exception_text(error)
         response = getattr(error, "mcp_response", None)  # a FastMCP ToolError has none
         return ErrorDetail(code="tool_error", message=clip(redact(text, bound_values)), mcp_response=response)
-    is_failure = not is_for_graph(error)
-    if is_failure:
-        _add_advice(error, tool)
     response = error if _is_missing_capability_error(error) else None
     if is_masked:
         summary = redact(summarize_exception(error), bound_values)  # the host sees what the model does not
-        if is_failure:
+        if not is_for_graph(error):
             _log().error("Tool %r raised %s.", tool, summary)
         return ErrorDetail(code="tool_error", message=f"Error calling tool {tool!r}", mcp_response=response)
     message = clip(redact(body_error_text(error), bound_values))
@@ -169,18 +162,27 @@ def body_error_text(error: BaseException) -> str:
 
 def summarize_exception(error: BaseException) -> str:
     """Return the type of an exception and where it was raised; its text may hold values and is left out."""
-    from ahvn_tools.execution.raised_place import raised_place  # only calls that fail need it
-
     place, kind = raised_place(error), type(error).__name__
     return f"{kind} ({place})" if place else kind
 
 
-def _add_advice(error: BaseException, tool: str) -> None:
-    """Log how to avoid what a tool has raised, and add it to the exception, if there is advice for it."""
-    is_sqlite = (type(error).__module__, type(error).__name__) == ("sqlite3", "ProgrammingError")
-    if is_sqlite and "same thread" in str(error) and _SQLITE_THREAD not in getattr(error, "__notes__", ()):
-        error.add_note(_SQLITE_THREAD)
-        _log().error("Tool %r failed. %s", tool, _SQLITE_THREAD)
+class WorkerTraceback(Exception):  # noqa: N818  # a traceback as the cause of an exception
+    """Where in the worker an exception was raised: its traceback and its place. It is the cause of the exception."""
+
+    def __str__(self) -> str:
+        """Return the traceback, which starts on a new line."""
+        return f"\n{self.args[0]}"
+
+
+def raised_place(error: BaseException) -> str:
+    """Return the file and the line where an exception was raised, such as `tools.py, line 7`; "" if unknown."""
+    if isinstance(error.__cause__, WorkerTraceback):
+        place: str = error.__cause__.args[1]
+        return place
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return "" if trace is None else f"{Path(trace.tb_frame.f_code.co_filename).name}, line {trace.tb_lineno}"
 
 
 def _log() -> logging.Logger:

@@ -121,13 +121,6 @@ def seconds_left(plan: Plan, started: float) -> float | None:
     return seconds
 
 
-def max_wait_seconds(plan: Plan) -> float | None:
-    """Return how long a thread waits for a body in a loop that may be blocked; None without a timeout."""
-    if plan.seconds is None:
-        return None
-    return max(plan.seconds, 0) + plan.startup_seconds + 2 * CANCEL_GRACE_SECONDS
-
-
 def outcome_of(task: asyncio.Task[Outcome]) -> Outcome:
     """Return the outcome of a finished task; a body may have cancelled the task that ran it."""
     return Outcome(error=asyncio.CancelledError()) if task.cancelled() else task.result()

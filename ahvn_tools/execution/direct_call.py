@@ -40,10 +40,7 @@ def call(plan: Plan, body: Body, positional: tuple[Any, ...], arguments: Argumen
 
 async def acall(plan: Plan, body: Body, positional: tuple[Any, ...], arguments: Arguments, scopes: StateScopes) -> Any:
     """Return the value, or raise the body's exception unchanged or a ToolCallError."""
-    if plan.timeout is None and not plan.has_async_resolvers:
-        values, seconds = plan.prepare(positional, arguments, scopes), None
-    else:
-        values, seconds = await _aprepare(plan, positional, arguments, scopes)
+    values, seconds = await _aprepare(plan, positional, arguments, scopes)
     if not plan.runs_in_caller_task:
         from ahvn_tools.execution.runner import run_body
 
@@ -80,7 +77,7 @@ async def aunwrap_value(plan: Plan, body: Body, returned: Any, values: Mapping[s
     """Return the value of what an async body returned."""
     if type(returned) is plan.exact_type:
         return returned
-    if is_consumable(returned) or plan.value_output.is_async:
+    if is_consumable(returned):
         returned = (await _aconsume_returned(plan, returned)).get(tool=plan.name)
     return unwrap_value(plan, body, returned, values)
 
@@ -124,10 +121,7 @@ async def aexecute(  # noqa: PLR0917  # as `execute`
     """Return a result, an error result for any Exception that the body raises; `masks_errors` hides its text."""
     started = perf_counter()
     try:
-        if plan.timeout is None and not plan.has_async_resolvers:
-            values, seconds = plan.prepare(positional, arguments, scopes), None
-        else:
-            values, seconds = await _aprepare(plan, positional, arguments, scopes)
+        values, seconds = await _aprepare(plan, positional, arguments, scopes)
     except ToolCallError as error:
         return error_result(call_error_detail(error), started)
     if not plan.runs_in_caller_task:
@@ -145,7 +139,7 @@ async def aexecute(  # noqa: PLR0917  # as `execute`
         outcome = Outcome(error=error)
     else:
         is_plain = type(returned) is plan.exact_type
-        if is_plain or not (is_consumable(returned) or plan.output.is_async):
+        if is_plain or not is_consumable(returned):
             return returned_result(plan, body, returned, values, started)
         outcome = await _aconsume_returned(plan, returned)
     return to_result(plan, body, outcome, values, started, masks_errors=masks_errors)
@@ -169,6 +163,8 @@ async def _aprepare(
     plan: Plan, positional: tuple[Any, ...], arguments: Arguments, scopes: StateScopes
 ) -> tuple[Arguments, float | None]:
     """Return what `prepare` returns; async resolvers run in this loop."""
+    if plan.timeout is None and not plan.has_async_resolvers:
+        return plan.prepare(positional, arguments, scopes), None
     from ahvn_tools.execution.runner import prepare
 
     return await prepare(plan, positional, arguments, scopes)
@@ -185,6 +181,6 @@ def _consume_returned(plan: Plan, returned: Any) -> Any:
 
 async def _aconsume_returned(plan: Plan, returned: Any) -> Outcome:
     """Await and iterate what a body returned, and await its `render`."""
-    from ahvn_tools.execution.runner import capture_outcome, render_async
+    from ahvn_tools.execution.runner import capture_outcome
 
-    return await render_async(plan, await capture_outcome(aconsume, returned, plan.item_limits))
+    return await capture_outcome(aconsume, returned, plan.item_limits)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,11 +20,11 @@ from ahvn_tools.errors import (
     BindError,
     DefinitionError,
     InvalidParametersError,
+    LimitExceededError,
     ToolkitError,
     UnboundStateError,
 )
-from ahvn_tools.execution.item_limits import ItemLimits
-from ahvn_tools.json_types import JsonObject
+from ahvn_tools.json_types import JsonObject, estimate_size
 from ahvn_tools.redaction import MaskedValues, find_secrets, is_secret_name
 from ahvn_tools.schema.inputs import NOT_ACCEPTED, BoundValueValidator, Inputs, Parameter, ParameterKind
 from ahvn_tools.schema.problems import unknown_arguments
@@ -136,6 +137,35 @@ class BoundParameter:
         return UnboundStateError(MISSING_VALUE, parameter=name, key=key, explanation=explanation)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
+class ItemLimits:
+    """The limits of one call of a tool; None: no limit."""
+
+    tool: str
+    max_items: int | None
+    max_bytes: int | None
+
+    def make_counter(self) -> Callable[[Any], None]:
+        """Return a function that counts an item. It raises LimitExceededError when there are too many."""
+        items = size = 0
+
+        def count(item: Any) -> None:
+            nonlocal items, size
+            items += 1
+            if self.max_items is not None and items > self.max_items:
+                raise self._error(f"more than {self.max_items} items", "max_items")
+            if self.max_bytes is not None:
+                size += estimate_size(item, self.max_bytes - size)
+                if size > self.max_bytes:
+                    raise self._error(f"items of more than {self.max_bytes} bytes", "max_bytes")
+
+        return count
+
+    def _error(self, amount: str, option: str) -> LimitExceededError:
+        message = f"Tool {self.tool!r} made {amount}: ask it for fewer."
+        return LimitExceededError(message, tool=self.tool, explanation=f"{message} Its host can raise `{option}`.")
+
+
 Arguments = dict[str, Any]
 Body = Callable[..., Any]
 
@@ -212,7 +242,7 @@ class Plan:
         self.is_async = template.is_async
         is_moved = self.settings.isolation is not None or self.settings.timeout is not None
         self.runs_in_caller_task = template.is_coroutine and not is_moved
-        self.runs_in_caller_thread = not (template.is_async or template.output.is_async or is_moved)
+        self.runs_in_caller_thread = not (template.is_async or is_moved)
         self.run_in_thread = self.settings.run_in_thread
         is_bare = self.is_keyword_callable and self.validate_fast is not None
         self.has_fast_path = is_bare and self.runs_in_caller_thread and not self.has_async_resolvers
@@ -285,8 +315,6 @@ class Plan:
         Values under `secret_keys` are not sent there. Raises DefinitionError for what is no executor, and for a body
         that runs only here.
         """
-        from ahvn_tools.execution.executor_option import validate_executor  # few calls need it
-
         validate_executor(executor)
         if not self.is_movable:
             raise DefinitionError(
@@ -329,16 +357,10 @@ class Plan:
         )
         return self._with(bound_parameters=tuple(read), has_async_resolvers=False)
 
-    def prepare(
-        self,
-        positional: tuple[Any, ...],
-        arguments: Arguments,
-        scopes: StateScopes,
-        resolved_values: Mapping[str, Any] | None = None,
-    ) -> Arguments:
+    def prepare(self, positional: tuple[Any, ...], arguments: Arguments, scopes: StateScopes) -> Arguments:
         """Return the body's arguments by name: the caller's, validated, and the bound values.
 
-        `resolved_values` are those of async resolvers. Raises InvalidParametersError and UnboundStateError.
+        Raises InvalidParametersError and UnboundStateError.
         """
         if positional:
             arguments = self.to_named_arguments(positional, arguments)
@@ -347,7 +369,7 @@ class Plan:
         except NOT_ACCEPTED:
             values = self.validate(arguments)
         if self.bound_parameters:
-            self.add_bound_values(values, scopes, resolved_values)
+            self.add_bound_values(values, scopes)
         if not self.is_keyword_callable:
             self._refuse_clashes(values)
         return values
@@ -376,18 +398,11 @@ class Plan:
             if bound.binding.resolver is None or isinstance(bound.binding.resolver, EnvironmentVariable):
                 bound.read_validated(scopes)
 
-    def add_bound_values(
-        self, values: Arguments, scopes: StateScopes, resolved_values: Mapping[str, Any] | None = None
-    ) -> None:
+    def add_bound_values(self, values: Arguments, scopes: StateScopes) -> None:
         """Add the values of the bound parameters. Raises UnboundStateError."""
         for bound in self.bound_parameters:
-            name = bound.parameter.name
-            if resolved_values is not None and name in resolved_values:
-                value = bound.validate(resolved_values[name])
-            else:
-                value = bound.read_validated(scopes)
-            if value is not MISSING:
-                values[name] = value
+            if (value := bound.read_validated(scopes)) is not MISSING:
+                values[bound.parameter.name] = value
 
     def invoke(self, body: Callable[..., Any], values: Arguments) -> Any:
         """Call the body with its arguments."""
@@ -499,6 +514,18 @@ class Plan:
                     raise InvalidParametersError(
                         f"Invalid arguments: {parameter.name!r} may not contain {name!r}, which is another parameter."
                     )
+
+
+def validate_executor(executor: Executor) -> Executor:
+    """Return an executor of the host. Raises DefinitionError for anything else."""
+    from concurrent.futures import Executor  # slow, and few calls need it
+
+    if not isinstance(executor, Executor):
+        raise DefinitionError(
+            "An executor is a concurrent.futures.Executor, such as ProcessPoolExecutor or one of ahvn_tools.executors, "
+            f"not a {type(executor).__name__}."
+        )
+    return executor
 
 
 def _property_names(inputs: Inputs) -> list[str]:

@@ -15,10 +15,15 @@ from ahvn_tools.execution.consume import aconsume, consume
 from ahvn_tools.execution.deadline import PREPARATION_TOO_SLOW, Deadline, run_with_deadline, seconds_left, timeout_error
 from ahvn_tools.execution.outcome import Outcome, is_awaitable, is_being_cancelled, is_consumable, is_iterator
 from ahvn_tools.execution.plan import Arguments, Body, BoundParameter, Plan
-from ahvn_tools.execution.threads import EmitItem, EmitItemSync, run_emitting_in_thread, run_in_thread
-from ahvn_tools.results import ToolResult, item_value
-from ahvn_tools.schema.output import Output
-from ahvn_tools.schema.raw_output import RawOutput
+from ahvn_tools.execution.threads import (
+    CallerThread,
+    EmitItem,
+    EmitItemSync,
+    Threads,
+    run_in_thread,
+    thread_pool,
+)
+from ahvn_tools.results import item_value
 
 
 async def run_body(
@@ -31,17 +36,18 @@ async def run_body(
     seconds: float | None = None,
     items: list[Any] | None = None,
     waits_for_reader: bool = True,
+    threads: Threads = thread_pool,
 ) -> Outcome:
     """Run the body to its end within the plan's timeout; `emit` takes the chunk of each item as it is made.
 
     With an async `render` the outcome has the ToolResult.
 
     `deadline` is the clock of the timeout, for a caller that reads it too, or `seconds` are left of it; `items` is
-    filled with the items made so far. The clock stops while `emit` waits for the reader, unless `waits_for_reader` is
-    False.
+    filled with the items made so far; a sync body runs in one of `threads`. The clock stops while `emit` waits for the
+    reader, unless `waits_for_reader` is False.
     """
     if plan.seconds is None:
-        return await _dispatch(plan, body, values, emit and _emit_items(plan, emit), items)
+        return await _dispatch(plan, body, values, emit and _emit_items(plan, emit), items, threads=threads)
     deadline = deadline or Deadline(plan.seconds if seconds is None else seconds)
     timed_emit = emit and _emit_items(plan, emit, deadline if waits_for_reader else None)
     error = timeout_error(plan, _timeout_reason(plan))
@@ -53,21 +59,23 @@ async def run_body(
 
 
 async def prepare(
-    plan: Plan, positional: tuple[Any, ...], arguments: Arguments, scopes: StateScopes, *, in_thread: bool = False
+    plan: Plan,
+    positional: tuple[Any, ...],
+    arguments: Arguments,
+    scopes: StateScopes,
+    run: Callable[[Callable[[], Arguments]], Coroutine[Any, Any, Arguments]] | None = None,
 ) -> tuple[Arguments, float | None]:
     """Return the body's arguments, and how many seconds are left for the body; None without a timeout.
 
-    Async resolvers are awaited in this loop. `in_thread` validates in a worker thread. Raises as `Plan.prepare` does,
+    Async resolvers are awaited in this loop. `run` validates, as in a thread. Raises as `Plan.prepare` does,
     and ToolTimeoutError.
     """
     started = monotonic()
-    resolved = None
     if plan.has_async_resolvers:
         resolved, _ = await run_before_body(plan, functools.partial(run_resolvers, plan, scopes))
-    if in_thread:
-        work = functools.partial(plan.prepare, positional, arguments, scopes, resolved)
-        return (await run_in_thread(lambda _: work())).get(), seconds_left(plan, started)
-    return plan.prepare(positional, arguments, scopes, resolved), seconds_left(plan, started)
+        plan = plan.with_bound_values(resolved)
+    work = functools.partial(plan.prepare, positional, arguments, scopes)
+    return work() if run is None else await run(work), seconds_left(plan, started)
 
 
 async def run_before_body(
@@ -136,37 +144,21 @@ async def _dispatch(  # noqa: PLR0917  # `run_with_deadline` passes positional a
     emit: EmitItem | None,
     items: list[Any] | None,
     deadline: Deadline | None = None,
+    threads: Threads = thread_pool,
 ) -> Outcome:
     if plan.isolation is not None:
         run = _run_in_process if plan.isolation == "process" else _run_in_executor
         outcome = await capture_outcome(run, plan, body, values, _collecting(emit, items), deadline)
-    elif plan.is_async or not plan.run_in_thread:
+    elif plan.is_async or not (plan.run_in_thread or isinstance(threads, CallerThread)):
         outcome = Outcome.capture(functools.partial(plan.invoke, body, values))
     else:
         work = functools.partial(_invoke_and_consume, plan, body, values, items)
-        outcome = await run_emitting_in_thread(work, emit)
+        outcome = await run_in_thread(work, emit, threads=threads)
     if outcome.error is None and type(outcome.value) is not plan.exact_type and is_consumable(outcome.value):
         limits, is_threaded = plan.item_limits, plan.run_in_thread
         consumed = functools.partial(aconsume, outcome.value, limits, emit, items, is_threaded=is_threaded)
         outcome = await capture_outcome(consumed)
-    return await render_async(plan, outcome)
-
-
-async def render_async(plan: Plan, outcome: Outcome) -> Outcome:
-    """Return the outcome with its value as a ToolResult, made here, if an async `render` makes what models read."""
-    if outcome.error is not None or not plan.output.is_async:
-        return outcome
-    output = await _await_render(plan.output, outcome.value)
-    return Outcome.capture(lambda: output.to_result(outcome.value))
-
-
-async def _await_render(output: Output, value: Any, *, is_item: bool = False) -> Output:
-    """Return the output for this value. An async `render` runs in this loop, as an async body does."""
-    if not (output.is_async and isinstance(output, RawOutput)):
-        return output
-    parts = output.parts_to_render(value, is_item=is_item)
-    outcomes = [await capture_outcome(output.arender, part) for part in parts]
-    return output.with_rendered(iter([outcome.get for outcome in outcomes]))
+    return outcome
 
 
 async def _run_in_process(
@@ -187,7 +179,7 @@ async def _run_in_process(
                 loop.call_soon_threadsafe(change)
 
     process_call = ProcessCall(plan, body, values, has_reader=emit is not None, set_starting=set_starting)
-    outcome: Outcome = (await run_emitting_in_thread(process_call.run, emit, process_call.stop)).get()
+    outcome: Outcome = (await run_in_thread(process_call.run, emit, process_call.stop)).get()
     return outcome
 
 
@@ -225,21 +217,15 @@ def _emit_items(plan: Plan, emit: EmitItem, deadline: Deadline | None = None) ->
     """Return a function that emits the chunk of an item; the clock stops while the reader takes the chunk."""
 
     async def emit_item(item: Any) -> None:
-        chunk = await _render_chunk(plan, item) if plan.output.is_async else None
         if deadline is not None:
             deadline.pause()
         try:
-            await emit(chunk or plan.output.to_chunk(item))
+            await emit(plan.output.to_chunk(item))
         finally:
             if deadline is not None:
                 deadline.resume()
 
     return emit_item
-
-
-async def _render_chunk(plan: Plan, item: Any) -> ToolResult:
-    output = await _await_render(plan.output, item, is_item=True)
-    return output.to_chunk(item)
 
 
 def _current_task() -> asyncio.Task[Any] | None:

@@ -12,10 +12,10 @@ from ahvn_tools.errors import DefinitionError
 from ahvn_tools.execution.threads import thread_pool
 from ahvn_tools.execution.workers.call_executor import SHUT_DOWN, CallExecutor, CallObserver, CallTask, RunningCall
 from ahvn_tools.execution.workers.link import Link
-from ahvn_tools.execution.workers.slots import ProcessSlots, count_cores
+from ahvn_tools.execution.workers.slots import Slots, count_cores
 from ahvn_tools.settings import is_count
 
-_POOL_MODULE = "ahvn_tools.execution.workers.pool"
+_POOL_MODULE = "ahvn_tools.execution.workers.worker_process"
 
 
 class ProcessExecutor(CallExecutor):
@@ -37,7 +37,7 @@ class ProcessExecutor(CallExecutor):
             raise DefinitionError(f"max_workers is a whole number of at least 1, or None, not {max_workers!r}.")
         if importlib.util.find_spec("psutil") is None:
             raise DefinitionError('ProcessExecutor needs psutil: pip install "ahvn-tools[process]"')
-        self._slots = ProcessSlots(max_workers or count_cores())
+        self._slots = Slots(max_workers or count_cores())
         self._condition = threading.Condition()
         self._jobs: set[_Job] = set()
         """Those that run, and those that wait for a slot."""
@@ -68,7 +68,7 @@ class ProcessExecutor(CallExecutor):
             with self._condition:
                 self._condition.wait_for(lambda: not self._jobs)
             if (pool := sys.modules.get(_POOL_MODULE)) is not None:
-                pool.process_pool.end_idle(also_keeping_children=False)
+                pool.process_pool.end_idle()
 
     def run(self, job: _Job) -> None:
         """Run a job that has a slot to its end."""

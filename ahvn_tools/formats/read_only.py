@@ -6,7 +6,7 @@ import functools
 import threading
 import weakref
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, Final, NoReturn, Self
+from typing import Any, Final, NoReturn
 
 from ahvn_tools import formats
 from ahvn_tools.definition import ToolDefinition
@@ -34,16 +34,7 @@ class ReadOnlyDict(dict[str, Any]):
 
     __slots__ = ()
 
-    def __new__(cls, *args: Any, **items: Any) -> Self:
-        """Take what a dict takes, once: `__init__` could be called again."""
-        made = super().__new__(cls)
-        dict.update(made, *args, **items)
-        return made
-
-    def __init__(self, *_args: Any, **_items: Any) -> None:
-        """Change nothing."""
-
-    __setattr__ = __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _refuse
+    __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _refuse
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return dict, (), None, None, iter(self.items())
@@ -54,16 +45,7 @@ class ReadOnlyList(list[Any]):
 
     __slots__ = ()
 
-    def __new__(cls, *args: Any) -> Self:
-        """Take what a list takes, once: `__init__` could be called again."""
-        made = super().__new__(cls)
-        list.extend(made, *args or ((),))
-        return made
-
-    def __init__(self, *_args: Any) -> None:
-        """Change nothing."""
-
-    __setattr__ = __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
     append = extend = insert = pop = remove = clear = sort = reverse = _refuse
 
     def __reduce_ex__(self, protocol: Any) -> Any:

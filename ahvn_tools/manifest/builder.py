@@ -72,7 +72,7 @@ MAX_DEPTH: Final = 20
 _EVERY_TOOL: Final = "*"
 
 _TOOLKIT_OPTIONS: Final = (
-    "timeout", "middleware_timeout", "max_concurrency", "max_background", "mask_errors", "strict", "output",
+    "timeout", "max_concurrency", "max_background", "mask_errors", "strict", "output",
 )  # fmt: skip
 
 _SERVER_OPTIONS: Final = (

@@ -14,7 +14,7 @@ from pydantic import SecretStr
 from ahvn_tools.errors import SourceError, near_misses
 from ahvn_tools.loading.options import VARIABLE
 from ahvn_tools.loading.yaml_file import YamlDocument, read_yaml
-from ahvn_tools.redaction import clip, text_redactor
+from ahvn_tools.redaction import TextRedactor, clip
 from ahvn_tools.sources.budget import Budget
 
 Path_ = tuple[str | int, ...]
@@ -202,7 +202,7 @@ class Resolved:
 
     def redact(self, text: str) -> str:
         """Return a text in which the values from the environment are replaced by the names of their variables."""
-        return text_redactor(self.values)(text)
+        return TextRedactor(self.values)(text)
 
 
 def resolve_variables(data: Any, env: Mapping[str, str], budget: Budget) -> Resolved:

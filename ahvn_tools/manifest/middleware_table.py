@@ -79,8 +79,6 @@ class Cache(_Repeatable):
     """How many results are kept."""
     shared: bool = False
     """Whether sessions share results."""
-    max_wait: float = 30.0
-    """For how many seconds a call waits for an equal one."""
 
 
 class Limit(MiddlewareOptions):

@@ -15,8 +15,7 @@ from ahvn_tools.json_types import JsonObject
 from ahvn_tools.manifest.middleware_table import ManifestModel, MiddlewareItem
 from ahvn_tools.settings import OutputForm, RunOptions
 from ahvn_tools.sources.openapi.options import Responses
-from ahvn_tools.toolkit.duplicates import OnDuplicate
-from ahvn_tools.toolkit.entry_options import Caller
+from ahvn_tools.toolkit.entry_options import Caller, OnDuplicate
 
 
 def _to_list(value: Any) -> Any:
@@ -465,8 +464,6 @@ class Overlay(ManifestModel):
     """Parameters that are filled from the state, in every tool that has them: parameter -> state key."""
     timeout: Seconds | None = None
     """Seconds that any call may take, without its middleware."""
-    middleware_timeout: Seconds | None = None
-    """Seconds that the middleware of a call may take."""
     max_concurrency: int = Field(default=16, ge=1)
     """How many calls of one answer run at once."""
     max_background: int = Field(default=16, ge=1)

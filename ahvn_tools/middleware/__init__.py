@@ -11,7 +11,7 @@ import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from ahvn_tools.execution.call import Call, Middleware, Next, inline
+from ahvn_tools.execution.call import Call, Middleware, Next
 
 if TYPE_CHECKING:
     from ahvn_tools.middleware.approve import approve
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from ahvn_tools.middleware.truncate import truncate
 
 __all__ = [
-    "Call", "Middleware", "Next", "approve", "cache", "inline", "limit", "log", "metrics", "observe", "record",
-    "replay", "retry", "trace", "truncate",
+    "Call", "Middleware", "Next", "approve", "cache", "limit", "log", "metrics", "observe", "record", "replay", "retry",
+    "trace", "truncate",
 ]  # fmt: skip
 
 _FUNCTIONS = {name: name for name in __all__ if name.islower()} | {"replay": "record"}
-"""The module of each function that makes a middleware; `inline` is here already."""
+"""The module of each function that makes a middleware."""
 
 
 def __getattr__(name: str) -> Any:

@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from time import perf_counter
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Self
 
 from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import (
@@ -22,31 +22,18 @@ from ahvn_tools.errors import (
     ToolSpecError,
     suggests_options,
 )
-from ahvn_tools.execution.call import Call, Middleware, Next, Question, QuestionApprover, inline, is_inline
+from ahvn_tools.execution.call import Call, Middleware, Next, Question, QuestionApprover
 from ahvn_tools.execution.convert import call_error_detail, error_result, summarize_exception
 from ahvn_tools.execution.pipeline import inner_middleware, run_if_large_in_thread
 from ahvn_tools.execution.threads import call_host_function
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.middleware import reporting
-from ahvn_tools.middleware.factory import remember_options
 from ahvn_tools.redaction import reveal_secrets
 from ahvn_tools.results import ToolResult
 from ahvn_tools.secret_key import SecretKey
 
 _REQUEST_PURPOSE: Final = "approval request"
 _PROGRAM_PURPOSE: Final = "program of an approval request"
-
-
-class SignedRequest(Protocol):
-    """An approval request, whose attributes are JSON data."""
-
-    @property
-    def program(self) -> JsonObject | None:
-        """The saved program that has made the call."""
-
-    @property
-    def signature(self) -> str:
-        """The signature of all other attributes."""
 
 
 class RequestSigner:
@@ -57,18 +44,18 @@ class RequestSigner:
         self._digests: dict[int, tuple[JsonObject, str]] = {}
         """Programs with their digests, by the ids of the objects."""
 
-    def sign(self, request: SignedRequest) -> str:
+    def sign(self, request: ApprovalRequest) -> str:
         """Return the signature of a request."""
         return self._key.digest(_REQUEST_PURPOSE, self._signed_data(request))
 
-    def has_signed(self, request: SignedRequest) -> bool:
+    def has_signed(self, request: ApprovalRequest) -> bool:
         """Return whether the request is unchanged since a toolkit with this key made it."""
         try:
             return self._key.is_digest(request.signature, _REQUEST_PURPOSE, self._signed_data(request))
         except (TypeError, ValueError, RecursionError):  # arguments that are not JSON
             return False
 
-    def _signed_data(self, request: SignedRequest) -> JsonObject:
+    def _signed_data(self, request: ApprovalRequest) -> JsonObject:
         """Return all attributes but the signature, with the digest of the program."""
         data = {name: value for name, value in vars(request).items() if name != "signature"}
         return data if request.program is None else {**data, "program": self._program_digest(request.program)}
@@ -78,9 +65,6 @@ class RequestSigner:
             self._digests[id(program)] = program, self._key.digest(_PROGRAM_PURPOSE, program)
         return self._digests[id(program)][1]
 
-
-_CONDITION: Final = "approval_condition"
-"""The attribute of a middleware that asks for approvals: its `when`."""
 
 _ARGUMENTS_PURPOSE: Final = "arguments of a call"
 REQUEST_KEYS: Final = frozenset({"approval", "further_approvals"})
@@ -217,7 +201,6 @@ Approver = Callable[[ApprovalRequest], ApprovalDecision | Awaitable[ApprovalDeci
 """Decides on calls; sync or async."""
 
 
-@remember_options
 @suggests_options
 def approve(approver: Approver | None = None, *, when: Callable[[Call], bool] | bool = True) -> Middleware:
     """Return middleware that runs calls only after they are approved.
@@ -230,8 +213,18 @@ def approve(approver: Approver | None = None, *, when: Callable[[Call], bool] | 
     Without an approver a call ends with the code `approval_required` and has its request, as JSON data, in
     `meta["approval"]`; `Toolkit.resume` continues it. A call that was approved that way runs.
     """
+    return _Approve(approver, when)
 
-    async def approve_call(call: Call, next: Next) -> ToolResult:  # noqa: A002  # the word for it
+
+class _Approve:
+    """The middleware that `approve` makes."""
+
+    def __init__(self, approver: Approver | None, when: Callable[[Call], bool] | bool) -> None:
+        self.approver, self.when = approver, when
+
+    async def __call__(self, call: Call, next: Next) -> ToolResult:  # noqa: A002  # the word for it
+        """Run a call that needs no approval, or has it."""
+        approver, when = self.approver, self.when
         if call.plan.takes_context and approver is not None:
             call = replace(call, question_approver=_question_approver(approver))
         if call.is_approved:
@@ -241,17 +234,10 @@ def approve(approver: Approver | None = None, *, when: Callable[[Call], bool] | 
                 await _validated(call)
             except ToolCallError as error:  # the model corrects it, and no person is asked
                 return call.scope.record_error(error, error_result(call_error_detail(error), perf_counter()))
-        if isinstance(when, bool):
-            is_selected = when
-        else:
-            is_selected = when(call)
-        if is_selected:
+        if when if isinstance(when, bool) else when(call):
             return await _decide(approver, call, next)
         result = _with_request(call, await next(call if isinstance(when, bool) else _asking_again(call, when)))
         return await _decide(approver, call, next) if _is_requested(call, result) else result
-
-    setattr(approve_call, _CONDITION, when)
-    return inline(approve_call) if approver is None else approve_call
 
 
 async def _decide(approver: Approver | None, call: Call, next: Next) -> ToolResult:  # noqa: A002  # that of `approve`
@@ -274,7 +260,7 @@ async def _decide(approver: Approver | None, call: Call, next: Next) -> ToolResu
 
 def waits_for_approval(middleware: Middleware) -> bool:
     """Return whether a middleware is of `approve` and has no approver, so that calls wait until they are resumed."""
-    return getattr(middleware, _CONDITION, False) is not False and is_inline(middleware)
+    return isinstance(middleware, _Approve) and middleware.approver is None and middleware.when is not False
 
 
 def needs_approval(call: Call, next: Next) -> bool:  # noqa: A002  # that of another middleware
@@ -282,11 +268,11 @@ def needs_approval(call: Call, next: Next) -> bool:  # noqa: A002  # that of ano
 
     A middleware that answers calls by itself must not answer such a call.
     """
-    for middleware in () if call.is_approved else inner_middleware(next):
-        when = getattr(middleware, _CONDITION, False)
-        if when if isinstance(when, bool) else _selects(when, call):
-            return True
-    return False
+    return not call.is_approved and any(
+        middleware.when if isinstance(middleware.when, bool) else _selects(middleware.when, call)
+        for middleware in inner_middleware(next)
+        if isinstance(middleware, _Approve)
+    )
 
 
 def pending_result(request: ApprovalRequest, *further: ApprovalRequest) -> ToolResult:
@@ -368,10 +354,7 @@ def arguments_digest(arguments: Mapping[str, Any], key: SecretKey) -> str:
 async def _validated(call: Call) -> None:
     """Raise InvalidParametersError for arguments that the tool refuses."""
     check = functools.partial(call.plan.check_arguments, call.positional, call.arguments)
-    if call.scope.has_task:
-        await run_if_large_in_thread(call, check)
-    else:
-        check()
+    await run_if_large_in_thread(call, call.arguments, check)
 
 
 async def _validate_edited(call: Call) -> None:

@@ -8,15 +8,13 @@ from collections import OrderedDict, deque
 from time import monotonic
 
 from ahvn_tools.errors import LimitExceededError, ToolSpecError, suggests_options
-from ahvn_tools.execution.call import Call, Middleware, Next, inline
-from ahvn_tools.middleware.factory import remember_options
+from ahvn_tools.execution.call import Call, Middleware, Next
 from ahvn_tools.results import ToolResult
 
 MAX_COUNTED_KEYS = 100_000
 """How many sessions, and how many runs, are counted; beyond that the least recently active count is dropped."""
 
 
-@remember_options
 @suggests_options
 def limit(
     *,
@@ -45,7 +43,7 @@ def limit(
             await asyncio.sleep(seconds)
         return await next(call)
 
-    return limit_call if wait > 0 else inline(limit_call)
+    return limit_call
 
 
 class _Rate:

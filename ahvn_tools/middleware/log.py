@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Collection
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from ahvn_tools.encoders.loaded_classes import is_for_graph
 from ahvn_tools.errors import ToolSpecError, suggests_options
-from ahvn_tools.execution.call import Call, Middleware, Next, inline
+from ahvn_tools.execution.call import Call, Middleware, Next
+from ahvn_tools.execution.convert import summarize_exception
 from ahvn_tools.middleware import reporting
-from ahvn_tools.middleware.factory import remember_options
-from ahvn_tools.middleware.reporting import to_single_line
-from ahvn_tools.middleware.text_mask import Masking, Redact
+from ahvn_tools.middleware.reporting import MAX_LOGGED_CHARS, Mask, to_single_line
+from ahvn_tools.redaction import MASK
 from ahvn_tools.results import ToolResult
 
 _logger = logging.getLogger(__name__)
@@ -36,8 +37,13 @@ class BoundLogger(Protocol):
 Logger = logging.Logger | BoundLogger | Callable[[str], Any]
 """What takes the lines of `log`."""
 
+Redact = Collection[str | re.Pattern[str]] | Mask
+"""What replaces secrets: regular expressions, whose matches become `***`, or a function of a text."""
 
-@remember_options
+_TAIL_CHARS: Final = 1_000
+"""How many characters after a cut are read and not shown: a match that the cut divides is replaced whole."""
+
+
 @suggests_options
 def log(
     logger: Logger | str | None = None,
@@ -64,22 +70,21 @@ def log(
     """
     target = logging.getLogger(logger or "ahvn_tools.calls") if logger is None or isinstance(logger, str) else logger
     write_line = _without_errors(_make_write(target))
-    masking = Masking(redact)
+    mask = _to_mask(redact) if redact else str
 
     def describe(call: Call, result: ToolResult) -> str:
         text = ""
         if results:
-            text = f": {_to_single_line(reporting.redact_result(call, result, masking.new_mask()), max_chars)}"
+            text = f": {_to_single_line(reporting.redact_result(call, result, mask), max_chars)}"
         if traceback and result.exception is not None:
-            text += masking.mask_lines(reporting.redact_traceback(call, result.exception))
+            text += "\n".join(map(mask, reporting.redact_traceback(call, result.exception).split("\n")))
         return text
 
-    @inline
     async def log_call(call: Call, next: Next) -> ToolResult:  # noqa: A002  # the word for it
         if isinstance(target, logging.Logger) and not target.isEnabledFor(level):
             return await next(call)
         # before the body can change them
-        shown = reporting.redact_arguments(call, masking.new_mask())
+        shown = reporting.redact_arguments(call, mask)
         arguments = _to_single_line(reporting.as_text(shown), max_chars)
         started = perf_counter()
 
@@ -144,3 +149,54 @@ def _to_single_line(text: str, max_chars: int) -> str:
     """Return text, cut, with line breaks and other unprintable characters escaped."""
     cut = text if len(text) <= max_chars else f"{text[:max_chars]}…"
     return to_single_line(cut)
+
+
+def _to_mask(redact: Redact) -> Mask:
+    """Return a function that replaces what `redact` finds. It cuts a text after 4,000 characters.
+
+    Raises ToolSpecError for what is neither regular expressions nor a function.
+    """
+    replace = _to_replace(redact)
+
+    def mask(text: str) -> str:
+        cut = text[: MAX_LOGGED_CHARS + _TAIL_CHARS]
+        masked: Any
+        try:
+            masked = replace(cut)
+        except Exception as error:  # noqa: BLE001  # of the host: a log must not fail the call
+            _logger.warning("The function `redact` failed: %s", summarize_exception(error))  # its text may be secret
+            return MASK
+        if not isinstance(masked, str):
+            _logger.warning("The function `redact` returned a %s, not a text.", type(masked).__name__)
+            return MASK
+        return masked if cut == text else f"{masked[:-_TAIL_CHARS]}…"
+
+    return mask
+
+
+def _to_replace(redact: Redact) -> Mask:
+    if callable(redact) and not inspect.iscoroutinefunction(redact):
+        return redact
+    if callable(redact) or isinstance(redact, str) or not isinstance(redact, Collection):
+        raise ToolSpecError(
+            "`redact` is a list of regular expressions, or a function of a text that is not async, "
+            f"not a {type(redact).__name__}."
+        )
+    patterns = list(map(_compile, redact))
+
+    def replace_matches(text: str) -> str:
+        for pattern in patterns:
+            text = pattern.sub(MASK, text)
+        return text
+
+    return replace_matches
+
+
+def _compile(pattern: Any) -> re.Pattern[str]:
+    text = pattern.pattern if isinstance(pattern, re.Pattern) else pattern
+    if not isinstance(text, str):
+        raise ToolSpecError(f"`redact` is a list of regular expressions for text, not {pattern!r}.")
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        raise ToolSpecError(f"{pattern!r} is no regular expression: {error}.") from error

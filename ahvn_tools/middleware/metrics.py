@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ahvn_tools.errors import suggests_options
-from ahvn_tools.execution.call import Call, Middleware, Next, inline
-from ahvn_tools.middleware.factory import remember_options
+from ahvn_tools.execution.call import Call, Middleware, Next
 from ahvn_tools.middleware.observe import run_observed
 from ahvn_tools.results import ToolResult
 
@@ -20,7 +19,6 @@ _OUTCOMES = {None: "ok", "cancelled": "cancelled"}
 """The outcomes of error codes; that of any other code is `error`."""
 
 
-@remember_options
 @suggests_options
 def metrics(meter: Meter | None = None) -> Middleware:
     """Return middleware that measures calls. Without a meter it uses the global provider's.
@@ -45,7 +43,6 @@ def metrics(meter: Meter | None = None) -> Middleware:
         "ahvn_tools.active_calls", unit="{call}", description="Tool calls that are running."
     )
 
-    @inline
     async def measure_call(call: Call, next: Next) -> ToolResult:  # noqa: A002  # the word for it
         attributes = {"gen_ai.tool.name": call.name, "gen_ai.tool.type": "function"}
 

@@ -10,9 +10,8 @@ from time import perf_counter
 from typing import Any, Protocol
 
 from ahvn_tools.errors import ToolSpecError, suggests_options
-from ahvn_tools.execution.call import Call, Middleware, Next, inline
+from ahvn_tools.execution.call import Call, Middleware, Next
 from ahvn_tools.middleware import reporting
-from ahvn_tools.middleware.factory import remember_options
 from ahvn_tools.results import ToolResult
 
 _logger = logging.getLogger(__name__)
@@ -25,7 +24,6 @@ class Observer(Protocol):
         """Take a call that has ended. The code is None after success, and `cancelled` if the caller has left."""
 
 
-@remember_options
 @suggests_options
 def observe(observer: Observer) -> Middleware:
     """Return middleware that calls `observer(tool, success, duration, error_code)` after each call.
@@ -35,7 +33,6 @@ def observe(observer: Observer) -> Middleware:
     """
     _validate(observer)
 
-    @inline
     async def observe_call(call: Call, next: Next) -> ToolResult:  # noqa: A002  # the word for it
         return await run_observed(call, next, functools.partial(_notify, observer, call.name))
 

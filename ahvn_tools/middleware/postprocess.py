@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
-from ahvn_tools.execution.call import Call, Middleware, Next, inline
+from ahvn_tools.execution.call import Call, Middleware, Next
 from ahvn_tools.results import ToolResult
 
 Postprocess = Callable[[Call, ToolResult], ToolResult | Awaitable[ToolResult | None] | None]
@@ -34,4 +34,4 @@ def postprocess_middleware(function: Postprocess) -> Middleware:
 
         return await process(call, await next(replace(call, emit=emit_processed)))
 
-    return postprocess if inspect.iscoroutinefunction(function) else inline(postprocess)
+    return postprocess

@@ -23,11 +23,10 @@ from typing import IO, Any, Final
 
 from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import ToolSpecError, suggests_options
-from ahvn_tools.execution.call import Call, Middleware, Next, inline
+from ahvn_tools.execution.call import Call, Middleware, Next
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.middleware import reporting
 from ahvn_tools.middleware.approve import ApprovalRequest, arguments_digest
-from ahvn_tools.middleware.factory import remember_options
 from ahvn_tools.regular_file import MAX_BYTES, open_regular
 from ahvn_tools.results import ToolResult, without_raw_value
 from ahvn_tools.secret_key import SecretKey
@@ -59,6 +58,13 @@ _RESULT_TYPES: Final[dict[str, Any]] = {
     "is_unwrapped": bool,
     "blocks": list,
 }
+
+
+_FIXED_KEYS: Final = frozenset(
+    {*_RESULT_TYPES, "code", "message", "type", "text", "data", "mimeType", "uri", "resource", "blob", "name", "title"}
+    | {"description", "size", "icons", "annotations", "audience", "priority", "lastModified", "_meta"}
+)
+"""The members of a line and of MCP's content blocks, whose names are no text of a tool."""
 
 
 def prepare_file(file: Path) -> None:
@@ -118,25 +124,19 @@ def _open_to_append(file: Path) -> FileIO:
     return os.fdopen(open_regular(file, os.O_RDWR | os.O_APPEND | os.O_CREAT), "a+b", buffering=0)
 
 
-def dump_results(results: Iterable[ToolResult], redactor: reporting.Redactor) -> list[JsonObject]:
+def dump_results(results: Iterable[ToolResult], redact: reporting.Redactor) -> list[JsonObject]:
     """Return results as redacted JSON, without empty members; of a raw value, what models read.
 
-    They are redacted together, because a secret may be in several chunks of a stream.
+    They are redacted together, because a secret may be in several chunks of a stream. Codes of errors and types of
+    blocks stay.
     """
     plain = [_to_json(result) for result in results]
-    joined = redactor.redact_joined(plain)
-    return [_redact(parts, original, redactor) for parts, original in zip(joined, plain, strict=True)]
-
-
-def _redact(parts: JsonObject, original: JsonObject, redactor: reporting.Redactor) -> JsonObject:
-    """Return the redacted parts of a result; the names of members that a protocol defines stay, and its types."""
-    redacted: JsonObject = {
-        name: redactor(part, redact_keys=name in {"value", "structured_content"}) for name, part in parts.items()
-    }
-    if "error" in original:
-        redacted["error"]["code"] = original["error"]["code"]
-    for block, plain_block in zip(redacted.get("blocks", ()), original.get("blocks", ()), strict=True):
-        block["type"] = plain_block["type"]
+    redacted: list[JsonObject] = redact(plain)
+    for parts, original in zip(redacted, plain, strict=True):
+        if "error" in original:
+            parts["error"]["code"] = original["error"]["code"]
+        for block, original_block in zip(parts.get("blocks", ()), original.get("blocks", ()), strict=True):
+            block["type"] = original_block["type"]
     return redacted
 
 
@@ -228,7 +228,6 @@ def _has_types(value: Any, types: dict[str, Any]) -> bool:
     )
 
 
-@remember_options
 @suggests_options
 def record(path: str | PathLike[str], *, secret_key: str | bytes | None = None) -> Middleware:
     """Return middleware that appends every finished call, with its chunks and its result, to a JSONL file.
@@ -243,7 +242,6 @@ def record(path: str | PathLike[str], *, secret_key: str | bytes | None = None) 
     file, own_key = Path(path).absolute(), _own_key(secret_key)
     prepare_file(file)
 
-    @inline
     async def record_call(call: Call, next: Next) -> ToolResult:  # noqa: A002  # the word for it
         line = {
             "tool": call.name,
@@ -265,7 +263,6 @@ def record(path: str | PathLike[str], *, secret_key: str | bytes | None = None) 
     return record_call
 
 
-@remember_options
 @suggests_options
 def replay(
     path: str | PathLike[str], *, allow_changed: bool = False, secret_key: str | bytes | None = None
@@ -285,7 +282,6 @@ def replay(
         lines.setdefault((line["tool"], line["digest"] or _shown(line["arguments"])), []).append(line)
     recordings = {key: chain(same_call, repeat(same_call[-1])) for key, same_call in lines.items()}
 
-    @inline
     async def replay_call(call: Call, _next: Next) -> ToolResult:
         digest = _digest(call, own_key)
         recorded = recordings.get((call.name, digest)) if digest else None
@@ -351,10 +347,10 @@ def _collect_chunks(call: Call, chunks: list[ToolResult]) -> Call:
 
 
 def _append_line(file: Path, call: Call, line: JsonObject, chunks: list[ToolResult], result: ToolResult) -> None:
-    redactor = reporting.Redactor(call)
+    redact = reporting.Redactor(call, fixed_keys=_FIXED_KEYS)
     results = {
-        "result": dump_results([result], redactor)[0],
-        "chunks": dump_results(chunks, redactor),
+        "result": dump_results([result], redact)[0],
+        "chunks": dump_results(chunks, redact),
     }
     try:
         append_line(file, {**line, **results})

@@ -1,4 +1,4 @@
-"""Reports of calls, for logs, spans, metrics and recordings: how a call ended, and what it received and returned.
+"""Reports of calls, for logs, spans and metrics: how a call ended, and what it received and returned.
 
 Arguments and results are reported without secrets and bound values.
 """
@@ -7,28 +7,27 @@ from __future__ import annotations
 
 import json
 import traceback
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from pydantic_core import to_jsonable_python
 
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.encoders.loaded_classes import is_for_graph
 from ahvn_tools.error_detail import ErrorDetail
-from ahvn_tools.errors import InvalidResultError, ToolCallError, exception_text
+from ahvn_tools.errors import InvalidResultError, ToolCallError
 from ahvn_tools.execution.call import Call
 from ahvn_tools.execution.convert import body_error_text
-from ahvn_tools.execution.raised_place import WorkerTraceback
 from ahvn_tools.redaction import (
     MASK,
     MaskedValues,
+    TextRedactor,
     clip,
     find_secrets,
     is_secret_name,
     is_secret_schema,
     reveal_secrets,
-    text_redactor,
 )
 from ahvn_tools.results import ToolResult, whole_value
 from ahvn_tools.schema.keywords import iter_objects
@@ -37,43 +36,14 @@ from ahvn_tools.state import MISSING
 MAX_FRAMES: Final = 50
 """The maximum number of frames of one exception, the innermost ones."""
 
-MAX_EXCEPTIONS: Final = 20
-"""The maximum number of exceptions in one report: causes, and members of groups."""
-
 
 def format_exception(error: BaseException) -> str:
-    """Return the tracebacks of an exception, of what caused it and of the members of a group.
+    """Return the tracebacks of an exception, of what caused it and of the members of a group, in indented lines.
 
     No variables. The text is not redacted.
     """
-    return "\n".join(_lines(error, set()))
-
-
-def _lines(error: BaseException, seen: set[int]) -> list[str]:
-    if id(error) in seen or len(seen) == MAX_EXCEPTIONS:
-        return []
-    seen.add(id(error))
-    if isinstance(error, WorkerTraceback):
-        return [to_single_line(line) for line in str(error).splitlines()[1:]]
-    cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-    earlier = [] if cause is None else _lines(cause, seen)
-    frames = traceback.StackSummary.extract(traceback.walk_tb(error.__traceback__), limit=-MAX_FRAMES)
-    return [
-        *([*earlier, "", "The exception above led to this one:", ""] if earlier else []),
-        "Traceback (most recent call last):",
-        *"".join(frames.format()).splitlines(),
-        _summary(error),
-        *(f"  | {line}" for member in _members(error) for line in _lines(member, seen)),
-    ]
-
-
-def _members(error: BaseException) -> tuple[BaseException, ...]:
-    return error.exceptions if isinstance(error, BaseExceptionGroup) else ()
-
-
-def _summary(error: BaseException) -> str:
-    text = clip(exception_text(error))
-    return to_single_line(f"{type(error).__name__}: {text}" if text else type(error).__name__)
+    report = "".join(traceback.TracebackException.from_exception(error, limit=-MAX_FRAMES, compact=True).format())
+    return "\n".join(f"  {to_single_line(clip(line))}" for line in report.splitlines())
 
 
 def to_single_line(text: str) -> str:
@@ -108,61 +78,57 @@ def exception_result(call: Call, error: Exception) -> ToolResult:
     return ToolResult(error=ErrorDetail(code=exception_code(error), message=message).hold(error))
 
 
-class Mask(Protocol):
-    """Replaces, in texts, what the host calls secret."""
-
-    def __call__(self, text: str) -> str:
-        """Return a text without it."""
-
-    def mask_pieces(self, pieces: Sequence[str]) -> Sequence[str]:
-        """Return the pieces of a text without what is in several of them."""
+Mask = Callable[[str], str]
+"""Replaces, in a text, what the host calls secret."""
 
 
 class Redactor:
-    """Replaces, in JSON, a call's bound values and secret arguments by `<parameter>`, and then what a mask finds."""
+    """Replaces, in JSON, a call's bound values and secret arguments by `<parameter>`, and then what a mask finds.
 
-    def __init__(self, call: Call, mask: Mask | None = None) -> None:
-        self._redact_hidden = text_redactor(_hidden_values(call))
+    A secret may be in several items of a list, such as those of a stream: all texts under the same names are read as
+    one, too. If there is a secret in them that none of them has, the first one is the whole, and the others are empty.
+    `fixed_keys` are names of a protocol, which stay.
+    """
+
+    def __init__(self, call: Call, mask: Mask = str, *, fixed_keys: Collection[str] = ()) -> None:
+        self._redact_hidden = TextRedactor(_hidden_values(call))
         self._mask = mask
+        self._fixed_keys = fixed_keys
         self._is_stream = call.emit is not None or call.plan.output.is_stream
 
-    def __call__(self, value: Any, *, redact_keys: bool = True) -> Any:
-        """Return redacted JSON. `redact_keys=False` leaves the keys, for objects whose keys a protocol defines."""
-        return self._redact_parts(self.redact_joined(value), redact_keys=redact_keys)
-
-    def redact_joined(self, value: Any) -> Any:
-        """Return JSON without what is in several items of a list, such as the items of a stream.
-
-        It is looked for in all texts under the same names together. What replaces it is where it begins.
-        """
+    def __call__(self, value: Any) -> Any:
+        """Return redacted JSON."""
         texts: dict[tuple[str, ...], list[str]] = {}
         for names, text in _iter_texts(value, ()):
             texts.setdefault(names, []).append(text)
-        pieces = {names: iter(self._redact_pieces(parts)) for names, parts in texts.items() if len(parts) > 1}
-        return _with_texts(value, (), pieces) if pieces else value
+        return self._with_texts(value, (), {names: iter(self._redact_pieces(parts)) for names, parts in texts.items()})
 
-    def _redact_pieces(self, pieces: Sequence[str]) -> Sequence[str]:
-        redacted = self._redact_hidden.redact_pieces(pieces, with_credentials=self._is_stream)
-        return redacted if self._mask is None or not self._is_stream else self._mask.mask_pieces(redacted)
+    def _redact_pieces(self, pieces: list[str]) -> list[str]:
+        redacted = list(map(self._redact_text, pieces))
+        if len(pieces) == 1:
+            return redacted
+        redact = self._redact_text if self._is_stream else self._redact_hidden.mask_values
+        whole = redact("".join(pieces))
+        return redacted if whole == "".join(map(redact, pieces)) else [whole, *[""] * (len(pieces) - 1)]
 
-    def _redact_parts(self, value: Any, *, redact_keys: bool) -> Any:
+    def _with_texts(self, value: Any, names: tuple[str, ...], texts: Mapping[tuple[str, ...], Iterator[str]]) -> Any:
+        """Return JSON with these texts, by the names of the members that lead to them; keys and numbers redacted."""
         if isinstance(value, str):
-            return self._redact_text(value)
+            return next(texts[names])
         if isinstance(value, dict):
             return {
-                self._redact_text(key) if redact_keys else key: self._redact_parts(part, redact_keys=redact_keys)
+                key if key in self._fixed_keys else self._redact_text(key): self._with_texts(part, (*names, key), texts)
                 for key, part in value.items()
             }
         if isinstance(value, list):
-            return [self._redact_parts(part, redact_keys=redact_keys) for part in value]
+            return [self._with_texts(part, names, texts) for part in value]
         if value is None or isinstance(value, bool):
             return value
         text = self._redact_text(str(value))
         return value if text == str(value) else text
 
     def _redact_text(self, text: str) -> str:
-        redacted = self._redact_hidden(text)
-        return redacted if self._mask is None else self._mask(redacted)
+        return self._mask(self._redact_hidden(text))
 
 
 def _iter_texts(value: Any, names: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -177,30 +143,19 @@ def _iter_texts(value: Any, names: tuple[str, ...]) -> Iterator[tuple[tuple[str,
             yield from _iter_texts(part, (*names, key))
 
 
-def _with_texts(value: Any, names: tuple[str, ...], texts: Mapping[tuple[str, ...], Iterator[str]]) -> Any:
-    """Return JSON with other texts, by the names of the members that lead to them."""
-    if isinstance(value, str):
-        return next(texts[names]) if names in texts else value
-    if isinstance(value, list):
-        return [_with_texts(part, names, texts) for part in value]
-    if isinstance(value, dict):
-        return {key: _with_texts(part, (*names, key), texts) for key, part in value.items()}
-    return value
-
-
-def redact_arguments(call: Call, mask: Mask | None = None) -> Any:
+def redact_arguments(call: Call, mask: Mask = str) -> Any:
     """Return a call's arguments as JSON, with `***` for every argument or member that is secret by mark or by name."""
     names = _secret_names(call)
     arguments = {name: MASK if name in names else value for name, value in call.arguments.items()}
     return redact_json(call, as_json(arguments), mask)
 
 
-def redact_json(call: Call, value: Any, mask: Mask | None = None) -> Any:
+def redact_json(call: Call, value: Any, mask: Mask = str) -> Any:
     """Return JSON without the call's bound values, with `***` for members that are secret by mark or by name."""
     return Redactor(call, mask)(_mask_secrets(value, _secret_names(call)))
 
 
-def redact_result(call: Call, result: ToolResult, mask: Mask | None = None) -> str:
+def redact_result(call: Call, result: ToolResult, mask: Mask = str) -> str:
     """Return a result's text, redacted and cut; for an interrupted call its partial value rather than the error.
 
     The text of what the body raised is included even if the model does not receive it.
@@ -222,7 +177,7 @@ def redact_traceback(call: Call, error: BaseException) -> str:
     """Return a line break and the traceback of an exception, redacted; "" for a ToolCallError without a cause."""
     if isinstance(error, ToolCallError) and error.__cause__ is None:
         return ""
-    return "\n" + text_redactor(_hidden_values(call))(format_exception(error))
+    return "\n" + TextRedactor(_hidden_values(call))(format_exception(error))
 
 
 def _error_text(call: Call, result: ToolResult) -> str:
@@ -273,13 +228,19 @@ def _hidden_values(call: Call) -> Mapping[str, Any]:
 
 def _secret_names(call: Call) -> frozenset[str]:
     """Return the names of secret arguments, and of secret members at any depth."""
-    return call.secrets.union(call.definition.memoize(_schema_secret_names)["names"])
+    return call.secrets.union(declared_secrets(call.definition))
 
 
-def _schema_secret_names(definition: ToolDefinition) -> dict[str, list[str]]:
+def declared_secrets(definition: ToolDefinition) -> list[str]:
+    """Return the names of secret arguments, and of secret members at any depth, by mark or by name."""
+    names: list[str] = definition.memoize(_find_secret_properties)["names"]
+    return names
+
+
+def _find_secret_properties(definition: ToolDefinition) -> dict[str, list[str]]:
     groups = [node["properties"] for node in iter_objects(definition.input_schema) if "properties" in node]
     properties = [pair for group in groups if isinstance(group, dict) for pair in group.items()]
-    return {"names": sorted({name for name, part in properties if is_secret_schema(part)})}
+    return {"names": sorted({name for name, part in properties if is_secret_name(name) or is_secret_schema(part)})}
 
 
 def _mask_secrets(value: Any, names: Collection[str]) -> Any:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection
 from dataclasses import replace
+from typing import Any
 
 from ahvn_tools.errors import ToolCallError, ToolSpecError, suggests_options
 from ahvn_tools.execution.call import Call, EmitChunk, Middleware, Next
-from ahvn_tools.middleware.factory import idempotency_check, remember_options
+from ahvn_tools.middleware.repeatable import ForRepeatableCalls
 from ahvn_tools.results import ToolResult
 
 try:
@@ -19,7 +20,6 @@ except ModuleNotFoundError as missing:
     ) from missing
 
 
-@remember_options
 @suggests_options
 def retry(
     attempts: int = 3,
@@ -43,24 +43,42 @@ def retry(
     """
     if attempts < 1:
         raise ToolSpecError(f"attempts must be at least 1, not {attempts!r}.")
-    is_repeatable = idempotency_check(tools, all_tools=all_tools)
+    waits = tenacity.wait_exponential(multiplier=initial_delay, max=max_delay) + tenacity.wait_random(0, initial_delay)
+    stop = tenacity.stop_after_attempt(attempts) | tenacity.stop_before_delay(max_elapsed)
+    return _Retry(tools, codes, exceptions, all_tools=all_tools, stop=stop, wait=waits)
 
-    async def retry_call(call: Call, next: Next) -> ToolResult:  # noqa: A002  # the word for it
-        if not is_repeatable(call) or call.resumed_program is not None:  # a person's decisions are for one try
+
+class _Retry(ForRepeatableCalls):
+    """The middleware that `retry` makes."""
+
+    kind = "retry"
+
+    def __init__(
+        self,
+        tools: str | Collection[str],
+        codes: Collection[str],
+        exceptions: tuple[type[Exception], ...],
+        *,
+        all_tools: bool,
+        **options: Any,
+    ) -> None:
+        """The options are those of `tenacity.AsyncRetrying`."""
+        super().__init__(tools, all_tools=all_tools)
+        self._codes, self._exceptions, self._options = codes, exceptions, options
+
+    async def __call__(self, call: Call, next: Next) -> ToolResult:  # noqa: A002  # the word for it
+        """Make attempts at a call."""
+        if not self.acts_on(call) or call.resumed_program is not None:  # a person's decisions are for one try
             return await next(call)
-        runs = _Attempts(call, next, codes, exceptions)
+        runs = _Attempts(call, next, self._codes, self._exceptions)
         retrying = tenacity.AsyncRetrying(  # one for each call: it holds the state of an attempt
             sleep=asyncio.sleep,
-            stop=tenacity.stop_after_attempt(attempts) | tenacity.stop_before_delay(max_elapsed),
-            wait=tenacity.wait_exponential(multiplier=initial_delay, max=max_delay)
-            + tenacity.wait_random(0, initial_delay),
             retry=runs.is_retryable,
             retry_error_callback=lambda state: state.outcome.result(),  # type: ignore[union-attr]  # the last attempt's
+            **self._options,
         )
         result: ToolResult = await retrying(runs.attempt)
         return result if runs.count == 1 else replace(result, meta={**result.meta, "attempts": runs.count})
-
-    return retry_call
 
 
 class _Attempts:

@@ -5,16 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ahvn_tools.errors import suggests_options
-from ahvn_tools.execution.call import Call, Middleware, Next, inline
+from ahvn_tools.execution.call import Call, Middleware, Next
 from ahvn_tools.middleware import reporting
-from ahvn_tools.middleware.factory import remember_options
 from ahvn_tools.results import ToolResult
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Tracer
 
 
-@remember_options
 @suggests_options
 def trace(tracer: Tracer | None = None, *, content: bool = False) -> Middleware:
     """Return middleware that records a span `execute_tool {name}` for each call.
@@ -28,7 +26,6 @@ def trace(tracer: Tracer | None = None, *, content: bool = False) -> Middleware:
 
     spans = otel.get_tracer("ahvn_tools") if tracer is None else tracer
 
-    @inline
     async def trace_call(call: Call, next: Next) -> ToolResult:  # noqa: A002  # the word for it
         span = spans.start_span(f"execute_tool {call.name}", attributes=_span_attributes(call))
         if has_content := content and span.is_recording():
@@ -48,8 +45,7 @@ def trace(tracer: Tracer | None = None, *, content: bool = False) -> Middleware:
             if code is not None:
                 span.set_attribute("error.type", code)
                 span.set_status(otel.StatusCode.ERROR)
-            if otel.get_current_span() is span:  # False if the loop was closed: this runs outside the call's context
-                context.detach(token)
+            context.detach(token)
             span.end()
 
     return trace_call

@@ -7,12 +7,10 @@ from dataclasses import replace
 from typing import Any, Self
 
 from ahvn_tools.errors import ToolSpecError, suggests_options
-from ahvn_tools.execution.call import Call, Middleware, Next, inline
-from ahvn_tools.middleware.factory import remember_options
+from ahvn_tools.execution.call import Call, Middleware, Next
 from ahvn_tools.results import ToolResult, text_block, to_text, whole_value
 
 
-@remember_options
 @suggests_options
 def truncate(max_chars: int = 20_000, *, head_ratio: float = 0.7) -> Middleware:
     """Return middleware that limits the text that a model receives of a result to `max_chars` characters.
@@ -29,7 +27,6 @@ def truncate(max_chars: int = 20_000, *, head_ratio: float = 0.7) -> Middleware:
         )
     head = round(max_chars * head_ratio)
 
-    @inline
     async def truncate_call(call: Call, next: Next) -> ToolResult:  # noqa: A002  # the word for it
         result = await next(call)
         return result if result.error is not None else _truncate_result(result, head, max_chars - head)

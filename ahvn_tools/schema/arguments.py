@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import itertools
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -37,7 +36,7 @@ from ahvn_tools.schema.repair import MAX_REPAIRED_VALUES, RepairCandidate, Repai
 from ahvn_tools.schema.subschemas import InstancePath, SubschemaFinder
 
 MAX_READ_ERRORS = 5_000
-"""How many of pydantic's errors are read: each takes some microseconds."""
+"""How many of pydantic's errors are read: each takes some microseconds. Of more, the message names none."""
 
 MAX_DETAIL_CHARS = 300
 """The description of one problem is cut to this many characters."""
@@ -62,8 +61,9 @@ _KEY = "[key]"
 
 _UNEXPECTED_ARGUMENT = "unexpected_keyword_argument"
 _INTEGER_ERRORS = frozenset({"int_type", "int_parsing_size", "literal_error", "enum"})
-_SCALAR_ERRORS = frozenset({"int_type", "float_type", "bool_type"})
-_CHOICE_ERRORS = frozenset({"literal_error", "enum"})
+_SCALAR_TYPES = {"int_type": ("integer",), "float_type": ("number",), "bool_type": ("boolean",)}
+_CHOICE_TYPES = dict.fromkeys(("literal_error", "enum"), ("integer", "number", "boolean"))
+"""The types to which a text is converted after an error."""
 _PYDANTIC_ERROR_TYPES = frozenset(get_args(core_schema.ErrorType))
 _INPUT_CONTEXT_KEYS = frozenset({"error", "tag", "tz_actual", "encoding_error"})
 """Keys of an error's context whose values come from the input."""
@@ -97,6 +97,10 @@ _TOO_MANY_ATTEMPTS = (
     "Nest them less deeply."
 )
 
+_TOO_MANY_ERRORS = (
+    f"Invalid arguments: more than {MAX_READ_ERRORS:,} members are unknown or wrong. Send those that the schema names."
+)
+
 _WORD_PATTERN = re.compile(rf"\w{{{MIN_ECHO_CHARS},}}")
 _THOUSANDS_SEPARATOR = re.compile(r"(?<=\d)[,_'’\s](?=\d)")
 
@@ -122,7 +126,7 @@ class ArgumentValidator(RepairingValidator[Any, ErrorDetails]):
         super().__init__(get_schema, coerce_numbers_to_str=coerce_numbers_to_str)
         self._compile = compile
         self._get_names = get_names
-        self._repaired_texts = _SCALAR_ERRORS if reads_scalar_texts else frozenset[str]()
+        self._text_types = {**_CHOICE_TYPES, **_SCALAR_TYPES} if reads_scalar_texts else _CHOICE_TYPES
         self._max_names = parameter_count + MAX_ERRORS
         self._validator: CountingValidator | None = None
 
@@ -161,7 +165,7 @@ class ArgumentValidator(RepairingValidator[Any, ErrorDetails]):
                 max_attempts = MAX_ATTEMPTS if collecting is None else MAX_COLLECTING_ATTEMPTS
                 accepted: JsonObject = validator.validate(arguments, max_attempts, value_count)[1]
             else:
-                accepted = validator.validate_python(arguments)[1]
+                accepted = validator.validator.validate_python(arguments)[1]
         except ValidationError as error:
             return error
         except TooManyAttemptsError:
@@ -182,12 +186,8 @@ class ArgumentValidator(RepairingValidator[Any, ErrorDetails]):
         stops_early = self._validator is None or self._validator.stops_early
         if stops_early and collects and (collected := self._collect_errors(arguments, value_count)) is not None:
             return collected, True
-        is_shortened = False
         if failure.error_count() > MAX_READ_ERRORS:
-            shortened = _shorten_objects(arguments, self._names)
-            is_shortened = enforce_limits(shortened).value_count < value_count
-            shortened_failure = self._validate(shortened, value_count) if is_shortened else None
-            failure = shortened_failure if isinstance(shortened_failure, ValidationError) else failure
+            raise InvalidParametersError(_TOO_MANY_ERRORS)
         errors = failure.errors(include_url=False)
         has_unlisted = any(error["type"] == NO_ALTERNATIVE for error in errors)  # it replaces those of the alternatives
         if has_unlisted and value_count <= MAX_REPAIRED_VALUES:
@@ -195,7 +195,7 @@ class ArgumentValidator(RepairingValidator[Any, ErrorDetails]):
             if collected is not None:
                 return collected, True
         is_inside_value = any(len(error["loc"]) > 1 for error in errors)
-        return errors, not (is_shortened or (stops_early and is_inside_value))
+        return errors, not (stops_early and is_inside_value)
 
     def _collect_errors(self, arguments: JsonObject, value_count: int) -> list[ErrorDetails] | None:
         """Return all errors; None if there are too many errors or attempts."""
@@ -212,8 +212,8 @@ class ArgumentValidator(RepairingValidator[Any, ErrorDetails]):
                 yield from (RepairCandidate((*error["loc"], name)) for name in error["input"])
             wants_text = kind == "string_type" and self._coerce_numbers_to_str
             wants_integer = kind in _INTEGER_ERRORS
-            wants_scalar = kind in self._repaired_texts or kind in _CHOICE_ERRORS
-            yield RepairCandidate(error["loc"], kind in _CONTAINER_ERRORS, wants_integer, wants_text, wants_scalar)
+            scalar_types = self._text_types.get(kind, ()) if isinstance(error["input"], str) else ()
+            yield RepairCandidate(error["loc"], kind in _CONTAINER_ERRORS, wants_integer, wants_text, scalar_types)
 
     @functools.cached_property
     def _collecting_validator(self) -> CountingValidator:
@@ -236,15 +236,6 @@ class ArgumentValidator(RepairingValidator[Any, ErrorDetails]):
         for error in errors[:MAX_ERRORS]:
             problems[formatter.format_error(error, has_hint=len(problems) < MAX_PROBLEMS)] = None
         return join_problems(list(problems), max(len(errors) - MAX_ERRORS, 0), is_complete=is_complete)
-
-
-def _shorten_objects(value: Any, names: frozenset[str]) -> Any:
-    """Return a copy in which each object has all properties of these names, and at most `MAX_ERRORS` others."""
-    if isinstance(value, dict):
-        others = itertools.islice((name for name in value if name not in names), MAX_ERRORS)
-        kept = dict.fromkeys((*(name for name in value if name in names), *others))
-        return {name: _shorten_objects(value[name], names) for name in kept}
-    return [_shorten_objects(item, names) for item in value] if isinstance(value, list) else value
 
 
 @dataclass(eq=False, repr=False)

@@ -29,9 +29,49 @@ _CONFIG = CoreConfig(allow_inf_nan=False, hide_input_in_errors=True)
 _TRUSTED_MODULES = sys.stdlib_module_names | {"pydantic", "pydantic_core", "ahvn_tools"}
 _UNCERTAIN_TYPES = ("is-instance", "is-subclass", "callable", "function-plain")
 """No set, because the core schema of a field with the name "type" is looked up here, too, and has no hash."""
-_LISTED_TYPES = ("enum", "literal")
+_CHOICE_TYPES = ("enum", "literal")
 _SCALAR_TYPES: Final = frozenset({"int", "float", "str", "bool"})
 _MACHINE_WORD_LIMIT = 2**62
+
+MAX_ATTEMPTS: Final = 100_000
+"""How often alternatives of nested unions may be tried for one set of arguments, in addition to twice for each
+alternative and value: at most about half a second of work."""
+
+MAX_COLLECTING_ATTEMPTS: Final = 2_000
+"""The same while all errors are collected: each failed attempt adds errors."""
+
+NO_ALTERNATIVE: Final = "no_alternative"
+"""The error type of a nested union that nothing matches; it replaces the errors of all alternatives."""
+
+# before pydantic 2.13 models always use the validators that pydantic has compiled for them, without limits inside
+_OWN_VALIDATORS: Final[dict[str, Any]] = (
+    {"_use_prebuilt": False} if "_use_prebuilt" in (SchemaValidator.__text_signature__ or "") else {}
+)
+
+NON_SCHEMA_KEYS: Final = frozenset({"metadata", "serialization", "config", "default"})
+
+_SEQUENCE_TYPES = frozenset({"list", "tuple", "set", "frozenset", "deque", "generator"})
+_MAPPING_TYPES = frozenset({"dict", "frozendict", "ordered-dict", "counter"})
+_FAIL_FAST_TYPES = _SEQUENCE_TYPES | _MAPPING_TYPES
+_OBJECT_TYPES = _MAPPING_TYPES | {"model", "dataclass", "typed-dict", "named-tuple", "call"}
+_COMPOSITE_TYPES = _SEQUENCE_TYPES | _OBJECT_TYPES
+
+_remaining_attempts: ContextVar[list[int] | None] = ContextVar("remaining_attempts", default=None)
+
+NO_TAG: Final = "no_tag"
+"""The error type of a union of which no alternative has the tag of the value."""
+
+_JSON_SCALARS: Final = frozenset(JSON_TYPES.keys() - {dict, list})
+_STRICT_ABOUT_PYTHON: Final = frozenset({
+    "bytes", "complex", "dataclass", "date", "datetime", "decimal", "enum", "frozenset", "lax-or-strict", "model",
+    "multi-host-url", "set", "tagged-union", "time", "timedelta", "tuple", "union", "url", "uuid",
+})  # fmt: skip
+"""Types that refuse, if they are strict, the Python value of JSON that they accept; or whose alternatives do."""
+_KEY_TYPES: Final = frozenset({"bool", "float", "int", *_STRICT_ABOUT_PYTHON})
+"""Types that refuse, if they are strict, the key of a JSON object, which is a text."""
+
+_CHANGING_TYPES: Final = frozenset({"json", "function-before", "function-wrap", "chain"})
+"""Types whose inner schema may validate another value than the one that came."""
 
 
 class ArgumentsCoreSchema:
@@ -72,11 +112,8 @@ class ArgumentsCoreSchema:
 
     def parameter_validator(self, name: str) -> SchemaValidator:
         """Compile the validator of one parameter's value."""
-        schema = _without_default(self._fields[name]["schema"])
-        definitions = _replace_generators(self._definitions)
-        if definitions:
-            schema = {"type": "definitions", "schema": schema, "definitions": definitions}
-        return SchemaValidator(schema, _CONFIG)
+        limiter = CoreSchemaLimiter(self._definitions, collects_errors=True)
+        return limiter.compile(_without_default(self._fields[name]["schema"]), _CONFIG).validator
 
     def is_generator(self, name: str) -> bool:
         """Whether pydantic would check the items only while the body reads them."""
@@ -127,7 +164,7 @@ def _is_uncertain(node: Any) -> bool:
     kind = node.get("type")
     if kind in _UNCERTAIN_TYPES:
         return True
-    if kind in _LISTED_TYPES:
+    if kind in _CHOICE_TYPES:
         return not all(map(_has_plain_value, node["members" if kind == "enum" else "expected"]))
     if kind == "model" and callable(node["cls"].model_config.get("json_schema_extra")):
         return True
@@ -164,42 +201,6 @@ def _limit_integer(schema: Any) -> Any:
     return {**schema, **low, **high}
 
 
-def _replace_generators(node: Any) -> Any:
-    """Check an Iterable as a list: pydantic would check its items only while the body reads them."""
-    if isinstance(node, list):
-        return [_replace_generators(child) for child in node]
-    if not isinstance(node, dict):
-        return node
-    replaced = {key: value if is_no_schema(node, key) else _replace_generators(value) for key, value in node.items()}
-    return {**replaced, "type": "list"} if replaced.get("type") == "generator" else replaced
-
-
-MAX_ATTEMPTS: Final = 100_000
-"""How often alternatives of nested unions may be tried for one set of arguments, in addition to twice for each
-alternative and value: at most about half a second of work."""
-
-MAX_COLLECTING_ATTEMPTS: Final = 2_000
-"""The same while all errors are collected: each failed attempt adds errors."""
-
-NO_ALTERNATIVE: Final = "no_alternative"
-"""The error type of a nested union that nothing matches; it replaces the errors of all alternatives."""
-
-# before pydantic 2.13 models always use the validators that pydantic has compiled for them, without limits inside
-_OWN_VALIDATORS: Final[dict[str, Any]] = (
-    {"_use_prebuilt": False} if "_use_prebuilt" in (SchemaValidator.__text_signature__ or "") else {}
-)
-
-NON_SCHEMA_KEYS: Final = frozenset({"metadata", "serialization", "config", "default"})
-
-_SEQUENCE_TYPES = frozenset({"list", "tuple", "set", "frozenset", "deque", "generator"})
-_MAPPING_TYPES = frozenset({"dict", "frozendict", "ordered-dict", "counter"})
-_FAIL_FAST_TYPES = _SEQUENCE_TYPES | _MAPPING_TYPES
-_OBJECT_TYPES = _MAPPING_TYPES | {"model", "dataclass", "typed-dict", "named-tuple", "call"}
-_COMPOSITE_TYPES = _SEQUENCE_TYPES | _OBJECT_TYPES
-
-_remaining_attempts: ContextVar[list[int] | None] = ContextVar("remaining_attempts", default=None)
-
-
 class TooManyAttemptsError(Exception):
     """The alternatives of unions were tried too often. It ends the whole validation."""
 
@@ -208,7 +209,7 @@ class TooManyAttemptsError(Exception):
 class CountingValidator:
     """A compiled core schema whose nested unions count their attempts."""
 
-    validate_python: Callable[[JsonObject], Any]
+    validator: SchemaValidator
     max_alternatives: int
     """Of the unions that count; 0 if none counts."""
     stops_early: bool
@@ -218,7 +219,7 @@ class CountingValidator:
         """Validate as pydantic does, and count the attempts. Raises TooManyAttemptsError, too."""
         token = _remaining_attempts.set([max_attempts + 2 * self.max_alternatives * value_count])
         try:
-            return self.validate_python(arguments)
+            return self.validator.validate_python(arguments)
         finally:
             _remaining_attempts.reset(token)
 
@@ -226,13 +227,6 @@ class CountingValidator:
 def is_no_schema(node: Any, key: str) -> bool:
     """Return whether a part of a core schema contains none that validates; a field may have any name."""
     return key in NON_SCHEMA_KEYS and isinstance(node.get("type"), str)
-
-
-def has_nested_unions(schemas: list[Any], definitions: list[Any]) -> bool:
-    """Whether the number of attempts of a union may multiply with each level of the input."""
-    nodes = iter_objects(schemas, NON_SCHEMA_KEYS)
-    unions = [node for node in nodes if node.get("type") == "union"]
-    return bool(unions) and any(map(_NestedUnions(definitions).multiplies, unions))
 
 
 class CoreSchemaLimiter:
@@ -252,7 +246,7 @@ class CoreSchemaLimiter:
         if self._definitions:
             schema = {"type": "definitions", "schema": schema, "definitions": self._definitions}
         validator = SchemaValidator(schema, config, **_OWN_VALIDATORS)
-        return CountingValidator(validator.validate_python, self._max_alternatives, self._stops_early)
+        return CountingValidator(validator, self._max_alternatives, self._stops_early)
 
     def _rewrite(self, node: Any, *, is_in_text: bool = False, is_strict: bool = False) -> Any:
         """Return a schema with limits, which accepts JSON. `is_strict`: as the config around it says.
@@ -346,19 +340,6 @@ def _leaf_type(schema: Any) -> str:
     while schema["type"] not in _COMPOSITE_TYPES and isinstance(inner := schema.get("schema"), dict):
         schema = inner
     return str(schema["type"])
-
-
-NO_TAG: Final = "no_tag"
-"""The error type of a union of which no alternative has the tag of the value."""
-
-_JSON_SCALARS: Final = frozenset(JSON_TYPES.keys() - {dict, list})
-_STRICT_ABOUT_PYTHON: Final = frozenset({
-    "bytes", "complex", "dataclass", "date", "datetime", "decimal", "enum", "frozenset", "lax-or-strict", "model",
-    "multi-host-url", "set", "tagged-union", "time", "timedelta", "tuple", "union", "url", "uuid",
-})  # fmt: skip
-"""Types that refuse, if they are strict, the Python value of JSON that they accept; or whose alternatives do."""
-_KEY_TYPES: Final = frozenset({"bool", "float", "int", *_STRICT_ABOUT_PYTHON})
-"""Types that refuse, if they are strict, the key of a JSON object, which is a text."""
 
 
 def accept_json(node: Any, *, is_strict: bool) -> Any:
@@ -464,11 +445,6 @@ def _accept_name(field: Any, name: str) -> None:
 
 def _to_paths(alias: list[Any]) -> list[list[Any]]:
     return alias if all(isinstance(path, list) for path in alias) else [alias]
-
-
-_CHOICE_TYPES: Final = frozenset({"literal", "enum"})
-_CHANGING_TYPES: Final = frozenset({"json", "function-before", "function-wrap", "chain"})
-"""Types whose inner schema may validate another value than the one that came."""
 
 
 def without_conversion(field: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import inspect
 import re
@@ -26,14 +25,6 @@ class Docstring:
     returns: str = ""
     usage: str = ""
 
-    def description(self, *, include_long: bool, separator: str = BLANK_LINE) -> str:
-        """Return the short description and, with `include_long`, the long one after the separator."""
-        return (
-            f"{self.short_description}{separator}{self.long_description}"
-            if include_long and self.long_description
-            else self.short_description
-        )
-
 
 def parse(text: str | None, sections: Collection[str] | None = None) -> Docstring:
     """Parse a docstring of any of the four styles; text in none of them is a description.
@@ -42,24 +33,27 @@ def parse(text: str | None, sections: Collection[str] | None = None) -> Docstrin
     """
     if not text or not text.strip():
         return Docstring()
-    text, others = inspect.cleandoc(text), list[Section]()
-    if not _PLAIN.fullmatch(f"{text}\n"):
+    text, parsed, others = inspect.cleandoc(text), None, list[Section]()
+    if _PLAIN.fullmatch(f"{text}\n"):
+        parsed = _read(_parsers()[0][0], text)
+    if parsed is None:
         text, others = split_sections(text)
-    parsed = _parse_best_style(text)
+        readings = (_read(read, text) for read, marks in _parsers() if any(mark in f"\n{text}" for mark in marks))
+        # the style that finds most parameters, as text such as `:mod:` occurs in every style
+        parsed = max(filter(None, readings), key=lambda one: (len(_described(one)), len(one.meta)))
+    long_description = parsed.long_description or ""
+    if others:
+        chosen = None if sections is None else {title.casefold().rstrip("s") for title in sections}
+        kept = [text for title, text in others if not title or chosen is None or title.rstrip("s") in chosen]
+        long_description = BLANK_LINE.join(filter(None, [long_description, *kept]))
     returns = parsed.returns or next(iter(parsed.many_returns or ()), None)
+    examples = [part for example in parsed.examples or () for part in (example.snippet, example.description) if part]
     return Docstring(
         short_description=parsed.short_description or "",
-        long_description=BLANK_LINE.join(filter(None, [parsed.long_description, join_sections(others, sections)])),
-        parameters={
-            sys.intern(name.strip().lstrip("*")): p.description.strip()  # the signature has the same name
-            for p in _function_parameters(parsed)
-            for name in p.arg_name.split(",")
-            if p.description
-        },
+        long_description=long_description,
+        parameters=_described(parsed),
         returns=(returns.description or "") if returns else "",
-        usage="\n\n".join(
-            part for example in parsed.examples for part in (example.snippet, example.description) if part
-        ),
+        usage=BLANK_LINE.join(examples),
     )
 
 
@@ -69,31 +63,33 @@ def _parsers() -> list[tuple[Callable[[str], Any], tuple[str, ...]]]:
     from docstring_parser import epydoc, google, numpydoc, rest
 
     return [
-        (google.GoogleParser().parse, ()),  # to construct a parser takes as long as to parse
-        (numpydoc.NumpydocParser().parse, ("--", "..")),
+        (google.GoogleParser().parse, ("",)),  # to construct a parser takes as long as to parse
+        (numpydoc.NumpydocParser().parse, ("",)),  # it accepts any text
         (rest.parse, ("\n:",)),
         (epydoc.parse, ("@",)),
     ]
 
 
-def _parse_best_style(text: str) -> Any:
-    """Parse a docstring in the style that finds most parameters, as text such as `:mod:` occurs in every style.
+def _read(parse_style: Callable[[str], Any], text: str) -> Any:
+    """Return a docstring as a style reads it; None if it does not."""
+    from docstring_parser import ParseError
 
-    The NumPy parser accepts any text, so at least one style succeeds.
-    """
-    import docstring_parser
-
-    readings: list[Any] = []
-    for parse_style, marks in _parsers():
-        if readings and marks and not any(mark in f"\n{text}" for mark in marks):
-            continue
-        with contextlib.suppress(docstring_parser.ParseError, IndexError):  # IndexError for a colon without a name
-            readings.append(parse_style(text))
-    return max(readings, key=lambda reading: (len(_function_parameters(reading)), len(reading.meta)))
+    try:
+        return parse_style(text)
+    except (ParseError, IndexError):  # IndexError for a colon without a name
+        return None
 
 
-def _function_parameters(parsed: Any) -> list[Any]:
-    return [parameter for parameter in parsed.params if parameter.args[0] != "attribute"]
+def _described(parsed: Any) -> dict[str, str]:
+    """Return the texts of the parameters, by name."""
+    found = {}
+    for parameter in parsed.params:
+        if parameter.description and parameter.args[0] != "attribute":
+            for name in parameter.arg_name.split(","):
+                found[sys.intern(name.strip().lstrip("*"))] = (
+                    parameter.description.strip()
+                )  # the signature has this name
+    return found
 
 
 _PARAMETER_TITLES: Final = frozenset(
@@ -162,20 +158,10 @@ def split_sections(text: str) -> tuple[str, list[Section]]:
     kept = [body for title, body in blocks if title in _READ_TITLES or title == "start"]
     others = [Section(title, body) for title, body in blocks if title not in _READ_TITLES and title != "start"]
     kept_text = "\n\n".join(filter(None, kept))
-    if not _has_fields(kept_text):
+    if not any(map(_field, kept_text.split("\n"))):
         return kept_text, others
     kept_text, described = _split_fields(kept_text.split("\n"))
     return kept_text, [*described, *others]
-
-
-def join_sections(sections: Collection[Section], titles: Collection[str] | None) -> str:
-    """Return the text of sections, of those with some titles if `titles` is given; other text is always included."""
-    chosen = None if titles is None else {title.casefold().rstrip("s") for title in titles}
-    return "\n\n".join(
-        section.text
-        for section in sections
-        if not section.title or chosen is None or section.title.rstrip("s") in chosen
-    )
 
 
 def _iter_titled(lines: list[str]) -> Iterator[tuple[str, str]]:
@@ -242,29 +228,25 @@ def _to_entries(lines: list[str]) -> Iterator[str]:
         yield f"{line[:margin]}{found[1]}{f' {found[2]}' if found[2] else ''}: {found[3]}" if found else line
 
 
-def _has_fields(text: str) -> bool:
-    return any(_is_field(line) for line in text.split("\n"))
-
-
-def _is_field(line: str) -> bool:
+def _field(line: str) -> re.Match[str] | None:
+    """Return the match of a line that is a field of reST or Epydoc."""
     found = _FIELD.match(line)
-    return bool(found) and found[1] in _FIELD_NAMES  # type: ignore[index]  # it is found
+    return found if found and found[1] in _FIELD_NAMES else None
 
 
 def _split_fields(lines: list[str]) -> tuple[str, list[Section]]:
     """Return a docstring with the fields of reST or Epydoc that are read, and the other text after its first field."""
     kept, sections, has_field = list[str](), list[Section](), False
     for block in _iter_blocks(lines):
-        found = _FIELD.match(block[0])
-        is_field = bool(found) and found[1] in _FIELD_NAMES  # type: ignore[index]  # it is found
-        if found and is_field and found[1] in _DESCRIBING_FIELDS:
+        found = _field(block[0])
+        if found and found[1] in _DESCRIBING_FIELDS:
             title = _DESCRIBING_FIELDS[found[1]]
             first = ": ".join(filter(None, [found[2], found[3]]))
             body = [first, *(line.strip() for line in block[1:])]
             sections.append(Section(title.casefold(), "\n    ".join([f"{title}:", *body]).rstrip()))
-        elif is_field or not has_field:
+        elif found or not has_field:
             kept += block
-            has_field = has_field or is_field
+            has_field = has_field or found is not None
         elif text := "\n".join(block).strip("\n"):
             directive = _DIRECTIVE.match(block[0])
             sections.append(Section(directive[1] if directive else "", text))
@@ -276,7 +258,7 @@ def _iter_blocks(lines: list[str]) -> Iterator[list[str]]:
     block: list[str] = []
     for line in lines:
         starts_paragraph = bool(block) and not block[-1].strip() and line[:1].strip() != ""
-        if block and (_is_field(line) or starts_paragraph):
+        if block and (_field(line) or starts_paragraph):
             yield block
             block = []
         block.append(line)

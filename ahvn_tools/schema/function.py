@@ -7,7 +7,7 @@ import functools
 import inspect
 import json
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from pydantic_core import SchemaValidator, ValidationError
@@ -19,9 +19,9 @@ from ahvn_tools.redaction import is_secret_annotation
 from ahvn_tools.schema.argument_changes import ArgumentChange, change_property
 from ahvn_tools.schema.arguments import ArgumentValidator
 from ahvn_tools.schema.core_schema import ArgumentsCoreSchema
-from ahvn_tools.schema.inputs import BoundValueValidator, FastValidator, Parameter, ParameterKind, Validator
+from ahvn_tools.schema.inputs import BoundValueValidator, FastValidator, Parameter, Validator
 from ahvn_tools.schema.keywords import remove_secret_defaults
-from ahvn_tools.schema.plain_types import PlainParameters
+from ahvn_tools.schema.plain_types import are_plain, to_core_schema, to_json_schema
 from ahvn_tools.schema.refs import without_properties
 from ahvn_tools.schema.subschemas import iter_property_names
 from ahvn_tools.state import UNSET
@@ -36,7 +36,9 @@ VAR_KEYWORD = inspect.Parameter.VAR_KEYWORD
 ABSENT: Final = object()
 """The default of a parameter that the body does not get if a call leaves it out, a member of `**options`."""
 
+_NO_NAMES = frozenset[str]()
 _EXACT_TYPES = (str, int, bool, bytes)
+_IMMUTABLE_TYPES = frozenset({str, int, bool, float, types.NoneType})
 _FUNCTIONS = (types.FunctionType, types.MethodType)
 
 
@@ -72,18 +74,30 @@ class FunctionInputs:
         self._coerce_numbers_to_str = coerce_numbers_to_str
         self._converts = converts
         self._descriptions = descriptions
-        included: dict[ParameterKind, bool] = {VAR_POSITIONAL: include_var_positional, VAR_KEYWORD: include_var_keyword}
-        parameters = [p for p in signature.parameters.values() if included.get(p.kind, True) or p.name in bound]
+        parameters = []
+        self.accepts_other_names = False
+        for p in signature.parameters.values():
+            is_omitted = (p.kind is VAR_POSITIONAL and not include_var_positional) or (
+                p.kind is VAR_KEYWORD and not include_var_keyword
+            )
+            if not is_omitted or p.name in bound:
+                parameters.append(p)
+                self.accepts_other_names |= p.kind is VAR_KEYWORD
         annotations = {name: Any if annotation is EMPTY else annotation for name, annotation in annotations.items()}
         self._has_absent = False
-        self._types = _make_types(name, parameters, annotations, bound)
-        self.parameters_without_schema = self._types.without_schema
+        self._pydantic: PydanticParameters | None = None
+        """None if all parameters are plain: then pydantic, which takes long to import, is not needed."""
+        if not are_plain(parameters, annotations):
+            from ahvn_tools.schema.pydantic_parameters import PydanticParameters
+
+            self._pydantic = PydanticParameters(name, parameters, annotations, bound)
+        self.parameters_without_schema = _NO_NAMES if self._pydantic is None else self._pydantic.without_schema
         self.parameters: dict[str, Parameter] = {p.name: self._to_parameter(p, annotations[p.name]) for p in parameters}
-        self.accepts_other_names = any(p.kind is VAR_KEYWORD for p in parameters)
 
     @functools.cached_property
     def _core(self) -> ArgumentsCoreSchema:
-        return ArgumentsCoreSchema(self._types.core_schema)
+        plain = to_core_schema(self.parameters.values()) if self._pydantic is None else None
+        return ArgumentsCoreSchema(self._pydantic.core_schema if self._pydantic else plain)
 
     def schema(self, hidden: frozenset[str]) -> JsonObject:
         """Return a fresh JSON Schema of all parameters but `hidden`."""
@@ -126,7 +140,7 @@ class FunctionInputs:
 
     @functools.cached_property
     def _schema_text(self) -> str:
-        schema = self._types.json_schema()
+        schema = to_json_schema(self.parameters.values()) if self._pydantic is None else self._pydantic.json_schema()
         descriptions = self._descriptions()
         properties = schema.get("properties", {})
         for name, parameter in self.parameters.items():
@@ -146,15 +160,17 @@ class FunctionInputs:
 
     def _to_parameter(self, parameter: inspect.Parameter, annotation: Any) -> Parameter:
         name, default = parameter.name, parameter.default
-        factory, is_field = None, isinstance(default, loaded_classes("pydantic.fields", "FieldInfo"))
+        factory, is_field = None, False
+        if default is not EMPTY and type(default) not in _IMMUTABLE_TYPES:
+            is_field = isinstance(default, loaded_classes("pydantic.fields", "FieldInfo"))
         if is_field:
             factory, default = default.default_factory, EMPTY if default.is_required() else default.default
         elif default is ABSENT:
             default, self._has_absent = EMPTY, True
         elif getattr(type(default), "__hash__", None) is None:  # pydantic copies these for each call, too
             factory = functools.partial(copy.deepcopy, default)
-        is_exact = annotation in _EXACT_TYPES
-        core = None if isinstance(self._types, PlainParameters) else self._core
+        is_exact, written = annotation in _EXACT_TYPES, parameter.annotation
+        core = None if self._pydantic is None else self._core
         has_default = None if core is None else core.has_default(name)
         is_optional = parameter.kind in (VAR_POSITIONAL, VAR_KEYWORD) or (
             parameter.default is not EMPTY if has_default is None else has_default
@@ -169,26 +185,9 @@ class FunctionInputs:
             default_factory=cast("Callable[[], Any] | None", factory),
             exact_type=annotation if is_exact and not is_field else None,
             is_required=not is_optional,
-            is_secret=is_secret_annotation(annotation)
-            or (parameter.annotation is not annotation and is_secret_annotation(parameter.annotation)),
+            is_secret=(not is_exact and is_secret_annotation(annotation))
+            or (written is not annotation and not isinstance(written, str) and is_secret_annotation(written)),
         )
-
-
-def _make_types(
-    name: str, parameters: Sequence[inspect.Parameter], annotations: Mapping[str, Any], bound: frozenset[str]
-) -> PlainParameters | PydanticParameters:
-    """Return the schemas of parameters; pydantic, which takes long to import, is needed unless all are plain."""
-    resolved = [_with_annotation(parameter, annotations[parameter.name]) for parameter in parameters]
-    if (plain := PlainParameters.from_parameters(resolved)) is not None:
-        return plain
-    from ahvn_tools.schema.pydantic_parameters import PydanticParameters
-
-    return PydanticParameters(name, parameters, annotations, bound)
-
-
-def _with_annotation(parameter: inspect.Parameter, annotation: Any) -> inspect.Parameter:
-    is_resolved = parameter.annotation is annotation or parameter.annotation is EMPTY
-    return parameter if is_resolved else parameter.replace(annotation=annotation)
 
 
 def signature_of(function: Callable[..., Any]) -> inspect.Signature:

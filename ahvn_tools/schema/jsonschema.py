@@ -34,7 +34,6 @@ from ahvn_tools.schema.root_parameters import (
     find_parameter_schemas,
     required_parameter_names,
     root_parameter_names,
-    value_schema,
     without_parameters,
 )
 from ahvn_tools.schema.subschemas import InstancePath, Nodes, SubschemaFinder, iter_property_names
@@ -108,7 +107,6 @@ class SchemaInputs:
         except (TypeError, ValueError) as error:
             raise DefinitionError("An input schema must be JSON.") from error
         self._coerce_numbers_to_str = coerce_numbers_to_str
-        self._obstacles: dict[frozenset[str], str | None] = {}
         has_default = '"default"' in text
         self._schema_text = json.dumps(remove_secret_defaults(json.loads(text))) if has_default else text
         self.parameters_without_schema = frozenset() if context_parameter is None else frozenset({context_parameter})
@@ -143,18 +141,11 @@ class SchemaInputs:
 
     def find_obstacle(self, hidden: frozenset[str]) -> str | None:
         """Return why parameters cannot be hidden; None if they can."""
-        names = frozenset(hidden & self.parameters.keys() - self.parameters_without_schema)
-        if names not in self._obstacles:
-            self._obstacles[names] = self._find_obstacle(names)
-        return self._obstacles[names]
-
-    def _find_obstacle(self, names: frozenset[str]) -> str | None:
+        names = hidden & self.parameters.keys() - self.parameters_without_schema
         if not names:
             return None
         try:
             compile_validator(without_parameters(json.loads(self._schema_text), names))
-            for name in names:
-                compile_validator(value_schema(json.loads(self._schema_text), name))
         except UnsealableError as error:
             return str(error)
         except DefinitionError:
@@ -167,10 +158,10 @@ class SchemaInputs:
 
     def validator(self, hidden: frozenset[str]) -> Validator:
         """Compile the check of a caller's arguments when `hidden` are bound."""
+        if (obstacle := self.find_obstacle(hidden)) is not None:
+            return functools.partial(_refuse_call, obstacle)
         schema = self.schema(hidden)
         own = self.parameters.keys() - self.parameters_without_schema
-        if not hidden.isdisjoint(own) and (obstacle := self.find_obstacle(hidden)) is not None:
-            return functools.partial(_refuse_call, obstacle)
         compiled = self._compiled if hidden.isdisjoint(own) else compile_validator(schema)
         coerces, refused = self._coerce_numbers_to_str, hidden | self._former_names
         validator = _SchemaArgumentValidator(schema, refused, compiled, coerce_numbers_to_str=coerces)
@@ -186,11 +177,13 @@ class SchemaInputs:
         """Compile the check of one bound value, which is first converted to JSON."""
         if name in self.parameters_without_schema:
             return None
-        try:
-            schema = value_schema(self.schema(frozenset()), name)
-        except UnsealableError:
+        if self.find_obstacle(frozenset({name})) is not None:
             return _refuse_bound_value
-        return functools.partial(_validate_bound_value, compile_validator(schema), name)
+        return functools.partial(_validate_bound_value, self._properties_validator, name)
+
+    @functools.cached_property
+    def _properties_validator(self) -> Any:
+        return _compile_properties(self.schema(frozenset()))
 
 
 def _find_types(node: Any) -> list[str]:
@@ -223,6 +216,11 @@ def compile_validator(schema: JsonObject) -> Any:
         ) from error
 
 
+def _compile_properties(schema: JsonObject) -> Any:
+    """Return the check of single properties, without the rules of the root about all of them."""
+    return compile_validator({key: value for key, value in schema.items() if key in REFERENCEABLE_KEYWORDS})
+
+
 class _SchemaArgumentValidator(RepairingValidator[None, Any]):
     """The check by a compiled JSON Schema.
 
@@ -250,11 +248,6 @@ class _SchemaArgumentValidator(RepairingValidator[None, Any]):
             return ValidationCost(self._schema)
         except DefinitionError:
             return None
-
-    @functools.cached_property
-    def _properties_validator(self) -> Any:
-        """The check of single properties, without the rules of the root about all of them."""
-        return compile_validator({key: value for key, value in self._schema.items() if key in REFERENCEABLE_KEYWORDS})
 
     def validate(self, arguments: JsonObject) -> JsonObject:
         """Return the arguments in JSON form, repaired. Raises InvalidParametersError."""
@@ -309,7 +302,7 @@ class _SchemaArgumentValidator(RepairingValidator[None, Any]):
             wanted = error.kind.types if error.kind.name == "type" else ()
             wants_text = "string" in wanted and self._coerce_numbers_to_str
             wants_container = not _CONTAINER_TYPES.isdisjoint(wanted)
-            types = frozenset(wanted) if self.converts_scalars else frozenset()
+            types = wanted if self.converts_scalars else ()
             yield RepairCandidate(
                 tuple(error.instance_path), wants_container, wants_text=wants_text, scalar_types=types
             )
@@ -364,8 +357,9 @@ class _SchemaArgumentValidator(RepairingValidator[None, Any]):
         unknown = self._find_unknown(arguments)[:MAX_PROBLEMS] if self._is_closed else ()
         problems = [unknown_argument(name, self._properties) for name in unknown]
         problems += [f"{name!r} is missing" for name in self._schema.get("required", ()) if name not in arguments]
+        properties_validator = _compile_properties(self._schema)
         for name in self._properties.keys() & arguments.keys():
-            if not self._properties_validator.is_valid({name: arguments[name]}):
+            if not properties_validator.is_valid({name: arguments[name]}):
                 problems.append(f"{name!r} does not match its schema")
         return problems or ["they do not match the schema"]
 

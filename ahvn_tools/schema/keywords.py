@@ -89,6 +89,17 @@ def map_subschemas(node: JsonObject, path: str, convert: Callable[[str, str, Any
             node[keyword] = convert(keyword, "", value, path if keyword in _CONDITIONS else f"{path}[]")
 
 
+def properties_of(node: JsonObject) -> JsonObject:
+    """Return the declared properties of a schema, by name."""
+    return members_of(node, "properties")
+
+
+def members_of(node: JsonObject, keyword: str) -> JsonObject:
+    """Return the value of a keyword if it is an object; else an empty one."""
+    members = node.get(keyword)
+    return members if isinstance(members, dict) else {}
+
+
 def join_path(path: str, name: str) -> str:
     """Return the path of a property."""
     return f"{path}.{name}" if path else name
@@ -133,8 +144,8 @@ def remove_secret_defaults(schema: JsonObject, secret_names: Collection[str] = (
     A value is secret if its schema says so, or if it is a property of the root that is named in `secret_names`. An
     empty default such as null stays: it is no secret.
     """
-    names = {name for node in iter_schemas(schema) for name, part in _properties(node) if is_secret_schema(part)}
-    for name, part in _properties(schema):
+    names = {name for node in iter_schemas(schema) for name, part in _property_schemas(node) if is_secret_schema(part)}
+    for name, part in _property_schemas(schema):
         if name in secret_names and part.get("default"):
             del part["default"]
     for node in iter_schemas(schema):
@@ -146,7 +157,5 @@ def remove_secret_defaults(schema: JsonObject, secret_names: Collection[str] = (
     return schema
 
 
-def _properties(node: JsonObject) -> list[tuple[str, JsonObject]]:
-    properties = node.get("properties")
-    pairs = properties.items() if isinstance(properties, dict) else ()
-    return [(name, part) for name, part in pairs if isinstance(part, dict)]
+def _property_schemas(node: JsonObject) -> list[tuple[str, JsonObject]]:
+    return [(name, part) for name, part in properties_of(node).items() if isinstance(part, dict)]

@@ -8,6 +8,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields, is_dataclass
+from graphlib import CycleError, TopologicalSorter
 from typing import Any, Final, NamedTuple
 
 from ahvn_tools.errors import DefinitionError, InvalidParametersError
@@ -155,7 +156,7 @@ class RefGraph:
             if id(node) not in self._nodes:
                 self._nodes[id(node)] = node
                 pending.extend(self._find_all_subschemas(node))
-        if self._targets and len(self.sort_topologically()) < len(self._nodes):
+        if self._targets and self._has_circle(self.find_in_place_subschemas):
             raise DefinitionError("a schema refers to itself without going deeper into the value")
 
     @property
@@ -173,7 +174,7 @@ class RefGraph:
     @property
     def is_recursive(self) -> bool:
         """Whether a schema applies itself to a part of the value."""
-        return len(self._sort_by(self._find_all_subschemas)) < len(self._nodes)
+        return self._has_circle(self._find_all_subschemas)
 
     def count_schemas(self, max_count: int) -> int:
         """Return how many schemas a validator may apply to one value, or `max_count` + 1 if there are more.
@@ -195,7 +196,8 @@ class RefGraph:
 
     def sort_topologically(self) -> list[JsonObject]:
         """Return all schemas, each before those that it applies to the same value."""
-        return self._sort_by(self.find_in_place_subschemas)
+        order = self._sorter(self.find_in_place_subschemas).static_order()
+        return [self._nodes[key] for key in order][::-1]
 
     def find_in_place_subschemas(self, node: JsonObject) -> list[JsonObject]:
         """Return the schemas that a schema applies to the same value."""
@@ -221,19 +223,15 @@ class RefGraph:
     def _find_all_subschemas(self, node: JsonObject) -> list[JsonObject]:
         return [*iter_subschemas(node), *self._find_ref_targets(node)]
 
-    def _sort_by(self, find_parts: Callable[[JsonObject], list[JsonObject]]) -> list[JsonObject]:
-        """Return the schemas, each before its parts. Those in a circle, and those after one, are left out."""
-        waiting = dict.fromkeys(self._nodes, 0)
-        for node in self._nodes.values():
-            for part in find_parts(node):
-                waiting[id(part)] += 1
-        ordered = [node for key, node in self._nodes.items() if not waiting[key]]
-        for node in ordered:
-            for part in find_parts(node):
-                waiting[id(part)] -= 1
-                if not waiting[id(part)]:
-                    ordered.append(part)
-        return ordered
+    def _has_circle(self, find_parts: Callable[[JsonObject], list[JsonObject]]) -> bool:
+        try:
+            self._sorter(find_parts).prepare()
+        except CycleError:
+            return True
+        return False
+
+    def _sorter(self, find_parts: Callable[[JsonObject], list[JsonObject]]) -> TopologicalSorter[int]:
+        return TopologicalSorter({key: map(id, find_parts(node)) for key, node in self._nodes.items()})
 
 
 class ValidationCost:

@@ -1,29 +1,38 @@
-"""The output side of a tool: its output schema, and the JSON form of the values that it returns."""
+"""The output side of a tool: its output schema, and the results that are made of what it returns."""
 
 from __future__ import annotations
 
 import copy
 import functools
+import inspect
 import json
 import operator
 import sys
 import types
 from collections import abc
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from inspect import Signature
-from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Final, Union, get_args, get_origin
 
-from ahvn_tools.encoders.loaded_classes import refuse_graph_output
+from ahvn_tools.encoders.loaded_classes import block_classes, media_classes, refuse_graph_output
+from ahvn_tools.encoders.rendering import Rendering
 from ahvn_tools.error_detail import ErrorDetail
-from ahvn_tools.errors import DefinitionError, InvalidResultError
+from ahvn_tools.errors import INVALID_RESULT, DefinitionError, InvalidResultError
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.results import ToolResult, find_input_request, input_required_error
+from ahvn_tools.results import ToolResult, find_input_request, input_required_error, raw_result, result_classes
 from ahvn_tools.schema.annotations import unwrap_annotation
 from ahvn_tools.schema.keywords import JSON_TYPES, WRAP_RESULT_KEY, iter_subschemas
 from ahvn_tools.schema.refs import ReferenceTargets
 
 if TYPE_CHECKING:
     from ahvn_tools.schema.result_type import ResultType
+
+RAW: Final = "raw"
+"""The value of the option `output` for raw results."""
+
+Render = Callable[[Any], Any]
+"""Returns what models read of a value: a text, a content block or a list of these."""
 
 _EMPTY = Signature.empty
 _ITERABLE_TYPES = (
@@ -48,8 +57,6 @@ class Output:
 
     is_raw: bool = False
     """Whether the value of a result is the very object that the tool returned."""
-    is_async: bool = False
-    """Whether an event loop is needed to make a result."""
     is_unreadable: bool = False
     """Whether models can read no result."""
 
@@ -72,8 +79,10 @@ class Output:
                 'write {"type": "object", "properties": {"result": <your schema>}, "required": ["result"], '
                 f'"{WRAP_RESULT_KEY}": true}}.'
             )
-        awaited = get_args(annotation)[-1] if get_origin(annotation) in _AWAITABLE_TYPES else annotation
-        annotation, item = _to_list_annotation(_drop_input_requests(awaited), is_stream=is_stream)
+        item: Any = _EMPTY
+        if is_stream or type(annotation) is not type:  # a plain class is neither awaitable nor an iterable of the ABCs
+            awaited = get_args(annotation)[-1] if get_origin(annotation) in _AWAITABLE_TYPES else annotation
+            annotation, item = _to_list_annotation(_drop_input_requests(awaited), is_stream=is_stream)
         self._annotation, self._item_annotation = annotation, item
         self._explicit_schema = None if schema is None else {**schema, "type": "object"}
         self._is_open = is_open
@@ -82,6 +91,24 @@ class Output:
         is_exact = schema is None and not is_open and annotation in _EXACT_TYPES
         self.exact_type: Any = annotation if is_exact else None
         """The annotation when it is a type whose values are their own JSON form; such values need no conversion."""
+
+    @staticmethod
+    def of(annotation: Any, options: Mapping[str, Any], *, is_stream: bool = False) -> Output:
+        """Return the output side of a tool with these options.
+
+        Raises DefinitionError for options that do not fit together, and for an output schema that is not of an object.
+        """
+        schema, render = options.get("output_schema"), options.get("render")
+        if options.get("output") == RAW:
+            if schema is not None:
+                raise DefinitionError('A raw result has no output schema: remove output_schema, or output="raw".')
+            if inspect.iscoroutinefunction(render):
+                raise DefinitionError("`render` is a sync function, which is called where the result is made.")
+            return RawOutput(annotation, render=render, is_stream=is_stream)
+        if render is not None:
+            raise DefinitionError('render is an option of raw results: add output="raw", or remove it.')
+        is_open = schema is None and "output_schema" in options
+        return Output(annotation, schema=schema, is_stream=is_stream, is_open=is_open)
 
     @functools.cached_property
     def _whole(self) -> ResultType:
@@ -138,17 +165,127 @@ class Output:
     def to_chunk(self, item: Any) -> ToolResult:
         """Return the result of one item of a stream, an error result when it has no JSON form or does not fit."""
         try:
-            result = self._item.convert(item)
+            result = self._to_item_result(item)
         except InvalidResultError as error:
             result = ToolResult(error=ErrorDetail(code=error.code, message=error.message).hold(error))
-        if result.is_unwrapped:  # the list of all items has the whole objects, too
-            result = replace(result, value=result.structured_content, is_unwrapped=False)
+        return replace(result, meta=dict(result.meta), is_last=False)
+
+    def _to_item_result(self, item: Any) -> ToolResult:
+        result = self._item.convert(item)
         is_own = isinstance(item, ToolResult) or result.blocks is not None
-        return replace(result, structured_content=result.structured_content if is_own else None, is_last=False)
+        value = (
+            result.structured_content if result.is_unwrapped else result.value
+        )  # the list has the whole objects, too
+        return replace(
+            result, value=value, is_unwrapped=False, structured_content=result.structured_content if is_own else None
+        )
 
     def for_value(self) -> Output:
         """Return the output for a caller that reads only the value of a result."""
         return self
+
+
+class RawOutput(Output):
+    """What a tool with `output="raw"` returns. Any object fits, and there is no output schema."""
+
+    is_raw = True
+
+    def __init__(self, annotation: Any, *, render: Render | None = None, is_stream: bool = False) -> None:
+        """Without `render`, models read the JSON form of a value, if it has one."""
+        super().__init__(annotation, is_stream=is_stream, is_open=True)
+        self._render = render
+        self._converts = True
+
+    @property
+    def is_unreadable(self) -> bool:  # type: ignore[override]  # computed here
+        """Whether models can read no result: its type has no JSON form, and nothing renders it."""
+        from ahvn_tools.encoders.registry import find_encoder
+
+        kind, _ = unwrap_annotation(self._whole.annotation)
+        if self._render is not None or self._whole.may_have_json_form or not isinstance(kind, type):
+            return False
+        return find_encoder(kind) is None and not issubclass(kind, (ToolResult, *_content_classes(), *result_classes()))
+
+    def to_result(self, returned: Any) -> ToolResult:
+        """Return the result with the returned object itself as its value, and with what models read of it.
+
+        Raises InvalidResultError for a `render` that fails or returns anything but content, InputRequiredError when
+        the tool asks for input.
+        """
+        is_list = self.is_stream and type(returned) is list
+        return self._to_result(returned, parts=returned if is_list else [returned], kind=self._whole)
+
+    def _to_item_result(self, item: Any) -> ToolResult:
+        return self._to_result(item, parts=[item], kind=self._item)
+
+    def for_value(self) -> Output:
+        """Return the output for a caller that reads only the value of a result: it converts nothing for models.
+
+        A `render` is called nevertheless, so that all ways to call a tool fail if it fails.
+        """
+        if self._render is not None:
+            return self
+        output = copy.copy(self)
+        output._converts = False  # noqa: SLF001  # of this class
+        return output
+
+    def _to_result(self, returned: Any, *, parts: list[Any], kind: ResultType) -> ToolResult:
+        """Return the result of a value that is an item, or is rendered in parts."""
+        from ahvn_tools.schema.result_type import convert_content, is_value_alone
+
+        if isinstance(returned, ToolResult):
+            if not is_value_alone(returned):
+                return returned
+            made = self._to_result(returned.value, parts=[returned.value], kind=kind)
+            return replace(made, meta={**made.meta, **returned.meta}, id=returned.id)
+        if (request := find_input_request(returned)) is not None:
+            raise input_required_error(request)
+        if isinstance(returned, result_classes()):
+            return convert_content(returned)
+        if self._render is None:
+            return self._to_json_result(returned, kind)
+        contents = [_render(self._render, part) for part in parts]
+        if len(contents) == 1 and isinstance(contents[0], str):
+            return ToolResult(returned, rendering=Rendering(returned, contents[0]))
+        made = convert_content([block for part in contents for block in (part if isinstance(part, list) else [part])])
+        return raw_result(returned, made)
+
+    def _to_json_result(self, value: Any, kind: ResultType) -> ToolResult:
+        """Return the result of a value of which models read the JSON form, or the content that it is."""
+        if not self._converts:
+            return ToolResult(value)
+        try:
+            made = kind.convert(value)
+        except InvalidResultError as error:  # kept without its traceback, which would keep the frames of the call
+            unreadable = InvalidResultError(error.message, explanation=error.explanation)
+            return ToolResult(value, rendering=Rendering(value, unreadable))
+        return raw_result(value, made)
+
+
+def _render(render: Render, value: Any) -> str | list[Any]:
+    """Return what `render` makes of a value. Raises InvalidResultError if it fails or returns anything but content."""
+    try:
+        rendered = render(value)
+    except Exception as error:
+        raise _render_error(f"raised {type(error).__name__}") from error
+    if isinstance(rendered, str):
+        return rendered
+    parts = list(rendered) if isinstance(rendered, list | tuple) else [rendered]
+    for part in parts:
+        if not isinstance(part, (str, *_content_classes())):
+            raise _render_error(f"returned a {type(part).__name__}")
+    return parts
+
+
+def _content_classes() -> tuple[Any, ...]:
+    return (*block_classes(), *media_classes())
+
+
+def _render_error(problem: str) -> InvalidResultError:
+    explanation = (
+        f"The `render` function of the tool {problem}: let it return a text, a content block or a list of these."
+    )
+    return InvalidResultError(INVALID_RESULT, explanation=explanation)
 
 
 @functools.cache
@@ -172,8 +309,10 @@ def _to_list_annotation(annotation: Any, *, is_stream: bool) -> tuple[Any, Any]:
 
 def _drop_input_requests(annotation: Any) -> Any:
     """Return an annotation whose unions are without MCP's InputRequiredResult, which is a request and no output."""
+    if "mcp_types" not in sys.modules:
+        return annotation
     bare, metadata = unwrap_annotation(annotation)
-    if "mcp_types" not in sys.modules or get_origin(bare) not in {Union, types.UnionType}:
+    if get_origin(bare) not in {Union, types.UnionType}:
         return annotation
     arms = get_args(bare)
     kept = tuple(_drop_input_requests(arm) for arm in arms if not _is_input_request_type(arm))

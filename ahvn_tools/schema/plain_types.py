@@ -8,51 +8,55 @@ from __future__ import annotations
 import inspect
 import math
 import types
-from collections.abc import Sequence
-from typing import Any, Literal, Union, get_args, get_origin
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, Literal, Union, get_args, get_origin
 
 from ahvn_tools.json_types import JsonObject
+from ahvn_tools.schema.inputs import Parameter
 
 EMPTY = inspect.Parameter.empty
 
-_SCALAR_TYPES: tuple[tuple[Any, str], ...] = ((str, "str"), (int, "int"), (bool, "bool"), (float, "float"))
-_JSON_TYPES = {"str": "string", "int": "integer", "bool": "boolean", "float": "number"}
+_SCALARS: Final[Mapping[Any, str]] = {str: "str", int: "int", bool: "bool", float: "float"}
+_JSON_TYPES: Final = {"str": "string", "int": "integer", "bool": "boolean", "float": "number"}
 
 
-class PlainParameters:
-    """The parameters of a function, as keyword-only ones, if all are plain. Schemas are made at each access."""
+def are_plain(parameters: Iterable[inspect.Parameter], annotations: Mapping[str, Any]) -> bool:
+    """Return whether parameters, with these annotations, have plain types and defaults; else pydantic is needed."""
+    for parameter in parameters:
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            return False
+        if parameter.default is not EMPTY and not _is_plain_default(parameter.default):
+            return False
+        if _to_core_schema(annotations[parameter.name]) is None:
+            return False
+    return True
 
-    __slots__ = ("_parameters",)
 
-    without_schema: frozenset[str] = frozenset()
-    """The parameters whose type has no JSON form: none."""
+def to_core_schema(parameters: Iterable[Parameter]) -> Any:
+    """Return the core schema of a function with plain parameters, as keyword-only ones."""
+    fields = []
+    for parameter in parameters:
+        schema = _to_core_schema(parameter.annotation)
+        if not parameter.is_required:
+            schema = {"type": "default", "schema": schema, "default": parameter.fixed_default}
+        fields.append({"name": parameter.name, "mode": "keyword_only", "schema": schema})
+    return {"type": "call", "arguments_schema": {"type": "arguments", "arguments_schema": fields}}
 
-    def __init__(self, parameters: Sequence[inspect.Parameter]) -> None:
-        self._parameters = parameters
 
-    @classmethod
-    def from_parameters(cls, parameters: Sequence[inspect.Parameter]) -> PlainParameters | None:
-        """Return the schemas of parameters; None if pydantic has to make that of one of them."""
-        return cls(parameters) if all(map(_is_plain, parameters)) else None
-
-    @property
-    def core_schema(self) -> Any:
-        """The core schema of a function with these parameters."""
-        return {"type": "call", "arguments_schema": {"type": "arguments", "arguments_schema": self._fields()}}
-
-    def json_schema(self) -> JsonObject:
-        """Return the clean JSON Schema (see `clean_schema`)."""
-        fields = self._fields()
-        required = [field["name"] for field in fields if field["schema"]["type"] != "default"]
-        return {
-            "additionalProperties": False,
-            "properties": {field["name"]: _to_property(field) for field in fields},
-            **({"required": required} if required else {}),
-            "type": "object",
-        }
-
-    def _fields(self) -> list[Any]:
-        return [{"name": p.name, "mode": "keyword_only", "schema": _to_field_schema(p)} for p in self._parameters]
+def to_json_schema(parameters: Iterable[Parameter]) -> JsonObject:
+    """Return the clean JSON Schema of plain parameters (see `clean_schema`)."""
+    properties: JsonObject = {}
+    required = []
+    for parameter in parameters:
+        name = parameter.name
+        properties[name] = _to_json_schema(_to_core_schema(parameter.annotation))
+        if parameter.is_required:
+            required.append(name)
+        else:
+            inner = properties[name] or {"title": get_title_from_name(name)}
+            properties[name] = dict(sorted({**inner, "default": parameter.fixed_default}.items()))
+    needed = {"required": required} if required else {}
+    return {"additionalProperties": False, "properties": properties, **needed, "type": "object"}
 
 
 def get_title_from_name(name: str) -> str:
@@ -66,32 +70,17 @@ def plain_schema(annotation: Any) -> JsonObject | None:
     return None if schema is None else _to_json_schema(schema)
 
 
-def _is_plain(parameter: inspect.Parameter) -> bool:
-    has_plain_default = parameter.default is EMPTY or _is_plain_default(parameter.default)
-    is_variadic = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
-    return has_plain_default and not is_variadic and _to_core_schema(parameter.annotation) is not None
-
-
-def _to_field_schema(parameter: inspect.Parameter) -> Any:
-    schema = _to_core_schema(parameter.annotation)
-    is_required = parameter.default is EMPTY
-    return schema if is_required else {"type": "default", "schema": schema, "default": parameter.default}
-
-
-def _to_property(field: Any) -> JsonObject:
-    schema = field["schema"]
-    if schema["type"] != "default":
-        return _to_json_schema(schema)
-    inner = _to_json_schema(schema["schema"]) or {"title": get_title_from_name(field["name"])}
-    return dict(sorted({**inner, "default": schema["default"]}.items()))
-
-
 def _to_core_schema(annotation: Any) -> Any:
     """Return the core schema of a plain type; None for another type."""
-    for kind, name in _SCALAR_TYPES:
-        if annotation is kind:
-            return {"type": name}
-    if annotation is Any or annotation is EMPTY:
+    if type(annotation) is type:
+        return (
+            {"type": _SCALARS[annotation]}
+            if annotation in _SCALARS
+            else {"type": "any"}
+            if annotation is EMPTY
+            else None
+        )
+    if annotation is Any:
         return {"type": "any"}
     origin, arguments = get_origin(annotation), get_args(annotation)
     if not arguments:

@@ -13,7 +13,7 @@ import itertools
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from pydantic_core import SchemaValidator, ValidationError, core_schema
@@ -37,8 +37,7 @@ class RepairCandidate(NamedTuple):
     wants_container: bool = False
     wants_integer: bool = False
     wants_text: bool = False
-    wants_scalar: bool = False
-    scalar_types: frozenset[str] = frozenset()
+    scalar_types: Collection[str] = ()
     """The types of JSON Schema to which a value is converted as pydantic does."""
 
 
@@ -87,8 +86,7 @@ def _repair_value(value: Any, candidate: RepairCandidate) -> Any:
     if candidate.scalar_types and (scalar := _to_scalar(value, candidate.scalar_types)) is not None:
         return scalar
     if isinstance(value, str):
-        container = _parse_container(value) if candidate.wants_container else None
-        return _parse_scalar(value) if container is None and candidate.wants_scalar else container
+        return _parse_container(value) if candidate.wants_container else None
     if candidate.wants_integer and isinstance(value, float) and value.is_integer():
         return int(value)
     return _number_text(value) if candidate.wants_text else None
@@ -165,17 +163,7 @@ def _number_text(value: Any) -> str | None:
         return None
 
 
-def _parse_scalar(text: str) -> int | float | bool | None:
-    """Return a finite number or a boolean from its JSON text; None for another text."""
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    is_number = isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
-    return value if is_number else None
-
-
-def _to_scalar(value: Any, types: frozenset[str]) -> int | float | bool | None:
+def _to_scalar(value: Any, types: Collection[str]) -> int | float | bool | None:
     """Return a value as a number or a boolean, such as of "1" or "True"; None where pydantic does not convert it."""
     for name, validator in _SCALARS.items():
         if name in types:

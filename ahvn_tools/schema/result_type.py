@@ -18,6 +18,7 @@ from ahvn_tools.errors import INVALID_RESULT, DefinitionError, InvalidResultErro
 from ahvn_tools.json_types import JsonObject, exceeds_size
 from ahvn_tools.results import ToolResult, has_content, result_from_content
 from ahvn_tools.schema.annotations import UnresolvedAnnotation, unwrap_annotation
+from ahvn_tools.schema.core_schema import NON_SCHEMA_KEYS, is_foreign
 from ahvn_tools.schema.generated import (
     SCHEMA_ERRORS,
     generate_output_schema,
@@ -25,8 +26,7 @@ from ahvn_tools.schema.generated import (
     is_untyped,
     promises_nothing,
 )
-from ahvn_tools.schema.keywords import WRAP_RESULT_KEY
-from ahvn_tools.schema.serializers import has_own_serializers
+from ahvn_tools.schema.keywords import WRAP_RESULT_KEY, iter_objects
 
 _MAX_CHARS_WITH_PLACE = 10_000
 """In a larger value no error is looked for: jsonschema-rs lists all of them, which takes long."""
@@ -196,7 +196,20 @@ class ResultType:
 
     @functools.cached_property
     def _has_own_serializers(self) -> bool:
-        return self._adapter is not None and has_own_serializers(self._adapter.core_schema)
+        """Whether a part of the value may be serialized by other functions than pydantic's."""
+        skipped = NON_SCHEMA_KEYS - {"serialization"}
+        return self._adapter is not None and any(
+            map(_has_own_serializer, iter_objects(self._adapter.core_schema, skipped))
+        )
+
+
+def _has_own_serializer(node: Any) -> bool:
+    """Return whether a part of a core schema has a serializer or a computed field that is not pydantic's."""
+    if not isinstance(node.get("type"), str):  # the fields of a model, by their names
+        return False
+    serialization = node.get("serialization")
+    function = serialization.get("function") if isinstance(serialization, dict) else None
+    return is_foreign(function) or bool(node.get("computed_fields")) or "serialization_exclude_if" in node
 
 
 def _without_surrogates(value: Any) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.schema.keywords import iter_schemas
+from ahvn_tools.schema.keywords import iter_schemas, properties_of
 from ahvn_tools.schema.refs import resolve_pointer
 
 _VALUE_KEYWORDS: Final = ("const", "enum")
@@ -22,7 +22,7 @@ def require_tags(schema: JsonObject) -> JsonObject:
         alternatives = list(_iter_alternatives(union, schema))
         for name in _names_of_tags(union, alternatives, schema):
             for alternative in alternatives:
-                tag = _properties(alternative).get(name)
+                tag = properties_of(alternative).get(name)
                 if isinstance(tag, dict):
                     tag.pop("default", None)
                     required = alternative.get("required")
@@ -38,7 +38,9 @@ def _names_of_tags(union: JsonObject, alternatives: list[JsonObject], root: Json
         return [name]
     if "oneOf" not in union or len(alternatives) < 2:  # noqa: PLR2004  # alternatives
         return []
-    names = [name for name in _properties(alternatives[0]) if all(name in _properties(each) for each in alternatives)]
+    names = [
+        name for name in properties_of(alternatives[0]) if all(name in properties_of(each) for each in alternatives)
+    ]
     return [name for name in names if _are_distinct([_values(each, name, root) for each in alternatives])]
 
 
@@ -49,7 +51,7 @@ def _are_distinct(lists: list[list[str]]) -> bool:
 
 def _values(alternative: JsonObject, name: str, root: JsonObject) -> list[str]:
     """Return the values that a member may have, as texts; none if it may have any."""
-    node = _resolve(_properties(alternative)[name], root)
+    node = _resolve(properties_of(alternative)[name], root)
     for keyword in _VALUE_KEYWORDS:
         if keyword in node:
             return [repr(value) for value in (node[keyword] if keyword == "enum" else [node[keyword]])]
@@ -65,7 +67,7 @@ def _iter_alternatives(union: JsonObject, root: JsonObject) -> Iterator[JsonObje
         if id(node) in seen:
             continue
         seen.add(id(node))
-        if _properties(node) and node is not union:
+        if properties_of(node) and node is not union:
             yield node
         for keyword in ("oneOf", "anyOf", "allOf"):
             parts = node.get(keyword)
@@ -79,8 +81,3 @@ def _resolve(node: Any, root: JsonObject) -> JsonObject:
         seen.add(reference)
         node = resolve_pointer(root, reference)
     return node if isinstance(node, dict) else {}
-
-
-def _properties(node: JsonObject) -> JsonObject:
-    properties = node.get("properties")
-    return properties if isinstance(properties, dict) else {}

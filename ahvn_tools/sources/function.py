@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import (
     TYPE_CHECKING,
@@ -39,8 +39,7 @@ from ahvn_tools.schema.argument_changes import ArgumentChanges
 from ahvn_tools.schema.docstring import BLANK_LINE
 from ahvn_tools.schema.function import ABSENT, FunctionInputs, signature_of
 from ahvn_tools.schema.inputs import Inputs
-from ahvn_tools.schema.output import Output
-from ahvn_tools.schema.output_options import RAW, make_output
+from ahvn_tools.schema.output import RAW, Output
 from ahvn_tools.settings import (
     ToolSettings,
     refuse_unknown_bindings,
@@ -55,7 +54,7 @@ from ahvn_tools.sources.changed_parameters import (
     rename_bindings,
     rename_parameters,
 )
-from ahvn_tools.sources.injection import InjectedBody, wrap_injected_function
+from ahvn_tools.sources.injection import FASTMCP_PACKAGES, InjectedBody, wrap_injected_function
 from ahvn_tools.sources.langchain_injection import InjectedKey, is_injected
 from ahvn_tools.state import StateKey
 from ahvn_tools.template import Texts, ToolTemplate, validate_examples
@@ -65,36 +64,18 @@ if TYPE_CHECKING:
 
 Function = Callable[..., Any]
 
+_EXACT_TYPES = (str, int, bool, float, None)
 _UNPACKS = (Unpack, typing_extensions.Unpack)
 
-_NO_CHANGES = ArgumentChanges()
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 """Shared by all tools, since most have neither renamed nor changed arguments."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class _ToolFunction:
     """A callable that becomes a tool, with its options, and its signature as it is resolved."""
 
-    name: str
-    body: Any
-    options: Mapping[str, Any]
-    constants: Mapping[str, Any]
-    """The arguments that a partial fixes."""
-    signature: inspect.Signature
-    raw_annotations: Mapping[str, Any]
-    annotations: Mapping[str, Any]
-    """The annotations of the parameters and of `return`, resolved."""
-    docstring: str | None
-    """Replaces the one of the body."""
-    texts: Texts
-    changes: ArgumentChanges
-    renames: Mapping[str, str]
-    """Own name of an argument -> its new name."""
-
-    @classmethod
-    def read(
-        cls,
+    def __init__(
+        self,
         function: Any,
         options: Mapping[str, Any],
         *,
@@ -102,47 +83,44 @@ class _ToolFunction:
         definition_namespace: Namespace | None,
         annotations: Mapping[str, Any] | None,
         docstring: str | None,
-    ) -> _ToolFunction:
-        """Return what is known of a callable; see `build_template`."""
-        body, constants = _unwrap(function)
-        signature = _callable_signature(body, {*constants, *(options.get("binds") or ())})
-        names, known = annotation_namespace(body, namespace, definition_namespace), annotations or {}
-        signature = _with_unpacked_names(signature, names)
-        raw = {p.name: p.annotation for p in signature.parameters.values()} | {"return": signature.return_annotation}
-        resolved = {key: known[key] if key in known else try_resolve(item, names) for key, item in raw.items()}
-        changes, renames = _NO_CHANGES, _NOTHING
-        if options.get("arguments"):
-            changes = ArgumentChanges.parse(options["arguments"]).by_own_names(_aliases(signature, resolved))
-            renames = changes.renames(_argument_names(signature, options))
+    ) -> None:
+        """Read a callable; see `build_template`."""
+        body: Any
+        body, self.constants = _unwrap(function)
+        """The callable, and the arguments that a partial fixes."""
+        self.body, self.options = body, options
+        signature = _callable_signature(body, {*self.constants, *(options.get("binds") or ())})
+        names = annotation_namespace(body, namespace, definition_namespace)
+        self.signature = signature = _with_unpacked_names(signature, names)
+        self.annotations: dict[str, Any] = {}
+        """The annotations of the parameters and of `return`, resolved."""
+        self.changed_annotations: dict[str, Any] = {}
+        """Those that differ from the signature's: rebuilding the tool needs them."""
+        written = {name: parameter.annotation for name, parameter in signature.parameters.items()}
+        for name, annotation in {**written, "return": signature.return_annotation}.items():
+            is_known = annotations is not None and name in annotations
+            resolved = annotations[name] if annotations and is_known else try_resolve(annotation, names)
+            self.annotations[name] = resolved
+            if resolved is not annotation and not isinstance(resolved, UnresolvedAnnotation):
+                self.changed_annotations[name] = resolved
         if docstring is None and isinstance(function, functools.partial) and "__doc__" in vars(function):
             docstring = inspect.getdoc(function)
-        return cls(
-            name=options.get("name") or _name(function, body),
-            body=body,
-            options=options,
-            constants=constants,
-            signature=signature,
-            raw_annotations=raw,
-            annotations=resolved,
-            docstring=docstring,
-            texts=_texts(body, options, docstring),
-            changes=changes,
-            renames=renames,
-        )
-
-    def is_kind(self, test: Callable[[Any], bool]) -> bool:
-        """Return whether the body, or its `__call__`, is a function of one kind."""
-        return test(self.body) or (not inspect.isroutine(self.body) and test(self.body.__call__))
-
-    def inject(self, bindings: Mapping[str, Binding], *, uses_thread: bool) -> InjectedBody | None:
-        """Return the body that lets FastMCP inject arguments; None if it injects none."""
-        fixed = [name for name, binding in bindings.items() if binding.is_constant]
-        injection = wrap_injected_function(
-            self.name, self.body, self.signature, self.annotations, fixed, uses_thread=uses_thread
-        )
-        if injection is not None:
-            _refuse_injection_conflict(self.name, injection.visible_signature, self.options)
-        return injection
+        self.docstring = docstring
+        """Replaces the one of the body."""
+        self.name: str = options.get("name") or _name(function, body)
+        self.texts = _texts(body, options, docstring)
+        kinds: tuple[Any, ...] = (body,) if inspect.isroutine(body) else (body, body.__call__)
+        self.is_coroutine = any(map(inspect.iscoroutinefunction, kinds))
+        is_async_stream = any(map(inspect.isasyncgenfunction, kinds))
+        self.is_async = self.is_coroutine or is_async_stream
+        self.is_stream = is_async_stream or any(map(inspect.isgeneratorfunction, kinds))
+        self.changes: ArgumentChanges | None = None
+        self.renames = _NOTHING
+        """Own name of an argument -> its new name."""
+        if options.get("arguments"):
+            aliases = _aliases(signature, self.annotations)
+            self.changes = ArgumentChanges.parse(options["arguments"]).by_own_names(aliases)
+            self.renames = self.changes.renames(_argument_names(signature, options))
 
 
 def build_template(
@@ -166,7 +144,7 @@ def build_template(
     DefinitionError for an object that cannot be a tool.
     """
     options = validate_options(options)
-    read = _ToolFunction.read(
+    read = _ToolFunction(
         function,
         options,
         namespace=namespace,
@@ -177,12 +155,8 @@ def build_template(
     if bindings is None:
         bindings = _bindings(read)
     settings = ToolSettings.of(options)
-    is_coroutine = read.is_kind(inspect.iscoroutinefunction)
-    is_async = is_coroutine or read.is_kind(inspect.isasyncgenfunction)
-    own_names = {new: own for own, new in read.renames.items()}
-    own_bindings = rename_bindings(bindings, own_names) if own_names else bindings
-    injection = read.inject(own_bindings, uses_thread=settings.run_in_thread and not is_async)
-    inputs, bindings = _inputs(read, injection, bindings, own_bindings, has_types=has_types)
+    injection = None if FASTMCP_PACKAGES.isdisjoint(sys.modules) else _inject(read, bindings, settings)
+    inputs, bindings = _inputs(read, injection, bindings, has_types=has_types)
     if options.get("examples"):
         validate_examples(read.name, options["examples"], inputs)
     if settings.ship:
@@ -193,8 +167,8 @@ def build_template(
         texts=read.texts,
         inputs=inputs,
         output=_output(read),
-        is_async=is_async or injection is not None,
-        is_coroutine=is_coroutine or injection is not None,
+        is_async=read.is_async or injection is not None,
+        is_coroutine=read.is_coroutine or injection is not None,
         settings=settings,
         **to_definition_fields(options),
         is_movable=injection is None,
@@ -206,7 +180,7 @@ def build_template(
         rebuild=build_template,
         rebuild_arguments={
             "docstring": read.docstring,
-            "annotations": _changed_annotations(read.raw_annotations, read.annotations),
+            "annotations": read.changed_annotations,
             "source": source,
             "source_function": source_function,
             "has_types": has_types,
@@ -215,18 +189,32 @@ def build_template(
     return template, injection or read.body
 
 
-def _inputs(
-    read: _ToolFunction,
-    injection: InjectedBody | None,
-    bindings: Mapping[str, Binding],
-    own_bindings: Mapping[str, Binding],
-    *,
-    has_types: bool,
-) -> tuple[Inputs, Mapping[str, Binding]]:
-    """Return the input side, and the bindings with those of the arguments that the changes hide.
+def _inject(read: _ToolFunction, bindings: Mapping[str, Binding], settings: ToolSettings) -> InjectedBody | None:
+    """Return the body that lets FastMCP inject arguments; None if it injects none."""
+    fixed = [name for name, binding in _by_own_names(read, bindings).items() if binding.is_constant]
+    uses_thread = settings.run_in_thread and not read.is_async
+    injection = wrap_injected_function(
+        read.name, read.body, read.signature, read.annotations, fixed, uses_thread=uses_thread
+    )
+    if injection is None:
+        return None
+    head = f"{read.name!r} has parameters that FastMCP injects,"
+    if read.options.get("isolation") is not None:
+        raise DefinitionError(f"{head} which cannot be sent to another process; remove isolation.")
+    for parameter in injection.visible_signature.parameters.values():
+        if parameter.kind is parameter.VAR_KEYWORD and read.options.get("include_var_keyword"):
+            raise DefinitionError(f"{head} which a caller could set in {parameter.name!r}; remove include_var_keyword.")
+    return injection
 
-    `own_bindings` are the bindings by the function's own names.
-    """
+
+def _by_own_names(read: _ToolFunction, bindings: Mapping[str, Binding]) -> Mapping[str, Binding]:
+    return rename_bindings(bindings, {new: own for own, new in read.renames.items()}) if read.renames else bindings
+
+
+def _inputs(
+    read: _ToolFunction, injection: InjectedBody | None, bindings: Mapping[str, Binding], *, has_types: bool
+) -> tuple[Inputs, Mapping[str, Binding]]:
+    """Return the input side, and the bindings with those of the arguments that the changes hide."""
     signature = read.signature if injection is None else injection.visible_signature
     untyped: UntypedArguments | None = None
     if read.options.get("input_schema") is not None or not has_types:
@@ -237,12 +225,12 @@ def _inputs(
             read.body,
             signature,
             read.annotations,
-            bindings=own_bindings,
+            bindings=_by_own_names(read, bindings),
             options=read.options,
             has_types=has_types,
             is_injected=injection is not None,
         )
-    if not read.changes:
+    if read.changes is None:
         return _build_inputs(read, signature, read.annotations, bindings, untyped), bindings
     name, changes = read.name, read.changes
     signature, annotations = rename_parameters(signature, read.annotations, read.renames)
@@ -263,7 +251,7 @@ def _build_inputs(
 ) -> Inputs:
     """Return the input side of parameters and annotations that have their new names."""
     inputs: Inputs
-    options, texts, renames = read.options, read.texts, read.renames
+    options, texts, renames, changes = read.options, read.texts, read.renames, read.changes
     coerces = options.get("coerce_numbers_to_str") is not False
     unset = signature.parameters.keys() if untyped is not None and untyped.are_all else ()
     inputs = FunctionInputs(
@@ -273,7 +261,7 @@ def _build_inputs(
         bound=frozenset(bindings).union(unset),
         descriptions=functools.partial(_renamed_descriptions, texts, renames) if renames else texts.of_parameters,
         body_names={new: own for own, new in renames.items()} if renames else _NOTHING,
-        changes=read.changes.by_new_name() if read.changes else _NOTHING,
+        changes=changes.by_new_name() if changes else _NOTHING,
         include_var_positional=options.get("include_var_positional", False),
         include_var_keyword=options.get("include_var_keyword", False),
         coerce_numbers_to_str=coerces,
@@ -285,8 +273,8 @@ def _build_inputs(
     if untyped is not None:
         from ahvn_tools.schema.jsonschema import ExplicitSchemaInputs
 
-        schema = options["input_schema"]
-        inputs = ExplicitSchemaInputs(inputs, schema, untyped, coerce_numbers_to_str=coerces, changes=read.changes)
+        schema, changes = options["input_schema"], changes or ArgumentChanges()
+        inputs = ExplicitSchemaInputs(inputs, schema, untyped, coerce_numbers_to_str=coerces, changes=changes)
     refuse_unknown_bindings(bindings, inputs.parameters)
     return inputs
 
@@ -333,8 +321,19 @@ def _with_unpacked_names(signature: inspect.Signature, names: Namespace) -> insp
 def _callable_signature(body: Any, bound: set[str]) -> inspect.Signature:
     """Return the signature of a body. Raises DefinitionError for what cannot be called as a tool."""
     _refuse_uncallable(body)
-    signature = _with_positional_dispatch(body, signature_of(body))
-    _refuse_unbound_method(body, signature, bound)
+    signature = signature_of(body)
+    first, *others = signature.parameters.values() or (None,)
+    if first is None:
+        return signature
+    if hasattr(body, "dispatch") and hasattr(body, "registry"):  # a singledispatch function reads its first argument
+        return signature.replace(parameters=[first.replace(kind=first.POSITIONAL_ONLY), *others])
+    if first.name in {"self", "cls"} - bound and first.annotation is first.empty and inspect.isfunction(body):
+        owner = body.__qualname__.rpartition(".")[0]
+        if owner and not owner.endswith("<locals>"):
+            raise DefinitionError(
+                f"{body.__qualname__!r} is an unbound method, so its {first.name!r} would be visible to the model; "
+                "use the method of an instance, or make the class a ToolRegistry."
+            )
     return signature
 
 
@@ -351,36 +350,6 @@ def _refuse_uncallable(body: Any) -> None:
     if isinstance(body, classmethod) or not callable(body):
         raise DefinitionError(
             f"A {type(body).__name__} cannot be a tool; use a function, or access the method on its class or instance."
-        )
-
-
-def _refuse_injection_conflict(name: str, signature: inspect.Signature, options: Mapping[str, Any]) -> None:
-    """Refuse options that do not work for a function with parameters that FastMCP injects."""
-    head = f"{name!r} has parameters that FastMCP injects,"
-    if options.get("isolation") is not None:
-        raise DefinitionError(f"{head} which cannot be sent to another process; remove isolation.")
-    for parameter in signature.parameters.values():
-        if parameter.kind is parameter.VAR_KEYWORD and options.get("include_var_keyword"):
-            raise DefinitionError(f"{head} which a caller could set in {parameter.name!r}; remove include_var_keyword.")
-
-
-def _with_positional_dispatch(body: Any, signature: inspect.Signature) -> inspect.Signature:
-    """Return the signature, with a positional-only first parameter for a singledispatch function."""
-    first, *others = signature.parameters.values() or (None,)
-    if first is None or not (hasattr(body, "dispatch") and hasattr(body, "registry")):
-        return signature
-    return signature.replace(parameters=[first.replace(kind=first.POSITIONAL_ONLY), *others])
-
-
-def _refuse_unbound_method(body: Any, signature: inspect.Signature, bound: set[str]) -> None:
-    owner = getattr(body, "__qualname__", "").rpartition(".")[0]
-    first = next(iter(signature.parameters.values()), None)
-    if first is None or not inspect.isfunction(body) or not owner or owner.endswith("<locals>"):
-        return
-    if first.name in {"self", "cls"} - bound and first.annotation is first.empty:
-        raise DefinitionError(
-            f"{body.__qualname__!r} is an unbound method, so its {first.name!r} would be visible to the model; "
-            "use the method of an instance, or make the class a ToolRegistry."
         )
 
 
@@ -402,40 +371,38 @@ def _argument_names(signature: inspect.Signature, options: Mapping[str, Any]) ->
     return list(dict.fromkeys((*signature.parameters, *property_names(options.get("input_schema")))))
 
 
-def _changed_annotations(raw: Mapping[str, Any], resolved: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the resolved annotations that differ from the signature's: rebuilding the tool needs them."""
-    return {
-        name: annotation
-        for name, annotation in resolved.items()
-        if annotation is not raw[name] and not isinstance(annotation, UnresolvedAnnotation)
-    }
-
-
 def _bindings(read: _ToolFunction) -> dict[str, Binding]:
     """Return the bindings by the new names: constants, own defaults, the ToolContext, LangChain's, and the options'."""
     parameters, options, renames = read.signature.parameters, read.options, read.renames
-    annotations = {n: a for n, a in read.annotations.items() if type(a) is not type or a.__module__ != "builtins"}
-    secret = {name for name, annotation in annotations.items() if is_secret_annotation(annotation)}
+    bindings: dict[str, Binding] = {}
+    secret = set[str]()
     if options.get("input_schema") is not None:
         from ahvn_tools.sources.untyped_arguments import secret_property_names
 
-        secret |= secret_property_names(options["input_schema"])
-    bindings = {n: Binding.constant(n, value, is_secret=n in secret) for n, value in read.constants.items()}
-    for name, annotation in annotations.items():
-        if name not in parameters or name in read.constants:
-            continue
-        if _is_skipped(annotation) and parameters[name].default is not inspect.Parameter.empty:
-            bindings[name] = Binding(parameter=name, is_secret=name in secret)
-        elif is_context_annotation(annotation):
-            bindings[name] = Binding(parameter=name, resolver=resolve_context, takes_state=True)
-        elif is_injected(annotation):
-            bindings[name] = Binding(parameter=name, key=InjectedKey.of(name, annotation))
+        secret = secret_property_names(options["input_schema"])
+    for name, annotation in read.annotations.items():
+        if type(annotation) is not type or annotation.__module__ != "builtins":
+            secret |= {name} if is_secret_annotation(annotation) else set()
+            if name in parameters and (own := _own_binding(parameters[name], annotation, is_secret=name in secret)):
+                bindings[name] = own
+        if name in read.constants:
+            bindings[name] = Binding.constant(name, read.constants[name], is_secret=name in secret)
     if renames:
         bindings = rename_bindings(bindings, renames)
         secret = {renames.get(name, name) for name in secret}
     for name, key in dict(options.get("binds") or {}).items():
         bindings[name] = Binding(parameter=name, key=StateKey.parse(key), is_secret=name in secret)
     return bindings
+
+
+def _own_binding(parameter: inspect.Parameter, annotation: Any, *, is_secret: bool) -> Binding | None:
+    """Return the binding of a parameter that its annotation hides from callers."""
+    name = parameter.name
+    if _is_skipped(annotation) and parameter.default is not parameter.empty:
+        return Binding(parameter=name, is_secret=is_secret)
+    if is_context_annotation(annotation):
+        return Binding(parameter=name, resolver=resolve_context, takes_state=True)
+    return Binding(parameter=name, key=InjectedKey.of(name, annotation)) if is_injected(annotation) else None
 
 
 def _is_skipped(annotation: Any) -> bool:
@@ -463,14 +430,13 @@ def _texts(body: Function, options: Mapping[str, Any], docstring: str | None) ->
 
 def _output(read: _ToolFunction) -> Output:
     annotation, options = read.annotations["return"], read.options
-    is_described = "output_schema" in options or options.get("output") == RAW
+    is_described = annotation in _EXACT_TYPES or "output_schema" in options or options.get("output") == RAW
     if not is_described and (typed_dict := find_unsupported_typed_dict(annotation)) is not None:
         raise DefinitionError(
             f"{read.name!r} returns {typed_dict!r}, a `typing.TypedDict`, which pydantic supports from Python 3.12 on. "
             "Import TypedDict from typing_extensions instead, or pass output_schema."
         )
-    is_stream = read.is_kind(inspect.isgeneratorfunction) or read.is_kind(inspect.isasyncgenfunction)
-    return make_output(annotation, options, is_stream=is_stream)
+    return Output.of(annotation, options, is_stream=read.is_stream)
 
 
 def _name(function: Any, body: Any) -> str:

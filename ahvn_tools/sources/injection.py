@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
-import sys
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, get_args
@@ -16,7 +15,8 @@ from ahvn_tools.schema.annotations import UnresolvedAnnotation
 _END: Final = object()
 """What the iterator of a sync generator gives after the last item."""
 
-_FASTMCP_PACKAGES = frozenset({"fastmcp", "uncalled_for"})
+FASTMCP_PACKAGES = frozenset({"fastmcp", "uncalled_for"})
+"""Unless one of them is imported, no function has parameters that FastMCP injects."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -93,7 +93,7 @@ def wrap_injected_function(
     A parameter in `fixed` has a value and is not injected. Raises DefinitionError if FastMCP refuses the function.
     """
     parameters = [parameter for key, parameter in signature.parameters.items() if key not in fixed]
-    if _FASTMCP_PACKAGES.isdisjoint(sys.modules) or not any(
+    if not any(
         _is_from_fastmcp(parameter.default) or _is_from_fastmcp(resolved[parameter.name]) for parameter in parameters
     ):
         return None
@@ -145,7 +145,7 @@ def _is_from_fastmcp(part: Any) -> bool:
     part = getattr(part, "__value__", part) if type(part).__name__ == "TypeAliasType" else part
     kind = part if isinstance(part, type) else type(part)
     roots = {base.__module__.partition(".")[0] for base in kind.__mro__}
-    return not roots.isdisjoint(_FASTMCP_PACKAGES) or any(map(_is_from_fastmcp, get_args(part)))
+    return not roots.isdisjoint(FASTMCP_PACKAGES) or any(map(_is_from_fastmcp, get_args(part)))
 
 
 def _unchanged(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -22,7 +22,7 @@ from ahvn_tools.schema.argument_changes import ArgumentChanges
 from ahvn_tools.schema.generated import clean_schema
 from ahvn_tools.schema.inputs import Parameter
 from ahvn_tools.schema.jsonschema import SchemaInputs
-from ahvn_tools.schema.output_options import make_output
+from ahvn_tools.schema.output import Output
 from ahvn_tools.settings import ToolSettings, refuse_unknown_bindings, to_definition_fields, validate_options
 from ahvn_tools.sources.changed_parameters import convert_defaults, hidden_bindings
 from ahvn_tools.sources.langchain_injection import InjectedKey, injection_annotation
@@ -101,7 +101,7 @@ def build_template(
         name=name,
         texts=Texts(explicit_description=chosen.get("description", tool.description or "")),
         inputs=inputs,
-        output=make_output(inspect.Signature.empty, options),
+        output=Output.of(inspect.Signature.empty, options),
         is_async=is_async,
         is_coroutine=is_async,
         **to_definition_fields({"tags": getattr(tool, "tags", None), "meta": _to_meta(tool), **chosen}),

@@ -7,12 +7,11 @@ import secrets
 from collections.abc import AsyncGenerator, Generator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from time import perf_counter, time
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypedDict
 
 from ahvn_tools.binding import StateScopes
-from ahvn_tools.context import ProgressCallback
+from ahvn_tools.context import CallRequest
 from ahvn_tools.errors import (
     MISSING_VALUE,
     InvalidParametersError,
@@ -22,6 +21,7 @@ from ahvn_tools.errors import (
     UnboundStateError,
     near_misses,
     quote_name,
+    unknown_options,
 )
 from ahvn_tools.execution import direct_call
 from ahvn_tools.execution.convert import body_error_detail, call_error_detail, error_result
@@ -35,51 +35,57 @@ from ahvn_tools.toolkit.visibility import StoreView
 if TYPE_CHECKING:  # slow, and a call that nothing observes does not need it
     from concurrent.futures import Executor
 
-    from ahvn_tools.code_mode.saved_program import ResumedProgram
-    from ahvn_tools.execution.call import Call, CallScope, EmitChunk, Middleware, QuestionApprover
+    from ahvn_tools.execution.call import Call, CallScope, EmitChunk, Middleware
 
 Arguments = dict[str, Any]
 
 
+class CallKeywords(TypedDict, total=False):
+    """The options of `call`, `exec`, `stream`, `start` and their async twins."""
+
+    timeout: float | None
+    """Seconds; the shortest of this, the toolkit's and the tool's own applies."""
+    call_id: str | None
+    """The id of the call, for `cancel`."""
+    roots: Roots | None
+    """The folders that a tool finds in its ToolContext, in place of those of the session and the toolkit."""
+
+
+_KEYWORDS: Final = (*CallKeywords.__annotations__, "on_output", "cancel_when")
+
+
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
-class CallOptions:
-    """The options of a call, in addition to its tool and its arguments. Most are fields of the `Call`."""
+class CallOptions(CallRequest):
+    """The options of a call, in addition to its tool and its arguments."""
 
     timeout: float | None = None
     """Seconds; the tool's own timeout holds if it is shorter."""
     seconds: float | None = None
     """How many of them are left, if something ran before as a part of the call."""
-    positional: tuple[Any, ...] = ()
     id: str | None = None
-    run_id: str | None = None
-    caller: str | None = None
-    """Who calls, as `ToolCall.caller` says; None: the host, who may call each tool."""
     answer_by: float | None = None
     """Until when the caller waits for the result, in seconds since 1970; None: for any time."""
-    is_approved: bool = False
-    approved_questions: tuple[str, ...] = ()
-    question_approver: QuestionApprover | None = None
     run_in_thread: bool = True
     """False: a sync body runs in the event loop of its caller, and not in a thread."""
-    is_served: bool = False
     masks_errors: bool | None = None
     """None: as the toolkit does."""
     scope: CallScope | None = None
     """The scope of the batch, or of the call that this one is part of; it cancels this call, too."""
-    report: ProgressCallback | None = None
-    emit: EmitChunk | None = None
-    resumed_program: ResumedProgram | None = None
-    """The program that this call continues."""
     executor: Executor | None = None
     """Where the body runs; None: where the tool says, which may be the toolkit's executor."""
-    roots: tuple[Path, ...] | None = None
-    """The folders that the tool, and what it calls in its toolkit, may use; None: those of the session or toolkit."""
 
     @classmethod
-    def create(cls, timeout: float | None, id: str | None, roots: Roots | None) -> CallOptions:  # noqa: A002  # the id of the call
-        """Return the options that the methods of a toolkit take. Raises ToolkitError for wrong roots."""
-        if timeout is None and id is None and roots is None:
+    def create(cls, keywords: CallKeywords) -> CallOptions:
+        """Return the options that the methods of a toolkit take.
+
+        Raises TypeError for an unknown one: the arguments of a tool are one dict; ToolkitError for wrong roots.
+        """
+        if not keywords:
             return DEFAULT_OPTIONS
+        if not keywords.keys() <= CallKeywords.__annotations__.keys():
+            unknown = unknown_options(keywords, _KEYWORDS)
+            raise TypeError(f"{unknown} Pass the arguments of a tool as one dict: call('tool', {{'name': value}}).")
+        timeout, id, roots = keywords.get("timeout"), keywords.get("call_id"), keywords.get("roots")  # noqa: A001  # the id of the call
         return cls(timeout=timeout, id=id, roots=None if roots is None else to_roots(roots))
 
 
@@ -237,9 +243,13 @@ def _find(
         raise UnboundStateError(
             MISSING_VALUE, tool=name, parameter=unbound.name, key=unbound.name, explanation=plan.unbound_text
         )
-    plan = _apply_options(plan, entry, options)
-    if plan.isolation == "executor" or options.executor is not None:
-        plan = _move(plan, options.executor or view.store.executor or entry.executor, view)
+    if options is not DEFAULT_OPTIONS:
+        plan = _apply_options(plan, entry, options)
+    executor = options.executor
+    if executor is None and plan.isolation == "executor":  # without one, the call will say so
+        executor = view.store.executor or entry.executor
+    if executor is not None:
+        plan = plan.with_executor(executor, view.store.secret_keys_for_executor())
     if arguments is None:
         arguments = {}
     elif not isinstance(arguments, dict):
@@ -253,18 +263,11 @@ def _find(
 
 def _apply_options(plan: Plan, entry: Entry, options: CallOptions) -> Plan:
     """Return the plan of a call with these options. Raises ToolkitError for a timeout that cannot be enforced."""
-    if options is DEFAULT_OPTIONS:
-        return plan
     if options.timeout is not None:
         entry.refuse_uninterruptible(options.timeout)
         plan = plan.with_timeout(options.timeout)
     plan = plan.with_seconds(options.seconds)
     return plan if options.run_in_thread else plan.without_thread()
-
-
-def _move(plan: Plan, executor: Executor | None, view: StoreView) -> Plan:
-    """Return the plan of a call whose body runs in an executor; without one, the call will say so."""
-    return plan if executor is None else plan.with_executor(executor, view.store.secret_keys_for_executor())
 
 
 def find_entry(view: StoreView, name: str, *, hides_unselected: bool) -> Entry:
@@ -305,26 +308,18 @@ def state_scopes(view: StoreView, entry: Entry) -> StateScopes:
 def _make_call(view: StoreView, entry: Entry, plan: Plan, arguments: Arguments, options: CallOptions) -> Call:
     from ahvn_tools.execution.call import Call, CallScope
 
-    here = view if options.roots is None else view.with_roots(options.roots)
+    here = view if options.roots is None else replace(view, roots=options.roots)
     scope = options.scope or CallScope()
     scope.answer_by = options.answer_by
+    fields = {**options.request_fields(), "positional": (), "roots": here.roots}
     return Call(
+        **fields,
         id=options.id if options.id is not None else f"call_{secrets.token_hex(16)}",
         name=entry.name,
         arguments=arguments,
         session_id=view.session_state.session_id if len(view.session_states) > 1 else None,
-        run_id=options.run_id,
-        caller=options.caller,
-        is_approved=options.is_approved,
-        approved_questions=options.approved_questions,
-        question_approver=options.question_approver,
-        resumed_program=options.resumed_program,
-        is_served=options.is_served,
         is_anonymous=options.is_served and view.session_state.switches.is_anonymous,
         masks_errors=view.store.masks_errors if options.masks_errors is None else options.masks_errors,
-        report=options.report,
-        emit=options.emit,
-        roots=here.roots,
         secret_key=view.store.secret_key,
         approval_expiry=_approval_expiry(view, options.answer_by),
         open_toolkit=lambda: view.store.make_toolkit(here),
@@ -356,12 +351,7 @@ def _middleware(view: StoreView, entry: Entry, plan: Plan) -> tuple[Middleware, 
         condition = entry.requires_approval
         when = condition if isinstance(condition, bool) else entry.requires_approval_for
         own = (approve(view.store.approver, when=when), *own)
-    middleware = (*shared, *own) if shared else own
-    if view.store.middleware_timeout is not None and middleware:
-        from ahvn_tools.toolkit.middleware_clock import MiddlewareClock
-
-        return MiddlewareClock.limit(middleware, view.store.middleware_timeout)
-    return middleware
+    return (*shared, *own) if shared else own
 
 
 def _track(view: StoreView, call: Call, options: CallOptions) -> AbstractContextManager[None]:

@@ -68,16 +68,10 @@ async def find_key(exclusive: Exclusive, arguments: dict[str, Any]) -> Hashable 
     """
     if isinstance(exclusive, bool):
         return ALONE if exclusive else None
-    if isinstance(exclusive, str):
-        exclusive = ParameterKey(exclusive)
     if isinstance(exclusive, ParameterKey):
         return "by function", exclusive(arguments)
     outcome = await capture_outcome(call_host_function, exclusive, arguments)
-    try:
-        hash(outcome.value)
-    except Exception:  # noqa: BLE001  # a class of the host defines it
-        return ALONE
-    if outcome.error is not None:
+    if outcome.error is not None or not isinstance(outcome.value, Hashable):
         return ALONE
     return None if outcome.value is None else ("by function", outcome.value)
 
@@ -108,7 +102,7 @@ def lock_middleware(exclusive: Exclusive, locks: KeyedLocks) -> Middleware:
     """Return the middleware that lets a call wait until it holds its key."""
 
     async def wait_for_key(call: Call, next: Next) -> ToolResult:  # noqa: A002  # the word for it
-        started, validate = perf_counter(), functools.partial(run_if_large_in_thread, call)
+        started, validate = perf_counter(), functools.partial(run_if_large_in_thread, call, call.arguments)
         try:
             plan, key = await prepare_exclusive(exclusive, call.plan, call.arguments, validate)
         except ToolCallError as error:

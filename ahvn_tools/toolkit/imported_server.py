@@ -17,14 +17,14 @@ from ahvn_tools.schema.argument_changes import ArgumentChange
 from ahvn_tools.settings import ToolOptions
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.template import ToolTemplate
-from ahvn_tools.toolkit.changed_spec import ChangedSpec
-from ahvn_tools.toolkit.duplicates import OnDuplicate, validate_on_duplicate
-from ahvn_tools.toolkit.entry import Entry
+from ahvn_tools.toolkit.entry import ChangedSpec, Entry
 from ahvn_tools.toolkit.entry_options import (
     ARGUMENTS,
     DEFINITION_OPTIONS,
     DESCRIBE,
+    ON_DUPLICATE,
     EntryOptions,
+    OnDuplicate,
     SharedOptions,
     SingleToolOptions,
     checked,
@@ -317,7 +317,7 @@ def _validate_import_options(name: str | None, options: ImportOptions) -> Connec
         raise ToolkitError('`binds` of a server are names of parameters: ["user"]. `bind` says where values come from.')
     to_name_set("parameters in `binds`", binds)
     if "on_duplicate" in options:
-        validate_on_duplicate(options["on_duplicate"])
+        checked("on_duplicate", options["on_duplicate"], ON_DUPLICATE)
     if (listener := options.get("on_change")) is not None:
         validate_callable("`on_change` of a server", "a function", listener)
     _validate_name_options(options)

@@ -12,7 +12,7 @@ from pydantic import BaseModel, RootModel
 
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import InvalidParametersError, ToolkitError
-from ahvn_tools.execution.call import Call, Next, inline
+from ahvn_tools.execution.call import Call, Next
 from ahvn_tools.execution.plan import Body
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.redaction import is_secret_annotation
@@ -102,7 +102,6 @@ class StructuredOutput:
             raise InvalidParametersError(message, tool=tool) from None
         return instance
 
-    @inline
     async def middleware(self, call: Call, next: Next) -> ToolResult:  # noqa: A002  # the word for it
         """Validate the model's fields before the tool's own arguments, and put the instance on the result."""
         instance = self.read(call.arguments, call.name)

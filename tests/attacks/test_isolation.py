@@ -21,7 +21,7 @@ import psutil
 import pytest
 
 from ahvn_tools import ToolContext, Toolkit, ToolResult, execution
-from ahvn_tools.execution.workers import pool
+from ahvn_tools.execution.workers import worker_process
 from tests.attacks.attack import CANARY, Attack, all_of, ends_with, equals, rows, shows_nothing
 from tests.execution.entry_points import until
 from tests.execution.workers.conftest import no_worker_is_left
@@ -77,7 +77,7 @@ def states_of_a_worker() -> list[dict[str, str]]:
         kit.call("change")
         return [before, kit.call("look")]
     finally:
-        pool.process_pool.end_idle()
+        worker_process.process_pool.end_idle()
 
 
 def left_alone(what: str) -> Callable[[], bool]:
@@ -361,7 +361,7 @@ def killed_while_idle() -> Any:
 
         kit = isolated(one)
         kit.call("one")
-        for pid in pool.process_pool.idle_process_ids():
+        for pid in [idle.process_id for idle in worker_process.process_pool.idle]:
             os.kill(pid, signal.SIGKILL)
         return int(kit.call("one"))
 

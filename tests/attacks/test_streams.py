@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from ahvn_tools import Call, Next, ToolContext, ToolError, Toolkit, ToolResult, ToolSpec, execution
-from ahvn_tools.middleware import inline
 from tests.attacks.attack import CANARY, Attack, Outcome, equals, raises, rows
 from tests.execution.entry_points import until
 
@@ -534,7 +533,6 @@ def with_middleware(
 ) -> Callable[[], list[list[ToolResult]]]:
     """Read `count` and `later` through a middleware that emits what it likes after each item."""
 
-    @inline
     async def middleware(call: Call, next: Next) -> ToolResult:
         emit = call.emit
         if emit is None:
@@ -563,7 +561,6 @@ def emitted_after_the_end() -> list[Any]:
     """Keep `emit`, and use it when the stream is over and another one is read."""
     kept: list[Any] = []
 
-    @inline
     async def middleware(call: Call, next: Next) -> ToolResult:
         for emit in kept:
             with contextlib.suppress(asyncio.CancelledError):
@@ -599,7 +596,6 @@ async def emitted_by_another_task() -> list[ToolResult]:
     return [results]  # type: ignore[list-item]  # a list of streams
 
 
-@inline
 async def drops_all(call: Call, next: Next) -> ToolResult:
     async def drop(chunk: ToolResult) -> None:
         """Pass nothing on."""
@@ -607,7 +603,6 @@ async def drops_all(call: Call, next: Next) -> ToolResult:
     return await next(replace(call, emit=None if call.emit is None else drop))
 
 
-@inline
 async def fails_on_a_chunk(call: Call, next: Next) -> ToolResult:
     async def fail(chunk: ToolResult) -> None:
         raise ValueError(CANARY)
@@ -615,7 +610,6 @@ async def fails_on_a_chunk(call: Call, next: Next) -> ToolResult:
     return await next(replace(call, emit=None if call.emit is None else fail))
 
 
-@inline
 async def leaves_on_a_chunk(call: Call, next: Next) -> ToolResult:
     async def leave(chunk: ToolResult) -> None:
         raise SystemExit(3)

@@ -6,7 +6,7 @@ from fastmcp.tools import Tool
 
 from ahvn_tools import ToolRegistry, ToolSpec, reg_toolspec
 from tests.benchmarks.measure import plain, side_by_side
-from tests.benchmarks.rows import Row, at_most, seconds
+from tests.benchmarks.rows import Row, at_most, within
 from tests.benchmarks.subjects import fresh_function
 
 TOOLS = 20
@@ -32,16 +32,7 @@ def second_instance() -> Row:
         plain("Desk()", Desk=Desk),
         number=200,
     )
-    each = timing.ours / TOOLS
-    return Row(
-        what="to_toolspecs() on the second instance, a tool",
-        against="the clock",
-        ours=seconds(each),
-        baseline="",
-        measured=each * 1e6,
-        limit=3,
-        unit="µs",
-    )
+    return within(3, "to_toolspecs() on the second instance, a tool", timing.ours / TOOLS * 1e6, "µs", 2)
 
 
 def _method(number: int) -> object:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 import sys
 import time
 from collections.abc import Callable
@@ -12,7 +11,7 @@ from typing import Any
 
 from ahvn_tools import ToolDefinition, ToolSpec
 from ahvn_tools.formats import openai
-from tests.benchmarks.measure import Timing, plain, side_by_side
+from tests.benchmarks.measure import plain, side_by_side, timing_of
 from tests.benchmarks.rows import Row, at_most, faster
 from tests.benchmarks.subjects import add, fresh_function
 
@@ -35,7 +34,7 @@ def export_again() -> Row:
         definitions = [_definition(number) for number in range(TOOLS)]
         first, again = _seconds(openai.export, definitions), _seconds(openai.export, definitions)
         pairs.append((again, first))
-    return faster(10, "export of 1,000 unchanged tools: how much faster", "their first export", _timing(pairs))
+    return faster(10, "export of 1,000 unchanged tools: how much faster", "their first export", timing_of(pairs))
 
 
 def read_only_export() -> Row:
@@ -67,7 +66,7 @@ def first_export() -> Row:
         ours = _seconds(lambda: [openai.export([definition]) for definition in definitions])
         theirs = _seconds(lambda: [convert_to_openai_tool(tool) for tool in tools])
         pairs.append((ours / len(functions), theirs / len(functions)))
-    return at_most(1, "first OpenAI export of a tool", "langchain-core convert_to_openai_tool", _timing(pairs))
+    return at_most(1, "first OpenAI export of a tool", "langchain-core convert_to_openai_tool", timing_of(pairs))
 
 
 def first_export_of_a_function() -> Row:
@@ -78,21 +77,13 @@ def first_export_of_a_function() -> Row:
         ours = _seconds(lambda: [ToolSpec.from_function(function).to("openai") for function in functions])
         theirs = _seconds(lambda: [convert_to_openai_tool(function) for function in functions])
         pairs.append((ours / len(functions), theirs / len(functions)))
-    return at_most(1, "… from a function", "langchain-core convert_to_openai_tool", _timing(pairs))
+    return at_most(1, "… from a function", "langchain-core convert_to_openai_tool", timing_of(pairs))
 
 
 def _seconds(run: Callable[..., Any], *arguments: Any) -> float:
     start = time.perf_counter()
     run(*arguments)
     return time.perf_counter() - start
-
-
-def _timing(pairs: list[tuple[float, float]]) -> Timing:
-    return Timing(
-        ours=statistics.median(mine for mine, _ in pairs),
-        baseline=statistics.median(theirs for _, theirs in pairs),
-        ratio=statistics.median(mine / theirs for mine, theirs in pairs),
-    )
 
 
 def _definition(number: int) -> ToolDefinition:

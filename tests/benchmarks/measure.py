@@ -6,7 +6,7 @@ import asyncio
 import gc
 import statistics
 import timeit
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,6 +37,15 @@ class Timing:
     """Median over the rounds of ours / baseline."""
 
 
+def timing_of(pairs: Sequence[tuple[float, float]], number: int = 1) -> Timing:
+    """Return the medians of the seconds of ours and of the baseline, each for `number` runs, and of their ratios."""
+    return Timing(
+        ours=statistics.median(mine for mine, _ in pairs) / number,
+        baseline=statistics.median(theirs for _, theirs in pairs) / number,
+        ratio=statistics.median(mine / theirs for mine, theirs in pairs),
+    )
+
+
 def plain(statement: str, **names: Any) -> Chunk:
     """Make a chunk of a statement without `await`; it runs without an event loop."""
     return timeit.Timer(statement, globals=names).timeit
@@ -57,8 +66,4 @@ def side_by_side(ours: Chunk, baseline: Chunk, *, number: int, rounds: int = ROU
         pairs = [(ours(number), baseline(number)) for _ in range(rounds)]
     finally:
         gc.enable()
-    return Timing(
-        ours=statistics.median(mine for mine, _ in pairs) / number,
-        baseline=statistics.median(theirs for _, theirs in pairs) / number,
-        ratio=statistics.median(mine / theirs for mine, theirs in pairs),
-    )
+    return timing_of(pairs, number)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tests.benchmarks.measure import Timing
 
@@ -29,27 +29,19 @@ class Row:
 
 def at_most(limit: float, what: str, against: str, timing: Timing) -> Row:
     """Ours may cost this many times the baseline."""
-    return Row(
-        what=what,
-        against=against,
-        ours=seconds(timing.ours),
-        baseline=seconds(timing.baseline),
-        measured=timing.ratio,
-        limit=limit,
-    )
+    ours, baseline = seconds(timing.ours), seconds(timing.baseline)
+    return Row(what=what, against=against, ours=ours, baseline=baseline, measured=timing.ratio, limit=limit)
 
 
 def faster(limit: float, what: str, against: str, timing: Timing) -> Row:
     """Ours must be this many times as fast as the baseline."""
-    return Row(
-        what=what,
-        against=against,
-        ours=seconds(timing.ours),
-        baseline=seconds(timing.baseline),
-        measured=1 / timing.ratio,
-        limit=limit,
-        is_floor=True,
-    )
+    return replace(at_most(limit, what, against, timing), measured=1 / timing.ratio, is_floor=True)
+
+
+def within(limit: float, what: str, measured: float, unit: str, digits: int = 1, against: str = "the clock") -> Row:
+    """Ours may take this much by itself."""
+    ours = f"{measured:.{digits}f} {unit}"
+    return Row(what=what, against=against, ours=ours, baseline="", measured=measured, limit=limit, unit=unit)
 
 
 def seconds(value: float) -> str:

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gc
 import os
-import socket
-import statistics
 import sys
 import time
-from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from fastmcp import Client
-from fastmcp.client.transports import StdioTransport
 
-from tests.benchmarks.measure import Timing
+from tests.benchmarks.measure import Timing, timing_of
+from tests.benchmarks.peers.worker.served import connected
 from tests.benchmarks.rows import Row
 
 CHUNK = 0.05
@@ -29,7 +26,6 @@ MIN_ROUNDS, MAX_ROUNDS = 9, 101
 """Rounds of a pair."""
 CONCURRENCY = 4
 """Concurrent calls."""
-START_TIMEOUT = 60.0
 OURS, PLAIN = "ours", "plain"
 
 
@@ -73,11 +69,7 @@ async def _timing(transport: str, count: int) -> Timing:
         first, second = (OURS, PLAIN) if number % 2 else (PLAIN, OURS)
         async with _connected(first, transport, count) as one, _connected(second, transport, count) as other:
             rounds += await _rounds(name, {first: one, second: other})
-    return Timing(
-        ours=statistics.median(seconds[OURS] for seconds in rounds),
-        baseline=statistics.median(seconds[PLAIN] for seconds in rounds),
-        ratio=statistics.median(seconds[OURS] / seconds[PLAIN] for seconds in rounds),
-    )
+    return timing_of([(seconds[OURS], seconds[PLAIN]) for seconds in rounds])
 
 
 async def _rounds(name: str, clients: dict[str, Client[Any]]) -> list[dict[str, float]]:
@@ -109,41 +101,7 @@ async def _seconds(client: Client[Any], name: str, calls: int) -> float:
     return (time.perf_counter() - start) / calls
 
 
-@contextlib.asynccontextmanager
-async def _connected(whose: str, transport: str, count: int) -> AsyncIterator[Client[Any]]:
+def _connected(whose: str, transport: str, count: int) -> AbstractAsyncContextManager[Client[Any]]:
     """Start a server process, and connect to it."""
     command = ["-m", "tests.benchmarks.server", whose, transport, str(count)]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    if transport == "stdio":
-        started = StdioTransport(sys.executable, command, env=environment, keep_alive=False)
-        async with Client(started, init_timeout=START_TIMEOUT) as client:
-            yield client
-        return
-    port = _free_port()
-    process = await asyncio.create_subprocess_exec(sys.executable, *command, str(port), env=environment)
-    try:
-        await _listening(port)
-        async with Client(f"http://127.0.0.1:{port}/mcp", init_timeout=START_TIMEOUT) as client:
-            yield client
-    finally:
-        process.kill()
-        await process.wait()
-
-
-async def _listening(port: int) -> None:
-    async with asyncio.timeout(START_TIMEOUT):
-        while True:
-            try:
-                _, writer = await asyncio.open_connection("127.0.0.1", port)
-            except OSError:
-                await asyncio.sleep(0.05)
-                continue
-            writer.close()
-            return
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
+    return connected(command, transport, {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})

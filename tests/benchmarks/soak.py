@@ -35,7 +35,7 @@ from ahvn_tools import execution
 from ahvn_tools.errors import ToolConnectionError
 from ahvn_tools.execution import background_loop
 from ahvn_tools.execution.threads import MAX_IDLE_THREADS
-from ahvn_tools.execution.workers.pool import process_pool
+from ahvn_tools.execution.workers.worker_process import process_pool
 from ahvn_tools.mcp.trust.limits import Limits
 from tests.benchmarks import workload
 from tests.benchmarks.workload import MAX_WAIT, Answer, Work

@@ -11,7 +11,7 @@ from typing import Any
 
 from ahvn_tools import Toolkit, ToolSpec
 from tests.benchmarks.measure import plain, side_by_side
-from tests.benchmarks.rows import Row, at_most
+from tests.benchmarks.rows import Row, at_most, within
 from tests.benchmarks.subjects import add, add_for
 
 MANY = 10_000
@@ -65,15 +65,7 @@ def session_over_many() -> Row:
 
 def _creation(kit: Toolkit, tools: int) -> Row:
     each = median(_seconds_of_a_session(kit) for _ in range(5))
-    return Row(
-        what=f"one of {SESSIONS:,} sessions over {tools:,} tools",
-        against="the clock",
-        ours=f"{each * 1e6:.2f} µs",
-        baseline="",
-        measured=each * 1e6,
-        limit=20,
-        unit="µs",
-    )
+    return within(20, f"one of {SESSIONS:,} sessions over {tools:,} tools", each * 1e6, "µs", 2)
 
 
 def _seconds_of_a_session(kit: Toolkit) -> float:
@@ -97,15 +89,8 @@ def session_memory() -> Row:
         sessions.append(session if session.session_id and len(session) == TOOLS else kit)
     held = tracemalloc.get_traced_memory()[0] / 1e6
     tracemalloc.stop()
-    return Row(
-        what=f"{len(sessions):,} sessions over {TOOLS} tools, memory",
-        against="the limit",
-        ours=f"{held:.1f} MB",
-        baseline="",
-        measured=held,
-        limit=200,
-        unit="MB",
-    )
+    what = f"{len(sessions):,} sessions over {TOOLS} tools, memory"
+    return within(200, what, held, "MB", against="the limit")
 
 
 def toolkit_of_names() -> Toolkit:
@@ -121,7 +106,7 @@ def toolkit_search() -> Row:
     """A query over ten thousand indexed tools, in milliseconds."""
     kit = toolkit_of_names()
     kit.search("anything")
-    return _within(20, f"search of {MANY:,} tools", lambda: kit.search("read a file from the table"))
+    return _repeated(20, f"search of {MANY:,} tools", lambda: kit.search("read a file from the table"))
 
 
 def first_search() -> Row:
@@ -130,15 +115,7 @@ def first_search() -> Row:
     start = time.perf_counter()
     kit.search("read a file from the table")
     measured = (time.perf_counter() - start) * 1000
-    return Row(
-        what=f"first search of {MANY:,} functions, none of them exported yet",
-        against="the clock",
-        ours=f"{measured:.0f} ms",
-        baseline="",
-        measured=measured,
-        limit=1_000,
-        unit="ms",
-    )
+    return within(1_000, f"first search of {MANY:,} functions, none of them exported yet", measured, "ms", 0)
 
 
 def toolkit_of_functions() -> Toolkit:
@@ -171,23 +148,22 @@ def view_search() -> Row:
     """A query that matches ten thousand tools, in a view with one in a hundred of them, in milliseconds."""
     view = toolkit_of_names().select(tags=["rare"])
     view.search("anything")
-    return _within(20, f"search in a view of {MANY:,} tools", lambda: view.search("add the left and the right number"))
+    return _repeated(
+        20, f"search in a view of {MANY:,} tools", lambda: view.search("add the left and the right number")
+    )
 
 
 def toolkit_select() -> Row:
     """A selection from ten thousand tools by tag, made and listed, in milliseconds."""
     kit = toolkit_of_names()
-    return _within(60, f"select from {MANY:,} tools, listed", lambda: list(kit.select(tags=["rare"])))
+    return _repeated(60, f"select from {MANY:,} tools, listed", lambda: list(kit.select(tags=["rare"])))
 
 
-def _within(limit: float, what: str, run: Callable[[], Any]) -> Row:
+def _repeated(limit: float, what: str, run: Callable[[], Any]) -> Row:
     """Return a row for a run that may take `limit` milliseconds."""
     took = []
     for _ in range(15):
         start = time.perf_counter()
         run()
         took.append((time.perf_counter() - start) * 1e3)
-    each = median(took)
-    return Row(
-        what=what, against="the clock", ours=f"{each:.1f} ms", baseline="", measured=each, limit=limit, unit="ms"
-    )
+    return within(limit, what, median(took), "ms")

@@ -167,7 +167,7 @@ async def test_an_mcp_client_uses_the_tools(tmp_path: Path) -> None:
 
 def test_no_tool_of_the_standard_toolkit_has_a_finding(tmp_path: Path) -> None:
     kit = standard_toolkit(tmp_path, runner=finish, text_files=True, database=Database("sqlite://", read_only=False))
-    assert kit.lint(formats=["openai", "anthropic"], ignore=["not-enforced", "not-strict"]) == []
+    assert kit.check(formats=["openai", "anthropic"], ignore=["not-enforced", "not-strict"]) == []
 
 
 def test_load_needs_folders_for_the_built_in_tools(tmp_path: Path) -> None:

@@ -170,8 +170,7 @@ def test_a_note_fails_where_that_is_wanted(folder, capsys):
         (["check"], "A SOURCE is missing"),
         (["check", "tools.py", "--format", "opena"], "There is no format 'opena'. Did you mean 'openai'"),
         (["check", "tools.py", "--ignore", "no-such-rule"], "There is no rule 'no-such-rule'"),
-        (["check", "tools.py", "--json", "--sarif"], "--json and --sarif exclude each other."),
-        (["check", "tools.py", "--output", "x"], "--output needs --json or --sarif."),
+        (["check", "tools.py", "--output", "x"], "--output needs --json."),
         (["check", "tools.py", "--lock", "no.lock"], "there is no such file. Write it with `ahvn-tools pin`."),
         (["check", "none.py"], "none.py"),
     ],
@@ -255,15 +254,19 @@ HOSTILE = (
 )
 
 
-def test_texts_of_tools_cannot_control_the_terminal_or_make_links(folder, capsys):
+def test_tools_in_json_have_the_line_of_their_name(folder, capsys):
+    tools = {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in ("one", "two")]}
+    (folder / "tools.json").write_text(json.dumps(tools, indent=1))
+    main(["check", "tools.json", "--json"])
+    assert [tool["line"] for tool in json.loads(capsys.readouterr().out)["tools"]] == [4, 10]
+
+
+def test_texts_of_tools_cannot_control_the_terminal(folder, capsys):
     (folder / "tools.json").write_text(HOSTILE)
     assert main(["check", "tools.json"]) == 1
     out = capsys.readouterr().out
     assert "\x1b" not in out
     assert "prompt-injection" in out
-    main(["check", "tools.json", "--sarif"])
-    log = json.loads(capsys.readouterr().out)
-    assert all("](" not in result["message"]["text"] for result in log["runs"][0]["results"])
 
 
 @pytest.mark.exhaustive

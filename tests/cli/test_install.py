@@ -258,7 +258,6 @@ def test_a_link_to_a_configuration_stays_a_link(home):
         ("cursor", '{"a": 1, "a": 2}'),
         ("vscode", "{'servers': {}}"),
         ("codex", "[mcp_servers"),
-        ("codex", 'mcp_servers = {other = {command = "x"}}'),
         ("codex", "mcp_servers = 1"),
         ("goose", "a: [1"),
         ("goose", "extensions: {one: {a: 1}}"),

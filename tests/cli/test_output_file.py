@@ -218,8 +218,8 @@ def test_what_cannot_be_written_completely_leaves_no_copy_and_no_part(command):
 
 
 @pytest.mark.parametrize("client", ["vscode", "cursor", "codex", "goose"])
-def test_a_configuration_with_a_byte_order_mark_keeps_it(victim, client):
-    texts = {"codex": '[mcp_servers.old]\r\ncommand = "x"\r\n', "goose": "extensions:\n  old:\n    cmd: x\n"}
+def test_the_byte_order_mark_and_the_line_ends_of_a_configuration_stay(victim, client):
+    texts = {"codex": '[mcp_servers.old]\r\ncommand = "x"\r\n', "goose": "extensions:\r\n  old:\r\n    cmd: x\r\n"}
     section = {"vscode": "servers", "cursor": "mcpServers"}.get(client)
     file = Path("config")
     file.write_bytes(b"\xef\xbb\xbf" + texts.get(client, f'{{"{section}": {{"old": {{}}}}}}\r\n').encode())
@@ -230,6 +230,7 @@ def test_a_configuration_with_a_byte_order_mark_keeps_it(victim, client):
     if client == "codex":
         assert set(tomllib.loads(text[3:].decode())["mcp_servers"]) == {"old", "new"}
     assert text.count(b"\xef\xbb\xbf") == 1
+    assert text.count(b"\n") == text.count(b"\r\n") > 0
     assert main(["uninstall", "new", "--client", client, "--config", "config"]) == 0
     assert file.read_bytes().startswith(b"\xef\xbb\xbf")
     assert "new" not in file.read_text()

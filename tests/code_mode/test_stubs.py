@@ -70,7 +70,7 @@ B = properties(a={"type": "string"}, b={"type": "string"}) | {"required": ["a"]}
     ("schema", "parameters"),
     [
         ({"allOf": [A, properties(b={"type": "string"}) | {"required": []}]}, "a: int, b: str | None = ..."),
-        ({"oneOf": [A, B]}, "a: int | str, b: str | None = ..."),
+        ({"oneOf": [A, B]}, "a: int | str | None = ..., b: str | None = ..."),
         ({"anyOf": [A, properties(b={"type": "string"})]}, "a: int | None = ..., b: str | None = ..."),
         ({**B, "anyOf": [{"required": ["b"]}, {"required": ["a"]}]}, "a: str, b: str | None = ..."),
         ({"$ref": "#/$defs/A", "$defs": {"A": A}}, "a: int"),

@@ -133,22 +133,6 @@ def test_static_and_class_methods_are_tools():
     assert Kinds._toolspecs["of_none"]["func"](2) == Kinds._toolspecs["of_none"]["func"](a=2) == "none 2"
 
 
-def test_the_instance_is_in_no_state():
-    assert Base().toolspec("first").state == {}
-
-
-def test_a_parameter_named_self_in_the_state_is_no_instance():
-    tool = Base().toolspec("first")
-    tool.state["self"] = "mine"
-    assert tool() == "first"
-
-
-def test_registries_are_added_to_toolkits():
-    kit = Toolkit("kit").add(Base(), greet)
-    assert [spec.name for spec in kit] == ["first", "second", "greet"]
-    assert kit.call("second") == "second"
-
-
 @pytest.mark.parametrize("read_only", [True, False])
 def test_a_registry_that_hides_tools_is_mixed_in(tmp_path, read_only):
     class Notes(ToolRegistry, Workspace):
@@ -177,44 +161,6 @@ def test_a_tool_that_a_base_class_adds_keeps_its_name():
 
     assert Both().list_toolspecs() == ["count", "greet"]
     assert Both().toolspec("greet")(name="Ann") == "plain: hello, Ann"
-
-
-def test_options_of_a_class_reach_the_other_base_classes():
-    class Named:
-        def __init_subclass__(cls, title: str = "", **options: Any) -> None:
-            super().__init_subclass__(**options)
-            cls.title = title
-
-    class Both(ToolRegistry, Named, title="Tea"):
-        @reg_toolspec
-        def count(self) -> int:
-            return 4
-
-    assert (Both.title, Both().list_toolspecs()) == ("Tea", ["count"])
-
-
-def test_a_marked_method_with_an_underscore_is_a_tool():
-    class Kept(ToolRegistry):
-        @reg_toolspec
-        def _count(self) -> int:
-            return 3
-
-    assert Kept().to_toolspecs()["_count"]() == 3
-
-
-def test_a_dataclass_with_slots_is_a_registry():
-    from dataclasses import dataclass
-
-    @dataclass(slots=True)
-    class Scaled(ToolRegistry):
-        factor: int
-
-        @reg_toolspec
-        def scale(self, a: int) -> int:
-            return self.factor * a
-
-    assert not hasattr(Scaled(3), "__dict__")
-    assert Scaled(3).to_toolspecs()["scale"](a=2) == 6
 
 
 # MCP
@@ -496,14 +442,3 @@ def test_bindings_can_be_changed_as_a_dict():
     assert (dict(tool.binds), tool(name="Ann")) == ({}, "plain: hello, Ann")
     with pytest.raises(KeyError):
         del binds["tone"]
-
-
-def test_two_methods_with_one_tool_name_are_an_error():
-    with pytest.raises(DefinitionError, match="have the same tool name 'same'"):
-
-        class Twice(ToolRegistry):
-            @reg_toolspec(name="same")
-            def a(self) -> None: ...
-
-            @reg_toolspec(name="same")
-            def b(self) -> None: ...

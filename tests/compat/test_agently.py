@@ -84,11 +84,6 @@ def test_the_signature_of_register_runs_as_it_stands(manager):
     assert manager.call_tool("add", {"a": 1}) == 2
 
 
-def test_register_takes_keywords(manager):
-    manager.register(name="add", desc="Add.", kwargs={"a": (int, "")}, func=add, returns=int, tags="math")
-    assert manager.call_tool("add", {"a": 1}) == 2
-
-
 def test_register_returns_none(manager):
     assert manager.register("add", "Add.", {"a": (int, "")}, add) is None
 
@@ -114,11 +109,6 @@ def test_tags_are_a_text_a_list_or_none(manager, tags, expected):
 
 
 # 3. tool_func
-
-
-def test_the_tool_is_named_as_the_function(manager):
-    manager.tool_func(add)
-    assert list(manager.tool_info) == ["add"]
 
 
 def test_the_decorator_returns_the_function_itself(manager):
@@ -154,26 +144,12 @@ def test_each_parameter_has_its_type_and_text(manager):
     assert list(kwargs) == ["query", "exact", "limits"]
 
 
-def test_annotated_gives_the_base_type_and_the_description(manager):
-    @manager.tool_func
-    def find(query: Annotated[str, "what to look for"]) -> None: ...
-
-    assert manager.tool_info["find"]["kwargs"] == {"query": (str, "what to look for")}
-
-
 def test_a_default_is_appended_to_the_text(manager):
     @manager.tool_func
     def find(query: str = "tea", limit: Annotated[int | None, "how many"] = None) -> None: ...
 
     kwargs = manager.tool_info["find"]["kwargs"]
     assert kwargs == {"query": (str, "Default: tea"), "limit": (int | None, "how many;Default: None")}
-
-
-def test_several_annotations_are_joined_by_semicolons(manager):
-    @manager.tool_func
-    def find(limit: Annotated[int, "how many", "at most 9"] = 3) -> None: ...
-
-    assert manager.tool_info["find"]["kwargs"] == {"limit": (int, "how many;at most 9;Default: 3")}
 
 
 class Day(BaseModel):
@@ -201,12 +177,6 @@ def test_without_a_return_annotation_there_are_no_returns(manager):
         return a
 
     assert "returns" not in manager.tool_info["untyped"]
-
-
-def test_the_decorated_function_is_registered(manager):
-    manager.tool_func(add)
-    manager.tool_func(double)
-    assert (manager.call_tool("add", {"a": 1}), manager.call_tool("double", {"n": 2})) == (2, 4)
 
 
 # 4. get_tool_info, get_tool_list
@@ -340,18 +310,6 @@ def test_use_mcp_registers_the_tools_of_a_server_over_http(manager):
         assert call_in_both_ways(manager, "add", {"a": 1, "b": 2}) == {"result": 3}
         manager.toolkit.remove_mcp()
     assert dict(manager.tool_info) == {}
-
-
-async def test_async_use_mcp_registers_them_from_async_code(manager):
-    await manager.async_use_mcp(make_server())
-    assert await manager.async_call_tool("add", {"a": 1}) == {"result": 2}
-    manager.toolkit.remove_mcp()
-
-
-async def test_use_mcp_works_inside_a_running_loop(manager):
-    manager.use_mcp(make_server())
-    assert manager.call_tool("add", {"a": 1}) == {"result": 2}
-    manager.toolkit.remove_mcp()
 
 
 def text(value: str) -> dict[str, Any]:
@@ -506,10 +464,3 @@ def test_without_fastmcp_the_import_is_an_error_and_nothing_is_asked(manager, mo
     monkeypatch.setitem(sys.modules, "fastmcp", None)
     with pytest.raises(ImportError, match="MCP servers need fastmcp: pip install"):
         manager.use_mcp("http://127.0.0.1:1/mcp")
-
-
-async def test_without_fastmcp_the_async_import_is_the_same_error(manager, monkeypatch):
-    """7.3"""
-    monkeypatch.setitem(sys.modules, "fastmcp", None)
-    with pytest.raises(ImportError, match="MCP servers need fastmcp: pip install"):
-        await manager.async_use_mcp("http://127.0.0.1:1/mcp")

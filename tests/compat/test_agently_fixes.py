@@ -21,9 +21,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field, SecretStr
 
-from ahvn_tools import ErrorDetail, Secret, ToolContext, Toolkit, ToolResult
+from ahvn_tools import Secret, ToolContext, Toolkit
 from ahvn_tools.compat.agently import AgentlyToolManager, DataFormatter, FunctionShifter, ToolManager
-from ahvn_tools.errors import DefinitionError, ToolConnectionError, ToolkitError
+from ahvn_tools.errors import DefinitionError
 
 SERVER = Path(__file__).with_name("agently_server.py")
 from_schema = DataFormatter.from_schema_to_kwargs_format
@@ -244,11 +244,6 @@ def test_another_registration_replaces_everything(manager):
     assert manager.call_tool("f", {}) == "second"
 
 
-def test_without_a_description_it_is_empty_and_not_the_docstring(manager):
-    manager.register("add", None, {"n": (int, "")}, Counter().add)
-    assert manager.tool_info["add"]["desc"] == manager.toolkit["add"].description == ""
-
-
 @pytest.mark.parametrize("kwargs", [None, {}], ids=["none", "empty"])
 def test_without_kwargs_the_parameters_of_the_function_are_described(manager, kwargs):
     def find(query: Annotated[str, "what to look for"], limit: int = 3) -> Any:
@@ -257,11 +252,6 @@ def test_without_kwargs_the_parameters_of_the_function_are_described(manager, kw
     manager.register("find", "", kwargs, find)
     assert manager.tool_info["find"]["kwargs"] == {"query": (str, "what to look for"), "limit": (int, "Default: 3")}
     assert manager.call_tool("find", {"query": "tea"}) == ("tea", 3)
-
-
-def test_a_call_without_arguments_may_pass_none(manager):
-    manager.register("f", "", None, lambda: 1)
-    assert manager.call_tool("f", {}) == manager.call_tool("f", None) == 1
 
 
 def test_kwargs_may_describe_what_a_signature_does_not_name(manager):
@@ -514,11 +504,6 @@ def test_arguments_are_passed_on_as_json(manager):
     assert manager.call_tool("move", {"to": {"x": "one"}, "on": ""}).startswith("Error: Invalid arguments: 'to.x'")
 
 
-def test_an_object_without_a_json_form_is_no_argument(manager):
-    manager.register("f", "", {"a": (Any, "")}, lambda a: a)
-    assert manager.call_tool("f", {"a": object()}) == "Error: Invalid arguments: a value has no JSON form."
-
-
 def test_the_value_of_a_generator_is_the_list_of_its_items(manager):
     @manager.tool_func
     def count(to: int) -> Any:
@@ -526,51 +511,6 @@ def test_the_value_of_a_generator_is_the_list_of_its_items(manager):
 
     assert manager.call_tool("count", {"to": 3}) == [0, 1, 2]
     assert list(manager.get_tool_func("count")(2)) == [0, 1]
-
-
-@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
-def test_what_concerns_the_process_is_raised(manager, error):
-    def stop() -> None:
-        raise error
-
-    manager.register("stop", "", {}, stop)
-    with pytest.raises(error):
-        manager.call_tool("stop", {})
-
-
-async def test_a_cancellation_is_raised(manager):
-    started = asyncio.Event()
-
-    @manager.tool_func
-    async def wait() -> None:
-        started.set()
-        await asyncio.sleep(60)
-
-    task = asyncio.create_task(manager.async_call_tool("wait", {}))
-    await started.wait()
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-
-
-async def test_a_sync_call_inside_of_an_async_tool_works_only_where_its_caller_awaits(manager, caplog):
-    @manager.tool_func
-    async def outer() -> str:
-        return manager.call_tool("inner", {})
-
-    manager.register("inner", "", {}, FunctionShifter.asyncify(lambda: "done"))
-    assert await manager.async_call_tool("outer", {}) == "done"
-    assert manager.call_tool("outer", {}) == "Error: Error calling tool 'outer'"
-    assert "A sync call was made on the background loop" in caplog.text
-
-
-def test_a_tool_that_cancels_itself_has_failed(manager):
-    @manager.tool_func
-    async def give_up() -> None:
-        raise asyncio.CancelledError
-
-    expected = "Error: The tool cancelled itself."
-    assert manager.call_tool("give_up", {}) == asyncio.run(manager.async_call_tool("give_up", {})) == expected
 
 
 def test_a_structured_result_says_whether_the_call_failed(manager):
@@ -606,12 +546,6 @@ def test_bound_values_are_masked_in_the_error_of_a_server(manager):
     manager.toolkit.remove_mcp()
 
 
-def test_a_function_that_removes_its_tool_still_returns_its_value(manager):
-    manager.register("once", "", {}, lambda: [manager.toolkit.remove("once"), "done"][1])
-    assert manager.call_tool("once", {}) == "done"
-    assert manager.call_tool("once", {}) == "Can not find tool named 'once'"
-
-
 def test_an_exception_without_a_text_is_named(manager):
     def fail() -> None:
         raise NotImplementedError
@@ -624,16 +558,6 @@ def test_a_toolkit_of_your_own_says_whether_texts_are_shown():
     manager = ToolManager(toolkit=Toolkit("own"))
     manager.register("fail", "", {}, lambda: 1 // 0)
     assert manager.call_tool("fail", {}) == "Error: Error calling tool 'fail'"
-
-
-def test_an_error_that_a_middleware_made_is_a_text():
-    async def refuse(call: Any, next: Any) -> ToolResult:  # its name in middleware
-        (await next(call))
-        return ToolResult(error=ErrorDetail(code="tool_error", message="Not on a Sunday."))
-
-    manager = ToolManager(toolkit=Toolkit("own", middleware=[refuse]))
-    manager.register("f", "", {}, lambda: 1)
-    assert manager.call_tool("f", {}) == "Error: Not on a Sunday."
 
 
 # get_tool_func, FunctionShifter
@@ -675,16 +599,6 @@ def start_scripted(folder: Path, tools: list[dict[str, Any]], results: dict[str,
     return [sys.executable, "-S", "-E", str(SERVER), str(script)]
 
 
-def test_an_output_schema_that_cannot_be_used_costs_only_its_own_tool(manager, tmp_path):
-    tools = [{"name": "numbers", "outputSchema": {"type": "numbers"}}, {"name": "echo"}]
-    results = {"echo": {"content": [{"type": "text", "text": "hi"}]}}
-    manager.use_mcp(start_scripted(tmp_path, tools, results), name="scripted")
-    assert manager.call_tool("echo", {}) == "hi"
-    assert list(manager.tool_info) == ["echo"]
-    assert "Not a usable JSON Schema" in manager.toolkit.servers["scripted"].refused["numbers"]
-    manager.toolkit.remove_mcp()
-
-
 def test_schemas_without_a_type_are_described(manager, tmp_path):
     properties = {"properties": {"n": {"type": "integer"}}}
     tools = [{"name": "both", "inputSchema": properties, "outputSchema": properties}]
@@ -700,17 +614,6 @@ def server_with(**functions: Callable[..., Any]) -> FastMCP:
     for name, function in functions.items():
         server.tool(function, name=name, description="A tool.")
     return server
-
-
-def test_the_schema_of_a_server_is_exported_whole(manager):
-    def find(limit: Annotated[int, Field(ge=1)]) -> int:
-        return limit
-
-    manager.use_mcp(server_with(find=find))
-    assert manager.toolkit["find"].input_schema["additionalProperties"] is False
-    assert properties_of(manager, "find") == {"limit": {"minimum": 1, "type": "integer"}}
-    assert manager.tool_info["find"]["kwargs"] == {"limit": ("integer", "minimum: 1")}
-    manager.toolkit.remove_mcp()
 
 
 def test_a_registration_that_replaces_another_warns_no_one(manager, caplog):
@@ -747,38 +650,6 @@ async def test_the_async_import_has_the_same_tags_options_and_replacements(manag
     await manager.toolkit.aremove_mcp("other")
 
 
-def test_a_server_that_was_imported_already_is_refused(manager):
-    server = server_with(f=lambda: "remote")
-    manager.use_mcp(server)
-    with pytest.raises(ToolkitError, match="There is a server 'shop' already"):
-        manager.use_mcp(server)
-    manager.toolkit.remove_mcp()
-    manager.use_mcp(server)
-    assert manager.call_tool("f", {}) == "remote"
-    manager.toolkit.remove_mcp()
-
-
-async def test_a_server_that_cannot_be_reached_is_an_error_of_the_import(manager):
-    with pytest.raises(ToolConnectionError):
-        await manager.async_use_mcp([sys.executable, "-c", "pass"])
-    assert dict(manager.tool_info) == {}
-
-
-def test_one_connection_serves_all_calls(manager, tmp_path):
-    results = {"echo": {"content": [{"type": "text", "text": "hi"}]}}
-    manager.use_mcp(start_scripted(tmp_path, [{"name": "echo"}], results))
-    (tmp_path / "script.json").unlink()  # another process could not start
-    assert [manager.call_tool("echo", {}) for _ in range(3)] == ["hi"] * 3
-    manager.toolkit.remove_mcp()
-
-
-def test_a_lost_connection_is_opened_again(manager, tmp_path):
-    results = {"echo": {"content": [{"type": "text", "text": "hi"}]}}
-    manager.use_mcp(start_scripted(tmp_path, [{"name": "echo"}, {"name": "crash"}], results))
-    assert [manager.call_tool(name, {}) for name in ("echo", "crash", "echo")] == ["hi", None, "hi"]
-    manager.toolkit.remove_mcp()
-
-
 def test_a_call_that_takes_too_long_is_none(manager, caplog):
     async def wait() -> None:
         await asyncio.sleep(60)
@@ -786,14 +657,6 @@ def test_a_call_that_takes_too_long_is_none(manager, caplog):
     manager.use_mcp(server_with(wait=wait), timeout=0.1)
     assert manager.call_tool("wait", {}) is None
     assert "The call of the MCP tool 'wait' returns None. Tool 'wait' did not finish within 0.1 seconds" in caplog.text
-    manager.toolkit.remove_mcp()
-
-
-def test_a_mcp_configuration_is_a_transport(manager, tmp_path):
-    results = {"echo": {"content": [{"type": "text", "text": "hi"}]}}
-    command, *args = start_scripted(tmp_path, [{"name": "echo"}], results)
-    manager.use_mcp({"mcpServers": {"one": {"command": command, "args": args}}})
-    assert (list(manager.toolkit.servers), manager.call_tool("echo", {})) == (["one"], "hi")
     manager.toolkit.remove_mcp()
 
 

@@ -5,7 +5,6 @@ import importlib
 import inspect
 import re
 from collections.abc import AsyncGenerator, AsyncIterator
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ from pydantic import BaseModel
 
 from ahvn_tools.compat import agentscope
 from ahvn_tools.compat.agentscope import (
-    RegisteredToolFunction,
     StateModule,
     TextBlock,
     ToolGroup,
@@ -59,33 +57,6 @@ class Verdict(BaseModel):
 # 1.1 Purpose
 
 
-async def test_sync_async_and_generator_functions_are_called_in_one_way(toolkit):
-    async def wait(a: int) -> ToolResponse:
-        return text(a)
-
-    def count(a: int):
-        yield text(a)
-
-    async def acount(a: int):
-        yield text(a)
-
-    for function in (add, wait, count, acount):
-        toolkit.register_tool_function(function)
-        responses = await responses_of(toolkit, function.__name__, a=1)
-        assert [type(response) for response in responses] == [ToolResponse]
-
-
-async def test_registration_makes_the_schema_and_a_call_makes_content_and_metadata(toolkit):
-    def find(query: str) -> ToolResponse:
-        """Find."""
-        return text(query, metadata={"hits": 1})
-
-    toolkit.register_tool_function(find)
-    assert toolkit.get_json_schemas()[0]["function"]["name"] == "find"
-    (response,) = await responses_of(toolkit, "find", query="tea")
-    assert (texts_of(response), response.metadata) == (["tea"], {"hits": 1})
-
-
 # 1.2 Architecture: its only code block is a diagram
 
 
@@ -123,20 +94,6 @@ async def test_a_partial_hides_what_it_fixes(toolkit):
     toolkit.register_tool_function(functools.partial(add, 1))
     assert list(parameters_of(toolkit, "add")["properties"]) == ["b"]
     assert await answer_of(toolkit, "add", b=5) == "6"
-
-
-async def test_presets_are_not_in_the_schema(toolkit):
-    toolkit.register_tool_function(add, preset_kwargs={"a": 1})
-    assert list(parameters_of(toolkit, "add")["properties"]) == ["b"]
-    assert await answer_of(toolkit, "add", b=5) == "6"
-
-
-async def test_a_postprocess_function_changes_the_response(toolkit):
-    def shout(tool_call: ToolUseBlock, response: ToolResponse) -> ToolResponse:
-        return text(f"{tool_call['name']} {tool_call['input']}: {texts_of(response)[0]}")
-
-    toolkit.register_tool_function(add, postprocess_func=shout)
-    assert await answer_of(toolkit, "add", a=1) == "add {'a': 1}: 3"
 
 
 async def test_the_tools_of_an_mcp_client_are_registered_together(toolkit, client):
@@ -195,14 +152,6 @@ async def test_the_basic_group_is_always_there(toolkit):
     assert await answer_of(toolkit, "add", a=1) == "3"
 
 
-def test_schemas_are_those_of_active_groups(toolkit):
-    toolkit.create_tool_group("web", "The web.")
-    toolkit.register_tool_function(add, "web")
-    assert toolkit.get_json_schemas() == []
-    toolkit.update_tool_groups(["web"], True)
-    assert len(toolkit.get_json_schemas()) == 1
-
-
 def test_notes_are_the_texts_of_active_groups(toolkit):
     toolkit.create_tool_group("web", "The web.", active=True, notes="Cite.")
     toolkit.create_tool_group("disk", "The disk.", active=True)
@@ -212,14 +161,6 @@ def test_notes_are_the_texts_of_active_groups(toolkit):
 
 
 # 1.3 Calls
-
-
-async def test_a_call_merges_the_arguments_and_the_presets(toolkit):
-    def show(a: int, service: object, **more: Any) -> ToolResponse:
-        return text((a, service, more))
-
-    toolkit.register_tool_function(show, preset_kwargs={"service": "s", "region": "eu"})
-    assert await answer_of(toolkit, "show", a=1) == "(1, 's', {'region': 'eu'})"
 
 
 async def test_a_streaming_tool_yields_piece_by_piece_and_the_last_one_says_so(toolkit):
@@ -271,13 +212,6 @@ async def test_the_state_has_the_active_groups_and_the_configuration_of_tools_an
 # 1.4 Patterns
 
 
-async def test_local_functions_partials_and_remote_tools_are_the_same_kind_of_object(toolkit, client):
-    await toolkit.register_mcp_client(client)
-    toolkit.register_tool_function(add)
-    toolkit.register_tool_function(functools.partial(add, 1), func_name="increase")
-    assert {type(tool) for tool in toolkit.tools.values()} == {RegisteredToolFunction}
-
-
 # 1.5 Other components
 
 
@@ -290,25 +224,6 @@ async def test_an_agent_reads_the_answer_of_a_finish_function_from_its_metadata(
     (response,) = await responses_of(toolkit, "finish", response="All is well.", is_good=True)
     assert response.metadata["response_msg"] == "All is well."
     assert response.metadata["structured_output"] == {"is_good": True, "reasons": []}
-
-
-async def test_a_component_adds_its_functions_as_a_group_that_is_switched_at_run_time(toolkit):
-    class Notebook:
-        def __init__(self) -> None:
-            self.plans: list[str] = []
-
-        async def plan(self, step: str) -> ToolResponse:
-            """Write down a step."""
-            self.plans.append(step)
-            return text(len(self.plans))
-
-    notebook = Notebook()
-    toolkit.create_tool_group("plan", "Plans.")
-    toolkit.register_tool_function(notebook.plan, "plan")
-    assert "FunctionInactiveError" in await answer_of(toolkit, "plan", step="tea")
-    toolkit.update_tool_groups(["plan"], active=True)
-    assert await answer_of(toolkit, "plan", step="tea") == "1"
-    assert notebook.plans == ["tea"]
 
 
 def test_a_toolkit_is_saved_as_a_part_of_an_agent():
@@ -331,18 +246,6 @@ def test_a_toolkit_is_saved_as_a_part_of_an_agent():
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        "call_tool_function", "create_tool_group", "get_json_schemas", "get_tool_group_notes", "groups",
-        "register_mcp_client", "register_tool_function", "remove_mcp_servers", "remove_tool_groups",
-        "set_extended_model", "tools", "update_tool_groups",
-    ],
-)  # fmt: skip
-def test_the_toolkit_has_the_member(toolkit, name):
-    assert hasattr(toolkit, name)
-
-
-@pytest.mark.parametrize(
     ("module", "names"),
     [
         ("tool", ["RegisteredToolFunction", "ToolGroup", "ToolResponse", "Toolkit"]),
@@ -354,14 +257,6 @@ def test_the_toolkit_has_the_member(toolkit, name):
 def test_names_are_imported_from_where_they_were_and_from_the_package(module, names):
     imported = importlib.import_module(f"{agentscope.__name__}.{module}")
     assert all(getattr(imported, name) is getattr(agentscope, name) for name in names)
-
-
-def test_a_toolkit_is_a_state_module(toolkit):
-    assert isinstance(toolkit, StateModule)
-
-
-def test_the_fields_of_a_group():
-    assert {field.name for field in fields(ToolGroup)} == {"name", "description", "active", "notes"}
 
 
 def test_a_registered_function_keeps_what_was_registered(toolkit):
@@ -420,13 +315,6 @@ async def test_variable_parameters_may_be_included(toolkit):
         "kwargs": {"type": "object", "additionalProperties": {"type": "string"}, "default": {}},
     }
     assert await answer_of(toolkit, "collect", args=[1, 2], kwargs={"a": "b"}) == "((1, 2), {'a': 'b'})"
-
-
-async def test_a_postprocess_function_that_returns_none_keeps_the_response(toolkit):
-    seen = []
-    toolkit.register_tool_function(add, postprocess_func=lambda tool_call, response: seen.append(response))
-    (response,) = await responses_of(toolkit, "add", a=1)
-    assert seen == [response]
 
 
 def test_a_name_that_is_taken_is_a_value_error(toolkit):
@@ -518,17 +406,6 @@ async def test_the_call_is_an_async_generator(toolkit):
     assert [texts_of(response) async for response in call] == [["3"]]
 
 
-async def test_the_tool_decides_whether_a_response_is_of_a_stream(toolkit):
-    toolkit.register_tool_function(add)
-
-    def count():
-        yield text(1, stream=True)
-
-    toolkit.register_tool_function(count)
-    assert [response.stream for response in await responses_of(toolkit, "add", a=1)] == [False]
-    assert [response.stream for response in await responses_of(toolkit, "count")] == [True]
-
-
 async def test_an_exception_in_the_middle_is_raised(toolkit):
     def count():
         yield text(1)
@@ -606,33 +483,6 @@ async def test_tools_of_a_client_are_enabled_and_disabled(toolkit, client):
     assert list(other.tools) == ["minus", "fail", "sleep"]
 
 
-async def test_presets_and_postprocessing_of_remote_tools(toolkit, client):
-    def shout(tool_call: ToolUseBlock, response: ToolResponse) -> ToolResponse:
-        return text(texts_of(response)[0] + "!")
-
-    await toolkit.register_mcp_client(client, preset_kwargs_mapping={"plus": {"b": 10}}, postprocess_func=shout)
-    assert list(parameters_of(toolkit, "plus")["properties"]) == ["a"]
-    assert list(parameters_of(toolkit, "minus")["properties"]) == ["a", "b"]
-    assert await answer_of(toolkit, "plus", a=1) == "11!"
-
-
-async def test_results_of_mcp_may_be_handed_on_unwrapped(toolkit, client):
-    import mcp.types
-
-    await toolkit.register_mcp_client(client, wrap_tool_result=False)
-    (result,) = await responses_of(toolkit, "plus", a=1, b=2)
-    assert isinstance(result, mcp.types.CallToolResult)
-    assert result.content[0].text == "3"
-    assert not result.is_error
-
-
-async def test_tools_of_a_client_are_removed(toolkit, client):
-    await toolkit.register_mcp_client(client)
-    toolkit.register_tool_function(add)
-    await toolkit.remove_mcp_servers(["sums"])
-    assert list(toolkit.tools) == ["add"]
-
-
 # 3 RegisteredToolFunction.call
 
 
@@ -670,34 +520,4 @@ def test_the_defaults_of_a_response():
 # 3 ToolFunction
 
 
-async def test_a_coroutine_may_return_a_generator(toolkit):
-    async def choose(is_sync: bool):
-        def count():
-            yield text(1)
-            yield text(2)
-
-        async def acount():
-            yield text(3)
-
-        return count() if is_sync else acount()
-
-    toolkit.register_tool_function(choose)
-    assert [texts_of(each)[0] for each in await responses_of(toolkit, "choose", is_sync=True)] == ["1", "2"]
-    assert [texts_of(each)[0] for each in await responses_of(toolkit, "choose", is_sync=False)] == ["3"]
-
-
 # 4 Other modules
-
-
-async def test_an_agent_calls_what_the_model_returned(toolkit):
-    toolkit.register_tool_function(add)
-    call: ToolUseBlock = {"type": "tool_use", "id": "c1", "name": "add", "input": {"a": 1, "b": 1}, "raw_input": "{}"}
-    assert [texts_of(each) async for each in await toolkit.call_tool_function(call)] == [["2"]]
-
-
-async def test_an_exception_becomes_an_error_block(toolkit):
-    def fail() -> ToolResponse:
-        raise ValueError("no such city")
-
-    toolkit.register_tool_function(fail)
-    assert await answer_of(toolkit, "fail") == "Error: no such city"

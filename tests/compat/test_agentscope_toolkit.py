@@ -118,10 +118,6 @@ class TestNamesake:
         with pytest.raises(ValueError, match=r"namesake_strategy is one of .* not 'replace'"):
             toolkit.register_tool_function(add, namesake_strategy="replace")
 
-    def test_a_name_of_its_own(self, toolkit):
-        toolkit.register_tool_function(add, func_name="sum")
-        assert toolkit.get_json_schemas()[0]["function"]["name"] == "sum"
-
 
 class TestOriginalName:
     def test_it_is_the_name_of_the_function_of_a_tool_with_another_one(self, toolkit):
@@ -173,12 +169,6 @@ class TestRemoval:
         assert await answer_of(toolkit, "add", a=1) == "3"
         assert len(seen) == 1
 
-    async def test_a_removed_tool_is_not_found(self, toolkit):
-        toolkit.create_tool_group("web", "The web.")
-        toolkit.register_tool_function(add, "web")
-        toolkit.remove_tool_groups("web")
-        assert (await answer_of(toolkit, "add", a=1)).startswith("FunctionNotFoundError")
-
 
 @pytest.fixture
 async def client() -> AsyncIterator[StatefulClientBase]:
@@ -194,26 +184,6 @@ class TestSchemas:
         toolkit.register_tool_function(ping)
         function = {"name": "ping", "parameters": {"type": "object", "properties": {}}}
         assert toolkit.get_json_schemas() == [{"type": "function", "function": function}]
-
-    def test_a_parameter_without_annotation_takes_anything(self, toolkit):
-        def show(a) -> ToolResponse:
-            return text(a)
-
-        toolkit.register_tool_function(show)
-        assert parameters_of(toolkit, "show")["properties"] == {"a": {}}
-
-    def test_methods_are_without_self_and_cls(self, toolkit):
-        class Shop:
-            def buy(self, item: str) -> ToolResponse:
-                return text(item)
-
-            @classmethod
-            def sell(cls, item: str) -> ToolResponse:
-                return text(item)
-
-        toolkit.register_tool_function(Shop().buy)
-        toolkit.register_tool_function(Shop.sell)
-        assert [list(parameters_of(toolkit, name)["properties"]) for name in toolkit.tools] == [["item"], ["item"]]
 
     def test_titles_of_an_explicit_schema_are_removed_at_any_depth_and_properties_stay(self, toolkit):
         part = {"type": "string", "title": "Part"}

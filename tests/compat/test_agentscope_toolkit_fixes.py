@@ -213,15 +213,6 @@ class TestFixed:
         toolkit.register_tool_function(grow, preset_kwargs={"items": []})
         assert [await answer_of(toolkit, "grow") for _ in range(2)] == ["[1]", "[1]"]
 
-    async def test_calls_with_one_id_run_at_once(self, toolkit):
-        async def wait(a: int) -> ToolResponse:
-            await asyncio.sleep(0.01)
-            return text(a)
-
-        toolkit.register_tool_function(wait)
-        answers = await asyncio.gather(*(answer_of(toolkit, "wait", a=number) for number in range(20)))
-        assert answers == [str(number) for number in range(20)]
-
 
 def name_it(name: str) -> Any:
     def function() -> ToolResponse:
@@ -278,14 +269,6 @@ class TestStreams:
         with pytest.raises(StopAsyncIteration):
             await anext(call)
 
-    async def test_an_empty_list_is_no_response(self, toolkit):
-        def none() -> ToolResponse:
-            return []
-
-        toolkit.register_tool_function(none)
-        with pytest.raises(TypeError, match="but got <class 'list'>"):
-            await answer_of(toolkit, "none")
-
     @pytest.mark.parametrize("middleware", [None, add, "text"], ids=["none", "function", "text"])
     def test_a_middleware_is_an_async_generator_function(self, toolkit, middleware):
         with pytest.raises(TypeError, match="async generator function"):
@@ -312,30 +295,6 @@ class TestThreads:
         with ThreadPoolExecutor(6) as threads:
             list(threads.map(register, range(6)))
         assert len(toolkit.tools) == len(toolkit.get_json_schemas()) == 60
-
-    def test_tools_of_one_name_keep_their_own_functions(self, toolkit):
-        functions = [name_it("same") for _ in range(20)]
-
-        def register(number: int) -> None:
-            toolkit.register_tool_function(functions[number], namesake_strategy="rename", func_description=str(number))
-
-        with ThreadPoolExecutor(6) as threads:
-            list(threads.map(register, range(20)))
-        tools = toolkit.tools.values()
-        assert all(functions[int(tool.tool.description)] is tool.original_func for tool in tools)
-        assert len(tools) == 20
-
-    def test_of_two_threads_one_gets_a_name(self, toolkit):
-        def register(_: int) -> bool:
-            try:
-                toolkit.register_tool_function(name_it("same"))
-            except ValueError:
-                return False
-            return True
-
-        with ThreadPoolExecutor(6) as threads:
-            assert sum(threads.map(register, range(6))) == 1
-        assert list(toolkit.tools) == ["same"]
 
     def test_groups_can_be_listed_while_another_thread_removes_them(self, toolkit):
         errors = []
@@ -498,11 +457,6 @@ class TestState:
     def test_keys_of_several_types_are_named(self, toolkit):
         with pytest.raises(ValueError, match="additional keys"):
             toolkit.load_state_dict({"active_groups": [], 1: 2, "zz": 3})
-
-    def test_many_groups_are_loaded(self, toolkit):
-        groups = [{"name": f"g{number}", "active": False, "description": ""} for number in range(1000)]
-        toolkit.load_state_dict({"active_groups": ["g7"], "groups": groups})
-        assert [name for name, group in toolkit.groups.items() if group.active] == ["g7"]
 
     def test_modules_are_loaded_in_their_order(self):
         loaded = []

@@ -236,14 +236,6 @@ class TestExecuteTool:
     async def test_an_unknown_tool_is_an_error_text(self, manager, context, is_sub_agent):
         assert await manager.execute_tool("xxx", {}, context, is_sub_agent) == "Error: Unknown tool 'xxx'"
 
-    @needs_specification
-    def test_the_texts_are_those_of_the_document(self):
-        for text in (
-            "Tool 'xxx' is not available for Sub-Agents.", "Tool 'xxx' is only available for Sub-Agents.",
-            "Error: Unknown tool 'xxx'",
-        ):  # fmt: skip
-            assert text in SPECIFICATION.read_text("utf-8")
-
     @pytest.mark.parametrize("args", [None, {}, {"uri": 3}, {"uri": ["a"]}, [], "src", 7])
     async def test_it_returns_a_text_whatever_the_arguments_are(self, manager, context, args):
         assert (await manager.execute_tool("read_file", args, context)).startswith("Error executing tool: ")
@@ -275,13 +267,6 @@ class TestRegister:
         assert await manager.execute_tool("echo", {}, context) == "e: "
         assert await manager.main_only_tools["echo"].execute({}, context) == "c: "
         assert await manager.sub_only_tools["echo"].execute({}, context) == "d: "
-
-    async def test_nothing_is_logged_for_a_user_when_a_tool_is_registered_again(self, manager, caplog):
-        with caplog.at_level("INFO"):
-            for register in (manager.register_common, manager.register_main, manager.register_sub):
-                register(Echo())
-                register(Echo())
-        assert caplog.records == []
 
     async def test_a_tool_can_be_removed_from_the_toolkit(self, manager, context):
         manager.toolkit.remove("shell_exec")
@@ -642,15 +627,6 @@ class TestToolContext:
         text = await manager.execute_tool("task_finish", {"context_summary": "Done."}, context, True)
         assert text == "Task Finished. Report submitted."
         assert signalled == ["end"]
-
-    async def test_a_tool_can_end_the_session_of_a_host_that_does_not_listen(self, manager):
-        class Finish(Echo):
-            async def execute(self, args: Any, context: ToolContext) -> str:
-                context.signalTermination()
-                return "bye"
-
-        manager.register_main(Finish())
-        assert await manager.execute_tool("echo", {}, ToolContext()) == "bye"
 
     async def test_a_tool_of_the_host_can_end_the_session(self, manager):
         class Finish(Echo):

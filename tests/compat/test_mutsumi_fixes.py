@@ -36,68 +36,30 @@ def call(tmp_path: Path) -> Callable[..., Any]:
 # Edits
 
 
-@pytest.fixture
-def edit(call: Callable[..., Any], tmp_path: Path) -> Callable[..., Any]:
-    """Return a function that edits a file with this content, and returns the result and the new content."""
-
-    async def edit(before: str, search_replace: str) -> tuple[str, str]:
-        (tmp_path / "a.txt").write_text(before)
-        text = await call("edit_file_search_replace", uri="a.txt", search_replace=search_replace)
-        return text, (tmp_path / "a.txt").read_text()
-
-    return edit
-
-
-@pytest.mark.parametrize("text", ["$&", "$$", "$1", "$`", "\\1", "\\g<0>"])
-async def test_a_replacement_is_literal(edit, text):
-    _, after = await edit("one\ntwo\n", block("one", text))
-    assert after == f"{text}\ntwo\n"
-
-
-@pytest.mark.parametrize("search", ["<<<<<<< SEARCH\n=======\ntwo\n>>>>>>> REPLACE\n", block("", "two")])
-async def test_an_empty_search_is_an_error(edit, search):
-    text, after = await edit("one\n", search)
-    assert text.startswith("Error executing tool: ")
-    assert after == "one\n"
-
-
-async def test_a_line_of_equals_signs_can_be_edited(edit):
-    long = "<<<<<<<<< SEARCH\n=======\n=========\n-------\n>>>>>>>>> REPLACE\n"
-    _, after = await edit("one\n=======\ntwo\n", long)
-    assert after == "one\n-------\ntwo\n"
-
-
-async def test_all_blocks_are_applied(edit):
-    _, after = await edit("one\ntwo\n", block("one", "1") + block("two", "2"))
-    assert after == "1\n2\n"
-
-
-async def test_no_block_is_applied_if_one_does_not_fit(edit):
-    text, after = await edit("one\ntwo\n", block("one", "x") + block("three", "3"))
-    assert "Nothing was changed" in text
-    assert after == "one\ntwo\n"
-
-
-async def test_the_search_matches_whole_lines(edit):
-    text, after = await edit("x = find_index\n", block("index", "i"))
-    assert text.startswith("Error executing tool: ")
-    assert after == "x = find_index\n"
-
-
-async def test_the_indentation_of_the_first_line_can_be_changed(edit):
-    _, after = await edit("    return index\n", block("    return index", "return index"))
-    assert after == "return index\n"
-
-
-async def test_a_deleted_line_leaves_no_empty_one(edit):
-    _, after = await edit("one\ntwo\nthree\n", "<<<<<<< SEARCH\ntwo\n=======\n>>>>>>> REPLACE\n")
-    assert after == "one\nthree\n"
-
-
-async def test_a_text_that_is_there_twice_is_an_error(edit):
-    text, after = await edit("one\none\n", block("one", "two"))
-    assert text.startswith("Error executing tool: ")
-    assert after == "one\none\n"
+@pytest.mark.parametrize(
+    ("before", "search_replace", "after"),
+    [
+        *[("one\ntwo\n", block("one", text), f"{text}\ntwo\n") for text in ("$&", "$$", "$1", "$`", "\\1", "\\g<0>")],
+        (
+            "one\n=======\ntwo\n",
+            "<<<<<<<<< SEARCH\n=======\n=========\n-------\n>>>>>>>>> REPLACE\n",
+            "one\n-------\ntwo\n",
+        ),
+        ("one\ntwo\n", block("one", "1") + block("two", "2"), "1\n2\n"),
+        ("    return index\n", block("    return index", "return index"), "return index\n"),
+        ("one\ntwo\nthree\n", "<<<<<<< SEARCH\ntwo\n=======\n>>>>>>> REPLACE\n", "one\nthree\n"),
+        ("one\n", "<<<<<<< SEARCH\n=======\ntwo\n>>>>>>> REPLACE\n", "one\n"),
+        ("one\n", block("", "two"), "one\n"),
+        ("one\ntwo\n", block("one", "x") + block("three", "3"), "one\ntwo\n"),
+        ("x = find_index\n", block("index", "i"), "x = find_index\n"),
+        ("one\none\n", block("one", "two"), "one\none\n"),
+    ],
+)
+async def test_an_edit_changes_whole_lines_literally_or_nothing(call, tmp_path, before, search_replace, after):
+    (tmp_path / "a.txt").write_text(before)
+    text = await call("edit_file_search_replace", uri="a.txt", search_replace=search_replace)
+    assert (tmp_path / "a.txt").read_text() == after
+    assert text.startswith("Error executing tool: ") is (before == after)
 
 
 async def test_line_endings_stay(call, tmp_path):

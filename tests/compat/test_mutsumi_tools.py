@@ -92,11 +92,38 @@ def test_each_tool_has_the_parameters_of_the_original(manager, name):
     assert set(schema.get("required", [])) <= required
 
 
-class TestEachTool:
-    async def test_read_file(self, call):
-        assert await call("read_file", uri="open/tea.txt") == "red\ngreen\nblack\n"
+CALLS: list[tuple[str, dict[str, Any], str]] = [
+    ("read_file", {"uri": "open/tea.txt"}, "red\ngreen\nblack\n"),
+    ("ls", {"uri": "open"}, "[LINK] link\n[FILE] tea.py\n[FILE] tea.txt"),
+    ("partially_read_by_range", {"uri": "open/tea.txt", "start_line": 2, "end_line": 2}, "2: green"),
+    (
+        "partially_read_around_keyword",
+        {"uri": "open/tea.txt", "keyword": "black", "lines_before": 1, "lines_after": 0},
+        "2: green\n3: black",
+    ),
+    ("search_file_contains_keyword", {"uri": "open", "keyword": "green"}, "open/tea.txt:2:green"),
+    ("search_file_name_includes", {"uri": "open", "name_includes": "TEA.p"}, "open/tea.py"),
+    ("get_file_size", {"uri": "open/tea.txt"}, "Size: 0.02 KB (16 bytes)"),
+    ("get_env_var", {"name": "LANG"}, "C.UTF-8"),
+    ("system_info", {}, "Platform: "),
+    ("project_outline", {"uri": "open"}, "File: open/tea.py\n- Class Tea [1-3]\n  - Method brew [2-3]"),
+    ("mkdir", {"uri": "open/new/inner"}, "Directory created: open/new/inner"),
+    ("create_file", {"uri": "open/new.txt", "content": "oolong\n"}, "File created successfully: open/new.txt"),
+    ("shell_exec", {"uri": "open", "cmd": "cat tea.txt | tail -n 1", "shell_path": "/bin/sh"}, "STDOUT:\nblack"),
+    ("get_available_models", {}, "No models configured."),
+    ("task_finish", {"context_summary": "Done."}, "Task Finished. Report submitted."),
+]
+"""A call of a tool, and how its result begins."""
 
-    async def test_read_file_keeps_the_line_endings_of_the_file(self, call, folder):
+
+@pytest.mark.parametrize(("tool", "args", "text"), CALLS, ids=[tool for tool, _, _ in CALLS])
+async def test_a_call_of_each_tool(call, monkeypatch, tool, args, text):
+    monkeypatch.setenv("LANG", "C.UTF-8")
+    assert (await call(tool, is_sub_agent=True, **args)).startswith(text)
+
+
+class TestEachTool:
+    async def test_line_endings_of_a_file_stay(self, call, folder):
         content = b"red\r\ngreen\nblack\r" + b"tea\r\n" * 20_000
         for content_of_file in (content[:20], content):  # whole, and cut
             (folder / "open" / "tea.txt").write_bytes(content_of_file)
@@ -104,35 +131,6 @@ class TestEachTool:
         search_replace = "<<<<<<< SEARCH\nred\r\ngreen\n=======\nblue\r\n>>>>>>> REPLACE"
         await call("edit_file_search_replace", uri="open/tea.txt", search_replace=search_replace)
         assert (folder / "open" / "tea.txt").read_bytes().startswith(b"blue\r\nblack\r")
-
-    async def test_ls(self, call):
-        assert await call("ls", uri="open") == "[LINK] link\n[FILE] tea.py\n[FILE] tea.txt"
-
-    async def test_partially_read_by_range(self, call):
-        text = await call("partially_read_by_range", uri="open/tea.txt", start_line=2, end_line=2)
-        assert text.splitlines()[0] == "2: green"
-
-    async def test_partially_read_around_keyword(self, call):
-        text = await call(
-            "partially_read_around_keyword", uri="open/tea.txt", keyword="black", lines_before=1, lines_after=0
-        )
-        assert text == "2: green\n3: black"
-
-    async def test_search_file_contains_keyword(self, call):
-        assert await call("search_file_contains_keyword", uri="open", keyword="green") == "open/tea.txt:2:green"
-
-    async def test_search_file_name_includes(self, call):
-        assert await call("search_file_name_includes", uri="open", name_includes="TEA.p") == "open/tea.py"
-
-    async def test_get_file_size(self, call):
-        assert await call("get_file_size", uri="open/tea.txt") == "Size: 0.02 KB (16 bytes)"
-
-    async def test_get_env_var(self, call, monkeypatch):
-        monkeypatch.setenv("LANG", "C.UTF-8")
-        assert await call("get_env_var", name="LANG") == "C.UTF-8"
-
-    async def test_system_info(self, call):
-        assert (await call("system_info")).startswith("Platform: ")
 
     async def test_get_warning_error(self, call):
         assert "Tea" not in await call("get_warning_error", uri="open/tea.txt")
@@ -143,37 +141,17 @@ class TestEachTool:
         text = await manager.execute_tool("get_warning_error", {}, ToolContext(allowed_uris=["."]))
         assert "closed/secret.py" in text
 
-    async def test_project_outline(self, call):
-        assert (
-            await call("project_outline", uri="open") == "File: open/tea.py\n- Class Tea [1-3]\n  - Method brew [2-3]"
-        )
-
-    async def test_mkdir(self, call, folder):
-        assert await call("mkdir", uri="open/new/inner") == "Directory created: open/new/inner"
-        assert (folder / "open" / "new" / "inner").is_dir()
-
-    async def test_create_file(self, call, folder):
-        text = await call("create_file", uri="open/new.txt", content="oolong\n")
-        assert text.splitlines()[0] == "File created successfully: open/new.txt"
-        assert (folder / "open" / "new.txt").read_text() == "oolong\n"
-
-    async def test_edit_file_full_replace(self, call, folder):
-        await call("read_file", uri="open/tea.txt")
-        await call("edit_file_full_replace", uri="open/tea.txt", new_content="white\n")
-        assert (folder / "open" / "tea.txt").read_text() == "white\n"
-
-    async def test_edit_file_search_replace(self, call, folder):
+    async def test_files_are_changed(self, call, folder):
+        await call("create_file", uri="open/new.txt", content="oolong\n")
         await call("edit_file_search_replace", uri="open/tea.txt", search_replace=BLOCK)
         assert (folder / "open" / "tea.txt").read_text() == "blue\ngreen\nblack\n"
-
-    async def test_shell_exec(self, call):
-        text = await call("shell_exec", uri="open", cmd="cat tea.txt | tail -n 1", shell_path="/bin/sh")
-        assert text.partition("\nNOTE:")[0] == "STDOUT:\nblack"
-
-    async def test_shell_exec_writes_what_it_may(self, call, folder):
-        text = await call("shell_exec", uri="open", cmd="echo new > new.txt")
-        assert "ERROR" not in text
-        assert (folder / "open" / "new.txt").read_text() == "new\n"
+        await call("read_file", uri="open/tea.txt")
+        await call("edit_file_full_replace", uri="open/tea.txt", new_content="white\n")
+        assert "ERROR" not in await call("shell_exec", uri="open", cmd="echo more >> new.txt")
+        assert [(folder / "open" / name).read_text() for name in ("tea.txt", "new.txt")] == [
+            "white\n",
+            "oolong\nmore\n",
+        ]
 
     @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
     async def test_git_cmd(self, call):
@@ -188,11 +166,6 @@ class TestEachTool:
     async def test_get_available_models(self, folder, context):
         manager = ToolManager(folder, models={"small": "cheap", "large": ""})
         assert await manager.execute_tool("get_available_models", {}, context) == "small: cheap\nlarge"
-
-    async def test_task_finish(self, call):
-        assert (
-            await call("task_finish", is_sub_agent=True, context_summary="Done.") == "Task Finished. Report submitted."
-        )
 
 
 ATTACKED: dict[str, dict[str, Any]] = {
@@ -293,10 +266,6 @@ class TestEverythingAllowed:
         assert text.startswith(f"STDOUT:\n{folder / 'open'}"), text
         assert (folder / "open" / "x.txt").read_text() == "x\n"
 
-    async def test_relative_paths_begin_in_the_workspace(self, manager):
-        context = ToolContext(allowed_uris=["/"])
-        assert await manager.execute_tool("read_file", {"uri": "open/tea.txt"}, context) == "red\ngreen\nblack\n"
-
 
 class TestApproval:
     async def test_without_an_approver_a_risky_action_does_not_run_and_says_how_to_allow_it(self, folder, context):
@@ -359,16 +328,6 @@ class TestOptions:
         context = ToolContext(allowed_uris=["open"], append_output=written.append)
         await manager.execute_tool("shell_exec", {"uri": "open", "cmd": "echo one; echo two"}, context)
         assert "".join(written) == "one\ntwo\n"
-
-    async def test_a_command_ends_with_the_signal(self, manager, folder):
-        event = asyncio.Event()
-
-        async def abort(_: object) -> None:
-            event.set()
-
-        context = ToolContext(allowed_uris=["open"], abort_signal=event, append_output=abort)
-        text = await manager.execute_tool("shell_exec", {"uri": "open", "cmd": "echo begun; sleep 60"}, context)
-        assert text == "Error executing tool: The call of 'shell_exec' was cancelled."
 
 
 class TestSubAgents:

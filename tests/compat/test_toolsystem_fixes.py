@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import os
-import threading
-import urllib.parse
 from pathlib import Path
 from typing import Any, Literal
 
@@ -30,8 +28,6 @@ from tests.compat.tool_service import LOCAL
 from tests.mcp.loopback import over_http
 
 __all__ = ["forgotten_modules"]
-
-USERS = "/users/{user}/notes?q={text}"
 
 
 @tool
@@ -116,29 +112,6 @@ class TestAsyncCalls:
     async def test_a_sync_tool_with_parameters_runs_from_async_code(self):
         assert (await ToolExecutor().async_execute(add, {"a": 1, "b": 2})).output == 3
 
-    async def test_a_sync_tool_does_not_block_the_event_loop(self):
-        released = threading.Event()
-
-        @tool
-        def wait() -> str:
-            """Wait for the event loop."""
-            return "released" if released.wait(30) else "blocked"
-
-        waiting = asyncio.create_task(ToolExecutor().async_execute(wait, {}))
-        await asyncio.sleep(0.01)
-        released.set()
-        assert (await waiting).output == "released"
-
-    async def test_execute_works_inside_of_a_running_loop(self):
-        assert ToolExecutor().execute(double, {"number": 2}).output == 4
-
-    async def test_a_cancelled_call_is_cancelled(self):
-        waiting = asyncio.create_task(ToolExecutor().async_execute(sleep_long, {}))
-        await asyncio.sleep(0.01)
-        waiting.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await waiting
-
 
 @tool
 async def sleep_long() -> None:
@@ -147,33 +120,6 @@ async def sleep_long() -> None:
 
 
 class TestValidation:
-    @pytest.mark.parametrize(
-        ("called", "parameters"),
-        [
-            (add, {"a": True, "b": 2}),
-            (ship, {"to": {"street": "Elm", "number": 1}, "weights": [True]}),
-            (ship, {"to": {"street": "Elm", "number": 1}, "kind": "slow"}),
-            (ship, {"to": {"street": "Elm", "number": "x"}}),
-            (ship, {"to": {"street": "Elm"}}),
-            (ship, {"to": "Elm"}),
-            (add, {"a": 1, "b": 2, "c": 3}),
-            (add, {"a": 1.5, "b": 2}),
-            (add, {"a": float("nan"), "b": 2}),
-        ],
-        ids=[
-            "a boolean is no integer", "a boolean is no number", "enum", "nested type", "nested member", "no object",
-            "unknown argument", "a fraction is no integer", "nan",
-        ],
-    )  # fmt: skip
-    def test_what_does_not_fit_is_refused(self, called, parameters):
-        assert ToolExecutor().execute(called, parameters).error == "invalid_parameters"
-
-    def test_an_additional_property_of_a_closed_schema_is_refused(self, service):
-        schema = {"type": "object", "properties": {"a": {"enum": [1, 2]}}, "additionalProperties": False}
-        pick = NativeTool("pick", "Pick.", schema, service.url, **LOCAL)
-        errors = [ToolExecutor().execute(pick, parameters).error for parameters in ({"a": 1}, {"a": 3}, {"b": 1})]
-        assert errors == [None, "invalid_parameters", "invalid_parameters"]
-
     def test_the_message_names_the_place_and_not_the_value(self):
         message = ToolExecutor().execute(ship, {"to": {"street": "Elm", "number": "hunter2"}})
         assert "to.number" in message.text
@@ -267,48 +213,6 @@ class TestTimeouts:
 
 
 class TestRequests:
-    @pytest.mark.parametrize("magic", ["headers", "path_params", "query_params", "Authorization"])
-    def test_no_argument_of_a_model_is_a_header_or_a_part_of_the_url(self, service, magic):
-        notes = NativeTool("notes", "", {"type": "object", "properties": {"q": {}}}, f"{service.url}/notes", **LOCAL)
-        before = len(service.requests)
-        ToolExecutor().execute(notes, {"q": "tea", magic: {"X-Injected": "1"}})
-        for request in service.requests[before:]:
-            assert request["path"] == "/notes"
-            assert not {"X-Injected", "Authorization"} & request["headers"].keys()
-
-    @given(st.text(min_size=1, max_size=12), st.text(max_size=12))
-    @settings(max_examples=30, deadline=None)
-    def test_arguments_stay_in_their_places_of_the_url(self, service, user, text):
-        schema = {"type": "object", "properties": {"user": {"type": "string"}, "text": {"type": "string"}}}
-        notes = NativeTool("notes", "", schema, service.url + USERS, method="GET", **LOCAL)
-        before = len(service.requests)
-        message = ToolExecutor().execute(notes, {"user": user, "text": text})
-        if message.error is not None:  # such as the segment `..`, which no URL keeps
-            assert len(service.requests) == before
-            return
-        path, _, query = service.requests[-1]["path"].partition("?")
-        assert [urllib.parse.unquote(part) for part in path.split("/")] == ["", "users", user, "notes"]
-        assert urllib.parse.parse_qsl(query, keep_blank_values=True) == [("q", text)]
-
-    def test_get_has_no_body(self, service):
-        schema = {"type": "object", "properties": {"q": {"type": "string"}}}
-        notes = NativeTool("notes", "", schema, f"{service.url}/notes", method="GET", **LOCAL)
-        ToolExecutor().execute(notes, {"q": "tea & milk"})
-        request = service.requests[-1]
-        assert (request["method"], request["body"]) == ("GET", None)
-        assert request["path"] == "/notes?q=tea%20%26%20milk"
-
-    def test_retries_are_made(self):
-        with tool_service.running() as flaky:
-            schema = {"type": "object", "properties": {}}
-            options = {"method": "GET", "retry_count": 3, "retry_delay": 0.01, **LOCAL}
-            message = ToolExecutor().execute(NativeTool("flaky", "", schema, f"{flaky.url}/flaky", **options), {})
-            assert (message.error, len(flaky.requests)) == (None, 3)
-
-    def test_private_addresses_are_refused_by_default(self, service):
-        message = ToolExecutor().execute(NativeTool("notes", "", {"type": "object"}, service.url), {})
-        assert message.error == "connection"
-
     @pytest.mark.parametrize("path", ["/mcp", "/mcp/", "/a/b", ""])
     def test_the_path_of_a_server_is_kept(self, service, path):
         weather = MCPTool("weather", service.url + path, **LOCAL)
@@ -380,11 +284,6 @@ class TestFiles:
         write(tmp_path, {"tools/native/find.yaml": f"api_url: https://notes.example\n{key}: {schema}\n"})
         assert ToolManager(tmp_path).get_tool("find").args == {"q": {"type": "integer"}}
 
-    def test_parameters_that_are_no_schema_are_an_error(self, tmp_path):
-        text = "api_url: https://notes.example\nparameters: {q: {type: integer, required: true}}\n"
-        (error,) = ToolManager(write(tmp_path, {"tools/native/find.yaml": text})).toolkit.load_errors
-        assert "line 2: `parameters`: it is a JSON Schema: write {type: object, properties" in str(error)
-
     def test_a_definition_may_have_all_keys(self, tmp_path):
         write(
             tmp_path,
@@ -399,10 +298,6 @@ class TestFiles:
         assert (total.description, list(total.args), total.metadata) == ("Add up.", ["a"], {"owner": "ann"})
         assert total.spec.timeout == 5
         assert ToolExecutor().execute(total, {"a": 1}).output == 2
-
-    def test_a_tool_that_is_not_enabled_is_left_out(self, tmp_path):
-        write(tmp_path, {"tools/native/off.yaml": "api_url: https://notes.example\nenabled: false\n"})
-        assert ToolManager(tmp_path).load_tools() == []
 
     @pytest.mark.parametrize(
         ("files", "errors"),

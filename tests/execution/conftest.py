@@ -12,7 +12,6 @@ import pytest
 
 from ahvn_tools import tool
 from ahvn_tools.execution import deadline, threads
-from ahvn_tools.execution.workers import channel
 from tests.execution.entry_points import run, until
 
 DESCRIPTORS = Path("/proc/self/fd")
@@ -59,7 +58,6 @@ def nothing_is_left() -> Iterator[None]:
     """Compare what runs and what is open before and after a file of tests."""
     assert left_tasks() == []
     assert run(warm.acall) == 1
-    channel.channel_listener.close(channel.channel_listener.open(lambda _: None))  # it has a thread and a socket
     before, opened = foreign_threads(), descriptors()
     yield
     assert until(lambda: threads.count_abandoned_threads() == 0)

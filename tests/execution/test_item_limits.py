@@ -14,7 +14,8 @@ from fastmcp import Client
 
 from ahvn_tools import ToolContext, Toolkit, ToolSpec, tool
 from ahvn_tools.errors import LimitExceededError, ToolkitError
-from ahvn_tools.execution.item_limits import ItemLimits, estimate_bytes
+from ahvn_tools.execution.plan import ItemLimits
+from ahvn_tools.json_types import estimate_size
 from tests.execution.entry_points import (
     RESULT_ENTRY_POINTS,
     VALUE_ENTRY_POINTS,
@@ -225,11 +226,11 @@ class Hostile:
     ids=named,
 )
 def test_the_size_of_an_item_is_estimated(item: Any, size: int) -> None:
-    assert estimate_bytes(item, 1_000) == size
+    assert estimate_size(item, 1_000) == size
 
 
 def test_the_estimate_ends_above_the_maximum() -> None:
-    assert 100 < estimate_bytes(["x"] * 1_000_000, 100) < 200
+    assert 100 < estimate_size(["x"] * 1_000_000, 100) < 200
 
 
 def test_without_limits_everything_is_counted_as_allowed() -> None:

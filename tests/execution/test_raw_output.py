@@ -21,7 +21,7 @@ from pydantic import BaseModel
 from ahvn_tools import Toolkit, ToolResult, ToolSpec, formats, register_encoder
 from ahvn_tools.encoders import registry
 from ahvn_tools.error_detail import ErrorDetail
-from ahvn_tools.errors import INVALID_RESULT, InvalidResultError
+from ahvn_tools.errors import INVALID_RESULT, DefinitionError, InvalidResultError
 from ahvn_tools.execution.call import Call, Next
 from ahvn_tools.middleware.cache import cache
 from ahvn_tools.middleware.log import log
@@ -34,7 +34,6 @@ from tests.execution.entry_points import (
     RESULT_ENTRY_POINTS,
     STREAM_ENTRY_POINTS,
     VALUE_ENTRY_POINTS,
-    WAIT,
     EntryPoint,
     combinations,
     run,
@@ -106,46 +105,28 @@ def describe(value: Any) -> str:
     return f"one {type(value).__name__}"
 
 
-async def adescribe(value: Any) -> str:
-    await asyncio.sleep(0)
-    return describe(value)
-
-
-class Describer:
-    """A function of a value as an object."""
-
-    async def __call__(self, value: Any) -> str:
-        return await adescribe(value)
-
-
 def fail(_: Any) -> str:
-    raise RuntimeError(SECRET)
-
-
-async def afail(_: Any) -> str:
     raise RuntimeError(SECRET)
 
 
 BODIES = {"sync": returning, "async": areturning}
 GENERATORS = {"sync": yielding, "async": ayielding}
-RENDERS = {"sync": describe, "async": adescribe, "async object": Describer()}
-FAILING = {"sync": fail, "async": afail}
 WAYS: dict[str, dict[str, Any]] = {"direct": {}, "in the loop": {"run_in_thread": False}, "timeout": {"timeout": 30.0}}
 
 
 # the value
 
 
-@combinations(body=BODIES, render={"none": None, **RENDERS}, way=WAYS, entry_point=VALUE_ENTRY_POINTS)
+@combinations(body=BODIES, render={"none": None, "render": describe}, way=WAYS, entry_point=VALUE_ENTRY_POINTS)
 def test_call_returns_the_very_object(body: Any, render: Any, way: dict[str, Any], entry_point: EntryPoint) -> None:
     assert entry_point(raw(body(DB), render=render, **way)) is DB
 
 
-@combinations(body=BODIES, render=RENDERS, way=WAYS, entry_point=RESULT_ENTRY_POINTS)
+@combinations(body=BODIES, way=WAYS, entry_point=RESULT_ENTRY_POINTS)
 def test_exec_has_the_very_object_and_models_read_its_rendering(
-    body: Any, render: Any, way: dict[str, Any], entry_point: EntryPoint
+    body: Any, way: dict[str, Any], entry_point: EntryPoint
 ) -> None:
-    result = entry_point(raw(body(DB), render=render, **way))
+    result = entry_point(raw(body(DB), render=describe, **way))
     assert (result.value is DB, result.is_error, result.structured_content) == (True, False, None)
     assert (result.text, [block.text for block in result.content]) == ("one Db", ["one Db"])
     assert result.meta["duration"] >= 0
@@ -235,12 +216,12 @@ def test_render_returns_a_text_or_content(rendered: Any, types: list[str]) -> No
     assert not result.to_mcp().is_error
 
 
-@combinations(render=FAILING, body=BODIES, entry_point=ENTRY_POINTS)
+@combinations(body=BODIES, entry_point=ENTRY_POINTS)
 def test_a_render_that_fails_is_an_invalid_result(
-    render: Any, body: Any, entry_point: EntryPoint, caplog: pytest.LogCaptureFixture
+    body: Any, entry_point: EntryPoint, caplog: pytest.LogCaptureFixture
 ) -> None:
     try:
-        error: Any = entry_point(raw(body(DB), render=render)).exception
+        error: Any = entry_point(raw(body(DB), render=fail)).exception
     except InvalidResultError as raised:
         error = raised
     assert (error.code, error.message) == ("invalid_result", INVALID_RESULT)
@@ -268,12 +249,12 @@ def test_a_render_that_returns_something_else_is_an_invalid_result(rendered: Any
     assert problem in str(result.exception)
 
 
-def test_a_sync_render_that_returns_a_coroutine_names_the_fix() -> None:
-    def render(value: Any) -> Any:
-        return adescribe(value)
+def test_an_async_render_is_refused_when_the_tool_is_made() -> None:
+    async def render(value: Any) -> str:
+        return str(value)
 
-    result = raw(returning(DB), render=render).exec()
-    assert "write it as an `async def` function" in str(result.exception)
+    with pytest.raises(DefinitionError, match="`render` is a sync function"):
+        raw(returning(DB), render=render)
 
 
 def test_ctrl_c_in_render_reaches_the_caller() -> None:
@@ -289,66 +270,12 @@ def test_an_image_that_render_cannot_read_is_an_invalid_result() -> None:
     assert (result.error.code, "nowhere" in result.text) == ("invalid_result", False)
 
 
-# where render runs
-
-
-@combinations(body=BODIES, way=WAYS)
-def test_an_async_render_runs_in_the_loop_of_the_call(body: Any, way: dict[str, Any]) -> None:
-    loops = []
-
-    async def render(_: Any) -> str:
-        loops.append(asyncio.get_running_loop())
-        return "text"
-
-    async def main() -> bool:
-        result = await raw(body(DB), render=render, **way).aexec()
-        return result.text == "text" and loops == [asyncio.get_running_loop()]
-
-    assert asyncio.run(main())
-
-
-@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
-def test_an_async_render_counts_towards_the_timeout(body: Any) -> None:
-    async def render(_: Any) -> str:
-        await asyncio.sleep(WAIT)
-        return "text"
-
-    spec = raw(body(DB), render=render, timeout=0.1)
-    assert spec.exec().error.code == run(spec.aexec).error.code == "timeout"
-
-
-def test_a_caller_that_is_cancelled_during_an_async_render_is_cancelled() -> None:
-    async def main() -> bool:
-        started = asyncio.Event()
-
-        async def render(_: Any) -> str:
-            started.set()
-            await asyncio.sleep(WAIT)
-            return "text"
-
-        task = asyncio.create_task(raw(returning(DB), render=render).aexec())
-        await asyncio.wait_for(started.wait(), WAIT)
-        task.cancel()
-        await asyncio.wait({task}, timeout=WAIT)
-        return task.cancelled()
-
-    assert asyncio.run(main())
-
-
-@pytest.mark.parametrize("render", RENDERS.values(), ids=RENDERS)
-def test_a_sync_call_inside_of_a_running_loop_renders(render: Any) -> None:
-    async def main() -> ToolResult:
-        return raw(returning(DB), render=render).exec()
-
-    assert asyncio.run(main()).text == "one Db"
-
-
 # generators
 
 
-@combinations(generator=GENERATORS, render=RENDERS, entry_point=STREAM_ENTRY_POINTS)
-def test_each_item_is_raw_and_rendered(generator: Any, render: Any, entry_point: EntryPoint) -> None:
-    *chunks, last = entry_point(raw(generator(DB, Row()), render=render))
+@combinations(generator=GENERATORS, entry_point=STREAM_ENTRY_POINTS)
+def test_each_item_is_raw_and_rendered(generator: Any, entry_point: EntryPoint) -> None:
+    *chunks, last = entry_point(raw(generator(DB, Row()), render=describe))
     assert [chunk.value is item for chunk, item in zip(chunks, (DB, chunks[1].value), strict=True)] == [True, True]
     assert [chunk.text for chunk in chunks] == ["one Db", "one Row"]
     assert (last.value[0] is DB, [block.text for block in last.content]) == (True, ["one Db", "one Row"])
@@ -368,11 +295,9 @@ def test_an_item_without_a_json_form_is_unreadable_for_models(generator: Any, en
     assert (second.text, last.text) == ('{"x": 1}', UNSENDABLE)
 
 
-@combinations(generator=GENERATORS, render=FAILING, entry_point=STREAM_ENTRY_POINTS)
-def test_an_item_that_cannot_be_rendered_is_an_error_chunk(
-    generator: Any, render: Any, entry_point: EntryPoint
-) -> None:
-    results = entry_point(raw(generator(DB), render=render))
+@combinations(generator=GENERATORS, entry_point=STREAM_ENTRY_POINTS)
+def test_an_item_that_cannot_be_rendered_is_an_error_chunk(generator: Any, entry_point: EntryPoint) -> None:
+    results = entry_point(raw(generator(DB), render=fail))
     assert [result.error.code for result in results] == ["invalid_result", "invalid_result"]
 
 
@@ -384,13 +309,13 @@ def test_no_item_is_an_empty_list_without_content() -> None:
 # results that a tool makes itself
 
 
-@combinations(body=BODIES, render=RENDERS, entry_point=RESULT_ENTRY_POINTS)
-def test_the_value_of_a_result_is_rendered(body: Any, render: Any, entry_point: EntryPoint) -> None:
-    result = entry_point(raw(body(ToolResult(DB, meta={"cost": 1})), render=render))
+@combinations(body=BODIES, entry_point=RESULT_ENTRY_POINTS)
+def test_the_value_of_a_result_is_rendered(body: Any, entry_point: EntryPoint) -> None:
+    result = entry_point(raw(body(ToolResult(DB, meta={"cost": 1})), render=describe))
     assert (result.value is DB, result.text, result.meta["cost"]) == (True, "one Db", 1)
 
 
-@pytest.mark.parametrize("render", [None, *RENDERS.values()])
+@pytest.mark.parametrize("render", [None, describe])
 def test_a_result_that_says_what_models_read_is_used_unchanged(render: Any) -> None:
     text = TextContent(type="text", text="own")
     for made in (ToolResult(DB, blocks=(text,)), CallToolResult(content=[text])):
@@ -399,7 +324,7 @@ def test_a_result_that_says_what_models_read_is_used_unchanged(render: Any) -> N
     assert raw(returning(failed), render=render).exec().text == "it failed"
 
 
-@pytest.mark.parametrize("render", [None, describe, adescribe], ids=["no render", *list(RENDERS)[:2]])
+@pytest.mark.parametrize("render", [None, describe], ids=["no render", "render"])
 def test_a_request_for_input_is_no_value(render: Any) -> None:
     request = InputRequiredResult(request_state="asked")
     assert raw(returning(request), render=render).exec().error.code == "input_required"
@@ -423,12 +348,11 @@ def kit_of(*middleware: Any, value: Any = DB, render: Any = describe) -> Toolkit
     return Toolkit("kit", middleware=middleware).add(raw(returning(value), render=render))
 
 
-@pytest.mark.parametrize("render", RENDERS.values(), ids=RENDERS)
-def test_a_raw_result_passes_through_middleware(render: Any) -> None:
+def test_a_raw_result_passes_through_middleware() -> None:
     async def unchanged(call: Call, next: Next) -> ToolResult:
         return await next(call)
 
-    kit = kit_of(unchanged, render=render)
+    kit = kit_of(unchanged)
     assert (kit.call("subject") is DB, run(kit.acall, "subject") is DB) == (True, True)
     for result in (kit.exec("subject"), run(kit.aexec, "subject"), *kit.stream("subject")):
         assert (result.value is DB, result.text) == (True, "one Db")
@@ -534,11 +458,10 @@ ANSWER = {"tool_calls": [{"id": "c1", "function": {"name": "subject", "arguments
     ("render", "content"),
     [
         (describe, "one Account"),
-        (adescribe, "one Account"),
         (lambda _: [BLOCK, "and text"], None),
         (fail, f"Error: {INVALID_RESULT}"),
     ],
-    ids=["sync", "async", "blocks", "failing"],
+    ids=["text", "blocks", "failing"],
 )
 def test_the_messages_of_a_run_have_what_models_read(render: Any, content: str | None) -> None:
     kit = kit_of(value=Account(), render=render)
@@ -566,12 +489,11 @@ def test_a_tool_that_a_search_finds_gives_its_very_object() -> None:
     ("value", "render", "text", "is_error"),
     [
         (Account(), describe, "one Account", False),
-        (Account(), adescribe, "one Account", False),
         (Row(), None, '{"x": 1}', False),
         (DB, None, UNSENDABLE, True),
         (DB, fail, INVALID_RESULT, True),
     ],
-    ids=["render", "async render", "JSON", "unreadable", "failing"],
+    ids=["render", "JSON", "unreadable", "failing"],
 )
 def test_a_client_gets_what_models_read(value: Any, render: Any, text: str, is_error: bool) -> None:
     async def main() -> Any:

@@ -19,7 +19,7 @@ import pytest
 
 from ahvn_tools import ToolSpec
 from ahvn_tools.errors import DefinitionError, PickleError, ToolConnectionError
-from ahvn_tools.execution.workers import pool, slots
+from ahvn_tools.execution.workers import slots, worker_process
 from ahvn_tools.execution.workers.call_executor import CallObserver, CallTask, encode_function
 from ahvn_tools.executors import ProcessExecutor, process
 from tests.execution.entry_points import until
@@ -31,9 +31,9 @@ from tests.executors.contract import ExecutorContract, are_gone, in_executor
 @pytest.fixture(scope="module", autouse=True)
 def no_worker_is_left() -> Iterator[None]:
     yield
-    assert until(lambda: pool.process_pool.count()[0] == pool.process_pool.count()[1])
-    pool.process_pool.end_idle()
-    assert pool.process_pool.count() == (0, 0)
+    assert until(lambda: worker_process.process_pool.count()[0] == worker_process.process_pool.count()[1])
+    worker_process.process_pool.end_idle()
+    assert worker_process.process_pool.count() == (0, 0)
     assert psutil.Process().children(recursive=True) == []
 
 
@@ -139,7 +139,7 @@ class TestFunctions:
     def test_a_thousand_calls_leave_two_processes(self, executor: ProcessExecutor) -> None:
         futures = [executor.submit(bodies.add, number, 1) for number in range(1_000)]
         assert [future.result(bodies.WAIT) for future in futures] == list(range(1, 1_001))
-        assert pool.process_pool.count()[0] <= 2
+        assert worker_process.process_pool.count()[0] <= 2
 
 
 @pytest.mark.exhaustive

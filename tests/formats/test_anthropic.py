@@ -6,7 +6,6 @@ from typing import Annotated
 
 import pydantic
 import pytest
-from inline_snapshot import snapshot
 from mcp_types import ImageContent, TextContent
 
 from ahvn_tools import ToolCall, ToolDefinition, ToolResult, ToolSpec
@@ -36,26 +35,6 @@ ANSWER = {
 }
 
 
-def test_a_tool_is_flat():
-    assert anthropic.export([LOOK]) == snapshot(
-        [
-            {
-                "name": "look",
-                "description": "Look at a place.",
-                "input_schema": {
-                    "additionalProperties": False,
-                    "properties": {
-                        "place": {"type": "string"},
-                        "zoom": {"default": 2, "minimum": 1, "type": "integer"},
-                    },
-                    "required": ["place"],
-                    "type": "object",
-                },
-            }
-        ]
-    )
-
-
 def test_a_tool_with_a_rule_at_its_root_is_not_strict():
     member = {"type": "integer", "minimum": 1}
     schema = {"type": "object", "properties": {"a": member, "b": member}, "anyOf": [{"required": ["a"]}, {}]}
@@ -63,22 +42,6 @@ def test_a_tool_with_a_rule_at_its_root_is_not_strict():
     (tool,), (plain,) = anthropic.export([definition], strict=True), anthropic.export([definition])
     assert tool == {**plain, "strict": False}
     assert tool["input_schema"]["properties"] == {"a": member, "b": member}
-
-
-def test_strict_leaves_optional_arguments_optional_and_states_unenforced_rules():
-    (tool,) = anthropic.export([LOOK], strict=True)
-    assert tool["strict"] is True
-    assert tool["input_schema"] == snapshot(
-        {
-            "additionalProperties": False,
-            "properties": {
-                "place": {"type": "string"},
-                "zoom": {"type": "integer", "description": "Default: 2. minimum: 1."},
-            },
-            "required": ["place"],
-            "type": "object",
-        }
-    )
 
 
 def test_a_recursive_schema_cannot_be_strict():
@@ -144,12 +107,6 @@ def test_deferring_an_unknown_tool_is_refused():
         anthropic.export(THREE, defer_loading=["a"])
 
 
-def test_callers_are_set_on_every_tool():
-    assert [tool["allowed_callers"] for tool in anthropic.export(THREE, allowed_callers=("direct",))] == [
-        ["direct"]
-    ] * 3
-
-
 def strictness(count: int, properties: dict) -> list[bool]:
     schema = {"type": "object", "properties": properties}
     definitions = [ToolDefinition(name=f"t{i}", input_schema=schema) for i in range(count)]
@@ -186,35 +143,6 @@ def test_the_last_call_at_the_length_limit_is_truncated(reason):
 def test_a_call_before_other_content_is_complete():
     content = [*ANSWER["content"], {"type": "text", "text": "And n"}]
     assert [call.error for call in anthropic.calls({"content": content, "stop_reason": "max_tokens"})] == [None, None]
-
-
-def test_all_results_are_in_one_user_message_and_errors_are_flagged():
-    image = ImageContent(type="image", data="cG5n", mime_type="image/png")
-    pairs = [
-        (ToolCall(id="t1", name="look"), ToolResult(blocks=(TextContent(type="text", text="Rome"), image))),
-        (ToolCall(id="t2", name="look"), ToolResult(error=ErrorDetail(code="tool_error", message="no such place"))),
-    ]
-    assert anthropic.results(pairs) == snapshot(
-        [
-            {
-                "role": "user",
-                "content": [
-                    {
-                        "type": "tool_result",
-                        "tool_use_id": "t1",
-                        "content": [
-                            {"type": "text", "text": "Rome"},
-                            {
-                                "type": "image",
-                                "source": {"type": "base64", "media_type": "image/png", "data": "cG5n"},
-                            },
-                        ],
-                    },
-                    {"type": "tool_result", "tool_use_id": "t2", "content": "no such place", "is_error": True},
-                ],
-            }
-        ]
-    )
 
 
 @pytest.mark.parametrize("message", ["", " \n"])

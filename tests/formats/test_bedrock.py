@@ -6,11 +6,9 @@ from typing import Annotated
 
 import pydantic
 import pytest
-from inline_snapshot import snapshot
-from mcp_types import ImageContent, TextContent
+from mcp_types import ImageContent
 
 from ahvn_tools import ToolCall, ToolDefinition, ToolResult, ToolSpec
-from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import ToolSpecError
 from ahvn_tools.formats import bedrock
 
@@ -37,46 +35,6 @@ def answer(*blocks: dict, reason: str = "tool_use") -> dict:
 # export
 
 
-def test_a_tool_is_a_tool_spec():
-    assert bedrock.export([LOOK]) == snapshot(
-        [
-            {
-                "toolSpec": {
-                    "name": "look",
-                    "description": "Look at a place.",
-                    "inputSchema": {
-                        "json": {
-                            "additionalProperties": False,
-                            "properties": {
-                                "place": {"type": "string"},
-                                "zoom": {"default": 2, "minimum": 1, "type": "integer"},
-                            },
-                            "required": ["place"],
-                            "type": "object",
-                        }
-                    },
-                }
-            }
-        ]
-    )
-
-
-def test_strict_leaves_optional_arguments_optional_and_states_unenforced_rules():
-    (tool,) = bedrock.export([LOOK], strict=True)
-    assert tool["toolSpec"]["strict"] is True
-    assert tool["toolSpec"]["inputSchema"]["json"] == snapshot(
-        {
-            "additionalProperties": False,
-            "properties": {
-                "place": {"type": "string"},
-                "zoom": {"type": "integer", "description": "Default: 2. minimum: 1."},
-            },
-            "required": ["place"],
-            "type": "object",
-        }
-    )
-
-
 def test_strict_exports_no_keyword_that_bedrock_refuses():
     kinds = {
         "number": {"type": "number", "minimum": 0, "maximum": 9, "multipleOf": 3},
@@ -91,10 +49,6 @@ def test_strict_exports_no_keyword_that_bedrock_refuses():
         {"type", "description"}, {"type", "description"}, {"type", "items", "description"},
     ]  # fmt: skip
     assert made["list"]["items"].keys() == {"type", "description"}
-
-
-def test_a_tool_without_a_description_has_none():
-    assert "description" not in bedrock.export([ToolDefinition(name="ping")])[0]["toolSpec"]
 
 
 def test_a_cache_point_follows_the_last_tool():
@@ -208,39 +162,6 @@ def test_an_incomplete_call_waits_for_the_stop_reason(text, reason, error):
 
 
 # results
-
-
-def test_all_results_are_in_one_user_message_and_errors_are_marked_twice():
-    image = ImageContent(type="image", data="cG5n", mime_type="image/jpeg")
-    pairs = [
-        (ToolCall(id="t1", name="look"), ToolResult(blocks=(TextContent(type="text", text="Rome"), image))),
-        (ToolCall(id="t2", name="look"), ToolResult(error=ErrorDetail(code="tool_error", message="no such place"))),
-    ]
-    assert bedrock.results(pairs) == snapshot(
-        [
-            {
-                "role": "user",
-                "content": [
-                    {
-                        "toolResult": {
-                            "toolUseId": "t1",
-                            "content": [
-                                {"text": "Rome"},
-                                {"image": {"format": "jpeg", "source": {"bytes": b"png"}}},
-                            ],
-                        }
-                    },
-                    {
-                        "toolResult": {
-                            "toolUseId": "t2",
-                            "content": [{"text": "Error: no such place"}],
-                            "status": "error",
-                        }
-                    },
-                ],
-            }
-        ]
-    )
 
 
 @pytest.mark.parametrize("nothing", [ToolResult(""), ToolResult(" \n"), ToolResult(blocks=())])

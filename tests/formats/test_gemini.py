@@ -42,46 +42,6 @@ def content(*parts: dict[str, Any], **said: Any) -> dict[str, Any]:
 # export
 
 
-def test_a_declaration_contains_plain_json_schema():
-    assert gemini.export([LOOK]) == snapshot(
-        [
-            {
-                "name": "look",
-                "description": "Look at a place.",
-                "parametersJsonSchema": {
-                    "additionalProperties": False,
-                    "properties": {
-                        "place": {"type": "string"},
-                        "zoom": {"type": "integer", "description": "Default: 2."},
-                    },
-                    "required": ["place"],
-                    "type": "object",
-                },
-            }
-        ]
-    )
-
-
-def test_the_older_form_leaves_out_empty_parameters():
-    assert gemini.export([LOOK, ToolDefinition(name="ping")], form="parameters") == snapshot(
-        [
-            {
-                "name": "look",
-                "description": "Look at a place.",
-                "parameters": {
-                    "properties": {
-                        "place": {"type": "string"},
-                        "zoom": {"type": "integer", "description": "Default: 2."},
-                    },
-                    "required": ["place"],
-                    "type": "object",
-                },
-            },
-            {"name": "ping"},
-        ]
-    )
-
-
 def test_a_form_that_gemini_does_not_have_is_refused():
     with pytest.raises(ToolSpecError, match=r"no form 'json'\. Choose one of 'parametersJsonSchema', 'parameters'\."):
         gemini.export([LOOK], form="json")

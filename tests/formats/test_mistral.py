@@ -5,11 +5,8 @@ from __future__ import annotations
 import re
 
 import pytest
-from inline_snapshot import snapshot
-from mcp_types import ImageContent, TextContent
 
-from ahvn_tools import ToolCall, ToolDefinition, ToolResult, ToolSpec
-from ahvn_tools.error_detail import ErrorDetail
+from ahvn_tools import ToolDefinition, ToolSpec
 from ahvn_tools.errors import ToolSpecError
 from ahvn_tools.formats import mistral, openai
 
@@ -104,36 +101,6 @@ def test_chunks_are_not_changed():
 
 
 # results
-
-
-def test_images_follow_after_a_message_of_the_model():
-    image = ImageContent(type="image", data="cG5n", mime_type="image/png")
-    pairs = [
-        (
-            ToolCall(id="aaaaaaaaa", name="maps.look", wire_name="maps_look_1"),
-            ToolResult(blocks=(TextContent(type="text", text="Rome"), image)),
-        ),
-        (ToolCall(id="bbbbbbbbb", name="look"), ToolResult(error=ErrorDetail(code="tool_error", message="no place"))),
-    ]
-    assert mistral.results(pairs) == snapshot(
-        [
-            {
-                "role": "tool",
-                "tool_call_id": "aaaaaaaaa",
-                "name": "maps_look_1",
-                "content": "Rome\n[The images of this result are in the next user message.]",
-            },
-            {"role": "tool", "tool_call_id": "bbbbbbbbb", "name": "look", "content": "Error: no place"},
-            {"role": "assistant", "content": "I have received the results. Next, I will look at their images."},
-            {
-                "role": "user",
-                "content": [
-                    {"type": "text", "text": "Images of the result of call aaaaaaaaa:"},
-                    {"type": "image_url", "image_url": "data:image/png;base64,cG5n"},
-                ],
-            },
-        ]
-    )
 
 
 # choice

@@ -6,11 +6,9 @@ import base64
 import json
 
 import pytest
-from inline_snapshot import snapshot
-from mcp_types import ImageContent, TextContent
+from mcp_types import ImageContent
 
 from ahvn_tools import ToolCall, ToolDefinition, ToolResult, ToolSpec, formats
-from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import ToolLookupError, ToolSpecError
 from ahvn_tools.formats import ollama
 
@@ -30,18 +28,6 @@ def image(data: bytes, media_type: str = "image/png") -> ImageContent:
 
 
 # export
-
-
-def test_a_tool_is_a_function_without_the_strict_field():
-    (tool,) = ollama.export([LOOK])
-    assert tool["type"] == "function"
-    assert tool["function"].keys() == {"name", "description", "parameters"}
-    assert tool["function"]["parameters"]["required"] == ["place"]
-    assert ollama.export([LOOK], strict=True) == [tool]
-
-
-def test_a_tool_without_a_description_has_none():
-    assert "description" not in ollama.export([ToolDefinition(name="ping")])[0]["function"]
 
 
 # calls
@@ -83,21 +69,6 @@ def test_a_call_comes_with_its_chunk():
 
 
 # results
-
-
-def test_results_contain_the_name_and_their_images():
-    png = b"\x89PNG\r\n\x1a\n"
-    named = ToolCall(id="c1", name="maps.look", wire_name="maps_look_1")
-    pairs = [
-        (named, ToolResult(blocks=(TextContent(type="text", text="Rome"), image(png)))),
-        (CALL, ToolResult(error=ErrorDetail(code="tool_error", message="no such place"))),
-    ]
-    assert ollama.results(pairs) == snapshot(
-        [
-            {"role": "tool", "tool_name": "maps_look_1", "content": "Rome", "images": ["iVBORw0KGgo="]},
-            {"role": "tool", "tool_name": "look", "content": "Error: no such place"},
-        ]
-    )
 
 
 @pytest.mark.parametrize("data", [b"\x89PNG", b"\xff\xd8\xff\xe0", b"GIF89a", b"RIFF\x00\x00\x00\x00WEBP"])

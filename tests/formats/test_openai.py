@@ -17,7 +17,7 @@ from mcp_types import (
     TextResourceContents,
 )
 
-from ahvn_tools import ToolCall, ToolDefinition, Toolkit, ToolResult, ToolSpec, formats
+from ahvn_tools import ToolCall, ToolDefinition, Toolkit, ToolResult, formats
 from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import ToolSpecError
 from ahvn_tools.formats import detection, openai
@@ -32,51 +32,12 @@ def look(place: str, zoom: int = 2) -> dict[str, int]:
     return {place: zoom}
 
 
-LOOK = ToolSpec.from_function(look).definition
-
-
 def said(*blocks, **fields) -> str:
     """Return the text of the tool message for a result of these blocks."""
     return openai.results([(CALL, ToolResult(blocks=blocks, **fields))])[0]["content"]
 
 
 # export
-
-
-def test_a_tool_is_a_function():
-    assert openai.export([LOOK]) == snapshot(
-        [
-            {
-                "type": "function",
-                "function": {
-                    "name": "look",
-                    "description": "Look at a place.",
-                    "parameters": {
-                        "additionalProperties": False,
-                        "properties": {"place": {"type": "string"}, "zoom": {"default": 2, "type": "integer"}},
-                        "required": ["place"],
-                        "type": "object",
-                    },
-                },
-            }
-        ]
-    )
-
-
-def test_strict_makes_optional_arguments_nullable_and_required():
-    (tool,) = openai.export([LOOK], strict=True)
-    assert tool["function"]["strict"] is True
-    assert tool["function"]["parameters"] == snapshot(
-        {
-            "additionalProperties": False,
-            "properties": {
-                "place": {"type": "string"},
-                "zoom": {"type": ["integer", "null"], "description": "Default: 2."},
-            },
-            "required": ["place", "zoom"],
-            "type": "object",
-        }
-    )
 
 
 def test_a_schema_that_cannot_be_strict_is_exported_unchanged():
@@ -86,10 +47,6 @@ def test_a_schema_that_cannot_be_strict_is_exported_unchanged():
     (tool,) = openai.export([free], strict=True)
     assert tool["function"]["strict"] is False
     assert tool["function"]["parameters"]["properties"] == {"any": {"type": "object", "properties": {}}}
-
-
-def test_a_tool_without_a_description_has_none():
-    assert "description" not in openai.export([ToolDefinition(name="ping")])[0]["function"]
 
 
 def test_a_choice_at_the_root_is_stated_in_the_description():
@@ -189,30 +146,6 @@ def test_complete_arguments_at_the_length_limit_are_accepted():
 
 
 # results
-
-
-def test_images_follow_all_tool_messages_in_one_user_message():
-    pairs = [
-        (ToolCall(id="c1", name="look"), ToolResult(blocks=(TextContent(type="text", text="Rome"), IMAGE))),
-        (ToolCall(id="c2", name="look"), ToolResult("Oslo")),
-    ]
-    assert openai.results(pairs) == snapshot(
-        [
-            {
-                "role": "tool",
-                "tool_call_id": "c1",
-                "content": "Rome\n[The images of this result are in the next user message.]",
-            },
-            {"role": "tool", "tool_call_id": "c2", "content": "Oslo"},
-            {
-                "role": "user",
-                "content": [
-                    {"type": "text", "text": "Images of the result of call c1:"},
-                    {"type": "image_url", "image_url": {"url": "data:image/png;base64,cG5n"}},
-                ],
-            },
-        ]
-    )
 
 
 def test_content_that_no_provider_accepts_becomes_a_note():

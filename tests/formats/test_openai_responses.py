@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from inline_snapshot import snapshot
-from mcp_types import ImageContent, TextContent
 
-from ahvn_tools import ToolCall, ToolDefinition, ToolResult, ToolSpec
+from ahvn_tools import ToolCall, ToolDefinition, ToolResult
 from ahvn_tools.formats import openai_responses as responses
 
 
@@ -14,8 +12,6 @@ def look(place: str, zoom: int | None = None) -> str:
     """Look at a place."""
     return place
 
-
-LOOK = ToolSpec.from_function(look).definition
 
 ANSWER = {
     "id": "resp_1",
@@ -37,39 +33,6 @@ ANSWER = {
         {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "…"}]},
     ],
 }
-
-
-def test_a_tool_is_flat_and_always_has_the_strict_field():
-    assert responses.export([LOOK, ToolDefinition(name="ping")]) == snapshot(
-        [
-            {
-                "type": "function",
-                "name": "look",
-                "description": "Look at a place.",
-                "parameters": {
-                    "additionalProperties": False,
-                    "properties": {
-                        "place": {"type": "string"},
-                        "zoom": {"anyOf": [{"type": "integer"}, {"type": "null"}], "default": None},
-                    },
-                    "required": ["place"],
-                    "type": "object",
-                },
-                "strict": False,
-            },
-            {
-                "type": "function",
-                "name": "ping",
-                "parameters": {"type": "object", "properties": {}, "additionalProperties": False},
-                "strict": False,
-            },
-        ]
-    )
-
-
-def test_strict_requires_every_argument():
-    (tool,) = responses.export([LOOK], strict=True)
-    assert (tool["strict"], tool["parameters"]["required"]) == (True, ["place", "zoom"])
 
 
 def promised(schema: dict | None) -> dict | None:
@@ -141,18 +104,6 @@ def test_caller_and_namespace_are_echoed():
 def test_an_incomplete_call_is_truncated():
     item = {"type": "function_call", "call_id": "c1", "name": "look", "arguments": '{"pla', "status": "incomplete"}
     assert responses.calls([item])[0].error.startswith("The call was cut off")
-
-
-def test_images_are_parts_of_the_output():
-    blocks = (
-        TextContent(type="text", text="Rome"),
-        ImageContent(type="image", data="cG5n", mime_type="image/png"),
-    )
-    (item,) = responses.results([(ToolCall(id="c1", name="look"), ToolResult(blocks=blocks))])
-    assert item["output"] == [
-        {"type": "input_text", "text": "Rome"},
-        {"type": "input_image", "image_url": "data:image/png;base64,cG5n", "detail": "auto"},
-    ]
 
 
 def test_choices():

@@ -6,14 +6,13 @@ from dataclasses import replace
 from time import perf_counter
 
 from ahvn_tools import ToolError, Toolkit, ToolResult
-from ahvn_tools.middleware import Call, Next, cache, inline, limit, log, retry, truncate
+from ahvn_tools.middleware import Call, Next, cache, limit, log, retry, truncate
 
 lines: list[str] = []
 runs: list[str] = []
 READ_ONLY = {"readOnlyHint": True, "idempotentHint": True}
 
 
-@inline
 async def stopwatch(call: Call, next: Next) -> ToolResult:
     """Measure what the model waits for."""
     start, result = perf_counter(), await next(call)

@@ -15,6 +15,7 @@ from ahvn_tools import Toolkit, load
 from ahvn_tools.errors import SourceError
 from ahvn_tools.manifest.loader import close_servers
 from tests.manifest.conftest import Load
+from tests.toolkit.subjects import check
 
 SERVER = """
 import os
@@ -69,7 +70,7 @@ def test_options_of_a_server_object_and_of_its_single_tools(load_text: Load, loa
     )
     loaded.append(kit)
     assert SECRET in kit.call("b_get_book", {"title": "Emma"})
-    assert SECRET not in str([repr(kit), kit.to("openai"), kit.servers, kit.state_dict(), kit.check()])
+    assert SECRET not in str([repr(kit), kit.to("openai"), kit.servers, kit.state_dict(), check(kit)])
     burn = kit["b_burn_book"]
     assert (burn.definition.description, burn.tags, burn.timeout) == ("Burn!", {"remote", "hot"}, 3)
     assert kit.exec("b_burn_book", {"title": "Emma"}).error.code == "approval_required"
@@ -107,7 +108,7 @@ def test_options_of_a_server_and_of_single_tools(load_text: Load, loaded: list[T
     assert (burn.definition.description, burn.tags, burn.timeout) == ("Burn!", {"remote", "hot"}, 3)
     assert kit.exec("b_burn_book", {"title": "Emma"}).error.code == "approval_required"
     assert [spec.name for spec in kit.group("danger").tools] == ["b_burn_book"]
-    shown = str([repr(kit), kit.to("openai"), kit.servers, kit.state_dict(), kit.check()])
+    shown = str([repr(kit), kit.to("openai"), kit.servers, kit.state_dict(), check(kit)])
     assert SECRET not in shown
     assert "oak-shelf" not in shown
 
@@ -214,14 +215,14 @@ def test_options_of_tools_of_other_sources_are_no_findings_of_a_server(
     kit = load_text(f"strict: true\nsources: {order}\ntools: {tools}", audience="guest")
     loaded.append(kit)
     assert {spec.name for spec in kit} == {"find", "burn_book"}
-    assert not kit.check()
+    assert not check(kit)
     assert not caplog.text
 
 
 def test_a_pattern_that_fits_no_tool_yet_is_a_finding(load_text: Load, loaded: list[Toolkit]) -> None:
     kit = load_text("sources: ['shelf.py:server', notes.py]\ntools: {'brn*': {requires_approval: true}}")
     loaded.append(kit)
-    assert [finding.problem for finding in kit.check()] == ["no tool matches 'brn*' in `tools`"]
+    assert [finding.problem for finding in check(kit)] == ["no tool matches 'brn*' in `tools`"]
 
 
 @pytest.mark.parametrize("key", ["preset", "binds"])
@@ -236,7 +237,7 @@ def test_a_pattern_has_the_new_name_of_a_servers_parameter(load_text: Load, load
     tools = "{s_get_book: {arguments: {title: {name: called}}}, '*book': {preset: {called: Emma}}}"
     loaded.append(kit := load_text(f"sources: [{{source: 'shelf.py:server', prefix: s_}}]\ntools: {tools}"))
     assert kit.call("s_get_book") == "Emma none nobody "
-    assert not kit.check()
+    assert not check(kit)
 
 
 @pytest.mark.parametrize("strict", [False, True])
@@ -247,7 +248,7 @@ def test_a_pattern_that_fits_no_tool_is_an_error_of_a_strict_toolkit(
     loaded.append(kit := load_text(text))
     kit._view.store.finding_log.is_strict = strict
     severity = "error" if strict else "warning"
-    assert {finding.rule: finding.severity for finding in kit.check()} == {
+    assert {finding.rule: finding.severity for finding in check(kit)} == {
         "unused-binding": severity,
         "unmatched-option": severity,
     }
@@ -257,7 +258,7 @@ def test_the_patterns_of_a_manifest_whose_parts_were_skipped_are_findings(folder
     (folder / "parts").mkdir()
     (folder / "parts" / "broken.py").write_text("def (")
     kit = load_text("sources: [parts, notes.py]\ntools: {'find*': {preset: {querry: q}}, 'fnd*': {timeout: 1}}")
-    problems = [str(finding) for finding in kit.check() if finding.rule == "unmatched-option"]
+    problems = [str(finding) for finding in check(kit) if finding.rule == "unmatched-option"]
     assert problems == [
         "'tools.find*.preset.querry' of the manifest: none of these tools has a parameter 'querry'",
         "'tools.fnd*' of the manifest: no tool matches 'fnd*'",
@@ -268,7 +269,7 @@ def test_a_pattern_of_add_mcp_must_have_its_parameters_in_a_tool(loaded: list[To
     server = FastMCP("own")
     server.tool(lambda user: user, name="ask")
     loaded.append(kit := Toolkit("k").add_mcp(server, tools={"a*": {"preset": {"usr": 1}, "binds": {"user": "user"}}}))
-    assert [(str(finding), finding.fix) for finding in kit.check() if finding.rule == "unmatched-option"] == [
+    assert [(str(finding), finding.fix) for finding in check(kit) if finding.rule == "unmatched-option"] == [
         ("the MCP server 'own': no tool that matches 'a*' in `tools` has the parameter 'usr'", "Did you mean 'user'?")
     ]
 

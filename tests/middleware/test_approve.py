@@ -1,17 +1,13 @@
-"""The middleware `approve`: the function that says whether a call needs an approval may be slow."""
+"""The middleware `approve`: its condition."""
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import pytest
 
 from ahvn_tools import Toolkit
 from ahvn_tools.middleware.approve import approve
-
-LIMIT = 60
-"""Seconds: the longest that any of these tests waits."""
 
 
 def pay(amount: int) -> str:
@@ -28,13 +24,6 @@ each_tool = pytest.mark.parametrize("function", [pay, apay])
 def kit_of(function: Any, condition: Any, **options: Any) -> Toolkit:
     """Return a toolkit with one tool, which the condition makes require an approval."""
     return Toolkit("bank", **options).add(function, rename="pay", requires_approval=condition)
-
-
-def test_from_sync_code_a_condition_runs_in_the_callers_thread():
-    threads: set[int] = set()
-    kit = kit_of(pay, lambda _: bool(threads.add(threading.get_ident())))
-    assert kit.call("pay", {"amount": 5}) == "paid 5"
-    assert threads == {threading.get_ident()}
 
 
 @each_tool

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import importlib
-import os
 import threading
 import time
 from dataclasses import dataclass, replace
@@ -25,12 +24,10 @@ from ahvn_tools import (
     ToolSpecError,
     reg_toolspec,
 )
-from ahvn_tools.errors import ToolTimeoutError
-from ahvn_tools.middleware import approve, inline
+from ahvn_tools.middleware import approve
 from ahvn_tools.middleware.cache import cache
 from ahvn_tools.middleware.limit import limit
 from ahvn_tools.results import ToolResult
-from tests.execution.entry_points import until
 
 READ = {"annotations": {"readOnlyHint": True}}
 
@@ -168,7 +165,6 @@ def test_errors_and_interrupted_results_are_not_cached():
             kit.call("look")
     assert len(runs) == 2
 
-    @inline
     async def stop(call, next):
         return replace(await next(call), is_interrupted=True)
 
@@ -373,91 +369,9 @@ def test_the_store_contains_no_bound_value_in_plain_text():
     kit.bind("token")
     kit.session(token=canary).exec("look", {})
     gc.collect()
-    store = next(
-        cell.cell_contents for cell in stored.__closure__ if type(cell.cell_contents).__name__ == "ResultStore"
-    )
+    store = stored._store
     message = repr(list(store._results)) + repr([entry[2] for entry in store._results.values()])
     assert canary not in message
-
-
-# equal calls at once
-
-
-def test_equal_calls_at_the_same_time_run_once_over_threads_and_loops():
-    for body in ("look", "alook"):
-        counter = Counter(pause=0.2)
-        kit = kit_of(getattr(counter, body))
-
-        async def three(kit=kit):
-            return [result.value for result in await asyncio.gather(*(kit.aexec("look") for _ in range(3)))]
-
-        values = at_once(*[lambda kit=kit: kit.call("look")] * 5, *[lambda three=three: asyncio.run(three())] * 3)
-        assert counter.runs == 1
-        assert values == ["guest:"] * 5 + [["guest:"] * 3] * 3
-
-
-async def test_a_cancelled_first_caller_does_not_fail_the_others():
-    counter = Counter(pause=0.5)
-    kit = kit_of(counter.alook)
-    first = asyncio.create_task(kit.aexec("look"))
-    await asyncio.sleep(0.05)
-    others = [asyncio.create_task(kit.aexec("look")) for _ in range(3)]
-    sync = asyncio.create_task(asyncio.to_thread(kit.exec, "look"))
-    await asyncio.sleep(0.05)
-    first.cancel()
-    results = await asyncio.gather(*others, sync)
-    assert first.cancelled()
-    assert [result.value for result in results] == ["guest:"] * 4
-    assert counter.runs == 2
-
-
-async def test_a_cancelled_waiter_does_not_affect_the_others():
-    counter = Counter(pause=0.5)
-    kit = kit_of(counter.alook)
-    first = asyncio.create_task(kit.aexec("look"))
-    await asyncio.sleep(0.05)
-    follower, other = (asyncio.create_task(kit.aexec("look")) for _ in range(2))
-    await asyncio.sleep(0.05)
-    follower.cancel()
-    assert (await first).value == (await other).value == "guest:"
-    assert follower.cancelled()
-    assert counter.runs == 1
-
-
-def test_a_first_caller_whose_loop_is_closed_does_not_fail_the_others():
-    counter = Counter(pause=0.3)
-    kit = kit_of(counter.alook)
-    loop = asyncio.new_event_loop()
-
-    async def start():
-        task = asyncio.create_task(kit.aexec("look"))
-        await asyncio.sleep(0.05)
-        return task
-
-    task = loop.run_until_complete(start())
-    task._log_destroy_pending = False
-    loop.close()
-    del task
-    gc.collect()
-    assert kit.call("look") == "guest:"
-
-
-def test_if_the_first_call_fails_each_waiter_runs():
-    runs = []
-    lock = threading.Lock()
-
-    def look() -> str:
-        with lock:
-            runs.append(1)
-            is_first = len(runs) == 1
-        time.sleep(0.1)
-        if is_first:
-            raise ToolError("not now")
-        return "done"
-
-    kit = kit_of(look)
-    results = at_once(*[lambda: kit.exec("look")] * 4)
-    assert sorted(result.text for result in results) == ["done", "done", "done", "not now"]
 
 
 def test_a_refusal_by_inner_middleware_is_not_shared():
@@ -482,108 +396,6 @@ def test_an_exception_of_inner_middleware_is_not_cached():
     assert kit.call("look") == "guest:"
 
 
-def test_a_waiter_waits_no_longer_than_its_own_timeout():
-    runs, release = [], threading.Event()
-
-    def look() -> str:
-        runs.append(1)
-        release.wait(30)
-        return "done"
-
-    kit = kit_of(look)
-    first = threading.Thread(target=kit.exec, args=("look",))
-    first.start()
-    assert until(lambda: runs)
-    with pytest.raises(ToolTimeoutError, match="an equal call is still running"):
-        kit.call("look", timeout=0.1)
-    assert first.is_alive()
-    release.set()
-    first.join()
-    assert len(runs) == 1
-
-
-def test_a_waiter_runs_after_max_wait_in_the_rest_of_its_timeout():
-    runs, release = [], threading.Event()
-
-    def look() -> str:
-        runs.append(1)
-        release.wait(30)
-        return "done"
-
-    kit = kit_of(look, max_wait=0.1)
-    first = threading.Thread(target=kit.exec, args=("look",))
-    first.start()
-    assert until(lambda: runs)
-    assert kit.exec("look", timeout=0.5).error.code == "timeout"
-    assert len(runs) == 2
-    release.set()
-    assert kit.exec("look").value == "done"
-    first.join()
-
-
-def test_a_tool_that_calls_itself_does_not_wait_for_itself():
-    depth = []
-
-    def look() -> int:
-        depth.append(1)
-        return 0 if len(depth) == 3 else kit.call("look") + 1
-
-    kit = kit_of(look)
-    started = time.monotonic()
-    assert kit.call("look") == 2
-    assert time.monotonic() - started < 15
-
-
-def test_two_tools_that_call_each_other_do_not_wait_for_each_other():
-    meet = threading.Barrier(2, timeout=5)
-    entered = {"a": 0, "b": 0}
-
-    def body(name: str, other: str):
-        def run() -> str:
-            entered[name] += 1
-            if entered[name] > 1:
-                return name
-            meet.wait()
-            return name + kit.call(other)
-
-        return run
-
-    kit = Toolkit("kit", middleware=[cache(max_wait=20)])
-    kit.add(ToolSpec.from_function(body("a", "b"), name="a", **READ))
-    kit.add(ToolSpec.from_function(body("b", "a"), name="b", **READ))
-    started = time.monotonic()
-    one, two = at_once(lambda: kit.call("a"), lambda: kit.call("b"))
-    assert (one[0], two[0]) == ("a", "b")
-    assert time.monotonic() - started < 15
-
-
-async def test_a_sync_call_does_not_wait_for_a_call_in_the_loop_that_it_blocks():
-    counter = Counter(pause=0.2)
-    kit = kit_of(counter.alook)
-    first = asyncio.create_task(kit.aexec("look"))
-    await asyncio.sleep(0.05)
-    started = time.monotonic()
-    assert kit.call("look") == "guest:"
-    assert time.monotonic() - started < 15
-    assert (await first).value == "guest:"
-
-
-def test_a_forked_child_does_not_wait_for_a_call_of_its_parent():
-    counter = Counter(pause=0.5)
-    kit = kit_of(counter.look)
-    first = threading.Thread(target=kit.exec, args=("look",))
-    first.start()
-    assert until(lambda: counter.runs == 1)
-    started = time.monotonic()
-    child = os.fork()
-    if child == 0:
-        counter.pause = 0
-        os._exit(0 if kit.call("look") == "guest:" else 1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    assert time.monotonic() - started < 15
-    first.join()
-
-
 # streams
 
 
@@ -600,19 +412,6 @@ def test_a_cached_stream_is_only_its_last_result():
     assert [(result.value, result.is_last) for result in again] == [([0, 1, 2], True)]
     assert kit.call("look") == [0, 1, 2]
     assert len(runs) == 1
-
-
-async def test_a_call_does_not_wait_for_the_reader_of_an_equal_stream():
-    async def count() -> list[int]:
-        for number in range(3):
-            yield number
-
-    kit = kit_of(count)
-    reader = kit.astream("look")
-    await anext(reader)
-    async with asyncio.timeout(5):
-        assert (await kit.aexec("look")).value == [0, 1, 2]
-    await reader.aclose()
 
 
 @pytest.mark.parametrize("options", [{"ttl": 0}, {"ttl": -1}, {"size": 0}])
@@ -714,7 +513,7 @@ def test_outside_of_approve_as_a_middleware_it_answers_what_that_does_not_select
         asked.append(request.tool)
         return "Not at night."
 
-    kit = Toolkit("kit", middleware=[cache(), approve(decide, when=lambda _: is_night)], middleware_timeout=60)
+    kit = Toolkit("kit", middleware=[cache(), approve(decide, when=lambda _: is_night)])
     kit.add(ToolSpec.from_function(counter.look, name="look", **READ))
     assert [kit.exec("look").meta.get("cached") for _ in range(2)] == [None, True]
     is_night = True

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from ahvn_tools import Toolkit, ToolResult, ToolSpec
-from ahvn_tools.middleware.factory import idempotency_check
+from ahvn_tools.middleware.repeatable import ForRepeatableCalls
 
 
 def told_of(names: tuple[str, ...], tools=(), all_tools: bool = False, **annotations: bool) -> list[str]:
     told: list[str] = []
-    is_repeatable = idempotency_check(tools, all_tools=all_tools)
+    chosen = ForRepeatableCalls(tools, all_tools=all_tools)
 
     async def look(call, next):
-        if is_repeatable(call):
+        if chosen.acts_on(call):
             told.append(call.name)
         return ToolResult()
 

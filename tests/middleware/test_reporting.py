@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel, Field, SecretStr
 
 from ahvn_tools import ToolCall, ToolError, Toolkit, ToolResult
-from ahvn_tools.middleware import Call, Next, inline, reporting
+from ahvn_tools.middleware import Call, Next, reporting
 from ahvn_tools.middleware.approve import arguments_digest
 from ahvn_tools.middleware.log import log
 from ahvn_tools.middleware.record import record
@@ -33,7 +33,6 @@ class Watch:
         self.digests: list[str] = []
 
     def middleware(self):
-        @inline
         async def watch(call: Call, next: Next):
             self.arguments.append(reporting.redact_arguments(call))
             self.digests.append(arguments_digest(call.arguments, call.secret_key))

@@ -125,7 +125,7 @@ def test_what_a_reader_left_early_got_is_logged_without_the_secret() -> None:
     stream = kit_of(log(lines.append)).stream("texts", {"parts": ["x", "cana", "ry-4242", "y"]})
     assert [next(stream).value for _ in range(3)] == ["x", "cana", "ry-4242"]
     stream.close()
-    assert '["x", "<key>", ""]' in lines[0]
+    assert '["x<key>", "", ""]' in lines[0]
 
 
 def test_the_reader_gets_each_piece_at_once_and_unchanged(file: Path) -> None:

@@ -73,8 +73,6 @@ class TestStyles:
     def test_the_description_is_short_and_long(self, text):
         read = parse(text)
         assert (read.short_description, read.long_description) == ("Search the notes.", "Looks at titles first.")
-        assert read.description(include_long=True) == "Search the notes.\n\nLooks at titles first."
-        assert read.description(include_long=False) == "Search the notes."
 
     def test_parameters_are_described(self, text):
         read = parse(text)

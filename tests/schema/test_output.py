@@ -7,7 +7,9 @@ import decimal
 import enum
 import json
 import pathlib
+import sys
 import traceback
+import typing
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Generator, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -655,3 +657,15 @@ def test_a_lone_surrogate_that_does_not_fit_is_an_invalid_result(entry_point, an
     error = entry_point(returning(annotation, "\ud800")).error
     assert error is not None
     assert error.code == "invalid_result"
+
+
+class Untyped(typing.TypedDict):
+    a: int
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="pydantic has a schema for it")
+@pytest.mark.parametrize("annotation", [Untyped, list[Untyped], Untyped | None])
+def test_a_typed_dict_of_typing_is_an_error_before_python_3_12(annotation):
+    with pytest.raises(DefinitionError, match="which pydantic supports from Python 3"):
+        returning(annotation, {"a": 1})
+    assert returning(annotation, {"a": 1}, output_schema=None)() == {"a": 1}

@@ -14,8 +14,7 @@ from pydantic import BaseModel, Field
 from typing_extensions import TypeAliasType
 
 from ahvn_tools import Secret, Toolkit
-from ahvn_tools.schema import generated
-from ahvn_tools.schema.plain_types import PlainParameters
+from ahvn_tools.schema import function, generated
 from tests.property_checks import EXAMPLES, run_examples
 
 
@@ -81,7 +80,7 @@ VALUES: list[Any] = [
 def without_plain_types() -> Iterator[None]:
     """Leave every type to pydantic."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(PlainParameters, "from_parameters", classmethod(lambda cls, parameters: None))
+        patch.setattr(function, "are_plain", lambda parameters, annotations: False)
         patch.setattr(generated, "plain_schema", lambda annotation: None)
         yield
 

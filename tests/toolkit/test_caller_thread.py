@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -10,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from ahvn_tools import ToolCall, Toolkit, ToolResult, ToolSpec
+from ahvn_tools import ToolCall, Toolkit, ToolSpec
 from ahvn_tools.errors import ToolkitError
-from ahvn_tools.middleware import inline
+from tests.toolkit.subjects import passing, waiting
 
 LIMIT = 60
 """Seconds: the longest that any of these tests waits."""
@@ -43,17 +42,7 @@ class Recorder:
         yield number
 
 
-async def passing(call: Any, next: Any) -> ToolResult:
-    await asyncio.sleep(0)
-    return await next(call)
-
-
-@inline
-async def inline_passing(call: Any, next: Any) -> ToolResult:
-    return await next(call)
-
-
-@pytest.mark.parametrize("middleware", [(), (passing,), (inline_passing,)], ids=["none", "async", "inline"])
+@pytest.mark.parametrize("middleware", [(), (waiting,), (passing,)], ids=["none", "awaiting", "passing"])
 @pytest.mark.parametrize("name", ["work", "count"])
 def test_sync_bodies_run_in_the_callers_thread_one_after_the_other(name, middleware):
     recorder = Recorder()
@@ -107,39 +96,6 @@ def test_a_connection_of_the_caller_can_be_bound():
         run = session.run(calls_of("find"), run_in_thread=False)
         assert [result.value for _, result in run.results] == [[[0]], [[1]], [[2]], [[3]]]
     connection.close()
-
-
-def test_a_connection_of_another_thread_is_an_error_that_says_what_to_do(caplog):
-    kit = Toolkit("notes")
-
-    @kit.tool
-    def find(number: int, db: Any) -> list[Any]:
-        return db.execute("SELECT ?", (number,)).fetchall()
-
-    with sqlite3.connect(":memory:") as connection:
-        run = kit.bind("db").session(db=connection).run(calls_of("find"))
-    connection.close()
-    for _, result in run.results:
-        assert result.text == "Error calling tool 'find'"
-        [note] = result.exception.__notes__
-        assert note.startswith("A SQLite connection belongs to the thread that has opened it")
-        assert note in caplog.text
-        assert "run_in_thread=False" in note
-
-
-def test_another_error_of_sqlite_has_no_note():
-    kit = Toolkit("notes")
-
-    @kit.tool
-    def find(number: int) -> list[Any]:
-        with sqlite3.connect(":memory:") as db:
-            rows = db.execute("SELECT ?", ()).fetchall()
-        db.close()
-        return rows
-
-    for _, result in kit.run(calls_of("find", 2)).results:
-        assert isinstance(result.exception, sqlite3.ProgrammingError)
-        assert not hasattr(result.exception, "__notes__")
 
 
 @pytest.mark.parametrize("options", [{"timeout": 5}, {}])

@@ -218,7 +218,6 @@ async def test_methods_that_return_values_raise_a_timeout_error():
 def test_a_call_without_time_left_is_a_timeout(body, timeout):
     result = Toolkit("k").add(body).exec(body.__name__, {"seconds": 0.2}, timeout=timeout)
     assert result.error.code == "timeout"
-    assert "blocks the background loop" not in result.text
 
 
 @pytest.mark.parametrize("entry_point", ENTRY_POINTS)

@@ -10,7 +10,7 @@ import pytest
 
 from ahvn_tools import ToolContext, Toolkit
 from ahvn_tools.code_mode import CodeLimits
-from ahvn_tools.execution.call import Call, Next, inline
+from ahvn_tools.execution.call import Call, Next
 from ahvn_tools.middleware import cache, limit
 from ahvn_tools.results import ToolResult
 
@@ -56,6 +56,7 @@ class Overlaps:
     ],
     ids=["same value", "other value", "function", "alone", "others beside it"],
 )
+@pytest.mark.default_cases(3)
 def test_exclusive_calls_of_a_program_never_overlap(
     sandbox: MontySandbox, exclusive: Any, calls: str, together: list[Any]
 ) -> None:
@@ -357,7 +358,6 @@ async def test_a_tool_that_ignores_its_cancellation_does_not_let_a_cancelled_pro
 def test_a_middleware_can_refuse_a_call_of_a_program(sandbox: MontySandbox) -> None:
     from ahvn_tools import ToolError
 
-    @inline
     async def refuse(call: Call, next: Next) -> ToolResult:  # the word for it
         if call.name == "slow" and call.arguments["seconds"] > 1:
             raise ToolError("Wait less.")

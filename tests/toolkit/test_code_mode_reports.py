@@ -17,7 +17,7 @@ from pydantic import BaseModel
 
 from ahvn_tools import ToolContext, Toolkit
 from ahvn_tools.code_mode import CodeLimits
-from ahvn_tools.execution.call import Call, Next, inline
+from ahvn_tools.execution.call import Call, Next
 from ahvn_tools.middleware import cache, log, observe, record, replay, trace, truncate
 from ahvn_tools.results import ToolResult
 
@@ -71,6 +71,7 @@ STREAMS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("way", STREAMS)
+@pytest.mark.default_cases(3)
 def test_a_reader_sees_what_a_program_prints_and_the_progress_of_its_calls(kit: Toolkit, way: str) -> None:
     results = list(STREAMS[way](kit))
     assert chunks_of(results) == CHUNKS
@@ -268,7 +269,6 @@ def test_a_program_reads_whole_results_and_only_its_own_result_is_cut(sandbox: M
 def test_the_result_of_a_call_is_what_its_middleware_returns(sandbox: MontySandbox) -> None:
     from dataclasses import replace
 
-    @inline
     async def shout(call: Call, next: Next) -> ToolResult:  # the word for it
         result = await next(call)
         return replace(result, value=f"{result.value}!") if call.name == "say" else result

@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, SecretStr
 
 from ahvn_tools import ToolCall, Toolkit, ToolResult
 from ahvn_tools.errors import InvalidParametersError
-from ahvn_tools.toolkit.exclusive import ALONE, find_key
+from ahvn_tools.toolkit.exclusive import ALONE, ParameterKey, find_key
 
 METHODS: dict[str, Callable[..., Any]] = {
     "exec": lambda kit, arguments: kit.exec("write", arguments),
@@ -53,9 +53,9 @@ def kit_of(exclusive: Any, *, timeout: float | None = None) -> Toolkit:
     [
         (True, {}, ALONE),
         (False, {}, None),
-        ("path", {"path": "a"}, ("by function", ("path", "a"))),
-        ("path", {"path": {"b": 1, "a": [2]}}, ("by function", ("path", '{"a": [2], "b": 1}'))),
-        ("path", {}, ("by function", ("path", None))),
+        (ParameterKey("path"), {"path": "a"}, ("by function", ("path", "a"))),
+        (ParameterKey("path"), {"path": {"b": 1, "a": [2]}}, ("by function", ("path", '{"a": [2], "b": 1}'))),
+        (ParameterKey("path"), {}, ("by function", ("path", None))),
         (lambda arguments: arguments["n"] % 2, {"n": 3}, ("by function", 1)),
         (lambda arguments: None, {}, None),
         (lambda arguments: arguments["n"], {}, ALONE),
@@ -81,8 +81,9 @@ async def test_the_key_is_computed_from_the_arguments(exclusive, arguments, key)
     ],
     ids=str,
 )
-async def test_values_that_a_tool_may_treat_as_equal_have_one_key(one, other, are_one):
-    assert (await find_key("n", {"n": one}) == await find_key("n", {"n": other})) is are_one
+def test_values_that_a_tool_may_treat_as_equal_have_one_key(one, other, are_one):
+    find = ParameterKey("n")
+    assert (find({"n": one}) == find({"n": other})) is are_one
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -17,14 +17,7 @@ import pytest
 
 from ahvn_tools import ToolCall, ToolContext, Toolkit, ToolResult, execution
 from ahvn_tools.errors import SyncCallError
-from ahvn_tools.middleware import inline
 from tests.execution.entry_points import WAIT, program, run, until
-
-
-@inline
-async def passing(call, next):
-    """Wrap a call without waiting."""
-    return await next(call)
 
 
 async def waiting(call, next):
@@ -35,7 +28,7 @@ async def waiting(call, next):
     return result
 
 
-AROUND: dict[str, list[Any]] = {"bare": [], "inline": [passing], "awaiting": [waiting]}
+AROUND: dict[str, list[Any]] = {"bare": [], "awaiting": [waiting]}
 """The middleware of the calls; each case takes another path."""
 
 
@@ -67,9 +60,9 @@ each_method = pytest.mark.parametrize(
 )
 
 
-@pytest.fixture(params=["bare", pytest.param("inline", marks=pytest.mark.exhaustive), "awaiting"])
+@pytest.fixture(params=["bare", "awaiting"])
 def kit(request) -> Toolkit:
-    """Return a toolkit without tools, with nothing, an inline or an awaiting middleware around its calls."""
+    """Return a toolkit without tools, with nothing or a middleware around its calls."""
     return Toolkit("kit", middleware=AROUND[request.param], mask_errors=False)
 
 
@@ -81,7 +74,7 @@ class Desk:
 
     def __init__(self) -> None:
         self.open = 0
-        self.kit = Toolkit("desk", middleware=[self.middleware, passing], approver=self.approve, max_concurrency=2)
+        self.kit = Toolkit("desk", middleware=[self.middleware, waiting], approver=self.approve, max_concurrency=2)
         options: dict[str, Any] = {"exclusive": "path", "timeout": WAIT, "requires_approval": True}
         self.kit.add(self.write, postprocess=self.postprocess, **options)
         self.kit.add(self.write_sync, postprocess=self.postprocess, **options)
@@ -562,7 +555,7 @@ def test_closing_a_loop_during_a_call_does_no_harm(kit, kind):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
 @pytest.mark.parametrize(
-    "around", [*[pytest.param(name, marks=pytest.mark.exhaustive) for name in ("bare", "inline")], "awaiting"]
+    "around", [*[pytest.param(name, marks=pytest.mark.exhaustive) for name in ("bare",)], "awaiting"]
 )
 @pytest.mark.exhaustive
 def test_a_forked_child_calls_the_toolkit_by_every_method(around):

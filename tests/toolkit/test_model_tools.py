@@ -13,7 +13,7 @@ from ahvn_tools import ToolCall, ToolContext, Toolkit, ToolResult, tool
 from ahvn_tools.errors import PickleError, ToolError, ToolkitError, ToolLookupError, ToolNotAvailableError
 from ahvn_tools.toolkit import model_tools
 from ahvn_tools.toolkit.calls import CallOptions, aexecute
-from tests.toolkit.subjects import add, asearch, count, search
+from tests.toolkit.subjects import add, asearch, count, noting, search
 
 
 def kit() -> Toolkit:
@@ -175,12 +175,8 @@ class TestCallTool:
         """Around `call_tool` it would also see secrets of the inner tool, and count each call twice."""
         log = []
 
-        async def note(call, next):
-            log.append((call.name, call.session_id))
-            return await next(call)
-
         toolkit = kit().add_search()
-        toolkit.use(note)
+        toolkit.use(noting(log, lambda call: (call.name, call.session_id)))
         session = toolkit.session(session_id="s")
         session.call("call_tool", {"name": "add", "arguments": {"a": 1}})
         assert log == [("add", "s")]

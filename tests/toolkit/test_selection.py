@@ -56,10 +56,6 @@ def test_selections_nest(kit):
     assert names(kit.select(names=["add"]).select(names=["search"])) == []
 
 
-def test_the_toolkit_itself_sees_every_audience(kit):
-    assert len(kit) == 5
-
-
 def test_a_selection_follows_added_and_removed_tools(kit):
     view = kit.select(tags=["look"])
     kit.remove("search").add(search, rename="find", tags={"look"})

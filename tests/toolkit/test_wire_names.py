@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
 
 import pytest
 
@@ -19,11 +18,8 @@ OWN = "notes.find"
 
 
 @pytest.fixture
-def kit() -> Iterator[Toolkit]:
-    kit = Toolkit("k")
-    yield kit
-    for name in list(kit.servers):
-        kit.remove_mcp(name)
+def kit() -> Toolkit:
+    return Toolkit("k")
 
 
 def own_tool(name: str) -> ToolSpec:

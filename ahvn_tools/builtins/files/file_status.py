@@ -47,15 +47,6 @@ class FileStatus:
         return self.device, self.inode, self.size, self.modified_ns
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A member of a folder; links are not followed."""
-
-    name: str
-    """The name. Bytes in it that are no UTF-8 are escaped: backslash, x, ff; a path cannot name such a file."""
-    status: FileStatus
-
-
 def readable_name(name: str) -> str:
     """Return a name as Python has it with bytes that are no UTF-8 escaped."""
     return name if name.isascii() else os.fsencode(name).decode(errors="backslashreplace")

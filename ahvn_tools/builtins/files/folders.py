@@ -18,13 +18,13 @@ from ahvn_tools.builtins.files.atomic_write import (
     locked_folder,
     never_cancelled,
     rename_exclusive,
+    status_of,
     sweep,
     write_file,
 )
 from ahvn_tools.builtins.files.beneath import FOLDER, FOLDER_PART, make_parts, open_without_links
 from ahvn_tools.builtins.files.file_status import (
     REPLACED_ROOT,
-    Entry,
     FileKind,
     FileStatus,
     readable_name,
@@ -35,7 +35,7 @@ from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import DefinitionError, ToolError
 from ahvn_tools.roots import OUTSIDE, LinkedRoot, Roots, resolve_path, shown_path, to_local_path, to_roots
 
-__all__ = ["CallRoots", "ConfinedFolders", "Entry", "FileKind", "FileStatus", "HardLinks"]
+__all__ = ["CallRoots", "ConfinedFolders", "FileKind", "FileStatus", "HardLinks"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -222,6 +222,14 @@ class ConfinedFolders:
         finally:
             os.close(descriptor)
 
+    def exists(self, path: str) -> bool:
+        """Return whether there is a file or folder; False also for a path that cannot be used."""
+        try:
+            self.status(path)
+        except ToolError:
+            return False
+        return True
+
     @contextmanager
     def open(self, path: str) -> Iterator[tuple[BinaryIO, FileStatus]]:
         """Open a regular file to read it."""
@@ -253,12 +261,19 @@ class ConfinedFolders:
             status = os.stat(name, dir_fd=folder, follow_symlinks=False)
             return stat.S_ISREG(status.st_mode) and _is_read_only(folder, name, status)
 
-    def scan(self, path: str) -> list[Entry]:
-        """Return the members of a folder in any order."""
+    def scan(self, path: str) -> dict[str, FileKind]:
+        """Return the kinds of the members of a folder by name, in any order; links are not followed.
+
+        Bytes in a name that are no UTF-8 are escaped: backslash, x, ff. A path cannot name such a file.
+        """
         descriptor = self.open_folder(path)
         try:
             with tool_errors(path), os.scandir(descriptor) as members:
-                return [entry for member in members if (entry := _to_entry(member)) is not None]
+                return {
+                    readable_name(member.name): _kind(member)
+                    for member in members
+                    if not is_temporary_name(member.name)
+                }
         finally:
             os.close(descriptor)
 
@@ -275,7 +290,7 @@ class ConfinedFolders:
             self._make_folders(path, place.parent)
         parent = self._locked_parent(path, is_cancelled, is_link_followed=True)
         with parent as (folder, name), tool_errors(path):
-            old = _status_of(folder, name)
+            old = status_of(folder, name)
             if old is not None:
                 if not overwrite:
                     raise ToolError(f"{path!r} exists already. Nothing was written.")
@@ -298,7 +313,7 @@ class ConfinedFolders:
             status = FileStatus.from_stat(old)
             changed = change(content, status)
             with tool_errors(path):
-                now = _status_of(folder, name)
+                now = status_of(folder, name)
                 if now is None or FileStatus.from_stat(now).version != status.version:
                     raise ToolError(f"{path!r} was changed by another program at this moment. Read it again.")
                 return write_file(folder, name, changed, old=old)
@@ -525,19 +540,9 @@ def _read_up_to(descriptor: int, expected: int, limit: int) -> bytes:
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
-def _status_of(folder: int, name: str) -> os.stat_result | None:
-    """Return the status of a member of a folder, None if there is none. Raises other kinds of OSError."""
-    try:
-        return os.stat(name, dir_fd=folder, follow_symlinks=False)
-    except FileNotFoundError:
-        return None
-
-
-def _to_entry(member: os.DirEntry[str]) -> Entry | None:
-    """Return a member of a folder; None for one that is gone and for what a write is about to rename."""
-    if is_temporary_name(member.name):
-        return None
-    try:
-        return Entry(readable_name(member.name), FileStatus.from_stat(member.stat(follow_symlinks=False)))
-    except FileNotFoundError:
-        return None
+def _kind(member: os.DirEntry[str]) -> FileKind:
+    if member.is_file(follow_symlinks=False):
+        return "file"
+    if member.is_dir(follow_symlinks=False):
+        return "folder"
+    return "link" if member.is_symlink() else "other"

@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final, Literal, cast
 
 from ahvn_tools.command_words import split_command
 from ahvn_tools.errors import ToolError, near_misses
@@ -23,278 +23,198 @@ class SubCommand:
     """One sub-command. What it does not list is refused: git has options that run programs and write anywhere."""
 
     access: Access
-    options: Mapping[str, Value] = field(default_factory=dict)
-    added: tuple[str, ...] = ()
+    options: Mapping[str, Value]
+    added: tuple[str, ...]
     """Options that are always passed."""
-    reads_with: frozenset[str] = frozenset()
+    flags: frozenset[str]
+    """`numbers`: `-5` is an option. `dash`: the argument `-` is the previous branch. `no-paths`: no argument is a path.
+    `reads-alone`: it reads unless it has arguments, or an option that writes. `discards`: it always loses work."""
+    reads_with: frozenset[str]
     """Options that turn a command that writes into one that reads."""
-    reads_without_arguments: bool = False
-    """Whether it reads unless it has arguments, or one of `writes_with`."""
-    writes_with: frozenset[str] = frozenset()
-    discards_with: frozenset[str] = frozenset()
-    """Options that lose work which git cannot restore. `*`: it always does."""
-    takes_numbers: bool = False
-    """Whether `-5` is an option."""
-    takes_dash: bool = False
-    """Whether the argument `-` is the previous branch."""
-    takes_paths: bool = True
-    """Whether its arguments may be paths."""
+    writes_with: frozenset[str]
+    discards_with: frozenset[str]
+    """Options that lose work which git cannot restore."""
 
 
-def _options(*texts: str) -> dict[str, Value]:
-    """Return options: `-a` takes no value, `-n=` a value, `-U?` may have one attached."""
-    options: dict[str, Value] = {}
-    for word in " ".join(texts).split():
-        name, value = (word[:-1], word[-1]) if word[-1] in "=?" else (word, "")
-        options[name] = "required" if value == "=" else "optional" if value == "?" else "none"
-    return options
-
-
-def _command(
-    access: Access, *options: str, added: tuple[str, ...] = (), reads_with: str = "", writes_with: str = "",
-    discards_with: str = "", reads_without_arguments: bool = False, takes_numbers: bool = False,
-    takes_dash: bool = False, takes_paths: bool = True,
-) -> SubCommand:  # fmt: skip
-    """Return a sub-command, with its names and options as words of texts."""
-    return SubCommand(
-        access=access, options=_options(*options), added=added, takes_numbers=takes_numbers, takes_dash=takes_dash,
-        takes_paths=takes_paths, reads_with=frozenset(reads_with.split()), writes_with=frozenset(writes_with.split()),
-        discards_with=frozenset(discards_with.split()), reads_without_arguments=reads_without_arguments,
-    )  # fmt: skip
-
-
-_DIFF: Final = """
+_TABLE: Final = """
+$diff
     -p -u --patch -s --no-patch -U= --unified= --stat? --numstat --shortstat --dirstat? --summary --compact-summary
-    --name-only --name-status --raw -z --color? --no-color --word-diff? --word-diff-regex= --color-words? -R -a --text
-    -b -w --ignore-all-space --ignore-space-change --ignore-space-at-eol --ignore-blank-lines --ignore-cr-at-eol
-    -W --function-context --diff-filter= -M? -C? -B? --find-renames? --find-copies? --find-copies-harder --no-renames
-    -D --irreversible-delete -S= -G= --pickaxe-all --pickaxe-regex --minimal --patience --histogram --diff-algorithm=
-    --full-index --abbrev? --no-abbrev --binary --exit-code --quiet -q --relative --no-relative --check
-    --inter-hunk-context= --no-prefix --src-prefix= --dst-prefix= --indent-heuristic --no-indent-heuristic
-"""
-_LIMITS: Final = """
-    -n= --max-count= --skip= --since= --after= --until= --before= --author= --committer= --grep= --invert-grep
-    -i --regexp-ignore-case -E --extended-regexp -F --fixed-strings -P --perl-regexp --all-match
-    --all --branches? --tags? --remotes? --not --reverse --merges --no-merges --first-parent --ancestry-path
-    --topo-order --date-order --author-date-order --boundary --left-right --cherry-pick --left-only --right-only
-    --cherry-mark --simplify-by-decoration --simplify-merges --full-history --sparse --no-walk --parents --children
+    --name-only --name-status --raw -z --color? --no-color --word-diff? --word-diff-regex= --color-words? -R -a
+    --text -b -w --ignore-all-space --ignore-space-change --ignore-space-at-eol --ignore-blank-lines
+    --ignore-cr-at-eol -W --function-context --diff-filter= -M? -C? -B? --find-renames? --find-copies?
+    --find-copies-harder --no-renames -D --irreversible-delete -S= -G= --pickaxe-all --pickaxe-regex --minimal
+    --patience --histogram --diff-algorithm= --full-index --abbrev? --no-abbrev --binary --exit-code --quiet -q
+    --relative --no-relative --check --inter-hunk-context= --no-prefix --src-prefix= --dst-prefix=
+    --indent-heuristic --no-indent-heuristic
+$limits
+    -n= --max-count= --skip= --since= --after= --until= --before= --author= --committer= --grep= --invert-grep -i
+    --regexp-ignore-case -E --extended-regexp -F --fixed-strings -P --perl-regexp --all-match --all --branches?
+    --tags? --remotes? --not --reverse --merges --no-merges --first-parent --ancestry-path --topo-order --date-order
+    --author-date-order --boundary --left-right --cherry-pick --left-only --right-only --cherry-mark
+    --simplify-by-decoration --simplify-merges --full-history --sparse --no-walk --parents --children
     --abbrev-commit --no-abbrev-commit --graph --count
-"""
-_LOG: Final = """
+$log
     --oneline --pretty? --format= --date= --relative-date --decorate? --no-decorate --follow --source -L= -m -c --cc
-    --diff-merges= --no-notes --notes --use-mailmap --no-mailmap --expand-tabs? --no-expand-tabs --log-size
-    -g --walk-reflogs
+    --diff-merges= --no-notes --notes --use-mailmap --no-mailmap --expand-tabs? --no-expand-tabs --log-size -g
+    --walk-reflogs
+$list
+    -l~ --list~ --contains?~ --no-contains?~ --merged?~ --no-merged?~ --points-at=~ --sort= --format= -i
+    --ignore-case --color? --no-color
+$sequence
+    --continue --abort --skip --quit -n --no-commit -x -s --signoff -m= --mainline= -X= --strategy-option= --no-edit
+    --allow-empty --allow-empty-message --keep-redundant-commits --ff
+blame: read +--no-textconv
+    -L= -l -t -s -e -w -f -n -M? -C? -p --porcelain --line-porcelain --show-email --show-name --show-number --root
+    --since= --abbrev= --date= --first-parent --reverse --ignore-rev=
+cat-file: read
+    -t -s -p -e
+check-ignore: read
+    -q -v --verbose -n --non-matching
+cherry: read
+    -v --abbrev?
+count-objects: read
+    -v -H --verbose --human-readable
+describe: read
+    --all --tags --contains --abbrev= --candidates= --exact-match --long --match= --exclude= --always --first-parent
+diff: read +--no-ext-diff +--no-textconv +--ignore-submodules=dirty
+    $diff --staged --cached --merge-base -1 --base -2 --ours -3 --theirs
+for-each-ref: read
+    --count= --sort= --format= --points-at= --merged? --no-merged? --contains?
+log, reflog, show, stash list, reflog show: read numbers +--no-ext-diff +--no-textconv
+    $diff $limits $log
+ls-files: read
+    -c --cached -d --deleted -m --modified -o --others -i --ignored -s --stage -u --unmerged -t -v -z
+    --exclude-standard -x= --exclude= --directory --no-empty-directory --error-unmatch --full-name --eol --abbrev?
+    --deduplicate
+ls-tree: read
+    -d -r -t -l -z --long --name-only --name-status --full-name --full-tree --abbrev?
+merge-base: read
+    -a --all --octopus --is-ancestor --independent --fork-point
+name-rev: read
+    --tags --refs= --exclude= --name-only --always --no-undefined
+rev-list: read numbers
+    $limits --oneline --pretty? --format= --objects --timestamp --header --date= --quiet
+rev-parse: read
+    --verify -q --quiet --short? --abbrev-ref? --symbolic --symbolic-full-name --all --branches? --tags? --remotes?
+    --show-toplevel --show-prefix --show-cdup --is-inside-work-tree --is-inside-git-dir --is-bare-repository
+    --is-shallow-repository --git-dir --absolute-git-dir --show-object-format?
+shortlog: read numbers
+    $limits --committer -n -s -e -c --numbered --summary --email --group= --format=
+show-ref: read
+    --head --heads --tags --branches -d --dereference -s --hash? --verify -q --quiet
+status: read +--ignore-submodules=dirty
+    -s --short -b --branch --show-stash --porcelain? --long -z --null -u? --untracked-files? --ignored?
+    --ahead-behind --no-ahead-behind --renames --no-renames --find-renames?
+version: read no-paths
+add: write
+    -A --all -u --update -f --force -n --dry-run -v --verbose -N --intent-to-add --ignore-errors --refresh --no-all
+    --chmod= --sparse
+branch: write reads-alone
+    $list -a --all -r --remotes -v -vv --verbose --show-current~ --abbrev= -q --quiet -d> --delete> -D>! -m> --move>
+    -M>! -c> --copy> -C>! -f>! --force>! -t --track? --no-track -u=> --set-upstream-to=> --unset-upstream>
+checkout: write dash
+    -b= -B=! -f! --force! -q --quiet -t --track? --no-track --guess --no-guess -d --detach --orphan= --ours --theirs
+    -m --merge --conflict= -l --no-progress
+cherry-pick, revert: write
+    $sequence
+clean: write discards
+    -d -f --force -n~ --dry-run~ -q --quiet -x -X -e= --exclude=
+commit: write
+    -m= --message= -a --all --amend --no-edit --allow-empty --allow-empty-message -q --quiet --author= --date= -s
+    --signoff --no-signoff -n --no-verify --fixup= --squash= --reset-author --dry-run --short --branch --porcelain
+    -o --only -i --include --no-status --cleanup= --no-gpg-sign
+init: write +--template=
+    -q --quiet --bare -b= --initial-branch= --object-format=
+merge: write dash
+    --abort --continue --quit --no-commit --commit --no-edit --ff --no-ff --ff-only --squash --no-squash --stat
+    --no-stat -n --summary -q --quiet -v --verbose -m= --message= -X= --strategy-option= --autostash --no-autostash
+    --allow-unrelated-histories --signoff --no-verify --no-gpg-sign
+mv: write
+    -f! --force! -k -n --dry-run -v --verbose
+rebase: write dash
+    --onto= --continue --abort --skip --quit --root --autostash --no-autostash --no-ff --keep-base --update-refs -q
+    --quiet -v --verbose -f --force-rebase --no-verify -X= --strategy-option= --empty= --stat --no-stat
+    --show-current-patch -r --rebase-merges? --no-gpg-sign
+reset: write
+    -q --quiet --mixed --soft --hard! --merge! --keep -N --intent-to-add --no-refresh --refresh
+restore: write discards
+    -s= --source= -S --staged -W --worktree -q --quiet --ours --theirs -m --merge --ignore-unmerged --overlay
+    --no-overlay --conflict=
+rm: write
+    -f! --force! -n --dry-run -r --cached --ignore-unmatch -q --quiet
+switch: write dash
+    -c= --create= -C=! --force-create=! -d --detach -f! --force! --discard-changes! -m --merge --conflict= -q
+    --quiet -t --track? --no-track --guess --no-guess --orphan=
+tag: write reads-alone
+    $list -n?~ -a> --annotate> -m=> --message=> -d>! --delete>! -f>! --force>! --cleanup= --create-reflog
+stash, stash push: write
+    -m= --message= -u --include-untracked -a --all -k --keep-index --no-keep-index -q --quiet -S --staged
+stash show: read +--no-ext-diff +--no-textconv
+    $diff
+stash apply, stash pop: write
+    --index -q --quiet
+stash branch, remote remove, remote rm, remote rename: write
+stash drop: write discards
+    -q --quiet
+stash clear: write discards
+remote: read
+    -v --verbose
+remote get-url: read
+    --push --all
+remote add: write no-paths
+    -t= --track= -m= --tags --no-tags
+remote set-url: write no-paths
+    --push --add --delete
+clone: remote no-paths +--template= +--no-recurse-submodules +--no-local
+    -q --quiet -b= --branch= --depth= --single-branch --no-single-branch --no-tags -o= --origin= -n --no-checkout
+    --bare --shallow-since=
+fetch: remote no-paths +--no-recurse-submodules
+    -q --quiet -v --verbose --all -p --prune -P --prune-tags -t --tags -n --no-tags -f --force --depth= --deepen=
+    --unshallow --shallow-since= --dry-run -a --append --set-upstream
+ls-remote: remote no-paths
+    -h --heads -b --branches -t --tags --refs -q --quiet --symref --sort= --exit-code
+pull: remote no-paths +--no-recurse-submodules
+    -q --quiet -v --verbose --ff --no-ff --ff-only -r --rebase? --no-rebase --no-edit --no-commit --squash -t --tags
+    -p --prune --autostash --no-autostash --depth= --unshallow --stat -n --no-stat -X= --strategy-option=
+    --allow-unrelated-histories --all --dry-run
+push: remote no-paths +--no-recurse-submodules
+    -q --quiet -v --verbose -u --set-upstream --all --branches --tags --follow-tags -n --dry-run -f --force
+    --force-with-lease? --force-if-includes -d --delete --prune --atomic --porcelain --no-verify
 """
-_LIST: Final = """
-    -l --list --contains? --no-contains? --merged? --no-merged? --points-at= --sort= --format= -i --ignore-case
-    --color? --no-color
+"""Names of sub-commands: what they do, their flags, `+` what is always passed; below it their options, or `$` a list.
+
+After an option stand `=` if it takes a value, or `?` if one may be attached, and what it does to the command: `~` it
+reads, `>` it writes, `!` it discards work. A name of two words is a sub-command of a sub-command.
 """
-_NO_PROGRAMS: Final = ("--no-ext-diff", "--no-textconv")
-_IGNORED_SUBMODULES: Final = ("--ignore-submodules=dirty",)  # else git starts `git status` in each submodule
-_SEQUENCE: Final = """
-    --continue --abort --skip --quit -n --no-commit -x -s --signoff -m= --mainline= -X= --strategy-option=
-    --no-edit --allow-empty --allow-empty-message --keep-redundant-commits --ff
-"""
+_OPTION: Final = re.compile(r"(?P<name>-[^=?~>!]+)(?P<value>[=?]?)(?P<effects>[~>!]*)")
+_VALUES: Final[Mapping[str, Value]] = {"": "none", "=": "required", "?": "optional"}
 
-_LOG_COMMAND: Final = _command("read", _DIFF, _LIMITS, _LOG, added=_NO_PROGRAMS, takes_numbers=True)
 
-_STASH_PUSH: Final = _command(
-    "write", "-m= --message= -u --include-untracked -a --all -k --keep-index --no-keep-index -q --quiet -S --staged"
-)
+def _read_table() -> dict[str, SubCommand]:
+    lists: dict[str, str] = {}
+    commands: dict[str, SubCommand] = {}
+    for entry in re.split(r"\n(?=\S)", _TABLE.strip()):
+        header, _, text = entry.partition("\n")
+        if header.startswith("$"):
+            lists[header] = text
+            continue
+        names, _, facts = header.partition(": ")
+        access, *flags = facts.split()
+        words = " ".join(lists.get(word, word) for word in text.split()).split()
+        options = [found for word in words if (found := _OPTION.fullmatch(word))]
+        reads, writes, discards = (
+            frozenset(option["name"] for option in options if mark in option["effects"]) for mark in "~>!"
+        )
+        command = SubCommand(
+            access=cast("Access", access), options={option["name"]: _VALUES[option["value"]] for option in options},
+            added=tuple(flag[1:] for flag in flags if flag[0] == "+"), flags=frozenset(flags), reads_with=reads,
+            writes_with=writes, discards_with=discards,
+        )  # fmt: skip
+        commands.update(dict.fromkeys(names.split(", "), command))
+    return commands
 
-SUB_COMMANDS: Final[Mapping[str, SubCommand]] = {
-    "blame": _command(
-        "read",
-        "-L= -l -t -s -e -w -f -n -M? -C? -p --porcelain --line-porcelain --show-email --show-name --show-number",
-        "--root --since= --abbrev= --date= --first-parent --reverse --ignore-rev=",
-        added=("--no-textconv",),
-    ),
-    "cat-file": _command("read", "-t -s -p -e"),
-    "check-ignore": _command("read", "-q -v --verbose -n --non-matching"),
-    "cherry": _command("read", "-v --abbrev?"),
-    "count-objects": _command("read", "-v -H --verbose --human-readable"),
-    "describe": _command(
-        "read",
-        "--all --tags --contains --abbrev= --candidates= --exact-match --long --match= --exclude= --always",
-        "--first-parent",
-    ),
-    "diff": _command(
-        "read",
-        _DIFF,
-        "--staged --cached --merge-base -1 --base -2 --ours -3 --theirs",
-        added=(*_NO_PROGRAMS, *_IGNORED_SUBMODULES),
-    ),
-    "for-each-ref": _command("read", "--count= --sort= --format= --points-at= --merged? --no-merged? --contains?"),
-    "log": _LOG_COMMAND,
-    "ls-files": _command(
-        "read",
-        "-c --cached -d --deleted -m --modified -o --others -i --ignored -s --stage -u --unmerged -t -v -z",
-        "--exclude-standard -x= --exclude= --directory --no-empty-directory --error-unmatch --full-name --eol",
-        "--abbrev? --deduplicate",
-    ),
-    "ls-tree": _command("read", "-d -r -t -l -z --long --name-only --name-status --full-name --full-tree --abbrev?"),
-    "merge-base": _command("read", "-a --all --octopus --is-ancestor --independent --fork-point"),
-    "name-rev": _command("read", "--tags --refs= --exclude= --name-only --always --no-undefined"),
-    "reflog": _LOG_COMMAND,
-    "rev-list": _command(
-        "read",
-        _LIMITS,
-        "--oneline --pretty? --format= --objects --timestamp --header --date= --quiet",
-        takes_numbers=True,
-    ),
-    "rev-parse": _command(
-        "read",
-        "--verify -q --quiet --short? --abbrev-ref? --symbolic --symbolic-full-name --all --branches? --tags?",
-        "--remotes? --show-toplevel --show-prefix --show-cdup --is-inside-work-tree --is-inside-git-dir",
-        "--is-bare-repository --is-shallow-repository --git-dir --absolute-git-dir --show-object-format?",
-    ),
-    "shortlog": _command(
-        "read", _LIMITS, "-n -s -e -c --numbered --summary --email --committer --group= --format=", takes_numbers=True
-    ),
-    "show": _LOG_COMMAND,
-    "show-ref": _command("read", "--head --heads --tags --branches -d --dereference -s --hash? --verify -q --quiet"),
-    "status": _command(
-        "read",
-        "-s --short -b --branch --show-stash --porcelain? --long -z --null -u? --untracked-files? --ignored?",
-        "--ahead-behind --no-ahead-behind --renames --no-renames --find-renames?",
-        added=_IGNORED_SUBMODULES,
-    ),
-    "version": _command("read", takes_paths=False),
-    # Commands that write.
-    "add": _command(
-        "write",
-        "-A --all -u --update -f --force -n --dry-run -v --verbose -N --intent-to-add --ignore-errors --refresh",
-        "--no-all --chmod= --sparse",
-    ),
-    "branch": _command(
-        "write",
-        _LIST,
-        "-a --all -r --remotes -v -vv --verbose --show-current --abbrev= -q --quiet -d --delete -D -m --move -M -c",
-        "--copy -C -f --force -t --track? --no-track -u= --set-upstream-to= --unset-upstream",
-        reads_with="-l --list --contains --no-contains --merged --no-merged --points-at --show-current",
-        reads_without_arguments=True,
-        writes_with="-d --delete -D -m --move -M -c --copy -C -f --force -u --set-upstream-to --unset-upstream",
-        discards_with="-D -M -C -f --force",
-    ),
-    "checkout": _command(
-        "write",
-        "-b= -B= -f --force -q --quiet -t --track? --no-track --guess --no-guess -d --detach --orphan= --ours",
-        "--theirs -m --merge --conflict= -l --no-progress",
-        discards_with="-f --force -B",
-        takes_dash=True,
-    ),
-    "cherry-pick": _command("write", _SEQUENCE),
-    "clean": _command(
-        "write",
-        "-d -f --force -n --dry-run -q --quiet -x -X -e= --exclude=",
-        reads_with="-n --dry-run",
-        discards_with="*",
-    ),
-    "commit": _command(
-        "write",
-        "-m= --message= -a --all --amend --no-edit --allow-empty --allow-empty-message -q --quiet --author= --date=",
-        "-s --signoff --no-signoff -n --no-verify --fixup= --squash= --reset-author --dry-run --short --branch",
-        "--porcelain -o --only -i --include --no-status --cleanup= --no-gpg-sign",
-    ),
-    "init": _command("write", "-q --quiet --bare -b= --initial-branch= --object-format=", added=("--template=",)),
-    "merge": _command(
-        "write",
-        "--abort --continue --quit --no-commit --commit --no-edit --ff --no-ff --ff-only --squash --no-squash",
-        "--stat --no-stat -n --summary -q --quiet -v --verbose -m= --message= -X= --strategy-option= --autostash",
-        "--no-autostash --allow-unrelated-histories --signoff --no-verify --no-gpg-sign",
-        takes_dash=True,
-    ),
-    "mv": _command("write", "-f --force -k -n --dry-run -v --verbose", discards_with="-f --force"),
-    "rebase": _command(
-        "write",
-        "--onto= --continue --abort --skip --quit --root --autostash --no-autostash --no-ff --keep-base",
-        "--update-refs -q --quiet -v --verbose -f --force-rebase --no-verify -X= --strategy-option= --empty= --stat",
-        "--no-stat --show-current-patch -r --rebase-merges? --no-gpg-sign",
-        takes_dash=True,
-    ),
-    "reset": _command(
-        "write",
-        "-q --quiet --mixed --soft --hard --merge --keep -N --intent-to-add --no-refresh --refresh",
-        discards_with="--hard --merge",
-    ),
-    "restore": _command(
-        "write",
-        "-s= --source= -S --staged -W --worktree -q --quiet --ours --theirs -m --merge --ignore-unmerged --overlay",
-        "--no-overlay --conflict=",
-        discards_with="*",
-    ),
-    "revert": _command("write", _SEQUENCE),
-    "rm": _command(
-        "write", "-f --force -n --dry-run -r --cached --ignore-unmatch -q --quiet", discards_with="-f --force"
-    ),
-    "switch": _command(
-        "write",
-        "-c= --create= -C= --force-create= -d --detach -f --force --discard-changes -m --merge --conflict= -q",
-        "--quiet -t --track? --no-track --guess --no-guess --orphan=",
-        discards_with="-f --force --discard-changes -C --force-create",
-        takes_dash=True,
-    ),
-    "tag": _command(
-        "write",
-        _LIST,
-        "-n? -a --annotate -m= --message= -d --delete -f --force --cleanup= --create-reflog",
-        reads_with="-l --list -n --contains --no-contains --merged --no-merged --points-at",
-        reads_without_arguments=True,
-        writes_with="-a --annotate -m --message -d --delete -f --force",
-        discards_with="-d --delete -f --force",
-    ),
-    # Sub-commands of sub-commands: these names are two words. Without the second word, the first entry counts.
-    "stash": _STASH_PUSH,
-    "stash push": _STASH_PUSH,
-    "stash list": _LOG_COMMAND,
-    "stash show": _command("read", _DIFF, added=_NO_PROGRAMS),
-    "stash apply": _command("write", "--index -q --quiet"),
-    "stash pop": _command("write", "--index -q --quiet"),
-    "stash branch": _command("write"),
-    "stash drop": _command("write", "-q --quiet", discards_with="*"),
-    "stash clear": _command("write", discards_with="*"),
-    "reflog show": _LOG_COMMAND,
-    "remote": _command("read", "-v --verbose"),
-    "remote get-url": _command("read", "--push --all"),
-    "remote add": _command("write", "-t= --track= -m= --tags --no-tags", takes_paths=False),
-    "remote remove": _command("write"),
-    "remote rm": _command("write"),
-    "remote rename": _command("write"),
-    "remote set-url": _command("write", "--push --add --delete", takes_paths=False),
-    # Commands that need a network.
-    "clone": _command(
-        "remote",
-        "-q --quiet -b= --branch= --depth= --single-branch --no-single-branch --no-tags -o= --origin= -n",
-        "--no-checkout --bare --shallow-since=",
-        added=("--template=", "--no-recurse-submodules", "--no-local"),
-        takes_paths=False,
-    ),
-    "fetch": _command(
-        "remote",
-        "-q --quiet -v --verbose --all -p --prune -P --prune-tags -t --tags -n --no-tags -f --force --depth=",
-        "--deepen= --unshallow --shallow-since= --dry-run -a --append --set-upstream",
-        added=("--no-recurse-submodules",),
-        takes_paths=False,
-    ),
-    "ls-remote": _command(
-        "remote", "-h --heads -b --branches -t --tags --refs -q --quiet --symref --sort= --exit-code", takes_paths=False
-    ),
-    "pull": _command(
-        "remote",
-        "-q --quiet -v --verbose --ff --no-ff --ff-only -r --rebase? --no-rebase --no-edit --no-commit --squash -t",
-        "--tags -p --prune --autostash --no-autostash --depth= --unshallow --stat -n --no-stat -X=",
-        "--strategy-option= --allow-unrelated-histories --all --dry-run",
-        added=("--no-recurse-submodules",),
-        takes_paths=False,
-    ),
-    "push": _command(
-        "remote",
-        "-q --quiet -v --verbose -u --set-upstream --all --branches --tags --follow-tags -n --dry-run -f --force",
-        "--force-with-lease? --force-if-includes -d --delete --prune --atomic --porcelain --no-verify",
-        added=("--no-recurse-submodules",),
-        takes_paths=False,
-    ),
-}
+
+SUB_COMMANDS: Final[Mapping[str, SubCommand]] = _read_table()
 
 NESTED: Final = frozenset({"stash", "reflog", "remote"})
 """The sub-commands whose first argument may be a sub-command."""
@@ -359,14 +279,13 @@ class CommandLine:
         if command.access == "write" and not command.writes_with.intersection(self.options):
             if command.reads_with.intersection(self.options):
                 return "read"
-            if command.reads_without_arguments and not (self.arguments or self.paths):
+            if "reads-alone" in command.flags and not (self.arguments or self.paths):
                 return "read"
         return command.access
 
     @property
     def discards(self) -> bool:
         """Whether the command loses work that git cannot restore."""
-        losing = self.sub_command.discards_with
         if self.access != "write":
             return False
         if self.name == "restore":
@@ -375,7 +294,7 @@ class CommandLine:
             )
         if self.name == "checkout" and (self.paths or len(self.arguments) > 1):
             return True
-        return "*" in losing or bool(losing.intersection(self.options))
+        return "discards" in self.sub_command.flags or bool(self.sub_command.discards_with.intersection(self.options))
 
 
 def parse(text: str) -> CommandLine:
@@ -390,7 +309,7 @@ def parse(text: str) -> CommandLine:
     for word in remaining:
         if word == "--":
             line.paths = list(remaining)
-        elif word.startswith("-") and (word != "-" or not line.sub_command.takes_dash):
+        elif word.startswith("-") and (word != "-" or "dash" not in line.sub_command.flags):
             _add_option(line, word, remaining)
         elif word in _SHELL_SYNTAX:
             raise ToolError(f"{word!r} is for shells, and no shell runs this command. Run one git command per call.")
@@ -450,7 +369,7 @@ def _add_option(line: CommandLine, word: str, remaining: Iterator[str]) -> None:
             raise ToolError(f"The option {name} of `git {line.name}` takes no value. Leave it out.")
         line.options.append(name)
         line.tokens.append(f"{name}{equals}{value}")
-    elif line.sub_command.takes_numbers and _NUMBER.fullmatch(word):
+    elif "numbers" in line.sub_command.flags and _NUMBER.fullmatch(word):
         line.tokens.append(word)
     elif word in line.sub_command.options and line.sub_command.options[word] == "none":
         line.options.append(word)

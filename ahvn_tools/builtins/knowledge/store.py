@@ -7,16 +7,18 @@ import json
 import os
 import sqlite3
 import time
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import DefinitionError, ToolError
 from ahvn_tools.regular_file import open_regular
-from ahvn_tools.search_words import TOKENIZER, index_text, is_plain
+from ahvn_tools.search_words import TOKENIZER, index_text
 
+_VERSION: Final = int(unicodedata.unidata_version.replace(".", ""))
+"""Another version of Unicode may find other words in a text; then the index is made again."""
 _TEXTS: Final = """
     CREATE TABLE IF NOT EXISTS knowledge_texts (
         id INTEGER PRIMARY KEY, name TEXT NOT NULL, body TEXT NOT NULL, tags TEXT NOT NULL DEFAULT '[]',
@@ -24,48 +26,28 @@ _TEXTS: Final = """
         UNIQUE (name, scope, tenant, user));
     CREATE INDEX IF NOT EXISTS knowledge_owners ON knowledge_texts (scope, tenant, user);
 """
-_IS_ASCII: Final = """
-    length(CAST({0}.name || {0}.body || {0}.tags AS BLOB)) = length({0}.name || {0}.body || {0}.tags)
+_INSERT: Final = """
+    INSERT INTO knowledge_index (rowid, name, body, tags)
+    VALUES (new.id, index_text(new.name), index_text(new.body), index_text(new.tags));
 """
-_WORDS: Final = f"""
+_REMOVE: Final = """
+    INSERT INTO knowledge_index (knowledge_index, rowid, name, body, tags)
+    VALUES ('delete', old.id, index_text(old.name), index_text(old.body), index_text(old.tags));
+"""
+_INDEX: Final = f"""
     DROP TRIGGER IF EXISTS knowledge_added;
     DROP TRIGGER IF EXISTS knowledge_deleted;
     DROP TRIGGER IF EXISTS knowledge_changed;
     DROP TABLE IF EXISTS knowledge_index;
-    CREATE TABLE knowledge_words (id INTEGER PRIMARY KEY, name TEXT, body TEXT, tags TEXT);
-    CREATE INDEX knowledge_unsplit ON knowledge_words (id) WHERE body IS NULL;
-    INSERT INTO knowledge_words (id) SELECT t.id FROM knowledge_texts t WHERE NOT {_IS_ASCII.format("t")};
-"""  # noqa: S608
-"""`knowledge_words` has the words of texts that are not ASCII; the columns are NULL until Python has split the text."""
-_INDEX: Final = f"""
-    CREATE VIEW knowledge_indexed AS
-        SELECT t.id, coalesce(w.name, t.name) AS name, coalesce(w.body, t.body) AS body,
-               coalesce(w.tags, t.tags) AS tags
-        FROM knowledge_texts t LEFT JOIN knowledge_words w ON w.id = t.id;
-    CREATE VIRTUAL TABLE knowledge_index USING fts5(name, body, tags,
-        content = 'knowledge_indexed', content_rowid = 'id', tokenize = '{TOKENIZER}');
-    INSERT INTO knowledge_index (knowledge_index) VALUES ('rebuild');
-    CREATE TRIGGER knowledge_added AFTER INSERT ON knowledge_texts BEGIN
-        INSERT INTO knowledge_index (rowid, name, body, tags) VALUES (new.id, new.name, new.body, new.tags);
-        INSERT INTO knowledge_words (id) SELECT new.id WHERE NOT {_IS_ASCII.format("new")}; END;
-    CREATE TRIGGER knowledge_deleted BEFORE DELETE ON knowledge_texts BEGIN
-        INSERT INTO knowledge_index (knowledge_index, rowid, name, body, tags)
-        SELECT 'delete', id, name, body, tags FROM knowledge_indexed WHERE id = old.id;
-        DELETE FROM knowledge_words WHERE id = old.id; END;
-    CREATE TRIGGER knowledge_changing BEFORE UPDATE ON knowledge_texts BEGIN
-        INSERT INTO knowledge_index (knowledge_index, rowid, name, body, tags)
-        SELECT 'delete', id, name, body, tags FROM knowledge_indexed WHERE id = old.id;
-        DELETE FROM knowledge_words WHERE id = old.id; END;
-    CREATE TRIGGER knowledge_changed AFTER UPDATE ON knowledge_texts BEGIN
-        INSERT INTO knowledge_index (rowid, name, body, tags) VALUES (new.id, new.name, new.body, new.tags);
-        INSERT INTO knowledge_words (id) SELECT new.id WHERE NOT {_IS_ASCII.format("new")}; END;
-    CREATE TRIGGER knowledge_split AFTER UPDATE ON knowledge_words BEGIN
-        INSERT INTO knowledge_index (knowledge_index, rowid, name, body, tags)
-        SELECT 'delete', id, name, body, tags FROM knowledge_texts WHERE id = new.id;
-        INSERT INTO knowledge_index (rowid, name, body, tags) VALUES (new.id, new.name, new.body, new.tags); END;
-"""  # noqa: S608
-"""The triggers use SQL only, so that a program with an older version of this package can write to the same file."""
-_SPLIT: Final = "UPDATE knowledge_words SET name = ?, body = ?, tags = ? WHERE id = ?"
+    CREATE VIRTUAL TABLE knowledge_index USING fts5(name, body, tags, content = '', tokenize = '{TOKENIZER}');
+    INSERT INTO knowledge_index (rowid, name, body, tags)
+        SELECT id, index_text(name), index_text(body), index_text(tags) FROM knowledge_texts;
+    CREATE TRIGGER knowledge_added AFTER INSERT ON knowledge_texts BEGIN {_INSERT} END;
+    CREATE TRIGGER knowledge_deleted AFTER DELETE ON knowledge_texts BEGIN {_REMOVE} END;
+    CREATE TRIGGER knowledge_changed AFTER UPDATE ON knowledge_texts BEGIN {_REMOVE} {_INSERT} END;
+    PRAGMA user_version = {_VERSION};
+"""  # noqa: S608  # constants
+"""The index has no copy of the texts, so that the words of a text are made again to remove them."""
 _EVERYONE, _TENANT, _USER = 0, 1, 2
 """The values of `scope`."""
 _VISIBLE: Final = """
@@ -73,7 +55,7 @@ _VISIBLE: Final = """
 """
 _OWN: Final = "t.scope = 2 AND t.tenant = :tenant AND t.user = :user"
 # These queries consist of constants only; values are always passed as parameters.
-_SEARCH: Final = f"""
+SEARCH: Final = f"""
     SELECT found.name, found.tags, substr(texts.body, 1, :searched_chars)
     FROM (SELECT t.id, t.name, t.tags, bm25(knowledge_index, 3.0, 1.0, 2.0) AS score
           FROM knowledge_index JOIN knowledge_texts t ON t.id = knowledge_index.rowid
@@ -83,11 +65,11 @@ _SEARCH: Final = f"""
           ORDER BY score, t.id LIMIT :limit OFFSET :offset) found
     JOIN knowledge_texts texts ON texts.id = found.id ORDER BY found.score, found.id
 """  # noqa: S608
-_READ: Final = f"""
-    SELECT t.scope, substr(t.body, :start + 1, :length), length(t.body) FROM knowledge_texts t
+READ: Final = f"""
+    SELECT substr(t.body, :start + 1, :length), length(t.body) FROM knowledge_texts t
     WHERE t.name = :name AND {_VISIBLE} ORDER BY t.scope DESC LIMIT 1
 """  # noqa: S608
-_COUNT: Final = f"""
+COUNT: Final = f"""
     SELECT coalesce(sum(t.scope < 2), 0), coalesce(sum(t.scope = 2), 0), coalesce(sum(length(t.body)), 0)
     FROM knowledge_texts t WHERE {_VISIBLE}
 """  # noqa: S608
@@ -96,11 +78,11 @@ _ADD: Final = """
     INSERT INTO knowledge_texts (name, body, tags, scope, tenant, user)
     VALUES (:name, :body, :tags, 2, :tenant, :user) ON CONFLICT DO NOTHING
 """
-_UPDATE: Final = f"""
+UPDATE: Final = f"""
     UPDATE knowledge_texts AS t SET body = coalesce(:body, t.body), tags = coalesce(:tags, t.tags)
     WHERE t.name = :name AND {_OWN}
 """  # noqa: S608
-_DELETE: Final = f"DELETE FROM knowledge_texts AS t WHERE t.name = :name AND {_OWN}"  # noqa: S608
+DELETE: Final = f"DELETE FROM knowledge_texts AS t WHERE t.name = :name AND {_OWN}"  # noqa: S608
 _PUT_DOCUMENT: Final = """
     INSERT INTO knowledge_texts (name, body, tags, scope, tenant) VALUES (?, ?, ?, ?, ?)
     ON CONFLICT DO UPDATE SET body = excluded.body, tags = excluded.tags
@@ -109,14 +91,6 @@ _PUT_DOCUMENT: Final = """
 _WAIT_SECONDS: Final = 0.01
 _INSTRUCTIONS_PER_CHECK: Final = 1_000
 """Few, because one instruction may read a long text."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Owner:
-    """One user of one tenant."""
-
-    tenant: str
-    user: str
 
 
 class TextStore:
@@ -137,11 +111,8 @@ class TextStore:
             raise DefinitionError(f"SQLite cannot work with the database: {error}") from error
 
     def _create(self, connection: sqlite3.Connection) -> None:
-        """Create the tables that are missing; an index of the older form, which split no script, is made again."""
         _execute(connection, _TEXTS)
-        if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'knowledge_indexed'").fetchone() is None:
-            _execute(connection, _WORDS)
-            _split(connection)
+        if connection.execute("PRAGMA user_version").fetchone()[0] != _VERSION:
             _execute(connection, _INDEX)
 
     @contextlib.contextmanager
@@ -151,13 +122,12 @@ class TextStore:
             f"{self.path.absolute().as_uri()}?mode=rw"  # SQLite never makes a file where a link has just been put
         )
         with contextlib.closing(sqlite3.connect(database, timeout=0, isolation_level=None, uri=True)) as connection:
+            connection.create_function("index_text", 1, index_text, deterministic=True)
             self._begin(connection, context, may_write=may_write)
             if context is not None:
                 connection.set_progress_handler(lambda: context.cancelled, _INSTRUCTIONS_PER_CHECK)
             try:
                 yield connection
-                if may_write:
-                    _split(connection)
             except BaseException:
                 connection.rollback()
                 if context is not None:
@@ -188,58 +158,32 @@ class TextStore:
                 context.check_cancelled()
             time.sleep(_WAIT_SECONDS)
 
-    def search(self, owner: Owner, context: ToolContext, **values: Any) -> list[tuple[str, str, str]]:
-        """Return name, tags as JSON and the beginning of each text that is found."""
+    def select(self, query: str, context: ToolContext, **values: Any) -> list[Any]:
+        """Return the rows of a query."""
         with self.connect(context, may_write=False) as connection:
-            return connection.execute(_SEARCH, {**vars(owner), **values}).fetchall()
+            return connection.execute(query, values).fetchall()
 
-    def read(
-        self, owner: Owner, context: ToolContext, name: str, *, start: int, length: int
-    ) -> tuple[int, str, int] | None:
-        """Return the scope, a piece and the length of a text, or None; of several, the one of the fewest readers."""
-        values = {**vars(owner), "name": name, "start": start, "length": length}
-        with self.connect(context, may_write=False) as connection:
-            row: tuple[int, str, int] | None = connection.execute(_READ, values).fetchone()
-            return row
-
-    def count(self, owner: Owner, context: ToolContext) -> tuple[int, int, int]:
-        """Return how many documents, notes and characters the owner can read."""
-        with self.connect(context, may_write=False) as connection:
-            documents, notes, characters = connection.execute(_COUNT, vars(owner)).fetchone()
-            return documents, notes, characters
-
-    def add(
-        self, owner: Owner, context: ToolContext, name: str, body: str, *, tags: Sequence[str], max_notes: int
-    ) -> bool:
-        """Store a note. Return False if the owner has one of this name. Raises ToolError after `max_notes`."""
-        values = {**vars(owner), "name": _plain(name), "body": _plain(body), "tags": _json(tags)}
+    def change(self, statement: str, context: ToolContext, **values: Any) -> bool:
+        """Return whether a statement has changed a text."""
         with self.connect(context) as connection:
-            if connection.execute(_COUNT_NOTES, vars(owner)).fetchone()[0] >= max_notes:
+            return connection.execute(statement, values).rowcount == 1
+
+    def add(self, context: ToolContext, *, max_notes: int, **values: str) -> bool:
+        """Store a note. Return False if the owner has one of this name. Raises ToolError after `max_notes`."""
+        with self.connect(context) as connection:
+            if connection.execute(_COUNT_NOTES, values).fetchone()[0] >= max_notes:
                 raise ToolError(f"There are {max_notes:,} notes, which is the limit. Delete one first.")
             return connection.execute(_ADD, values).rowcount == 1
-
-    def update(
-        self, owner: Owner, context: ToolContext, name: str, *, body: str | None, tags: Sequence[str] | None
-    ) -> bool:
-        """Change a note. Return False if the owner has none of this name."""
-        values = {
-            **vars(owner), "name": name, "body": None if body is None else _plain(body),
-            "tags": None if tags is None else _json(tags),
-        }  # fmt: skip
-        with self.connect(context) as connection:
-            return connection.execute(_UPDATE, values).rowcount == 1
-
-    def delete(self, owner: Owner, context: ToolContext, name: str) -> bool:
-        """Delete a note. Return False if the owner has none of this name."""
-        with self.connect(context) as connection:
-            return connection.execute(_DELETE, {**vars(owner), "name": name}).rowcount == 1
 
     def replace_documents(
         self, documents: Iterable[tuple[str, str] | tuple[str, str, Sequence[str]]], tenant: str | None
     ) -> int:
         """Store documents in the place of the ones of everyone, or of the tenant, and return how many there are."""
         scope = (_EVERYONE, "") if tenant is None else (_TENANT, tenant)
-        rows = ((_plain(name), _plain(body), _json(rest[0] if rest else ()), *scope) for name, body, *rest in documents)
+        rows = (
+            (plain_text(name), plain_text(body), json_tags(rest[0] if rest else ()), *scope)
+            for name, body, *rest in documents
+        )
         with self.connect() as connection:
             connection.execute("DELETE FROM knowledge_texts WHERE scope = ? AND tenant = ?", scope)
             connection.executemany(_PUT_DOCUMENT, rows)
@@ -247,23 +191,14 @@ class TextStore:
             return int(connection.execute(query, scope).fetchone()[0])
 
 
-def _plain(text: str) -> str:
+def plain_text(text: str) -> str:
     """Return a text without NUL, at which SQLite's `substr` and `length` end."""
     return text.replace("\0", " ")
 
 
-def _json(tags: Sequence[str]) -> str:
+def json_tags(tags: Sequence[str]) -> str:
+    """Return tags as JSON, each once."""
     return json.dumps(list(dict.fromkeys(tags)), ensure_ascii=False)
-
-
-def _split(connection: sqlite3.Connection) -> None:
-    """Index the words of texts that SQLite cannot split: those just written, also by an older version."""
-    for (number,) in connection.execute("SELECT id FROM knowledge_words WHERE body IS NULL").fetchall():
-        texts = connection.execute("SELECT name, body, tags FROM knowledge_texts WHERE id = ?", (number,)).fetchone()
-        if all(map(is_plain, texts)):
-            connection.execute("DELETE FROM knowledge_words WHERE id = ?", (number,))
-        else:
-            connection.execute(_SPLIT, (*map(index_text, texts), number))
 
 
 def _execute(connection: sqlite3.Connection, script: str) -> None:

@@ -17,7 +17,16 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from ahvn_tools.builtins.approval import Action, Approval, Approve
-from ahvn_tools.builtins.knowledge.store import Owner, TextStore
+from ahvn_tools.builtins.knowledge.store import (
+    COUNT,
+    DELETE,
+    READ,
+    SEARCH,
+    UPDATE,
+    TextStore,
+    json_tags,
+    plain_text,
+)
 from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import DefinitionError, ToolError, suggests_options
 from ahvn_tools.registry import ToolRegistry, reg_toolspec
@@ -163,17 +172,10 @@ class Knowledge(ToolRegistry):
         """
         terms = query_terms(query)
         first, last = _SCOPES[source]
-        rows = self.store.search(
-            Owner(tenant=tenant, user=user),
-            context,
-            words=" OR ".join(terms),
-            searched_chars=SEARCHED_CHARS,
-            limit=limit,
-            offset=offset,
-            tags=json.dumps(tags),
-            min_scope=first,
-            max_scope=last,
-        )
+        rows = self.store.select(
+            SEARCH, context, tenant=tenant, user=user, words=" OR ".join(terms), searched_chars=SEARCHED_CHARS,
+            limit=limit, offset=offset, tags=json.dumps(tags), min_scope=first, max_scope=last,
+        )  # fmt: skip
         return [Hit(name, excerpt(body, terms, self.excerpt_words), json.loads(owned)) for name, owned, body in rows]
 
     @reg_toolspec(binds=OWNER, annotations=_READS, tags={"knowledge", "read"})
@@ -187,12 +189,12 @@ class Knowledge(ToolRegistry):
             start: The character to start at: 0, or the `next_start` of the piece before.
         """
         start = min(start, MAX_START)
-        found = self.store.read(Owner(tenant=tenant, user=user), context, name, start=start, length=self.passage_length)
-        if found is None:
+        length = self.passage_length
+        found = self.store.select(READ, context, tenant=tenant, user=user, name=name, start=start, length=length)
+        if not found:
             raise ToolError(f"There is no text named {name[:200]!r}. Pass a name that search has returned.")
-        _, piece, length = found
-        end = start + self.passage_length
-        return Passage(piece, end if end < length else None)
+        piece, size = found[0]
+        return Passage(piece, start + length if start + length < size else None)
 
     @reg_toolspec(binds=OWNER, annotations=_ADDS, tags={"knowledge", "write"})
     def add(
@@ -219,9 +221,8 @@ class Knowledge(ToolRegistry):
             raise ToolError("A note needs a title and a text. Pass both.")
         name = NOTE_PREFIX + " ".join(title.split())
         self.approval.require(context, Action(kind="write", text=f"Save {name!r}", details={"text": text[:2_000]}))
-        if not self.store.add(
-            Owner(tenant=tenant, user=user), context, name, text, tags=tags, max_notes=self.max_notes
-        ):
+        note = {"tenant": tenant, "user": user, "name": plain_text(name), "body": plain_text(text)}
+        if not self.store.add(context, max_notes=self.max_notes, tags=json_tags(tags), **note):
             raise ToolError(f"There is a note named {name!r}. Change that note, or pass another title.")
         return name
 
@@ -250,8 +251,8 @@ class Knowledge(ToolRegistry):
         self.approval.require(
             context, Action(kind="write", text=f"Change {name[:200]!r}", details={"text": (text or "")[:2_000]})
         )
-        owner = Owner(tenant=tenant, user=user)
-        self._require_note(self.store.update(owner, context, name, body=text, tags=tags), owner, context, name)
+        new_text, new_tags = None if text is None else plain_text(text), None if tags is None else json_tags(tags)
+        self._change(UPDATE, tenant, user, name, context, body=new_text, tags=new_tags)
         return f"{name} was changed."
 
     @reg_toolspec(binds=OWNER, annotations=_CHANGES, tags={"knowledge", "write"})
@@ -262,20 +263,21 @@ class Knowledge(ToolRegistry):
             name: The name of the note.
         """
         self.approval.require(context, Action(kind="delete", text=f"Delete {name[:200]!r}"))
-        owner = Owner(tenant=tenant, user=user)
-        self._require_note(self.store.delete(owner, context, name), owner, context, name)
+        self._change(DELETE, tenant, user, name, context)
         return f"{name} was deleted."
 
     @reg_toolspec(binds=OWNER, annotations=_READS, tags={"knowledge", "read"})
     def stats(self, tenant: Id, user: Id, context: ToolContext) -> Stats:
         """Count the documents, your own notes, and the characters in both."""
-        return Stats(*self.store.count(Owner(tenant=tenant, user=user), context))
+        return Stats(*self.store.select(COUNT, context, tenant=tenant, user=user)[0])
 
-    def _require_note(self, is_found: bool, owner: Owner, context: ToolContext, name: str) -> None:
-        """Raise ToolError unless the owner's note was found."""
-        if is_found:
+    def _change(
+        self, statement: str, tenant: str, user: str, name: str, context: ToolContext, **values: str | None
+    ) -> None:
+        """Change or delete a note of the owner. Raises ToolError if there is none."""
+        if self.store.change(statement, context, tenant=tenant, user=user, name=name, **values):
             return
-        if self.store.read(owner, context, name, start=0, length=1) is not None:
+        if self.store.select(READ, context, tenant=tenant, user=user, name=name, start=0, length=1):
             raise ToolError(f"{name[:200]!r} is a document. Only your own notes can be changed.")
         raise ToolError(f"You have no note named {name[:200]!r}. Pass a name that search has returned.")
 

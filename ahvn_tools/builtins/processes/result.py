@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import codecs
-import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Final, Literal
+from typing import BinaryIO, Literal
 
 from ahvn_tools.builtins.processes.private_folder import private_folder
 
@@ -31,10 +30,6 @@ class Output:
     def text(self) -> str:
         """Head and tail, and between them how much is missing."""
         return _join(self.head, self.omitted, self.tail)
-
-
-LEFT_OUT: Final = re.compile(r"(\n\[… [\d,]+ bytes left out …\]\n)")
-"""What stands between head and tail."""
 
 
 def _join(head: str, omitted: int, tail: str) -> str:

@@ -124,14 +124,14 @@ class CodeRun:
     """Sentences for the model, such as that there was no sandbox."""
 
     @classmethod
-    def of_process(cls, done: ProcessResult, answer: Answer, notes: tuple[str, ...]) -> CodeRun:
+    def of_process(cls, done: ProcessResult, answer: Answer, statement: str | None) -> CodeRun:
         """Return what became of code whose interpreter has ended."""
         for output in (done.stdout, done.stderr):
             if output.spool is not None:
                 output.spool.unlink(missing_ok=True)
         return cls(
             exit_code=done.exit_code, ended_by=done.ended_by, answer=answer, duration=done.duration,
-            notes=(*notes, _LEFT_PROCESSES) if done.has_left_processes else notes,
+            notes=tuple(filter(None, [statement, _LEFT_PROCESSES if done.has_left_processes else None])),
             stdout=done.stdout.text, stderr=done.stderr.text,
             is_output_cut=bool(done.stdout.tail or done.stderr.tail),
         )  # fmt: skip

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import shutil
 import subprocess
@@ -55,14 +54,10 @@ class CodeFolder:
         self.delete()
 
 
-Engine = Literal["process", "monty"]
-"""`process`: a real Python. `monty`: calculations without files, network and packages; needs the extra `code`."""
-
 _PROGRAM: Final = without_dots(__file__).with_name("program.py")
 _QUESTION: Final = """
-import importlib.util, json, sys
-has_monty = importlib.util.find_spec("pydantic_monty") is not None
-print(json.dumps([sys.executable, sys.version_info[:2], has_monty, sys.prefix, sys.base_prefix, sys.exec_prefix]))
+import json, sys
+print(json.dumps([sys.executable, sys.version_info[:2], sys.prefix, sys.base_prefix, sys.exec_prefix]))
 """
 _OLDEST: Final = (3, 9)
 _SECONDS_TO_START: Final = 30
@@ -77,18 +72,14 @@ class Interpreter:
     """The folders of its standard library and packages, and of the program that it runs."""
 
     @classmethod
-    def find(cls, python: str | PathLike[str], engine: Engine) -> Self:
+    def find(cls, python: str | PathLike[str]) -> Self:
         """Start it once to learn where its files are. Raises DefinitionError if it does not start, or is too old."""
-        if engine not in ("process", "monty"):
-            raise DefinitionError(f"`engine` is 'process' or 'monty', not {engine!r}.")
         path = shutil.which(python)
         if path is None:
             raise DefinitionError(f"`python` is the path of a Python interpreter; {python!r} is no program.")
-        executable, version, has_monty, *prefixes = _own_facts() if path == sys.executable else _facts(path)
+        executable, version, *prefixes = _own_facts() if path == sys.executable else _facts(path)
         if tuple(version) < _OLDEST:
             raise DefinitionError(f"`python` must be Python 3.9 or newer; {python!r} is {version[0]}.{version[1]}.")
-        if engine == "monty" and not has_monty:
-            raise DefinitionError('engine="monty" needs pydantic-monty: pip install "ahvn-tools[code]"')
         named = [Path(prefix) for prefix in prefixes] + [_PROGRAM.parent]
         folders = dict.fromkeys(path for folder in named for path in (folder, folder.resolve()))
         return cls(path=executable, folders=tuple(folders))
@@ -102,8 +93,7 @@ class Interpreter:
 
 
 def _own_facts() -> list[Any]:
-    has_monty = importlib.util.find_spec("pydantic_monty") is not None
-    return [sys.executable, sys.version_info[:2], has_monty, sys.prefix, sys.base_prefix, sys.exec_prefix]
+    return [sys.executable, sys.version_info[:2], sys.prefix, sys.base_prefix, sys.exec_prefix]
 
 
 def _facts(python: str) -> list[Any]:
@@ -117,8 +107,6 @@ def _facts(python: str) -> list[Any]:
 
 
 MAX_CODE_CHARS: Final = 1_000_000
-_MONTY_MEMORY: Final = 100_000_000
-"""Bytes of all objects that Monty's code may have at a time."""
 _ANSWER: Final = "answer.json"
 
 
@@ -134,7 +122,6 @@ class Folders:
 class Execution:
     """How interpreters are started, and what their code may use."""
 
-    engine: Engine
     interpreter: Interpreter
     sandbox: Literal["bubblewrap", "none"]
     network: bool
@@ -146,12 +133,7 @@ class Execution:
     @property
     def statement(self) -> str | None:
         """One sentence for a result when nothing confines the code; None otherwise."""
-        return None if self.engine == "monty" else Confinement(sandbox=self.sandbox).statement
-
-    def notes(self, confinement: Confinement) -> tuple[str, ...]:
-        """Return the sentences for every result of an interpreter."""
-        statement = None if self.engine == "monty" else confinement.statement
-        return () if statement is None else (statement,)
+        return Confinement(sandbox=self.sandbox).statement
 
     def run(self, code: str, folders: Folders, timeout: float, context: ToolContext) -> CodeRun:
         """Run code in an interpreter of its own, to its end or until the call is cancelled."""
@@ -163,30 +145,29 @@ class Execution:
                 confinement=confinement,
                 limits=self.limits(timeout, cpu_seconds=self.cpu_seconds),
                 environment=self.environment(folder),
-                stdin=self.request(code, folder, timeout=timeout),
+                stdin=self.request(code, folder),
                 on_output=_stream(context, self.max_output_bytes),
                 is_cancelled=lambda: context.cancelled,
             )
             context.check_cancelled()
-            return CodeRun.of_process(done, self.read_answer(folder), self.notes(confinement))
+            return CodeRun.of_process(done, self.read_answer(folder), confinement.statement)
 
     def command(self, folders: Folders, folder: CodeFolder, mode: Literal["once", "session"] = "once") -> list[str]:
         """Return the command of an interpreter, whose code can import modules of the workspace, else of its folder."""
-        paths = folders.paths if self.engine == "process" else ()
+        paths = folders.paths
         return self.interpreter.command(mode, *(str(shown_path(path, paths)) for path in paths or [folder.work]))
 
     def working_folder(self, folders: Folders, folder: CodeFolder) -> Path:
         """Return where code runs: in the first folder of the workspace, else in its own."""
-        return folders.paths[0] if folders.paths and self.engine == "process" else folder.work
+        return folders.paths[0] if folders.paths else folder.work
 
     def confinement(self, folders: Folders, folder: CodeFolder) -> Confinement:
         """Return what the interpreter may read, write and reach."""
-        shared = folders.paths if self.engine == "process" else ()
-        readable, writable = (shared, ()) if folders.is_read_only else ((), shared)
+        readable, writable = (folders.paths, ()) if folders.is_read_only else ((), folders.paths)
         return Confinement(
             writable=(folder.path, *writable),
             readable=(*self.interpreter.folders, *readable),
-            network=self.network and self.engine == "process",
+            network=self.network,
             sandbox=self.sandbox,
         )
 
@@ -201,13 +182,10 @@ class Execution:
         """Return all environment variables of the interpreter; matplotlib draws without a screen."""
         return clean_environment(MPLBACKEND="Agg", **folder.variables)
 
-    def request(
-        self, code: str, folder: CodeFolder, *, timeout: float, file_name: str = "code.py", end_mark: str = ""
-    ) -> bytes:
+    def request(self, code: str, folder: CodeFolder, *, file_name: str = "code.py", end_mark: str = "") -> bytes:
         """Return what the program in the interpreter reads."""
         content: dict[str, Any] = {
-            "engine": self.engine, "code": code, "file_name": file_name, "end_mark": end_mark, "timeout": timeout,
-            "answer": str(folder.path / _ANSWER), "max_memory": _MONTY_MEMORY,
+            "code": code, "file_name": file_name, "end_mark": end_mark, "answer": str(folder.path / _ANSWER),
             "max_value_chars": self.answer_limits.max_value_chars, "max_images": self.answer_limits.max_images,
             "max_image_bytes": self.answer_limits.max_image_bytes,
         }  # fmt: skip

@@ -42,8 +42,7 @@ def main() -> None:
         warnings.filterwarnings("ignore", message=".*non-interactive, and thus cannot be shown")
         for line in iter(requests.readline, b""):
             request = loads(line)
-            run = _run_monty if request["engine"] == "monty" else _run_python
-            exit_code, value = run(request, module.__dict__)
+            exit_code, value = _run_python(request, module.__dict__)
             if os.getpid() != process_id:
                 sys.exit(exit_code)  # the code has forked, and this is the child: the parent answers
             _answer(request, exit_code, value)
@@ -129,37 +128,6 @@ def _frames_of_code(error: BaseException) -> types.TracebackType | None:
     while frame is not None and frame.tb_frame.f_code.co_filename.startswith((__file__, ast.__file__, _ASYNCIO)):
         frame = frame.tb_next
     return frame
-
-
-def _run_monty(request: dict[str, Any], _namespace: dict[str, Any]) -> tuple[int, tuple[str, int] | None]:
-    """Run the code in Monty, which has no file, no network and no package."""
-    import pydantic_monty
-
-    limits = pydantic_monty.ResourceLimits(
-        max_memory=request["max_memory"],
-        max_feed_duration_secs=request["timeout"],
-        max_total_sleep_secs=request["timeout"],
-    )
-    try:
-        with pydantic_monty.Monty(max_processes=1) as pool, pool.checkout(limits=limits) as session:
-            return 0, _beginning(session.feed_run(request["code"]), request["max_value_chars"])
-    except pydantic_monty.MontyError as error:
-        text = error.display() if hasattr(error, "display") else str(error)
-        _write(2, text.replace("<python-input-0>", "code.py") + "\n")
-        if isinstance(error, (pydantic_monty.MontyRuntimeError, pydantic_monty.MontySyntaxError)):
-            _explain_monty(error.exception())
-    except (ValueError, RecursionError, MemoryError) as error:
-        _write(2, f"The value of the last expression cannot be shown: {type(error).__name__}: {error}\n")
-    return 1, None
-
-
-def _explain_monty(error: BaseException) -> None:
-    if isinstance(error, (ImportError, NotImplementedError, PermissionError)):
-        _write(
-            2,
-            "This Python is for calculations. It has no files, network, processes and installed packages, and only "
-            "parts of the language and of the standard library.\n",
-        )
 
 
 def _draw_figures(max_images: int, max_bytes: int) -> tuple[list[str], list[str]]:

@@ -10,7 +10,7 @@ from ahvn_tools.builtins.approval import Action, Approval, Approve
 from ahvn_tools.builtins.files.folders import ConfinedFolders
 from ahvn_tools.builtins.processes.confinement import Confinement, Sandbox, choose_sandbox
 from ahvn_tools.builtins.python_runner.code_run import AnswerLimits
-from ahvn_tools.builtins.python_runner.execution import MAX_CODE_CHARS, Engine, Execution, Folders, Interpreter
+from ahvn_tools.builtins.python_runner.execution import MAX_CODE_CHARS, Execution, Folders, Interpreter
 from ahvn_tools.builtins.python_runner.sessions import PythonSessions
 from ahvn_tools.builtins.workspace.folder_tools import FolderTools
 from ahvn_tools.code_mode.call_form import without_fence
@@ -38,7 +38,6 @@ class PythonRunner(ToolRegistry):
     - `sandbox`, `network`: as of Shell. `approve`: code without a sandbox is risky.
     - `timeout`: the longest time of a call in seconds; `memory_bytes` and `cpu_seconds`: of each process.
       A session has no `cpu_seconds`.
-    - `engine="monty"`: calculations without files, network and packages. Needs the extra `code`.
     - `keep_session`: one interpreter for all calls of a session, whose variables stay. At most `max_sessions` run
       at once; one that has no call for `idle_seconds` ends.
     - `max_output_bytes`: of stdout and of stderr; `max_value_chars`: of the last expression's repr;
@@ -62,7 +61,6 @@ class PythonRunner(ToolRegistry):
         memory_bytes: int | None = 2_000_000_000,
         cpu_seconds: int | None = 120,
         approve: Approve = "risky",
-        engine: Engine = "process",
         keep_session: bool = False,
         max_sessions: int = 16,
         idle_seconds: float = 1800.0,
@@ -76,8 +74,6 @@ class PythonRunner(ToolRegistry):
         _check_positive(
             timeout=timeout, max_sessions=max_sessions, idle_seconds=idle_seconds, max_output_bytes=max_output_bytes
         )
-        if keep_session and engine == "monty":
-            raise DefinitionError("`keep_session` needs engine='process': Monty has no variables of earlier calls.")
         is_workspace = isinstance(workspace, FolderTools)
         self.folders = _folders_of(workspace)
         self.is_read_only = is_workspace and workspace.read_only  # type: ignore[union-attr]  # checked by is_workspace
@@ -85,7 +81,7 @@ class PythonRunner(ToolRegistry):
         self.timeout = timeout
         untrusted = () if self.folders is None else self.folders.roots
         self.execution = Execution(
-            engine=engine, interpreter=Interpreter.find(python, engine),
+            interpreter=Interpreter.find(python),
             sandbox=choose_sandbox(sandbox, untrusted=untrusted), network=network,
             memory_bytes=memory_bytes, cpu_seconds=cpu_seconds, max_output_bytes=max_output_bytes,
             answer_limits=AnswerLimits(
@@ -93,12 +89,11 @@ class PythonRunner(ToolRegistry):
             ),
         )  # fmt: skip
         self.sessions = PythonSessions(self.execution, max_sessions, idle_seconds) if keep_session else None
-        if engine == "process":
-            Confinement(
-                writable=() if self.is_read_only else untrusted,
-                readable=(*self.execution.interpreter.folders, *untrusted),
-                sandbox=self.execution.sandbox,
-            ).warn_of_owners()
+        Confinement(
+            writable=() if self.is_read_only else untrusted,
+            readable=(*self.execution.interpreter.folders, *untrusted),
+            sandbox=self.execution.sandbox,
+        ).warn_of_owners()
 
     @reg_toolspec(
         annotations={"readOnlyHint": False, "destructiveHint": True, "openWorldHint": True}, tags={"python", "execute"}
@@ -119,7 +114,7 @@ class PythonRunner(ToolRegistry):
         self.approval.require(context, self._action(code, seconds))
         runs = self.execution if self.sessions is None else self.sessions
         run = runs.run(code, self._folders(context), seconds, context)
-        return run.to_result(timeout=seconds, details={"sandbox": self._sandbox_name})
+        return run.to_result(timeout=seconds, details={"sandbox": self.execution.sandbox})
 
     @reg_toolspec(annotations={"readOnlyHint": False, "destructiveHint": True}, tags={"python"})
     def reset_python_session(self, context: ToolContext) -> str:
@@ -141,10 +136,6 @@ class PythonRunner(ToolRegistry):
         if self.sessions is not None:
             self.sessions.close()
 
-    @property
-    def _sandbox_name(self) -> str:
-        return "monty" if self.execution.engine == "monty" else self.execution.sandbox
-
     def _seconds(self, timeout: float | None) -> float:
         if timeout is None:
             return self.timeout
@@ -158,7 +149,7 @@ class PythonRunner(ToolRegistry):
             kind="execute",
             text=f"Run Python code:\n{code[:_SHOWN_CHARS]}{more}",
             is_risky=self.execution.statement is not None,
-            details={"code": code, "timeout": seconds, "sandbox": self._sandbox_name},
+            details={"code": code, "timeout": seconds, "sandbox": self.execution.sandbox},
         )
 
     def _folders(self, context: ToolContext) -> Folders:

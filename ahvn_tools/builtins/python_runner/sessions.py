@@ -48,7 +48,7 @@ class PythonSession:
         self._calls = 0
         try:
             confinement = execution.confinement(folders, self._folder)
-            self._notes = execution.notes(confinement)
+            self._notes = tuple(filter(None, [confinement.statement]))
             self._process = RunningProcess(
                 execution.command(folders, self._folder, "session"),
                 folder=execution.working_folder(folders, self._folder),
@@ -71,7 +71,7 @@ class PythonSession:
         self._calls += 1
         mark = f"\n{uuid.uuid4().hex}\n"
         name = f"call_{self._calls}.py"
-        request = self._execution.request(code, self._folder, timeout=timeout, file_name=name, end_mark=mark)
+        request = self._execution.request(code, self._folder, file_name=name, end_mark=mark)
         try:
             has_answer = self._wait_for_answer(request, started + timeout, context)
             context.check_cancelled()

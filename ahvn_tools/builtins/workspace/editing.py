@@ -2,22 +2,140 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import difflib
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, Final
+from functools import cached_property
+from typing import Final
 
-from ahvn_tools.builtins.approval import Action, ActionKind
+from ahvn_tools import invisible
+from ahvn_tools.builtins.approval import Action
 from ahvn_tools.builtins.files.folders import ConfinedFolders, FileStatus
 from ahvn_tools.builtins.files.risky_paths import is_risky
 from ahvn_tools.builtins.files.text import TextForm, encode
-from ahvn_tools.builtins.workspace.changes import DIFF_IS_CUT, Change
-from ahvn_tools.builtins.workspace.folder_tools import FolderTools, Target, exists, explained_misses, shown
-from ahvn_tools.builtins.workspace.lines import TextFile, content_lines, replace_lines, split_lines, with_newline
+from ahvn_tools.builtins.workspace.folder_tools import FolderTools, Target, explained_misses, shown
+from ahvn_tools.builtins.workspace.lines import (
+    TextFile,
+    bare,
+    content_lines,
+    numbered_block,
+    replace_lines,
+    split_lines,
+    with_newline,
+)
 from ahvn_tools.builtins.workspace.search_replace import apply_blocks, parse_blocks
 from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import ToolError
 from ahvn_tools.registry import reg_toolspec
+
+CONTEXT_LINES: Final = 3
+"""Unchanged lines that are shown before and after a change."""
+MAX_COMPARED_LINES: Final = 5_000
+"""More changed lines are one change, because comparing them would be slow."""
+MAX_SNIPPET_CHARS: Final = 4_000
+MAX_DIFF_CHARS: Final = 20_000
+DIFF_IS_CUT: Final = "... (the diff is longer)"
+"""The last line of a diff that was cut. No other line of a diff can be the same."""
+
+
+@dataclass(frozen=True)
+class Region:
+    """Lines that were replaced by others: indexes before and after."""
+
+    start: int
+    stop: int
+    new_start: int
+    new_stop: int
+
+
+@dataclass(frozen=True)
+class Change:
+    """The lines of a file before and after an edit."""
+
+    before: list[str]
+    after: list[str]
+
+    @cached_property
+    def regions(self) -> list[Region]:
+        """The lines that differ."""
+        first = _count_equal(self.before, self.after)
+        same = _count_equal(self.before[first:][::-1], self.after[first:][::-1])
+        old, new = self.before[first : len(self.before) - same], self.after[first : len(self.after) - same]
+        if not old and not new:
+            return []
+        if not old or not new or len(old) + len(new) > MAX_COMPARED_LINES:
+            return [Region(first, first + len(old), first, first + len(new))]
+        codes = difflib.SequenceMatcher(None, old, new).get_opcodes()
+        return [Region(first + a, first + b, first + c, first + d) for tag, a, b, c, d in codes if tag != "equal"]
+
+    @property
+    def snippet(self) -> str:
+        """The changed lines as they are now, with their numbers and the lines around them."""
+        shown, left = [], MAX_SNIPPET_CHARS
+        for group in self._groups():
+            if left <= 0:
+                shown.append("... (more changes)")
+                break
+            start = max(group[0].new_start - CONTEXT_LINES, 0)
+            stop = min(group[-1].new_stop + CONTEXT_LINES, len(self.after))
+            shown.append(numbered_block(self.after, start, stop, max_chars=left) or "(The file is empty.)")
+            left -= len(shown[-1])
+        return "\n...\n".join(shown)
+
+    def diff(self, name: str) -> str:
+        """Return a unified diff, whose last line is DIFF_IS_CUT if it is longer than a person can read."""
+        lines = [f"--- {name}", f"+++ {name}"]
+        left = MAX_DIFF_CHARS
+        for group in self._groups():
+            for line in self._hunk(group):
+                visible = invisible.escape(line)  # what a terminal would not show, or show in another order
+                lines.append(visible[:left])
+                left -= len(visible) + 1
+                if left < 0:
+                    return "\n".join([*lines, DIFF_IS_CUT])
+        return "\n".join(lines)
+
+    def _hunk(self, group: list[Region]) -> list[str]:
+        start = max(group[0].start - CONTEXT_LINES, 0)
+        stop = min(group[-1].stop + CONTEXT_LINES, len(self.before))
+        new_start = start + group[0].new_start - group[0].start
+        new_stop = stop + group[-1].new_stop - group[-1].stop
+        lines = [f"@@ -{_span(start, stop)} +{_span(new_start, new_stop)} @@"]
+        position = start
+        for region in group:
+            lines += [f" {bare(line)}" for line in self.before[position : region.start]]
+            lines += [f"-{bare(line)}" for line in self.before[region.start : region.stop]]
+            lines += [f"+{bare(line)}" for line in self.after[region.new_start : region.new_stop]]
+            position = region.stop
+        return lines + [f" {bare(line)}" for line in self.before[position:stop]]
+
+    def _groups(self) -> list[list[Region]]:
+        """Return the regions, with those together whose context lines meet."""
+        groups: list[list[Region]] = []
+        for region in self.regions:
+            if groups and region.start - groups[-1][-1].stop <= 2 * CONTEXT_LINES:
+                groups[-1].append(region)
+            else:
+                groups.append([region])
+        return groups
+
+
+def _count_equal(one: list[str], other: list[str]) -> int:
+    """Return how many lines at the beginning are equal: by halves, which is faster than line by line."""
+    equal, end = 0, min(len(one), len(other))
+    while equal < end:
+        middle = (equal + end + 1) // 2
+        if one[equal:middle] == other[equal:middle]:
+            equal = middle
+        else:
+            end = middle - 1
+    return equal
+
+
+def _span(start: int, stop: int) -> str:
+    return f"{start + 1 if stop > start else start},{stop - start}"
+
 
 ADDS: Final = {"readOnlyHint": False, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
 """The MCP annotations of tools that destroy nothing."""
@@ -61,12 +179,6 @@ class WritingTools(FolderTools):
     def target(self, folders: ConfinedFolders, uri: str) -> Target:
         """Return what a path means. Raises ToolError for a path outside."""
         return Target.located(folders, uri, self.folders)
-
-    def approve(
-        self, context: ToolContext, kind: ActionKind, text: str, *, is_risky: bool, details: Mapping[str, Any]
-    ) -> None:
-        """Ask for the approval of an action on files or folders, if it needs one."""
-        self.approval.require(context, Action(kind=kind, text=text, is_risky=is_risky, details=details))
 
     def edit(
         self, folders: ConfinedFolders, uri: str, change_lines: ChangeLines, context: ToolContext, *,
@@ -199,7 +311,8 @@ class EditingTools(WritingTools):
         folders = self.folders_to_write(context)
         target = self.target(folders, uri)
         text, details = f"Make the folder {target.name}", {"path": target.name}
-        self.approve(context, "write", text, is_risky=target.is_risky, details=details)
+        action = Action(kind="write", text=text, is_risky=target.is_risky, details=details)
+        self.approval.require(context, action)
         folders.make_folder(uri)
         return f"Directory created: {target.name}"
 
@@ -217,7 +330,7 @@ class EditingTools(WritingTools):
                 keeps its encoding.
         """
         folders = self.folders_to_write(context)
-        if not exists(folders, uri):
+        if not folders.exists(uri):
             target = self.create(folders, uri, content, context, encoding=encoding)
             return f"File created successfully: {target.name}"
         if not overwrite:
@@ -298,7 +411,8 @@ class EditingTools(WritingTools):
         with explained_misses(folders, uri):
             _check_deletion(folders, uri)
             status, protected = folders.status_of_name(uri), _protection(folders, uri)
-            self.approve(context, "delete", f"Delete {shown(uri)}{protected}", is_risky=True, details={"path": uri})
+            text, details = f"Delete {shown(uri)}{protected}", {"path": uri}
+            self.approval.require(context, Action(kind="delete", text=text, is_risky=True, details=details))
             folders.delete(uri, approved=status, is_cancelled=lambda: context.cancelled)
         return f"Deleted: {shown(uri)}"
 
@@ -314,7 +428,7 @@ class EditingTools(WritingTools):
         with explained_misses(folders, uri):
             is_folder = folders.status(uri).kind == "folder"
         source, target = self.target(folders, uri), self.target(folders, target_uri)
-        if exists(folders, target_uri):
+        if folders.exists(target_uri):
             reason = "Pass another target_uri: the whole new path, with the name."
             raise ToolError(f"{shown(target_uri)!r} exists. {reason}")
         protected = _protection(folders, uri)
@@ -322,7 +436,7 @@ class EditingTools(WritingTools):
         details = {"path": uri, "target": target.name}
         makes_hooks = is_folder and is_risky(f"{target.place.name}/pre-commit")  # of the files in a folder `hooks`
         risky = source.is_risky or target.is_risky or makes_hooks or bool(protected)  # its path is free then
-        self.approve(context, "write", text, is_risky=risky, details=details)
+        self.approval.require(context, Action(kind="write", text=text, is_risky=risky, details=details))
         folders.move(uri, target_uri, is_cancelled=lambda: context.cancelled)
         self.versions.move(context.session_id, source.place, target.place)
         return f"Moved {shown(uri)} to {target.name}"
@@ -336,7 +450,7 @@ def _protection(folders: ConfinedFolders, uri: str) -> str:
 def _check_deletion(folders: ConfinedFolders, uri: str) -> None:
     """Raise ToolError for what cannot be deleted, before a person is asked. A link may lead to nothing."""
     parent, slash, name = uri.rstrip("/").rpartition("/")
-    if any(entry.name == name and entry.status.kind == "link" for entry in folders.scan(parent or slash or ".")):
+    if folders.scan(parent or slash or ".").get(name) == "link":
         return
     if folders.status(uri).kind == "folder" and folders.scan(uri):
         raise ToolError(f"{shown(uri)!r} is a folder that is not empty. Delete its files first.")

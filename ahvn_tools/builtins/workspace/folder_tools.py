@@ -89,7 +89,7 @@ def similar_names(folders: ConfinedFolders, uri: str) -> str | None:
     folder = missing.parent
     while True:
         try:
-            names = [entry.name for entry in folders.scan(str(folder))]
+            names = list(folders.scan(str(folder)))
             break
         except ToolError:
             missing = folder
@@ -215,15 +215,6 @@ def _document_tool(folders: ConfinedFolders, uri: str) -> str | None:
     except ToolError:
         return None
     return "read_image" if mime_type in _IMAGE_TYPES else "read_pdf" if mime_type == "application/pdf" else None
-
-
-def exists(folders: ConfinedFolders, uri: str) -> bool:
-    """Return whether there is a file or folder; False also for a path that cannot be used."""
-    try:
-        folders.status(uri)
-    except ToolError:
-        return False
-    return True
 
 
 def shown(path: str) -> str:

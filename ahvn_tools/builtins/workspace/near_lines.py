@@ -7,7 +7,6 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable
-from itertools import product
 from typing import Final
 
 from ahvn_tools.builtins.workspace.lines import find_lines, numbered_block
@@ -17,8 +16,6 @@ _MAX_CHARS: Final = 1_500
 _MAX_COMPARED_LINES: Final = 3_000
 _MAX_COMPARED_CHARS: Final = 300
 _MIN_SIMILARITY: Final = 0.6
-_MAX_PARTS: Final = 4
-"""A character has at most about as many parts in the other Unicode form."""
 _HIDDEN: Final = re.compile("[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]")
 _BLANKS: Final = {" ": "space", "\t": "tab"}
 _READ_AGAIN: Final = "Read the file again, and copy whole lines from it."
@@ -44,10 +41,10 @@ def describe_near_lines(search: list[str], texts: list[str]) -> str:
 
 def describe_near_keyword(keyword: str, lines: Iterable[str]) -> str:
     """Return a sentence about the first line that has a text which looks like the keyword; none if no line has."""
-    visible = _visible(keyword)
+    looks_like = _pattern(keyword)
     for number, line in enumerate(lines, 1):
-        if visible and visible in _visible(line) and (found := _find_visible(visible, line)) not in (None, keyword):
-            difference = _difference(found, keyword, "the keyword")
+        if (found := looks_like.search(line)) and found[0] != keyword:
+            difference = _difference(found[0], keyword, "the keyword")
             return (
                 f"Line {number} has it with other blanks, invisible characters or another Unicode form: {difference}."
             )
@@ -81,20 +78,15 @@ def _visible(line: str) -> str:
     return " ".join(line.split())
 
 
-def _find_visible(visible: str, line: str) -> str | None:
-    """Return the part of a line that looks so."""
-    characters: list[str] = []
-    places: list[int] = []
-    for index, character in enumerate(line):
-        for part in unicodedata.normalize("NFD", character):
-            shown = " " if part.isspace() else part
-            if not _HIDDEN.match(part) and not (shown == " " and characters[-1:] == [" "]):
-                characters.append(shown)
-                places.append(index)
-    wanted = unicodedata.normalize("NFD", visible)
-    start = "".join(characters).find(wanted)
-    found = "" if start < 0 else line[places[start] : places[start + len(wanted) - 1] + 1]
-    return found if _visible(found) == visible else None
+def _pattern(text: str) -> re.Pattern[str]:
+    """Return what matches texts that look so."""
+    words = (f"{_HIDDEN.pattern}*".join(map(_in_both_forms, word)) for word in _visible(text).split(" "))
+    return re.compile(rf"(?:\s|{_HIDDEN.pattern})+".join(words) or "(?!)")
+
+
+def _in_both_forms(character: str) -> str:
+    forms = {re.escape(unicodedata.normalize(form, character)) for form in ("NFC", "NFD")}
+    return f"(?:{'|'.join(forms)})" if len(forms) > 1 else forms.pop()
 
 
 def _differs(search: list[str], texts: list[str], place: int) -> str:
@@ -115,20 +107,16 @@ def _differs(search: list[str], texts: list[str], place: int) -> str:
 
 def _difference(found: str, wanted: str, name: str, place: str = "the file") -> str:
     """Return the first difference between two texts that look the same, in words."""
-    first = next((i for i, pair in enumerate(zip(found, wanted, strict=False)) if pair[0] != pair[1]), None)
-    first = min(len(found), len(wanted)) if first is None else first
-    lengths = range(1, _MAX_PARTS + 1)
-    for start, one, other in product((first, max(first - 1, 0)), lengths, lengths):
-        here, there = found[start : start + one], wanted[start : start + other]
-        if here != there and unicodedata.normalize("NFC", here) == unicodedata.normalize("NFC", there):
-            return f"character {start + 1} is {_codes(here)} in {place}, and {_codes(there)} in {name}"
+    pairs = enumerate(zip(found, wanted, strict=False))
+    first = next((i for i, (here, there) in pairs if here != there), min(len(found), len(wanted)))
+    if unicodedata.normalize("NFC", found) == unicodedata.normalize("NFC", wanted):
+        return f"character {first + 1} has the Unicode form {_form(found)} in {place}, and {_form(wanted)} in {name}"
     here, there = found[first : first + 1], wanted[first : first + 1]
     return f"character {first + 1} is {_named(here)} in {place}, and {_named(there)} in {name}"
 
 
-def _codes(text: str) -> str:
-    form = "NFC" if unicodedata.is_normalized("NFC", text) else "NFD"
-    return f"{' '.join(f'U+{ord(character):04X}' for character in text)} (form {form})"
+def _form(text: str) -> str:
+    return next((form for form in ("NFC", "NFD") if unicodedata.is_normalized(form, text)), "of both")
 
 
 def _named(character: str) -> str:

@@ -23,6 +23,7 @@ from ahvn_tools.builtins.workspace.folder_tools import (
 )
 from ahvn_tools.builtins.workspace.lines import (
     MAX_LINE_CHARS,
+    REST_HINT,
     TextFile,
     bare,
     ending,
@@ -184,7 +185,6 @@ class ReadingTools(FolderTools):
         lines_before: int = 5,
         lines_after: int = 5,
         start_line: int = 1,
-        start_character: int = 1,
         encoding: str | None = None,
     ) -> str:
         """Read the lines of a text file around each line that contains a keyword. Lines have their numbers.
@@ -197,20 +197,14 @@ class ReadingTools(FolderTools):
             lines_before: How many lines before each match are read.
             lines_after: How many lines after each match are read.
             start_line: The first line that is read, to go on after a long result.
-            start_character: The first character that is read of this line.
             encoding: The encoding of the file, such as gbk, if the text is wrong without it.
         """
         if not keyword or "\n" in keyword or "\r" in keyword:
             raise ToolError("Pass a keyword of one line that is not empty.")
-        if lines_before < 0 or lines_after < 0 or start_line < 1 or start_character < 1:
-            raise ToolError(
-                "Pass a lines_before and lines_after of at least 0, and a start_line and start_character of at least 1."
-            )
-        dropped = start_character - 1
-        folders = self.folders.for_call(context)
-        with self._opened(folders, uri, context, encoding, _SEARCHED_CHARS, first=start_line, dropped=dropped) as text:
-            windows = Windows(keyword, lines_before, lines_after, self.max_output_chars)
-            kept = windows.read(text.lines, start_line, dropped)
+        if lines_before < 0 or lines_after < 0 or start_line < 1:
+            raise ToolError("Pass a lines_before and lines_after of at least 0, and a start_line of at least 1.")
+        with self._opened(self.folders.for_call(context), uri, context, encoding, _SEARCHED_CHARS) as text:
+            kept = _windows(text.lines, keyword, (lines_before, lines_after), start_line, self.max_output_chars)
             if not kept:
                 near = "" if text.file is None else describe_near_keyword(keyword, text.file.lines)
                 kept = [f'No matches found for "{shown(keyword)}". {near}'.rstrip()]
@@ -255,67 +249,47 @@ class ReadingTools(FolderTools):
                 yield OpenedText(None, _checked(read, context), form.note)
 
 
-class Windows:
-    """The lines around each line that contains a keyword, read from first to last."""
+def _windows(
+    lines: Iterator[str], keyword: str, around: tuple[int, int], start_line: int, max_chars: int
+) -> list[str]:  # fmt: skip
+    """Return the lines around each line with a keyword, numbered, with `...` in each gap, up to the maximum length."""
+    kept: list[str] = []
+    waiting: list[tuple[int, str]] = []
+    last_shown, wanted_until, size = 0, 0, 0
+    for number, line in enumerate(_between(lines, start_line, sys.maxsize), start_line):
+        waiting.append((number, line))
+        if keyword in bare(line) or len(line) > _SEARCHED_CHARS:
+            wanted_until = number + around[1]
+        if number > wanted_until:
+            del waiting[: max(len(waiting) - around[0], 0)]
+            continue
+        if kept and waiting[0][0] > last_shown + 1:
+            kept.append("...")
+        for rest, text in (part for shown_number, each in waiting for part in _parts(shown_number, each, keyword)):
+            if size > max_chars:
+                return [*kept, f"(The result would be too long. {rest})"]
+            kept.append(text)
+            size += len(text)
+        last_shown = number
+        waiting.clear()
+    return kept
 
-    def __init__(self, keyword: str, before: int, after: int, max_chars: int) -> None:
-        self._keyword, self._before, self._after, self._max_chars = keyword, before, after, max_chars
 
-    def read(self, lines: Iterator[str], start_line: int, dropped: int) -> list[str]:
-        """Return the numbered lines of all windows, with `...` in each gap, up to the maximum length.
-
-        `dropped` is how many characters of the first line are missing.
-        """
-        kept: list[str] = []
-        waiting: list[tuple[int, str]] = []
-        last_shown, wanted_until, size = 0, 0, 0
-        for number, line in enumerate(_between(lines, start_line, sys.maxsize), start_line):
-            waiting.append((number, line))
-            if self._keyword in bare(line) or len(line) > _SEARCHED_CHARS:
-                wanted_until = number + self._after
-            if number > wanted_until:
-                if len(waiting) > self._before:
-                    del waiting[0]
-                continue
-            if kept and waiting[0][0] > last_shown + 1:
-                kept.append("...")
-            for shown_number, each in waiting:
-                missing = dropped if shown_number == start_line else 0
-                for character, text in self._parts(shown_number, each, missing):
-                    if size > self._max_chars:
-                        place = f"start_line={shown_number}" + (
-                            f", start_character={character}" if character > 1 else ""
-                        )
-                        return [*kept, f"(The result would be too long. Go on with {place}.)"]
-                    kept.append(text)
-                    size += len(text)
-            last_shown = number
-            waiting.clear()
-        return kept
-
-    def _parts(self, number: int, line: str, dropped: int) -> Iterator[tuple[int, str]]:
-        """Yield a line, or the parts of a long one that are around its matches, each with its first character."""
-        text = bare(line)
-        if not self._is_searched_in_parts(text):
-            yield dropped + 1, numbered(number, line, dropped=dropped)
-            return
-        searched, length, stop = text[:_SEARCHED_CHARS], len(self._keyword), 0
-        found = searched.find(self._keyword)
-        while found >= 0:
-            start, stop = max(found - _CHARS_AROUND, stop), found + length + _CHARS_AROUND
-            found = searched.find(self._keyword, found + length)
-            while 0 <= found <= stop + _CHARS_AROUND and stop - start < MAX_LINE_CHARS:
-                stop = found + length + _CHARS_AROUND
-                found = searched.find(self._keyword, found + length)
-            first, last = dropped + start + 1, dropped + min(stop, len(text))
-            yield first, f"{number} (characters {first} to {last}): {text[start:stop]}"
-        if len(text) > _SEARCHED_CHARS:
-            rest = dropped + _SEARCHED_CHARS - length + 2
-            place = f"start_line={number}, start_character={rest}"
-            yield rest, f"(The rest of line {number} was not searched. Go on with {place}.)"
-
-    def _is_searched_in_parts(self, text: str) -> bool:
-        return len(text) > MAX_LINE_CHARS and (self._keyword in text or len(text) > _SEARCHED_CHARS)
+def _parts(number: int, line: str, keyword: str) -> Iterator[tuple[str, str]]:
+    """Yield a line, or the parts of a long one that are around its matches; before each how to go on with it."""
+    text, stop = bare(line), 0
+    found = text.find(keyword, 0, _SEARCHED_CHARS) if len(text) > MAX_LINE_CHARS else -1
+    if found < 0 and len(text) <= _SEARCHED_CHARS:
+        yield f"Go on with start_line={number}.", numbered(number, line)
+    while found >= 0:
+        start, stop = max(found - _CHARS_AROUND, stop), found + len(keyword) + _CHARS_AROUND
+        place = f"{number} (characters {start + 1} to {min(stop, len(text))})"
+        rest = REST_HINT.format(line=number, character=start + 1) if start else f"Go on with start_line={number}."
+        yield rest, f"{place}: {text[start:stop]}"
+        found = text.find(keyword, stop - len(keyword) + 1, _SEARCHED_CHARS)
+    if len(text) > _SEARCHED_CHARS:
+        rest = REST_HINT.format(line=number, character=_SEARCHED_CHARS - len(keyword) + 2)
+        yield rest, f"(The rest of line {number} was not searched. {rest})"
 
 
 def _between(lines: Iterator[str], first: int, last: int) -> Iterator[str]:

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from dataclasses import dataclass
 from typing import Final
 
-from ahvn_tools.code_mode.monty.process_pool import ProcessPool
-from ahvn_tools.code_mode.monty.slots import Slots
-from ahvn_tools.code_mode.monty.worker import STEP_SECONDS, MontyWorker
+from ahvn_tools.code_mode.monty.process import ProgramProcess
+from ahvn_tools.code_mode.monty.worker import MontyWorker, acquire_slot
 from ahvn_tools.code_mode.monty_process.messages import START
 from ahvn_tools.code_mode.sandbox import SandboxError
-
-_MAX_CHECKS_AT_ONCE: Final = 2
+from ahvn_tools.execution.workers.pool import ProcessPool
+from ahvn_tools.execution.workers.slots import Slots
 
 _MAX_WARM: Final = 4
 """How many workers stay warm, each for other stubs."""
 
-_MAX_CHECKERS: Final = _MAX_CHECKS_AT_ONCE + _MAX_WARM
-"""How many workers there are for checks."""
+_MAX_CHECKS_AT_ONCE: Final = 2
 
 _MAX_CHECKS: Final = 500
 """After how many checks a worker is replaced."""
@@ -33,35 +30,25 @@ _LIMITS: Final = {
 _STUB: Final = f"\ndef {START}() -> None: ...\n"
 
 
-@dataclass(kw_only=True, eq=False)
-class _WarmWorker:
-    """A worker that knows the stubs of some tools."""
-
-    worker: MontyWorker
-    stubs: str
-    checks: int = 0
-
-
 class MontyChecker:
     """Type-checks programs, without running anything of them."""
 
-    def __init__(self, pool: ProcessPool) -> None:
+    def __init__(self, pool: ProcessPool[ProgramProcess]) -> None:
         self._pool = pool
         self._slots = Slots(_MAX_CHECKS_AT_ONCE)
-        self._processes = Slots(_MAX_CHECKERS)
-        self._lock = threading.RLock()  # for the same reason as that of Slots
-        self._warm: list[_WarmWorker] = []
-        """The workers that check nothing, the last used one at the end."""
+        self._lock = threading.RLock()
+        self._warm: list[tuple[str, MontyWorker]] = []
+        """The workers that check nothing, each with the stubs that it knows; the last used one at the end."""
 
     async def check(self, code: str, stubs: str) -> None:
         """Raises InvalidProgramError for a program that does not fit the stubs, SandboxError if it is not known."""
-        await self._slots.acquire(STEP_SECONDS)
+        await acquire_slot(self._slots)
         try:
-            warm = self._take(stubs)
-            if warm is not None:
+            if (warm := self._take(stubs)) is not None:
                 with contextlib.suppress(SandboxError):  # the process ended while it was idle, or is full
-                    return await self._check(warm, code)
-            await self._check(self._new(stubs), code)
+                    await self._check(stubs, warm, code)
+                    return
+            await self._check(stubs, self._new(stubs), code)
         finally:
             self._slots.release()
 
@@ -69,39 +56,36 @@ class MontyChecker:
         """Return the warm workers to the pool, which was closed before. It blocks."""
         with self._lock:
             warm, self._warm = self._warm, []
-        for one in warm:
-            one.worker.leave()
+        for _, worker in warm:
+            worker.leave()
 
-    async def _check(self, warm: _WarmWorker, code: str) -> None:
-        warm.checks += 1
+    async def _check(self, stubs: str, worker: MontyWorker, code: str) -> None:
         try:
-            await warm.worker.request("check", code=code)
+            await worker.request("check", code=code)
         finally:
-            if (surplus := self._keep(warm)) is not None:
-                surplus.worker.end()
+            if (surplus := self._keep(stubs, worker)) is not None:
+                surplus.end()
 
-    def _take(self, stubs: str) -> _WarmWorker | None:
+    def _take(self, stubs: str) -> MontyWorker | None:
         with self._lock:
-            for warm in reversed(self._warm):
-                if warm.stubs == stubs:
-                    self._warm.remove(warm)
-                    return warm
+            for index in reversed(range(len(self._warm))):
+                if self._warm[index][0] == stubs:
+                    return self._warm.pop(index)[1]
         return None
 
-    def _keep(self, warm: _WarmWorker) -> _WarmWorker | None:
+    def _keep(self, stubs: str, worker: MontyWorker) -> MontyWorker | None:
         """Keep a worker for a later check. Return the one that has to end, if any."""
         with self._lock:
-            if not warm.worker.is_alive or warm.checks >= _MAX_CHECKS or self._pool.is_closed:
-                return warm
-            self._warm.append(warm)
-            return self._warm.pop(0) if len(self._warm) > _MAX_WARM else None
+            if not worker.is_alive or worker.requests >= _MAX_CHECKS or self._pool.is_closed:
+                return worker
+            self._warm.append((stubs, worker))
+            return self._warm.pop(0)[1] if len(self._warm) > _MAX_WARM else None
 
-    def _new(self, stubs: str) -> _WarmWorker:
+    def _new(self, stubs: str) -> MontyWorker:
         options = {
             "limits": _LIMITS,
             "type_check": True,
             "type_check_stubs": stubs + _STUB,
             "type_check_format": "concise",
         }
-        worker = MontyWorker(self._pool, self._processes, options=options, value_bytes=0, output_chars=0)
-        return _WarmWorker(worker=worker, stubs=stubs)
+        return MontyWorker(self._pool, None, options=options, value_bytes=0, output_chars=0)

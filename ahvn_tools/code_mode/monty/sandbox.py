@@ -1,28 +1,48 @@
-"""MontySandbox: a pool of worker processes, one for each program that runs."""
+"""MontySandbox: a pool of worker processes, one for each program that runs; and MontySession, one program in one."""
 
 from __future__ import annotations
 
-import _thread
-import contextlib
+import base64
 import importlib.metadata
 import threading
 import weakref
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from types import TracebackType
 from typing import Any, Final, Self
 
 from ahvn_tools.after_fork import reset_after_fork
 from ahvn_tools.code_mode.limits import CodeLimits
 from ahvn_tools.code_mode.monty.checker import MontyChecker
-from ahvn_tools.code_mode.monty.process_pool import ProcessPool
-from ahvn_tools.code_mode.monty.session import MontySession
-from ahvn_tools.code_mode.monty.slots import Slots
+from ahvn_tools.code_mode.monty.process import ProgramProcess, Spawner
 from ahvn_tools.code_mode.monty.worker import MontyWorker
-from ahvn_tools.code_mode.sandbox import Program
+from ahvn_tools.code_mode.sandbox import Answer, Event, Finished, FunctionCall, Later, Program, Value, Waiting
 from ahvn_tools.errors import ToolkitError
+from ahvn_tools.execution.workers.pool import ProcessPool
+from ahvn_tools.execution.workers.slots import Slots
+from ahvn_tools.json_types import JsonObject
+from ahvn_tools.settings import is_count
 
 _SLEEP_SECONDS: Final = 60.0
+
+
+class _Processes:
+    """The processes of a sandbox: for each program one, those that check programs, and the one that forks them."""
+
+    def __init__(self) -> None:
+        self._spawner = Spawner()
+        self.pool = ProcessPool(lambda: ProgramProcess(self._spawner))
+        self.checker = MontyChecker(self.pool)
+
+    def close(self) -> None:
+        """End them all, and the programs in them with an error."""
+        self.pool.close()
+        self.checker.close()
+        self._spawner.close()
+
+    def detach(self) -> None:  # pragma: no cover  # runs in child processes, which report no coverage
+        """In a forked child process: forget them, which belong to the parent."""
+        self.pool.detach()
+        self._spawner.detach()
 
 
 class MontySandbox:
@@ -33,15 +53,11 @@ class MontySandbox:
 
         Raises ToolkitError for a number that is not whole, or not above 0.
         """
-        if type(max_processes) is not int or max_processes < 1:
+        if not is_count(max_processes):
             raise ToolkitError(f"`max_processes` is a whole number above 0, not {max_processes!r}.")
         self._max_processes = max_processes
-        self._lock = threading.Lock()
-        self._slots = Slots(max_processes)
-        self._pool: ProcessPool | None = None
-        self._checker: MontyChecker | None = None
-        self._end: Any = None
-        """Ends the worker processes when this object is deleted."""
+        self._processes: _Processes | None = None
+        self.detach()
         _sandboxes.add(self)
 
     @property
@@ -51,7 +67,7 @@ class MontySandbox:
 
     async def check(self, program: Program) -> None:
         """Check a program without running it. Raises InvalidProgramError."""
-        await self._start()[1].check(program.code, program.stubs)
+        await self._start().checker.check(program.code, program.stubs)
 
     def open(self, limits: CodeLimits) -> AbstractAsyncContextManager[MontySession]:
         """Return the context of one program, in a worker process of its own until the context ends."""
@@ -60,7 +76,7 @@ class MontySandbox:
     @asynccontextmanager
     async def _open(self, limits: CodeLimits) -> AsyncGenerator[MontySession]:
         worker = MontyWorker(
-            self._start()[0],
+            self._start().pool,
             self._slots,
             options={"limits": _resource_limits(limits)},
             value_bytes=limits.value_bytes,
@@ -79,55 +95,41 @@ class MontySandbox:
     def close(self) -> None:
         """End the worker processes, and the programs in them with an error. The next program starts them again."""
         with self._lock:
-            pool, self._pool = self._pool, None
-        if pool is not None and self._checker is not None:
+            processes, self._processes = self._processes, None
+        if processes is not None:
             self._end.detach()
-            _close(pool, self._checker)
+            processes.close()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, frames: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _start(self) -> tuple[ProcessPool, MontyChecker]:
+    def _start(self) -> _Processes:
         with self._lock:
-            if self._pool is None or self._checker is None:
-                self._pool = ProcessPool()
-                self._checker = MontyChecker(self._pool)
-                self._end = weakref.finalize(self, _start_close, self._pool, self._checker)
-                self._end.atexit = False  # the pool ends them then
-            return self._pool, self._checker
+            if self._processes is None:
+                self._processes = _Processes()
+                self._end = weakref.finalize(self, self._processes.close)  # also when the interpreter ends
+            return self._processes
 
-    def leave_to_parent(self) -> None:  # pragma: no cover  # runs in child processes, which report no coverage
-        """In a forked child: begin without processes."""
+    def detach(self) -> None:
+        """Begin without processes: in a forked child they belong to the parent."""
         self._lock = threading.Lock()
         self._slots = Slots(self._max_processes)
-        self._pool = None
-        if self._end is not None:
+        if self._processes is not None:  # pragma: no cover  # runs in child processes, which report no coverage
             self._end.detach()
+            self._processes.detach()
+            self._processes = None
 
 
 _sandboxes: weakref.WeakSet[MontySandbox] = weakref.WeakSet()
 
 
 @reset_after_fork
-def _leave_to_parent() -> None:  # pragma: no cover  # as above
+def _detach() -> None:  # pragma: no cover  # as above
     for sandbox in list(_sandboxes):
-        sandbox.leave_to_parent()
-
-
-def _start_close(pool: ProcessPool, checker: MontyChecker) -> None:
-    """Close in a new thread. The garbage collector calls this, also in a thread that has locked the thread pool."""
-    with contextlib.suppress(RuntimeError):  # the system starts no thread; the processes end without their sockets
-        _thread.start_new_thread(_close, (pool, checker))  # `Thread.start` would wait
-
-
-def _close(pool: ProcessPool, checker: MontyChecker) -> None:
-    pool.close()
-    checker.close()
+        sandbox.detach()
 
 
 def _resource_limits(limits: CodeLimits) -> dict[str, Any]:
@@ -138,3 +140,56 @@ def _resource_limits(limits: CodeLimits) -> dict[str, Any]:
         "max_suspensions": limits.calls * 4 + 100,  # lookups of names and answers are suspensions, too
         "max_total_sleep_secs": _SLEEP_SECONDS,
     }
+
+
+class MontySession:
+    """One program in a worker process."""
+
+    def __init__(self, worker: MontyWorker, seconds: float) -> None:
+        """`seconds`: how long the program itself runs at most."""
+        self._worker, self._seconds = worker, seconds
+
+    async def start(self, program: Program, write: Callable[[str], None]) -> Event:
+        """Run the program to its first event."""
+        self._worker.write = write
+        return await self._run("start", code=program.code, functions=list(program.functions))
+
+    async def restore(self, snapshot: bytes, functions: Collection[str], write: Callable[[str], None]) -> Event:
+        """Continue a program where the snapshot was made."""
+        self._worker.write = write
+        data = base64.b64encode(snapshot).decode()
+        return await self._run("restore", snapshot=data, functions=list(functions))
+
+    async def answer(self, answer: Answer | Later) -> Event:
+        """Answer the call, and run to the next event."""
+        return await self._run("answer", answer={"later": True} if isinstance(answer, Later) else _to_json(answer))
+
+    async def settle(self, answers: Mapping[int, Answer]) -> Event:
+        """Answer calls that the program waits for, and run to the next event."""
+        return await self._run("settle", answers={str(key): _to_json(answer) for key, answer in answers.items()})
+
+    async def snapshot(self) -> bytes:
+        """Return the whole state of the program."""
+        reply = await self._worker.request("snapshot")
+        return base64.b64decode(reply["snapshot"])
+
+    async def _run(self, step: str, **arguments: Any) -> Event:
+        return _to_event(await self._worker.request(step, self._seconds, **arguments))
+
+
+def _to_event(reply: JsonObject) -> Event:
+    if reply["event"] == "call":
+        return FunctionCall(
+            id=reply["id"],
+            function=reply["function"],
+            args=tuple(reply["args"]),
+            kwargs=reply["kwargs"],
+            is_awaited=reply["is_awaited"],
+        )
+    if reply["event"] == "waiting":
+        return Waiting(ids=tuple(reply["ids"]))
+    return Finished(value=reply["value"])
+
+
+def _to_json(answer: Answer) -> JsonObject:
+    return {"value": answer.value} if isinstance(answer, Value) else {"failure": answer.message}

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import _thread
 import asyncio
 import threading
 from collections.abc import Callable
 from typing import Any, Final
 
-from ahvn_tools.code_mode.monty.process_pool import ProcessPool
-from ahvn_tools.code_mode.monty.program_process import ProgramProcess
-from ahvn_tools.code_mode.monty.slots import Slots
+from ahvn_tools.code_mode.monty.process import ProgramProcess
 from ahvn_tools.code_mode.sandbox import InvalidProgramError, ProgramError, SandboxBusyError, SandboxError
-from ahvn_tools.execution.threads import run_in_thread
+from ahvn_tools.execution.threads import run_in_thread, thread_pool
+from ahvn_tools.execution.workers.pool import ProcessPool
+from ahvn_tools.execution.workers.slots import Slots
 from ahvn_tools.json_types import JsonObject
 
 STEP_SECONDS: Final = 30.0
@@ -21,6 +20,7 @@ STEP_SECONDS: Final = 30.0
 _SLOT_SECONDS: Final = 30.0
 """How long a program waits for its turn."""
 
+_BUSY: Final = "No program can start now: {count} programs run already. Try again later."
 _ENDED: Final = "its worker process ended: it was killed, or the machine has no memory left"
 _STUCK: Final = "its worker process did not respond in time"
 _CLOSED: Final = "its sandbox was closed"
@@ -29,8 +29,8 @@ _CLOSED: Final = "its sandbox was closed"
 class MontyWorker:
     """One process. Its steps block, so they run in threads, one at a time."""
 
-    def __init__(self, pool: ProcessPool, slots: Slots, **arguments: Any) -> None:
-        """Nothing is started before the first step, which waits for one of `slots`."""
+    def __init__(self, pool: ProcessPool[ProgramProcess], slots: Slots | None, **arguments: Any) -> None:
+        """Nothing is started before the first step, which waits for one of `slots`, if there are any."""
         self._pool, self._slots, self._arguments = pool, slots, arguments
         self._has_slot = False
         self._step_lock = threading.Lock()
@@ -38,6 +38,8 @@ class MontyWorker:
         self._is_killed = False
         self._is_started = False
         """Whether the program may have run."""
+        self.requests = 0
+        """How many steps it has begun."""
         self.write: Callable[[str], None] = lambda _: None
         """Receives what the program prints, from any thread."""
 
@@ -47,10 +49,11 @@ class MontyWorker:
         `seconds`: how long the program itself may run in it. Raises ProgramError if the program fails, and SandboxError
         if the process ends or does not respond, or if there is none free. Cancelling a request kills the process.
         """
-        if not self._has_slot:
-            await self._slots.acquire(_SLOT_SECONDS)
+        if self._slots is not None and not self._has_slot:
+            await acquire_slot(self._slots)
             self._has_slot = True
         seconds += STEP_SECONDS
+        self.requests += 1
         try:
             reply: JsonObject = await _run_in_time(lambda: self._request(what, seconds, arguments), seconds)
         except TimeoutError:
@@ -72,7 +75,7 @@ class MontyWorker:
         """End the process, from any thread. The pool replaces it."""
         self._is_killed = True
         if (process := self._process) is not None:
-            process.kill()
+            process.request_exit()
 
     async def give_back(self) -> None:
         """Return the process to the pool, or kill it when it does not respond."""
@@ -80,8 +83,6 @@ class MontyWorker:
             await _run_in_time(self.leave, STEP_SECONDS)
         except TimeoutError:
             self.kill()
-        except RuntimeError:  # the system starts no thread
-            self.end()
         except BaseException:
             self.kill()
             raise
@@ -89,10 +90,7 @@ class MontyWorker:
     def end(self) -> None:
         """Kill the process, without waiting until it has ended."""
         self.kill()
-        try:
-            _thread.start_new_thread(self.leave, ())  # the garbage collector calls this, also where the pool is locked
-        except RuntimeError:  # the system starts no thread; a killed process ends soon
-            self.leave()
+        thread_pool.run(self.leave)
 
     def leave(self) -> None:
         """Return the process to the pool. It blocks until its step ends."""
@@ -101,8 +99,8 @@ class MontyWorker:
             self._process, self._is_killed = None, True
             if process is not None:
                 reply = process.request("close", STEP_SECONDS, {}) if is_alive else None
-                self._pool.release(process, is_reusable=reply is not None and reply.get("is_reusable", False))
-        if self._has_slot:
+                self._release(process, is_reusable=reply is not None and reply.get("is_reusable", False))
+        if self._slots is not None and self._has_slot:
             self._has_slot = False
             self._slots.release()
 
@@ -127,12 +125,10 @@ class MontyWorker:
             try:
                 process = self._pool.acquire()
             except OSError as error:
-                raise self._to_error(f"the system starts no worker process: {error.strerror}") from None
-            if process is None:
-                raise self._to_error(_CLOSED)
+                raise self._to_error(f"the system starts no worker process: {error.strerror or error}") from None
             self._process = process
             if self._is_killed:  # meanwhile, by another thread
-                process.kill()
+                process.request_exit()
             reply = process.request("open", STEP_SECONDS, self._arguments)
             if reply is not None and "error" not in reply:
                 return process
@@ -140,7 +136,11 @@ class MontyWorker:
                 self.kill()
                 raise self._to_error(_ENDED)
             self._process = None
-            self._pool.release(process, is_reusable=False)
+            self._release(process, is_reusable=False)
+
+    def _release(self, process: ProgramProcess, *, is_reusable: bool) -> None:
+        process.is_new = False
+        self._pool.release(process, is_reusable=is_reusable)
 
     def _to_error(self, reason: str) -> SandboxError:
         """Return the error for the model. A program that has not started may do so later."""
@@ -149,6 +149,15 @@ class MontyWorker:
         if self._is_started:
             return SandboxError(f"The program was stopped, because {reason}. The calls that it made are not undone.")
         return SandboxBusyError(f"The program was not started, because {reason}.")
+
+
+async def acquire_slot(slots: Slots) -> None:
+    """Wait for a slot. Raises SandboxBusyError if there is none in time."""
+    try:
+        async with asyncio.timeout(_SLOT_SECONDS):
+            await slots.aacquire()
+    except TimeoutError:
+        raise SandboxBusyError(_BUSY.format(count=slots.count)) from None
 
 
 def _raise_error(reply: JsonObject) -> None:

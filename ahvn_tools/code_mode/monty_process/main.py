@@ -1,27 +1,36 @@
-"""The main loop of a process: it answers the requests of the host, one at a time, until the host closes its socket."""
+"""The first process of a sandbox, which has imported all that programs need and forks others; and these others.
+
+Each of them answers the requests of the host, one at a time, until the host closes its socket.
+"""
 
 from __future__ import annotations
 
 import base64
 import contextlib
+import errno
+import gc
+import json
 import os
 import select
 import signal
 import socket
+import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import pydantic_monty as monty
 
-from ahvn_tools.code_mode.monty_process.frames import read_frame, write_frame
+from ahvn_tools.code_mode.monty_process import FORK, NUMBER, REAP
+from ahvn_tools.code_mode.monty_process.check import check_types
 from ahvn_tools.code_mode.monty_process.messages import FILE_NAME
-from ahvn_tools.code_mode.monty_process.program import MontyProgram
-from ahvn_tools.code_mode.monty_process.time_limit import time_limit
-from ahvn_tools.code_mode.monty_process.type_check import check_types
+from ahvn_tools.code_mode.monty_process.program import MontyProgram, time_limit
 from ahvn_tools.code_mode.sandbox import InvalidProgramError, ProgramError, SandboxError
+from ahvn_tools.execution.workers.frames import read_frame, write_frame
+from ahvn_tools.execution.workers.process_tree import adopt_orphans
 from ahvn_tools.json_types import JsonObject
 
 _MAX_IDLE_BYTES: Final = 50_000_000
@@ -31,8 +40,69 @@ _EXIT_SECONDS: Final = 0.5
 """How long an idle process has to end after the host."""
 
 
-def main(connection: socket.socket) -> None:
-    """Serve the host."""
+def spawn() -> None:
+    """Answer requests on standard input, a socket, until the host closes it."""
+    connection = socket.socket(fileno=os.dup(0))
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # a host that ignores it would leave no return codes
+    adopt_orphans()
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 0)
+    os.dup2(null, 1)
+    gc.freeze()  # the memory stays shared
+    while True:
+        message, descriptors, _, _ = socket.recv_fds(connection, 1 + NUMBER.size, 1)
+        if message == FORK:
+            connection.sendall(NUMBER.pack(_try_fork(connection, *descriptors)))
+        elif message[:1] == REAP:
+            connection.sendall(NUMBER.pack(_reap(NUMBER.unpack(message[1:])[0])))
+        else:  # the host has ended
+            return
+
+
+def _try_fork(connection: socket.socket, descriptor: int) -> int:
+    """Start a process, and return its id, or a negative error number."""
+    try:
+        process_id = os.fork()
+        if process_id == 0:
+            connection.close()
+            _run(descriptor)
+        with contextlib.suppress(OSError):  # it has ended already
+            os.setpgid(process_id, process_id)
+    except OSError as error:
+        return -(error.errno or errno.EAGAIN)
+    finally:
+        os.close(descriptor)
+    return process_id
+
+
+def _reap(process_id: int) -> int:
+    """Wait for a process that was killed with its group, and return its return code; 0 if it is not known."""
+    code = 0
+    with contextlib.suppress(ChildProcessError):  # a spawner that was killed has started it
+        code = os.waitstatus_to_exitcode(os.waitpid(process_id, 0)[1])
+    with contextlib.suppress(ChildProcessError):  # there is no other process in the group
+        while True:
+            os.waitpid(-process_id, 0)
+    return code
+
+
+def _run(descriptor: int) -> NoReturn:
+    """Be the new process. An error is reported without its message, which could contain values of a program."""
+    code = 0
+    try:
+        os.setpgid(0, 0)  # it is killed with its interpreter
+        os.set_inheritable(descriptor, False)  # as other descriptors: only this process has it
+        main(descriptor)
+    except BaseException as error:  # noqa: BLE001  # the process ends
+        code = 1
+        traceback.print_tb(error.__traceback__)
+        sys.stderr.write(f"{type(error).__name__}\n")
+    finally:
+        os._exit(code)
+
+
+def main(connection: int) -> None:
+    """Serve the host, at the other end of a socket."""
     signal.signal(signal.SIGALRM, signal.SIG_DFL)  # a host that ignores or blocks it would switch time limits off
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
     _end_with_host(connection)
@@ -42,10 +112,10 @@ def main(connection: socket.socket) -> None:
     ):
         server = Server(pool)
         while (request := read_frame(connection)) is not None:
-            write_frame(connection, server.reply(request))
+            write_frame(connection, json.dumps(server.reply(json.loads(request))).encode())
 
 
-def _end_with_host(connection: socket.socket) -> None:
+def _end_with_host(connection: int) -> None:
     """End this process and its interpreter when the host ends in the middle of a step."""
 
     def wait() -> None:

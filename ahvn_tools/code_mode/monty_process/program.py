@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+import signal
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final
 
 import pydantic_monty as monty
 
 from ahvn_tools.code_mode.monty_process.messages import to_readable
-from ahvn_tools.code_mode.monty_process.time_limit import time_limit
 from ahvn_tools.code_mode.sandbox import ProgramError
 from ahvn_tools.code_mode.values import TooLargeError, convert
 from ahvn_tools.json_types import JsonObject
@@ -26,6 +27,19 @@ _TOO_LARGE: Final = (
 
 _CALL_BYTES: Final = 1000
 """How much the arguments of a call may count here in addition: the host counts exactly."""
+
+
+@contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """End this process if the block takes longer, also in C code that holds the interpreter's lock.
+
+    An outer limit goes on after the block.
+    """
+    outer_seconds, _ = signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, outer_seconds)
 
 
 class MontyProgram:

@@ -27,7 +27,6 @@ from ahvn_tools.compat.agentscope.message import OutputBlock, ToolUseBlock, loca
 from ahvn_tools.compat.agentscope.module import StateModule
 from ahvn_tools.compat.agentscope.tracing import trace_toolkit
 from ahvn_tools.errors import CallCancelledError, DefinitionError, InvalidParametersError, ToolError
-from ahvn_tools.middleware import inline
 from ahvn_tools.schema import iter_schemas
 
 if TYPE_CHECKING:
@@ -286,7 +285,6 @@ def registered_function(tool: Any) -> RegisteredToolFunction:
     return replace(registered, tool=tool)
 
 
-@inline
 def to_text(value: Any) -> str:
     """Return the texts of a response, or of all responses of a generator; no text for anything else."""
     responses = value if isinstance(value, list) else [value]

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeVar
 
 from ahvn_tools.errors import PickleError, ToolConnectionError
-from ahvn_tools.execution.item_limits import ItemLimits
 from ahvn_tools.execution.pickling import dumps, to_import_path
+from ahvn_tools.execution.plan import ItemLimits
 from ahvn_tools.execution.workers import replies
 from ahvn_tools.execution.workers.request import CallRequest
 

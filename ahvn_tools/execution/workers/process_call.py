@@ -13,11 +13,11 @@ from ahvn_tools.execution.outcome import Outcome
 from ahvn_tools.execution.pickling import dumps
 from ahvn_tools.execution.plan import MAX_START_SECONDS, Arguments, Body, Plan
 from ahvn_tools.execution.threads import EmitItemSync
-from ahvn_tools.execution.workers import pool, replies, slots
+from ahvn_tools.execution.workers import replies, slots, worker_process
 from ahvn_tools.execution.workers.body_call import BodyCall, WorkerLostError
 from ahvn_tools.execution.workers.link import Link
-from ahvn_tools.execution.workers.pool import WorkerProcess
 from ahvn_tools.execution.workers.request import ProcessEnvironment
+from ahvn_tools.execution.workers.worker_process import WorkerProcess
 
 Result = TypeVar("Result")
 
@@ -35,6 +35,7 @@ class WorkerRun(Generic[Result]):
         time limit, and with False when the body starts and when the call is over.
         """
         self._keeps_children = keeps_children
+        self._pool = worker_process.keeping_pool if keeps_children else worker_process.process_pool
         self._set_starting = set_starting
         self._lock = threading.Lock()
         self._process: WorkerProcess | None = None
@@ -67,9 +68,9 @@ class WorkerRun(Generic[Result]):
     def _run_in_process(self, content: bytes, handle: Callable[[bytes, Send], Result | None]) -> Result | None:
         """Return the result; None when an idle process had ended before it took the request."""
         try:
-            process = pool.process_pool.acquire(keeps_children=self._keeps_children)
+            process = self._pool.acquire()
         except OSError as error:
-            raise WorkerLostError(f"could not be started: {error}") from error
+            raise WorkerLostError(f"could not be started: {error.strerror}") from error
         with self._lock:
             self._process = process  # from here on, `stop` kills it
         result = None
@@ -82,10 +83,12 @@ class WorkerRun(Generic[Result]):
                 raise self._lost_error(process)
             return result
         finally:
+            process.calls += 1
+            is_old = process.calls >= worker_process.MAX_CALLS and not self._keeps_children
             with self._lock:
                 self._process = None
-                is_reusable = result is not None and not self._is_stopped
-            pool.process_pool.release(process, is_reusable=is_reusable)
+                is_reusable = result is not None and not self._is_stopped and not is_old
+            self._pool.release(process, is_reusable=is_reusable)
 
     def _start(self, process: WorkerProcess, content: bytes) -> bytes | None:
         """Return the first reply, when the body has started or failed to. Raises WorkerLostError."""

@@ -1,15 +1,27 @@
-"""Kills a process with all that it started."""
+"""Kills a process with all that it started, also what its parent has left (on Linux)."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import signal
+import sys
+from typing import TYPE_CHECKING
 
-import psutil
+if TYPE_CHECKING:  # it takes some milliseconds to import
+    import psutil
 
 _MAX_ROUNDS = 10
 """How often to look for new children: a fork bomb may start them faster than they are suspended."""
+
+
+def adopt_orphans() -> None:
+    """On Linux, become the parent of descendants whose own parent has ended. Process 1 of a container may reap none."""
+    if sys.platform == "linux":
+        import ctypes
+
+        set_child_subreaper = 36
+        ctypes.CDLL(None).prctl(set_child_subreaper, 1, 0, 0, 0)
 
 
 def kill_tree(root: psutil.Process) -> None:
@@ -19,6 +31,8 @@ def kill_tree(root: psutil.Process) -> None:
     other platforms a double fork with `setsid` escapes. On all platforms, a process that left the group escapes when
     the root process has already died.
     """
+    import psutil
+
     with contextlib.suppress(psutil.Error):
         root.suspend()  # a suspended process starts no new ones
     kill_descendants(root)
@@ -40,6 +54,8 @@ def kill_own_tree() -> None:  # pragma: no cover  # a killed process reports no 
 
 def kill_descendants(root: psutil.Process | None = None) -> None:
     """Suspend all processes that `root`, by default this process, started, until there are no new ones; kill them."""
+    import psutil
+
     root = root or psutil.Process()
     descendants: set[psutil.Process] = set()
     for _ in range(_MAX_ROUNDS):

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ahvn_tools.errors import ToolError, exception_text
+from ahvn_tools.execution.convert import WorkerTraceback, raised_place
 from ahvn_tools.execution.pickling import SizeLimitError, dumps
-from ahvn_tools.execution.raised_place import WorkerTraceback, raised_place
-from ahvn_tools.redaction import mask_credentials, redact, text_redactor
+from ahvn_tools.redaction import TextRedactor, mask_credentials, redact
 
 FINAL_KINDS: Final = frozenset({b"value", b"error", b"load_failed", b"unpicklable", b"too_large"})
 
@@ -84,7 +84,7 @@ def encode_error(
     """
     max_error_bytes = None if max_bytes is None else max(max_bytes, MIN_ERROR_BYTES)
     base = next(kind for kind in _FALLBACK_BASES if isinstance(error, kind))
-    mask = text_redactor(hidden) if hidden else str
+    mask = TextRedactor(hidden) if hidden else str
     fallback = type(type(error).__name__, (base,), {})(mask(exception_text(error)))
     trace, place = mask("".join(traceback.format_exception(error, limit=-MAX_FRAMES))), raised_place(error)
     if hidden:

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ahvn_tools.context import Asker, CallLinks, ToolContext
-from ahvn_tools.execution.item_limits import ItemLimits
+from ahvn_tools.execution.plan import ItemLimits
 from ahvn_tools.execution.workers import slots
 from ahvn_tools.json_types import JsonObject
 
@@ -85,13 +85,13 @@ class ProcessEnvironment:
             directory=directory,
             sys_path=get_sys_path(),
             variables=dict(os.environ),
-            max_processes=slots.process_slots.max_processes,
+            max_processes=slots.process_slots.count,
         )
 
     def apply(self) -> None:
         """Make it the environment of this process."""
         sys.path[:] = self.sys_path
-        slots.process_slots.max_processes = self.max_processes
+        slots.process_slots.count = self.max_processes
         if self.variables != dict(os.environ):
             os.environ.clear()
             os.environ.update(self.variables)

@@ -1,4 +1,4 @@
-"""Slots for isolated calls: as many run at once as there are slots, and the others wait for one in order."""
+"""Slots for calls and programs: as many run at once as there are slots, and the others wait for one in order."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ MAX_UNCOUNTED_STREAMS = 8
 """At most this many streams that wait for their readers do not count, so that readers can make isolated calls."""
 
 
-class ProcessSlots:
-    """Limits how many calls run in worker processes at once. Threads of any loop wait for slots."""
+class Slots:
+    """Limits how many calls run at once, in all event loops and threads together."""
 
-    def __init__(self, max_processes: int) -> None:
+    def __init__(self, count: int) -> None:
         """Create the slots; none is taken."""
-        self._lock = threading.Lock()
-        self._max_processes = max_processes
+        self._lock = threading.RLock()
+        self._count = count
         self._taken = 0
         self._lent = 0
         self._waiting: deque[Callable[[], None]] = deque()
 
     @property
-    def max_processes(self) -> int:
+    def count(self) -> int:
         """How many calls may run at once."""
-        return self._max_processes
+        return self._count
 
-    @max_processes.setter
-    def max_processes(self, max_processes: int) -> None:
-        self._max_processes = max_processes
+    @count.setter
+    def count(self, count: int) -> None:
+        self._count = count
         self._grant()
 
     def enqueue(self, start: Callable[[], None]) -> None:
@@ -53,6 +53,24 @@ class ProcessSlots:
         self.enqueue(turn.set)
         turn.wait()
         return not self.withdraw(turn.set)
+
+    async def aacquire(self) -> None:
+        """Wait for a slot in an event loop, without a thread."""
+        import asyncio  # sync callers do without
+
+        loop, turn = asyncio.get_running_loop(), asyncio.Event()
+
+        def start() -> None:
+            with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
+                loop.call_soon_threadsafe(turn.set)
+
+        self.enqueue(start)
+        try:
+            await turn.wait()
+        except BaseException:
+            if not self.withdraw(start):  # it was this task's turn already
+                self.release()
+            raise
 
     def release(self) -> None:
         """Return a slot."""
@@ -75,7 +93,7 @@ class ProcessSlots:
     def _grant(self) -> None:
         granted = []
         with self._lock:
-            while self._waiting and self._taken - min(self._lent, MAX_UNCOUNTED_STREAMS) < self._max_processes:
+            while self._waiting and self._taken - min(self._lent, MAX_UNCOUNTED_STREAMS) < self._count:
                 self._taken += 1
                 granted.append(self._waiting.popleft())
         for start in granted:
@@ -89,10 +107,10 @@ def count_cores() -> int:
     return os.cpu_count() or 1  # pragma: no cover  # macOS and Windows
 
 
-process_slots = ProcessSlots(count_cores())
+process_slots = Slots(count_cores())
 
 
 @reset_after_fork
 def _replace_slots() -> None:  # pragma: no cover  # runs in child processes, which report no coverage
     global process_slots  # noqa: PLW0603
-    process_slots = ProcessSlots(process_slots.max_processes)
+    process_slots = Slots(process_slots.count)

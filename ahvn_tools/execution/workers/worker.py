@@ -14,12 +14,13 @@ import time
 from ahvn_tools.execution.workers.body_run import run_request
 from ahvn_tools.execution.workers.frames import read_frame, write_frame
 from ahvn_tools.execution.workers.link import Link
+from ahvn_tools.execution.workers.process_tree import adopt_orphans, kill_descendants, kill_own_tree
 from ahvn_tools.execution.workers.replies import encode_load_failure
 
 _IDLE_EXIT_SECONDS = 1.0
 """How long a thread that a body started may keep an idle worker from exiting."""
 _STANDARD_ERROR = 2
-_POOL_MODULE = "ahvn_tools.execution.workers.pool"
+_POOL_MODULE = "ahvn_tools.execution.workers.worker_process"
 
 
 def main(*, keeps_children: bool) -> None:
@@ -27,7 +28,7 @@ def main(*, keeps_children: bool) -> None:
 
     `keeps_children` says whether processes that a body has started may run on after its call.
     """
-    _adopt_orphans()
+    adopt_orphans()
     null = os.open(os.devnull, os.O_RDWR)  # first: it is the standard error where there is none
     requests, replies = os.dup(0), os.dup(1)
     os.dup2(null, 0)
@@ -41,15 +42,6 @@ def main(*, keeps_children: bool) -> None:
     _end_children()
 
 
-def _adopt_orphans() -> None:
-    """On Linux, become the parent of descendants whose own parent has ended."""
-    if sys.platform == "linux":
-        import ctypes
-
-        set_child_subreaper = 36
-        ctypes.CDLL(None).prctl(set_child_subreaper, 1, 0, 0, 0)
-
-
 def _end_children() -> None:
     """Kill the processes that this one has started or adopted, but not idle workers of this one."""
     if hasattr(os, "waitid"):
@@ -60,10 +52,8 @@ def _end_children() -> None:
             return
     import psutil
 
-    from ahvn_tools.execution.workers.process_tree import kill_descendants
-
     pool = sys.modules.get(_POOL_MODULE)
-    idle = set() if pool is None else pool.process_pool.idle_process_ids()
+    idle = [] if pool is None else [process.process_id for one in pool.all_pools() for process in one.idle]
     if any(child.pid not in idle for child in psutil.Process().children()):
         kill_descendants()
 
@@ -122,8 +112,6 @@ class Worker:
         if self._link is None:
             self._inbox.put(None)
             time.sleep(_IDLE_EXIT_SECONDS)
-        from ahvn_tools.execution.workers.process_tree import kill_own_tree  # it imports psutil
-
         kill_own_tree()
 
     def _close_pipes(self) -> None:  # pragma: no cover  # runs in child processes, which report no coverage

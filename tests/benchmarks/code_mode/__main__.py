@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 import os
 import sys
 import time
+from argparse import ArgumentParser, Namespace
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,8 @@ from tests.benchmarks.code_mode.results import Results
 from tests.benchmarks.code_mode.rows import ROWS
 from tests.benchmarks.peers import page, rounds
 from tests.benchmarks.peers import table as peers_table
-from tests.benchmarks.peers.environments import default_folder, python_of
+from tests.benchmarks.peers.__main__ import WIDTH, common_options
+from tests.benchmarks.peers.environments import python_of
 from tests.benchmarks.peers.packages import OURS
 from tests.benchmarks.peers.results import this_machine
 from tests.benchmarks.peers.worker_process import WorkerProcess
@@ -32,32 +33,22 @@ BEGIN = "<!-- code mode: written by `python -m tests.benchmarks.code_mode --writ
 END = "<!-- end of code mode -->"
 LIMITS = {"three": 0.010}
 """Seconds that ours may take."""
-WIDTH = 170
 
 
-def options() -> argparse.ArgumentParser:
+def options() -> ArgumentParser:
     """Return the options of the command."""
-    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.code_mode", description=__doc__)
-    parser.add_argument("--rows", nargs="*", choices=[row.name for row in ROWS], help="measure only these rows")
-    parser.add_argument(
-        "--peers", nargs="*", choices=[package.name for package in PACKAGES], help="only these packages"
-    )
-    parser.add_argument("--rounds", type=int, default=15, help="rounds for each row (15); slow rows take fewer")
+    names = (row.name for row in ROWS), (package.name for package in PACKAGES)
+    parser = common_options("python -m tests.benchmarks.code_mode", __doc__, *names)
     parser.add_argument(
         "--tools",
         type=Path,
         default=os.environ.get(CORPUS),
         help=f"GitHub's recorded tools, as MCP lists them, one a line; by default the path in {CORPUS}",
     )
-    parser.add_argument("--environments", type=Path, default=default_folder(), help="the folder of the environments")
-    parser.add_argument("--fresh", action="store_true", help="make the environments anew, with the newest versions")
-    parser.add_argument("--json", type=Path, help="keep the results here")
-    parser.add_argument("--write", type=Path, help="write the tables into this page, between its marks")
-    parser.add_argument("--no-run", action="store_true", help="measure nothing: show and write what --json holds")
     return parser
 
 
-async def run(arguments: argparse.Namespace, console: Console) -> Results:
+async def run(arguments: Namespace, console: Console) -> Results:
     """Install the packages and measure everything."""
     results = Results(machine=this_machine())
     async with contextlib.AsyncExitStack() as stack:
@@ -89,11 +80,11 @@ async def _ask(worker: WorkerProcess, **request: Any) -> dict[str, Any]:
     return answer
 
 
-def _packages(arguments: argparse.Namespace) -> list[CodePackage]:
+def _packages(arguments: Namespace) -> list[CodePackage]:
     return [each for each in PACKAGES if arguments.peers is None or each.name in {OURS, *arguments.peers}]
 
 
-def _worker(package: CodePackage, arguments: argparse.Namespace, console: Console) -> WorkerProcess:
+def _worker(package: CodePackage, arguments: Namespace, console: Console) -> WorkerProcess:
     with console.status(f"environment of {package.name}"):
         named = replace(package, name=package.environment)
         python = python_of(named, arguments.environments, is_fresh=arguments.fresh)
@@ -129,7 +120,7 @@ def main(texts: list[str]) -> int:
     if arguments.write:
         whole = arguments.write.read_text(encoding="utf-8")
         arguments.write.write_text(page.replaced(whole, table.text(results), BEGIN, END), encoding="utf-8")
-    problems = [*(f"failed: {line}" for line in table.failures(results)), *missed(results)]
+    problems = [*(f"failed: {line}" for line in peers_table.failures(results.rows)), *missed(results)]
     for line in problems:
         console.print(line, style="red")
     return 1 if problems else 0

@@ -61,15 +61,6 @@ def _who_reads_less(conversations: list[dict[str, Any]]) -> list[str]:
     ]
 
 
-def failures(results: Results) -> list[str]:
-    """Return a line for each package that could not be measured although it should."""
-    return [
-        f"{row}: {package}: {error.strip().splitlines()[-1]}"
-        for row, costs in results.rows.items()
-        for package, error in costs.failed.items()
-    ]
-
-
 def _twenty(results: Results) -> Sheet:
     lines = [[facts["title"], *_read(facts), f"{_spread(facts['seconds'])}"] for facts in results.twenty]
     return Sheet(title="20 calls, with and without a program", heading=["", *READ, "our side"], lines=lines)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 import sys
 import time
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterable
 from pathlib import Path
 
 from rich.console import Console
@@ -22,24 +23,28 @@ WIDTH = 170
 """Columns of the tables where there is no terminal."""
 
 
-def options() -> argparse.ArgumentParser:
-    """Return the options of the command."""
-    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.peers", description=__doc__)
-    parser.add_argument("--rows", nargs="+", choices=[row.name for row in ROWS], help="measure only these rows")
-    parser.add_argument(
-        "--peers", nargs="+", choices=[package.name for package in PACKAGES], help="only these packages"
-    )
+def common_options(prog: str, description: str | None, rows: Iterable[str], packages: Iterable[str]) -> ArgumentParser:
+    """Return the options of a comparison with other packages."""
+    parser = ArgumentParser(prog=prog, description=description)
+    parser.add_argument("--rows", nargs="*", choices=list(rows), help="measure only these rows")
+    parser.add_argument("--peers", nargs="*", choices=list(packages), help="only these packages")
     parser.add_argument("--rounds", type=int, default=15, help="rounds for each row (15); slow rows take fewer")
     parser.add_argument("--environments", type=Path, default=default_folder(), help="the folder of the environments")
     parser.add_argument("--fresh", action="store_true", help="make the environments anew, with the newest versions")
-    parser.add_argument("--json", type=Path, help="keep the results here; rows of earlier runs stay")
-    parser.add_argument("--plot", type=Path, help="write a plot here, as PNG and as SVG: the path without an ending")
+    parser.add_argument("--json", type=Path, help="keep the results here")
     parser.add_argument("--write", type=Path, help="write the tables into this page, between its marks")
     parser.add_argument("--no-run", action="store_true", help="measure nothing: show and write what --json holds")
     return parser
 
 
-async def run(arguments: argparse.Namespace, results: Results, console: Console) -> None:
+def options() -> ArgumentParser:
+    """Return the options of the command."""
+    parser = common_options("python -m tests.benchmarks.peers", __doc__, (row.name for row in ROWS), _names())
+    parser.add_argument("--plot", type=Path, help="write a plot here, as PNG and as SVG: the path without an ending")
+    return parser
+
+
+async def run(arguments: Namespace, results: Results, console: Console) -> None:
     """Install the packages, measure the rows, and keep the results after each row."""
     chosen = [package for package in PACKAGES if package.name in {OURS, *(arguments.peers or _names())}]
     results.machine = this_machine()
@@ -57,13 +62,13 @@ async def run(arguments: argparse.Namespace, results: Results, console: Console)
                 results.save(arguments.json)
 
 
-def _worker(package: Package, arguments: argparse.Namespace, console: Console) -> WorkerProcess:
+def _worker(package: Package, arguments: Namespace, console: Console) -> WorkerProcess:
     with console.status(f"environment of {package.name}"):
         python = python_of(package, arguments.environments, is_fresh=arguments.fresh)
     return WorkerProcess(package, python)
 
 
-def _rows(arguments: argparse.Namespace) -> list[Row]:
+def _rows(arguments: Namespace) -> list[Row]:
     return [row for row in ROWS if not arguments.rows or row.name in arguments.rows]
 
 
@@ -88,7 +93,7 @@ def main(texts: list[str]) -> int:
         from tests.benchmarks.peers import plot
 
         plot.write(arguments.plot, results)
-    failed = table.failures(results)
+    failed = table.failures(results.rows)
     for line in failed:
         console.print(f"failed: {line}", style="red")
     return 1 if failed else 0

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from rich.box import SIMPLE
 from rich.table import Table
 
 from tests.benchmarks.peers.packages import OURS, PACKAGES
-from tests.benchmarks.peers.results import Results
+from tests.benchmarks.peers.results import Costs, Results
 from tests.benchmarks.peers.rows import FEATURES, ROWS, Row, Unit
 
 NOTHING = "–"
@@ -55,11 +55,11 @@ def ahead_lines(results: Results) -> list[str]:
     return lines
 
 
-def failures(results: Results) -> list[str]:
+def failures(rows: Mapping[str, Costs]) -> list[str]:
     """Return a line for each package that could not be measured although it should."""
     return [
         f"{row}: {package}: {error.strip().splitlines()[-1]}"
-        for row, costs in results.rows.items()
+        for row, costs in rows.items()
         for package, error in costs.failed.items()
     ]
 

@@ -25,13 +25,21 @@ TABLES = [
 ]
 
 
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The content of a SQLite file with two tables, a view and a full text index."""
+    path = tmp_path_factory.mktemp("sqlite") / "teas.db"
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        notes = ["CREATE VIRTUAL TABLE notes USING fts5(body)", "INSERT INTO notes VALUES ('hot')"]
+        connection.executescript(";".join(["BEGIN", *TABLES, *notes, "COMMIT"]))
+    return path.read_bytes()
+
+
 @pytest.fixture
-def sqlite_file(tmp_path: Path) -> Path:
+def sqlite_file(tmp_path: Path, sqlite_template: bytes) -> Path:
     """A SQLite file with two tables, a view and a full text index."""
     path = tmp_path / "teas.db"
-    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
-        for statement in [*TABLES, "CREATE VIRTUAL TABLE notes USING fts5(body)", "INSERT INTO notes VALUES ('hot')"]:
-            connection.execute(statement)
+    path.write_bytes(sqlite_template)
     return path
 
 

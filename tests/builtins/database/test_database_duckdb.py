@@ -83,7 +83,7 @@ def test_cancellation_ends_the_process(duckdb_file: Path) -> None:
     kit = Toolkit("teas").add(Database(duckdb_file, timeout=100))
     query = "SELECT levenshtein(repeat('a', 1000000), repeat('b', 1000000))"
     others = set(psutil.Process().children())
-    assert kit.exec("exec_sql", {"query": query}, timeout=1).error.code == "timeout"
+    assert kit.exec("exec_sql", {"query": query}, timeout=0.5).error.code == "timeout"
     assert psutil.wait_procs(set(psutil.Process().children()) - others, timeout=60)[1] == []
 
 

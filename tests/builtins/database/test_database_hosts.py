@@ -267,6 +267,5 @@ def test_duckdb_writes_after_an_approval(duckdb_file: Path) -> None:
     kit.call("exec_sql", {"query": "INSERT INTO cups VALUES (1, :n)", "parameters": {"n": 7}})
     assert [action.kind for action in asked] == ["write"]
     assert "4" in kit.call("exec_sql", {"query": "SELECT count(*) FROM cups"})
-    for query in (f"COPY teas TO '{duckdb_file.parent}/x'", "ATTACH ':memory:' AS m", "SET threads = 9"):
-        assert kit.exec("exec_sql", {"query": query}).is_error
+    assert kit.exec("exec_sql", {"query": f"COPY teas TO '{duckdb_file.parent}/x'"}).is_error
     assert len(asked) == 1

@@ -203,6 +203,7 @@ def test_db_info_describes_tables_of_any_name(sqlite_file: Path, name: str) -> N
 
 def test_db_info_says_what_it_does_not_show(tmp_path: Path) -> None:
     with contextlib.closing(sqlite3.connect(tmp_path / "many.db")) as connection, connection:
+        connection.execute("BEGIN")
         for number in range(150):
             connection.execute(f"CREATE TABLE t{number:03} ({', '.join(f'c{n}' for n in range(30))})")
         connection.execute(f"CREATE TABLE a AS {numbers(100_500)}")

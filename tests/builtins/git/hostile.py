@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 from collections.abc import Callable
@@ -69,57 +70,76 @@ def attack(*lines: str) -> Callable[[Attack], Attack]:
     return add
 
 
+CONFIGURED: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
+    "fsmonitor": (("status",), {"core.fsmonitor": "{program}"}),
+    "external_diff": (("diff",), {"diff.external": "{program}"}),
+    "diff_driver": (("diff",), {"diff.evil.command": "{program}", "*.txt": "diff=evil"}),
+    "textconv": (("diff", "log -p"), {"diff.evil.textconv": "{program}", "*.txt": "diff=evil"}),
+    "filter_clean": (("add -A",), {"filter.evil.clean": "{program}", "*.txt": "filter=evil"}),
+    "filter_smudge": (("checkout -f HEAD~1",), {"filter.evil.smudge": "{program}", "*.txt": "filter=evil"}),
+    "filter_process": (("add -A",), {"filter.evil.process": "{program}", "*.txt": "filter=evil"}),
+    "filter_of_two_dots": (
+        ("add -A",),
+        {"filter.Ev.i l.CLEAN": "{program}", "filter.Ev.i.CLEAN": "{program}", "*.txt": "filter=Ev.i"},
+    ),
+    "signing_program": (
+        ("commit -am x",), {"gpg.program": "{program}", "commit.gpgSign": "true", "tag.gpgSign": "true"},
+    ),
+    "ssh_command": (
+        ("fetch host",), {"core.sshCommand": "{program}", "remote.host.url": "ssh://localhost:1/x.git"},
+    ),
+    "editor": (("commit -a -e -m x",), {"core.editor": "{program}"}),
+    "credential_helper": ((), {
+        "credential.helper": "!{program}", "credential.http://127.0.0.1.helper": "!{program}",
+        "remote.origin.url": "http://127.0.0.1:1/x.git",
+    }),
+    "work_tree_outside": (("add -A", "diff --cached"), {"core.worktree": "{outside}"}),
+    "helper_address": (("fetch evil",), {
+        "remote.evil.url": "ext::{program} %S", "remote.evil.pushurl": "ext::{program} %S",
+        "protocol.ext.allow": "always", "branch.main.remote": "evil",
+    }),
+    "upload_program": (("fetch near",), {
+        "remote.near.url": "{root}", "remote.near.uploadpack": "{program}", "remote.near.receivepack": "{program}",
+        "branch.main.remote": "near",
+    }),
+    "rewritten_address": (
+        ("fetch https://example.com/x.git",),
+        {"url.ext::{program} %S .insteadOf": "https://", "protocol.ext.allow": "always"},
+    ),
+    "merge_driver": (("merge --no-edit other",), {"merge.evil.driver": "{program} %A", "*.txt": "merge=evil"}),
+    "ignored_revisions_outside": (("blame a.txt",), {"blame.ignoreRevsFile": "{outside}/secret.txt"}),
+    "template_outside": (
+        ("-c core.editor=: commit -q --allow-empty --allow-empty-message", "log -1"),
+        {"commit.template": "{outside}/secret.txt"},
+    ),
+    "ignored_names_outside": (
+        ("check-ignore -v OUTSIDE-SECRET-7",),
+        dict.fromkeys(("core.excludesFile", "core.attributesFile", "mailmap.file"), "{outside}/secret.txt"),
+    ),
+    "trailer_program": (("commit --allow-empty -m x --trailer evil=1",), {"trailer.evil.command": "{program}"}),
+    "archive_program": (("archive --format=evil HEAD",), {"tar.evil.command": "{program}"}),
+}  # fmt: skip
+"""Attacks that are keys of the configuration, and attributes of files (`*.txt`) that use them."""
+
+
+def configure(it, settings):
+    places = {"program": it.program, "outside": it.outside, "root": it.root}
+    for key, value in settings.items():
+        if key.startswith("*"):
+            it.attributes(f"{key} {value}\n")
+        else:
+            it.config(key.format(**places), value.format(**places))
+
+
+ATTACKS.update({
+    name: (functools.partial(configure, settings=settings), lines) for name, (lines, settings) in CONFIGURED.items()
+})  # fmt: skip
+
+
 @attack("merge other --no-ff", "log -1")
 def merge_options(it):
     git(it.root, "stash")
     it.config("branch.main.mergeOptions", f"-F {it.outside / 'secret.txt'}")
-
-
-@attack("status")
-def fsmonitor(it):
-    it.config("core.fsmonitor", str(it.program))
-
-
-@attack("diff")
-def external_diff(it):
-    it.config("diff.external", str(it.program))
-
-
-@attack("diff")
-def diff_driver(it):
-    it.config("diff.evil.command", str(it.program))
-    it.attributes("*.txt diff=evil\n")
-
-
-@attack("diff", "log -p")
-def textconv(it):
-    it.config("diff.evil.textconv", str(it.program))
-    it.attributes("*.txt diff=evil\n")
-
-
-@attack("add -A")
-def filter_clean(it):
-    it.config("filter.evil.clean", str(it.program))
-    it.attributes("*.txt filter=evil\n")
-
-
-@attack("checkout -f HEAD~1")
-def filter_smudge(it):
-    it.config("filter.evil.smudge", str(it.program))
-    it.attributes("*.txt filter=evil\n")
-
-
-@attack("add -A")
-def filter_process(it):
-    it.config("filter.evil.process", str(it.program))
-    it.attributes("*.txt filter=evil\n")
-
-
-@attack("add -A")
-def filter_of_two_dots(it):
-    it.config("filter.Ev.i l.CLEAN", str(it.program))
-    it.attributes("*.txt filter=Ev.i\n")
-    it.config("filter.Ev.i.CLEAN", str(it.program))
 
 
 @attack("commit -am x")
@@ -157,13 +177,6 @@ def hooks_of_the_tree(it):
     it.config("core.hooksPath", ".githooks")
 
 
-@attack("commit -am x")
-def signing_program(it):
-    it.config("gpg.program", str(it.program))
-    it.config("commit.gpgSign", "true")
-    it.config("tag.gpgSign", "true")
-
-
 @attack("log")
 def signature_check(it):
     lines = git(it.root, "cat-file", "commit", "HEAD").split("\n\n", 1)
@@ -182,12 +195,6 @@ def alias(it):
         it.config(f"alias.{name}", f"!{it.program}")
 
 
-@attack("fetch host")
-def ssh_command(it):
-    it.config("core.sshCommand", str(it.program))
-    it.config("remote.host.url", "ssh://localhost:1/x.git")
-
-
 @attack("rebase -i HEAD~1")
 def editors(it):
     git(it.root, "checkout", "-q", "docs/b.txt")
@@ -201,18 +208,6 @@ def editors(it):
         "core.askPass",
     ):
         it.config(key, str(it.program))
-
-
-@attack("commit -a -e -m x")
-def editor(it):
-    it.config("core.editor", str(it.program))
-
-
-@attack()
-def credential_helper(it):
-    it.config("credential.helper", f"!{it.program}")
-    it.config("credential.http://127.0.0.1.helper", f"!{it.program}")
-    it.config("remote.origin.url", "http://127.0.0.1:1/x.git")
 
 
 @attack("status")
@@ -298,39 +293,6 @@ def object_folder_that_leads_out(it):
     (it.root / ".git/refs/heads/taken").write_text(f"{commit}\n")
 
 
-@attack("add -A", "diff --cached")
-def work_tree_outside(it):
-    it.config("core.worktree", str(it.outside))
-
-
-@attack("fetch evil")
-def helper_address(it):
-    it.config("remote.evil.url", f"ext::{it.program} %S")
-    it.config("remote.evil.pushurl", f"ext::{it.program} %S")
-    it.config("protocol.ext.allow", "always")
-    it.config("branch.main.remote", "evil")
-
-
-@attack("fetch near")
-def upload_program(it):
-    it.config("remote.near.url", str(it.root))
-    it.config("remote.near.uploadpack", str(it.program))
-    it.config("remote.near.receivepack", str(it.program))
-    it.config("branch.main.remote", "near")
-
-
-@attack("fetch https://example.com/x.git")
-def rewritten_address(it):
-    it.config(f"url.ext::{it.program} %S .insteadOf", "https://")
-    it.config("protocol.ext.allow", "always")
-
-
-@attack("merge --no-edit other")
-def merge_driver(it):
-    it.config("merge.evil.driver", f"{it.program} %A")
-    it.attributes("*.txt merge=evil\n")
-
-
 @attack("show HEAD:docs/b.txt")
 def missing_objects(it):
     it.config("remote.near.url", str(it.root))
@@ -375,23 +337,6 @@ def unfinished_rebase(it):
     todo.write_text(f"exec {it.program}\n{todo.read_text()}")
 
 
-@attack("blame a.txt")
-def ignored_revisions_outside(it):
-    it.config("blame.ignoreRevsFile", str(it.outside / "secret.txt"))
-
-
-@attack("-c core.editor=: commit -q --allow-empty --allow-empty-message", "log -1")
-def template_outside(it):
-    it.config("commit.template", str(it.outside / "secret.txt"))
-
-
-@attack("check-ignore -v OUTSIDE-SECRET-7")
-def ignored_names_outside(it):
-    it.config("core.excludesFile", str(it.outside / "secret.txt"))
-    it.config("core.attributesFile", str(it.outside / "secret.txt"))
-    it.config("mailmap.file", str(it.outside / "secret.txt"))
-
-
 @attack("blame links/secret.txt", "mv a.txt links/")
 def folder_link_in_the_tree(it):
     (it.root / "links").mkdir()
@@ -408,16 +353,6 @@ def bare_repository_in_the_tree(it):
     it.config("core.worktree", "..", file="bare.git/config")
     it.config("core.fsmonitor", str(it.program), file="bare.git/config")
     it.config("filter.evil.clean", str(it.program), file="bare.git/config")
-
-
-@attack("commit --allow-empty -m x --trailer evil=1")
-def trailer_program(it):
-    it.config("trailer.evil.command", str(it.program))
-
-
-@attack("archive --format=evil HEAD")
-def archive_program(it):
-    it.config("tar.evil.command", str(it.program))
 
 
 @attack("difftool -y --tool=evil", "mergetool -y")

@@ -46,7 +46,6 @@ def git(folder: Path, *arguments: str, stdin: str = "", check: bool = True, **en
 def make_repository(folder: Path) -> Path:
     """Return a repository with two branches that change a file in different places, and a change that is not staged."""
     shutil.copytree(_template(), folder, dirs_exist_ok=True)
-    git(folder, "update-index", "-q", "--refresh", check=False)  # the copies are other files
     return folder
 
 

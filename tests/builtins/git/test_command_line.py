@@ -137,7 +137,6 @@ def test_names_that_look_like_options_are_names(tmp_path):
     assert run(kit, "add -- -Ofile --output=x -- -").startswith("Git command executed")
     assert "4 files changed" in run(kit, 'commit -m "Odd names"')
     for name in ("-Ofile", "--output=x", "--", "-"):
-        assert kit.call("git_blame", {"uri": name})["lines"][0]["text"] == "content"
         assert kit.call("git_log", {"uri": name})["commits"][0]["subject"] == "Odd names"
         assert [file["path"] for file in kit.call("git_show", {"uri": name})["diff"]["files"]] == [name]
     assert not (folder / "x").exists()
@@ -149,7 +148,7 @@ def test_names_that_look_like_options_are_names(tmp_path):
 @pytest.mark.default_cases(3)
 def test_a_revision_of_a_tool_is_never_an_option(revision, folder):
     kit = git_kit(folder)
-    for name, arguments in (("git_log", {}), ("git_diff", {}), ("git_show", {}), ("git_blame", {"uri": "a.txt"})):
+    for name, arguments in (("git_log", {}), ("git_diff", {}), ("git_show", {})):
         result = kit.exec(name, {**arguments, "revision": revision})
         assert result.is_error or revision in ("", "HEAD\n"), (name, revision)
         assert "There is no commit" in result.text or not result.is_error

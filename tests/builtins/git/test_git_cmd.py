@@ -91,9 +91,7 @@ def test_a_day_of_work(sandbox, tmp_path):
 
 
 @pytest.mark.exhaustive
-def test_a_rebase_with_a_conflict_can_be_finished(tmp_path):
-    folder = make_repository(tmp_path / "work")
-    kit = git_kit(folder)
+def test_a_rebase_with_a_conflict_can_be_finished(folder, kit):
     run(kit, "commit -am Third")
     run(kit, "switch other")
     (folder / "a.txt").write_text((folder / "a.txt").read_text().replace("line 20\n", "conflict 20\n"))
@@ -108,46 +106,32 @@ def test_a_rebase_with_a_conflict_can_be_finished(tmp_path):
     assert run(kit, "log --format=%s -2") == "Conflict\nOther"
 
 
-def test_a_failure_has_the_exit_code_and_what_git_says(tmp_path):
-    kit = git_kit(make_repository(tmp_path / "work"))
-    assert run(kit, "show nope").startswith("ERROR CODE: 128\nMESSAGE: fatal: ambiguous argument 'nope'")
-    assert run(kit, "diff --exit-code --name-only").startswith("ERROR CODE: 1\nMESSAGE: docs/b.txt")
-
-
 def test_a_repository_that_does_not_exist_is_an_error_with_the_fix(tmp_path):
     text = git_kit(tmp_path).exec("git_cmd", {"uri": ".", "args": "status"}).text
     assert text.endswith("Pass a folder of a repository, or make one with `init`.")
     assert str(tmp_path) not in text
 
 
-def test_a_repository_above_the_folders_is_not_used(tmp_path):
-    make_repository(tmp_path / "work")
-    assert "is in no git repository" in run(git_kit(tmp_path / "work/docs"), "log")
+def test_a_repository_above_the_folders_is_not_used(folder):
+    assert "is in no git repository" in run(git_kit(folder / "docs"), "log")
 
 
-def test_a_file_is_no_folder_to_run_in(tmp_path):
-    assert "is no folder" in run(git_kit(make_repository(tmp_path / "work")), "log", uri="a.txt")
-
-
-def test_a_folder_of_the_work_tree_is_where_the_command_runs(tmp_path):
-    folder = make_repository(tmp_path / "work")
-    assert run(git_kit(folder), "diff --name-only --relative", uri="docs") == "b.txt"
-    assert run(git_kit(folder), "diff --name-only ../docs/b.txt", uri="docs") == "docs/b.txt"
-
-
-def test_options_take_their_value_attached_or_as_the_next_word(tmp_path):
-    kit = git_kit(make_repository(tmp_path / "work"))
-    for args in (
-        "log --max-count 1 --format %s",
-        "log --max-count=1 --format=%s",
-        "log -n 1 --format=%s",
-        "log -1 --format=%s",
+def test_the_answer_is_what_git_says_or_why_it_was_not_asked(kit):
+    for uri, args, beginning in (
+        (".", "show nope", "ERROR CODE: 128\nMESSAGE: fatal: ambiguous argument 'nope'"),
+        (".", "diff --exit-code --name-only", "ERROR CODE: 1\nMESSAGE: docs/b.txt"),
+        (".", "--version", "git version"),
+        ("a.txt", "log", "'a.txt' is no folder."),
+        (".git", "log", "The path is inside of .git."),
+        ("docs", "diff --name-only --relative", "b.txt"),
+        ("docs", "diff --name-only ../docs/b.txt", "docs/b.txt"),
     ):
-        assert run(kit, args) == "Second"
+        assert run(kit, args, uri).startswith(beginning), args
+    for args in ("--max-count 1 --format %s", "--max-count=1 --format=%s", "-n 1 --format=%s", "-1 --format=%s"):
+        assert run(kit, f"log {args}") == "Second", args  # values of options are attached, or the next word
 
 
-def test_a_detached_head_and_a_bare_repository_work(tmp_path):
-    folder = make_repository(tmp_path / "work")
+def test_a_detached_head_and_a_bare_repository_work(tmp_path, folder):
     kit = git_kit(tmp_path)
     assert "HEAD is now at" in run(kit, "checkout --detach HEAD", uri="work")
     assert kit.call("git_status", {"uri": "work"})["branch"] is None
@@ -160,8 +144,7 @@ def test_a_detached_head_and_a_bare_repository_work(tmp_path):
     assert "empty folder only" in run(kit, "init --bare bare.git")
 
 
-def test_work_trees_and_submodules_inside_of_the_folders_work(tmp_path):
-    folder = make_repository(tmp_path / "work")
+def test_work_trees_and_submodules_inside_of_the_folders_work(tmp_path, folder):
     git(folder, "worktree", "add", "-q", str(tmp_path / "second"), "other")
     git(folder, "submodule", "add", "-q", str(folder), "sub")
     kit = git_kit(tmp_path)
@@ -172,8 +155,7 @@ def test_work_trees_and_submodules_inside_of_the_folders_work(tmp_path):
     assert "create mode 160000 sub" in run(kit, "commit -m sub", uri="work")
 
 
-def test_objects_that_repositories_share_inside_of_the_folders_can_be_used(tmp_path):
-    folder = make_repository(tmp_path / "work")
+def test_objects_that_repositories_share_inside_of_the_folders_can_be_used(tmp_path, folder):
     git(tmp_path, "clone", "-q", "--shared", str(folder), "copy")
     assert run(git_kit(tmp_path), "log --format=%s -1", uri="copy") == "Second"
     assert "leads out of the folders" in run(git_kit(tmp_path / "copy"), "log")
@@ -188,12 +170,10 @@ def test_a_call_uses_only_its_own_roots(tmp_path):
     assert kit.exec("git_log", {"uri": str(tmp_path / "two")}).is_error
 
 
-@pytest.mark.parametrize("args", ["init --bare .git/hooks/x", "init .git/x", "init bare.git/hooks", "init .GIT/y"])
-def test_no_repository_is_made_inside_of_the_files_of_another(args, tmp_path):
-    folder = make_repository(tmp_path / "work")
-    kit = git_kit(folder)
+def test_no_repository_is_made_inside_of_the_files_of_another(kit):
     run(kit, "init --bare bare.git")
-    assert "cannot be made inside of .git" in run(kit, args)
+    for folder in ("--bare .git/hooks/x", ".git/x", "bare.git/hooks", ".GIT/y"):
+        assert "cannot be made inside of .git" in run(kit, f"init {folder}")
 
 
 def test_a_repository_can_be_made_twice_and_not_through_a_file_that_leads_out(tmp_path):
@@ -217,46 +197,33 @@ def test_a_repository_can_be_made_twice_and_not_through_a_file_that_leads_out(tm
     (lambda git_dir: git_dir.rename(f"{git_dir}x") and git_dir.write_text("gitdir: a.txt\n"), "leads to no folder"),
     (lambda git_dir: git_dir.rename(f"{git_dir}x") and git_dir.write_text("gitdir: .gitx\n"), "Second"),
 ])  # fmt: skip
-def test_a_repository_with_odd_parts_is_read_or_refused_with_the_reason(break_it, text, tmp_path):
-    folder = make_repository(tmp_path / "work")
+def test_a_repository_with_odd_parts_is_read_or_refused_with_the_reason(break_it, text, folder, kit):
     (folder / ".git/objects/info").mkdir(exist_ok=True)
     break_it(folder / ".git")
-    assert text in run(git_kit(folder), "log -1 --format=%s")
+    assert text in run(kit, "log -1 --format=%s")
 
 
-def test_git_does_not_run_inside_of_its_own_folder(tmp_path):
-    folder = make_repository(tmp_path / "work")
-    assert "is inside of .git" in run(git_kit(folder), "log", uri=".git")
-
-
-def test_a_bare_repository_can_be_changed(tmp_path):
-    git(tmp_path, "clone", "-q", "--bare", str(make_repository(tmp_path / "work")), "x.git")
+def test_a_bare_repository_can_be_changed(tmp_path, folder):
+    git(tmp_path, "clone", "-q", "--bare", str(folder), "x.git")
     assert run(git_kit(tmp_path / "x.git"), "branch new other") == "Git command executed successfully with no output."
 
 
-def test_nothing_is_written_through_a_file_with_two_names(tmp_path):
-    folder = make_repository(tmp_path / "work")
+def test_nothing_is_written_through_a_file_with_two_names(tmp_path, folder, kit):
     (tmp_path / "outside.txt").write_text("x\n")
     os.link(tmp_path / "outside.txt", folder / ".git/FETCH_HEAD")
-    assert "'FETCH_HEAD' in .git has several names" in run(git_kit(folder), "commit -am x")
+    assert "'FETCH_HEAD' in .git has several names" in run(kit, "commit -am x")
 
 
-def test_an_unfinished_rebase_that_runs_programs_is_not_continued(tmp_path):
-    folder = make_repository(tmp_path / "work")
+def test_an_unfinished_rebase_that_runs_programs_is_not_continued(folder, kit):
     (folder / ".git/rebase-merge").mkdir()
     (folder / ".git/rebase-merge/git-rebase-todo").write_text(f"pick 1234 x\n  exec touch {folder}/ran\n")
-    assert "would run programs" in run(git_kit(folder), "rebase --continue")
+    assert "would run programs" in run(kit, "rebase --continue")
     assert not (folder / "ran").exists()
 
 
-def test_the_progress_of_a_command_has_its_last_state(tmp_path):
-    kit = git_kit(make_repository(tmp_path / "work"))
+def test_the_progress_of_a_command_has_its_last_state(kit):
     run(kit, "commit -am x")
     assert run(kit, "rebase main other") == "Successfully rebased and updated refs/heads/other."
-
-
-def test_the_version_has_a_name_as_an_option(tmp_path):
-    assert run(git_kit(tmp_path), "--version").startswith("git version")
 
 
 @pytest.fixture
@@ -288,13 +255,15 @@ ANN_AND_PROGRAMS = """
 """
 
 
-def test_commits_have_the_name_and_address_of_the_user_and_use_nothing_else_of_the_configuration(user, tmp_path):
+def test_commits_have_the_name_and_address_of_the_user_and_use_nothing_else_of_the_configuration(
+    user, tmp_path, folder
+):
     hooks = tmp_path / "hooks"
     hooks.mkdir()
     (hooks / "pre-commit").write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
     (hooks / "pre-commit").chmod(0o755)
     user(ANN_AND_PROGRAMS.format(ran=tmp_path / "ran", hooks=hooks))
-    kit = git_kit(make_repository(tmp_path / "work"), author=None)
+    kit = git_kit(folder, author=None)
     assert "1 file changed" in run(kit, "commit -am x")
     assert run(kit, "log -1 --format=%an:%ae:%cn:%ce") == "Ann:ann@example.com:Ann:ann@example.com"
     run(kit, "switch -qc side HEAD~1")
@@ -303,9 +272,8 @@ def test_commits_have_the_name_and_address_of_the_user_and_use_nothing_else_of_t
 
 
 @pytest.mark.exhaustive
-def test_whatever_makes_a_commit_or_a_tag_has_an_author(user, tmp_path):
+def test_whatever_makes_a_commit_or_a_tag_has_an_author(user, folder):
     user("[user]\nname = Ann\nemail = ann@example.com\n")
-    folder = make_repository(tmp_path / "work")
     kit = git_kit(folder, author=None)
     lines = [
         "stash", "stash pop", "commit -am One", "tag -a v1 -m v1", "merge -m Merge other", "revert --no-edit v1",
@@ -317,19 +285,18 @@ def test_whatever_makes_a_commit_or_a_tag_has_an_author(user, tmp_path):
     assert git(folder, "for-each-ref", "--format=%(taggername)", "refs/tags/v1").strip() == "Ann"
 
 
-def test_the_address_of_the_user_may_depend_on_the_repository(user, tmp_path):
+def test_the_address_of_the_user_may_depend_on_the_repository(user, tmp_path, folder):
     """Conditional includes of the user count as for git itself."""
     (tmp_path / "work.config").write_text("[user]\nemail = ann@work.example\n")
     condition = f'[includeIf "gitdir:{tmp_path}/work/"]\npath = {tmp_path}/work.config\n'
     user(f"[user]\nname = Ann\nemail = ann@private.example\n{condition}")
-    kit = git_kit(make_repository(tmp_path / "work"), author=None)
+    kit = git_kit(folder, author=None)
     run(kit, "commit -am x")
     assert run(kit, "log -1 --format=%ce") == "ann@work.example"
 
 
-def test_the_repository_and_the_variables_of_the_host_come_before_the_user(user, tmp_path, monkeypatch):
+def test_the_repository_and_the_variables_of_the_host_come_before_the_user(user, monkeypatch, folder):
     user("[user]\nname = Ann\nemail = ann@example.com\n")
-    folder = make_repository(tmp_path / "work")
     git(folder, "config", "user.name", "Carl")
     monkeypatch.setenv("GIT_COMMITTER_EMAIL", "robot@example.com")
     kit = git_kit(folder, author=None)
@@ -338,63 +305,63 @@ def test_the_repository_and_the_variables_of_the_host_come_before_the_user(user,
 
 
 @pytest.mark.usefixtures("user")
-def test_a_commit_without_an_author_is_an_error_that_names_no_user(tmp_path):
-    kit = git_kit(make_repository(tmp_path / "work"), author=None)
+def test_a_commit_without_an_author_is_an_error_that_names_no_user(folder):
+    kit = git_kit(folder, author=None)
     answer = run(kit, "commit -am x")
     assert "ERROR CODE: 128" in answer
     assert "author=(name, address)" in answer
     assert "user.name and user.email" in answer
     assert os.uname().nodename not in answer
-    git(tmp_path / "work", "config", "user.name", "Carl")
-    git(tmp_path / "work", "config", "user.email", "carl@example.com")
+    git(folder, "config", "user.name", "Carl")
+    git(folder, "config", "user.email", "carl@example.com")
     run(kit, "commit -am x")
     assert run(kit, "log -1 --format=%an:%cn") == "Carl:Carl"
 
 
-@pytest.mark.parametrize(("allow", "args", "is_allowed"), [
-    (("read",), "log", True), (("read",), "branch", True), (("read",), "branch -a --list x*", True),
-    (("read",), "branch new", False), (("read",), "branch -d other", False), (("read",), "tag -l", True),
-    (("read",), "tag v1", False), (("read",), "stash list", True), (("read",), "stash", False), (("read",),
-    "clean -n", True),
-    (("read",), "clean -f", False), (("read",), "add .", False), (("read", "write"), "add .", True),
-    (("read", "write"), "fetch", False), (("read", "write"), "clone https://example.com/x.git", False),
-    (("write",), "log", False), ((), "version", False), (("read",), "version", True),
-])  # fmt: skip
-@pytest.mark.default_cases(6)
-def test_the_host_decides_which_commands_are_allowed(allow, args, is_allowed, tmp_path):
-    result = git_kit(make_repository(tmp_path / "work"), allow=allow).exec("git_cmd", {"uri": ".", "args": args})
-    assert ("is not allowed here" not in result.text) == is_allowed
+def test_the_host_decides_which_commands_are_allowed(folder):
+    for allow, refused, allowed in (
+        ((), ["version"], []),
+        (("write",), ["log"], []),
+        (
+            ("read",),
+            ["branch new", "branch -d other", "tag v1", "stash", "clean -f", "add ."],
+            ["log", "branch", "branch -a --list x*", "tag -l", "stash list", "clean -n", "version"],
+        ),
+        (("read", "write"), ["fetch", "clone https://example.com/x.git"], ["add ."]),
+    ):
+        kit = git_kit(folder, allow=allow)
+        assert [args for args in refused + allowed if "is not allowed here" in run(kit, args)] == refused
 
 
-def test_a_workspace_shares_its_folders_and_a_read_only_one_allows_no_writes(tmp_path):
-    folder = make_repository(tmp_path / "work")
+def test_a_workspace_shares_its_folders_and_a_read_only_one_allows_no_writes(folder):
     assert Git(Workspace(folder)).folders.roots == (folder.resolve(),)
     kit = Toolkit("code").add(Git(Workspace(folder, read_only=True), allow=("read", "write", "remote")))
     assert "`git commit` is not allowed here: it changes repositories." in run(kit, "commit -am x")
     assert run(kit, "log -1 --format=%s") == "Second"
 
 
-@pytest.mark.parametrize("args", [
-    "reset --hard", "restore a.txt", "checkout a.txt", "checkout -- docs/b.txt", "checkout -f other", "switch -f other",
-    "clean -fd", "stash drop", "stash clear", "branch -D other", "tag -d v1", "rm -f a.txt", "checkout HEAD docs/b.txt",
-])  # fmt: skip
-def test_commands_that_lose_work_need_an_approval(args, tmp_path):
+def test_commands_that_lose_work_need_an_approval(folder):
     actions = []
-    kit = git_kit(make_repository(tmp_path / "work"), approve=lambda action: actions.append(action) or True)
-    result = kit.exec("git_cmd", {"uri": ".", "args": args})
-    assert result.is_error
-    assert [(action.kind, action.is_risky) for action in actions] == [("delete", True)]
-    assert actions[0].details["command"] == f"git {args}"
-    assert (tmp_path / "work/docs/b.txt").read_text() == "b\nchanged\n"
+    kit = git_kit(folder, approve=lambda action: actions.append(action) or True)
+    lines = [
+        "reset --hard", "restore a.txt", "checkout a.txt", "checkout -- docs/b.txt", "checkout -f other",
+        "switch -f other", "clean -fd", "stash drop", "stash clear", "branch -D other", "tag -d v1", "rm -f a.txt",
+        "checkout HEAD docs/b.txt",
+    ]  # fmt: skip
+    for line in lines:
+        assert kit.exec("git_cmd", {"uri": ".", "args": line}).is_error
+    assert [action.details["command"] for action in actions] == [f"git {line}" for line in lines]
+    assert {(action.kind, action.is_risky) for action in actions} == {("delete", True)}
+    assert (folder / "docs/b.txt").read_text() == "b\nchanged\n"
 
 
 @pytest.mark.parametrize(("args", "kind"), [
     ("status", "read"), ("add .", "write"), ("commit -am x", "write"), ("checkout -b new", "write"),
     ("restore --staged .", "write"), ("branch -d other", "write"), ("stash", "write"), ("reset", "write"),
 ])  # fmt: skip
-def test_other_commands_need_no_approval_by_default(args, kind, tmp_path):
+def test_other_commands_need_no_approval_by_default(args, kind, folder):
     actions = []
-    kit = git_kit(make_repository(tmp_path / "work"), approve=lambda action: actions.append(action) or False)
+    kit = git_kit(folder, approve=lambda action: actions.append(action) or False)
     run(kit, args)
     assert [(action.kind, action.is_risky) for action in actions] == [(kind, False)]
 
@@ -417,8 +384,7 @@ def test_an_approver_sees_the_command_and_decides(tmp_path):
     )  # fmt: skip
 
 
-def test_long_output_is_cut_and_says_how_to_read_the_rest(tmp_path):
-    folder = make_repository(tmp_path / "work")
+def test_long_output_is_cut_and_says_how_to_read_the_rest(folder):
     (folder / "long.txt").write_text("".join(f"{number}\n" for number in range(100_000)))
     kit = git_kit(folder, max_bytes=10_000)
     run(kit, "add -A")
@@ -428,26 +394,22 @@ def test_long_output_is_cut_and_says_how_to_read_the_rest(tmp_path):
     assert answer.endswith("Read the rest with a narrower command: pass a path, -n, --skip or --stat.")
 
 
-def test_a_command_that_takes_too_long_is_stopped(tmp_path):
-    folder = make_repository(tmp_path / "work")
+def test_a_command_that_takes_too_long_is_stopped(folder):
     (folder / ".git/index").unlink()
     os.mkfifo(folder / ".git/index")
     kit = git_kit(folder, timeout=0.5)
     assert "was stopped after 0.5 s" in kit.exec("git_status", {}).text
 
 
-def test_a_cancelled_command_ends(tmp_path):
-    folder = make_repository(tmp_path / "work")
+def test_a_cancelled_command_ends(folder, kit):
     (folder / ".git/index").unlink()
     os.mkfifo(folder / ".git/index")
-    kit = git_kit(folder)
     result = kit.exec("git_status", {}, timeout=0.3)
     assert result.error.code == "timeout"
     assert not [thread for thread in threading.enumerate() if "git" in thread.name]
 
 
-def test_credentials_in_addresses_are_not_shown(tmp_path):
-    kit = git_kit(make_repository(tmp_path / "work"))
+def test_credentials_in_addresses_are_not_shown(kit):
     run(kit, "remote add origin https://ann:hunter22@example.com/x.git")
     assert "hunter22" not in run(kit, "remote -v")
     assert "https://***@example.com/x.git" in run(kit, "remote get-url origin")
@@ -462,13 +424,12 @@ def test_a_mistake_of_the_host_is_a_definition_error(options, tmp_path):
         Git(tmp_path, **options)
 
 
-def test_a_machine_without_git_is_an_error_for_the_model(tmp_path, monkeypatch):
-    kit = git_kit(make_repository(tmp_path / "work"))
+def test_a_machine_without_git_is_an_error_for_the_model(tmp_path, monkeypatch, kit):
     monkeypatch.setenv("PATH", str(tmp_path))
     assert run(kit, "status").startswith("git is not installed")
 
 
-def test_with_an_author_the_configuration_of_the_user_is_not_read(tmp_path, monkeypatch):
+def test_with_an_author_the_configuration_of_the_user_is_not_read(tmp_path, monkeypatch, kit):
     home = tmp_path / "home"
     home.mkdir()
     (home / ".gitconfig").write_text("[user]\nname = Secret User\n[alias]\nst = status\n[core]\nexcludesFile = ~/x\n")
@@ -476,13 +437,11 @@ def test_with_an_author_the_configuration_of_the_user_is_not_read(tmp_path, monk
     monkeypatch.setenv("GIT_DIR", str(tmp_path))
     monkeypatch.setenv("GIT_AUTHOR_NAME", "Secret User")
     monkeypatch.setenv("GIT_CONFIG_PARAMETERS", "'core.fsmonitor=/bin/false'")
-    kit = git_kit(make_repository(tmp_path / "work"))
     run(kit, "commit -am x")
     assert run(kit, "log -1 --format=%an") == "Bob"
 
 
-def test_the_refusal_of_a_configuration_names_the_key_and_the_repository(tmp_path):
-    folder = make_repository(tmp_path / "work")
+def test_the_refusal_of_a_configuration_names_the_key_and_the_repository(tmp_path, folder):
     git(folder, "config", "filter.lfs.clean", "git-lfs clean")
     text = git_kit(tmp_path).exec("git_status", {"uri": "work"}).text
     assert text == (
@@ -491,18 +450,14 @@ def test_the_refusal_of_a_configuration_names_the_key_and_the_repository(tmp_pat
     )
 
 
-def test_options_of_merge_in_the_configuration_are_refused_by_merge_alone(tmp_path):
-    work = make_repository(tmp_path / "work")
-    git(work, "config", "branch.main.mergeOptions", "--no-ff")
-    kit = git_kit(work)
+def test_options_of_merge_in_the_configuration_are_refused_by_merge_alone(folder, kit):
+    git(folder, "config", "branch.main.mergeOptions", "--no-ff")
     assert kit.call("git_status", {})["branch"] == "main"
     assert "1 file changed" in run(kit, "commit -am x")
     assert "branch.main.mergeoptions" in kit.exec("git_cmd", {"uri": ".", "args": "merge other"}).text
 
 
-def test_a_git_entry_that_leads_nowhere_is_named(tmp_path):
-    work = make_repository(tmp_path / "work")
-    (work / "sub").mkdir()
-    (work / "sub/.git").write_text("nothing")
-    kit = git_kit(work)
+def test_a_git_entry_that_leads_nowhere_is_named(folder, kit):
+    (folder / "sub").mkdir()
+    (folder / "sub/.git").write_text("nothing")
     assert "'sub' leads to no folder" in kit.exec("git_cmd", {"uri": ".", "args": "add -A"}).text

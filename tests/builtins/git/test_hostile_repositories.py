@@ -21,8 +21,6 @@ TOOLS = [
     ("git_log", {"revision": "taken"}),
     ("git_show", {"revision": "other"}),
     ("git_show", {"revision": "taken"}),
-    ("git_blame", {"uri": "a.txt"}),
-    ("git_blame", {"uri": "links/secret.txt"}),
     ("git_status", {"uri": "bare.git"}),
     ("git_status", {"uri": "sub"}),
 ]

@@ -75,16 +75,15 @@ ADDRESSES = [
     "clone {}", "clone {} copy", "fetch {}", "pull {}", "push {} main", "ls-remote {}", "remote add new {}",
     "remote set-url origin {}",
 ])  # fmt: skip
-def test_other_protocols_paths_and_helpers_are_refused(command, tmp_path):
-    kit = remote_kit(make_repository(tmp_path / "work"))
+def test_other_protocols_paths_and_helpers_are_refused(command, folder):
+    kit = remote_kit(folder)
     for address in ADDRESSES:
         result = kit.exec("git_cmd", {"uri": ".", "args": command.format(address)})
         assert result.is_error, address
         assert "cannot be used" in result.text
 
 
-def test_remotes_of_the_configuration_need_an_allowed_protocol(tmp_path):
-    folder = make_repository(tmp_path / "work")
+def test_remotes_of_the_configuration_need_an_allowed_protocol(tmp_path, folder):
     git(folder, "remote", "add", "near", str(tmp_path))
     git(folder, "remote", "add", "far", "https://example.com/x.git")
     kit = remote_kit(folder)
@@ -106,16 +105,14 @@ def test_remotes_of_the_configuration_need_an_allowed_protocol(tmp_path):
     "http.cookieFile", "remote.origin.vcs",
 ])  # fmt: skip
 @pytest.mark.default_cases(2)
-def test_a_configuration_that_redirects_is_refused_for_remote_commands_only(key, tmp_path):
-    folder = make_repository(tmp_path / "work")
+def test_a_configuration_that_redirects_is_refused_for_remote_commands_only(key, folder):
     git(folder, "config", key, "x")
     kit = remote_kit(folder)
     assert "The configuration of the repository" in run(kit, "fetch http://127.0.0.1:1/x.git")
     assert run(kit, "log -1 --format=%s") == "Second"
 
 
-def test_remote_commands_need_an_approval_that_names_the_address(tmp_path):
-    folder = make_repository(tmp_path / "work")
+def test_remote_commands_need_an_approval_that_names_the_address(folder):
     git(folder, "remote", "add", "origin", "http://ann:hunter22@127.0.0.1:1/x.git")
     asked = []
     kit = Toolkit("code", approver=lambda request: asked.append(request.action) or False)
@@ -130,8 +127,7 @@ def test_remote_commands_need_an_approval_that_names_the_address(tmp_path):
 
 
 @pytest.mark.parametrize("key", ["branch.main.remote", "branch.main.pushRemote", "remote.pushDefault"])
-def test_an_approval_names_the_address_that_a_branch_has(key, tmp_path):
-    folder = make_repository(tmp_path / "work")
+def test_an_approval_names_the_address_that_a_branch_has(key, folder):
     git(folder, "remote", "add", "origin", "http://127.0.0.1:1/x.git")
     git(folder, "config", key, "http://127.0.0.1:2/evil.git")
     actions = []
@@ -142,15 +138,14 @@ def test_an_approval_names_the_address_that_a_branch_has(key, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["remotes", "branches"])
-def test_remotes_in_old_files_are_refused(name, tmp_path):
-    folder = make_repository(tmp_path / "work")
+def test_remotes_in_old_files_are_refused(name, folder):
     git(folder, "remote", "add", "far", "http://127.0.0.1:1/x.git")
     (folder / ".git" / name).mkdir(exist_ok=True)
     (folder / ".git" / name / "origin").write_text("http://127.0.0.1:2/evil.git\n")
     assert f"remotes in '.git/{name}'" in run(remote_kit(folder), "fetch")
 
 
-def test_a_server_that_wants_a_password_is_an_error_without_a_question(tmp_path):
+def test_a_server_that_wants_a_password_is_an_error_without_a_question(folder):
     class Locked(Quiet):
         def do_GET(self):
             self.send_response(401)
@@ -160,7 +155,6 @@ def test_a_server_that_wants_a_password_is_an_error_without_a_question(tmp_path)
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Locked) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
-        folder = make_repository(tmp_path / "work")
         git(folder, "config", "credential.helper", f"!touch {folder}/ran; echo password=x")
         answer = run(remote_kit(folder), f"ls-remote http://127.0.0.1:{server.server_port}/x.git")
         server.shutdown()

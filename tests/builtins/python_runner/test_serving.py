@@ -40,7 +40,7 @@ async def test_pictures_arrive_as_image_blocks():
 
 
 async def test_a_result_without_pictures_is_a_text():
-    kit = Toolkit("code").add(PythonRunner(approve="never", engine="process"))
+    kit = Toolkit("code").add(PythonRunner(approve="never"))
     async with over_http(kit) as url, Client(url) as client:
         result = await call(client, "6 * 7")
     assert "<result>42</result>" in result.content[0].text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -25,10 +26,8 @@ def check(*roots: Path, **arguments: object) -> str:
     return str(Toolkit("diagnostics").add(Diagnostics(roots)).call("get_warning_error", arguments))
 
 
-def needs(program: str, *, sandbox: bool = False) -> pytest.MarkDecorator:
+def needs(program: str) -> pytest.MarkDecorator:
     found = shutil.which(program) or shutil.which(program, path=Path(sys.executable).parent)
-    if found and sandbox and choose_sandbox("auto") == "none":
-        return pytest.mark.skipif(True, reason="bubblewrap does not work here")
     return pytest.mark.skipif(not found, reason=f"{program} is not installed")
 
 
@@ -62,71 +61,45 @@ Checked by syntax check: 6 files.\
 """)
 
 
-SLOW = ("pyright", "javac")
+WRONG = 'def f(x: int) -> str:\n    return x\n\n\nf("a")\n'
 CHECKED = {
-    "ruff": ("a.py", "import os\n\nprint(undefined)\n", ["[Warning] Line 1:8 - ", "[Error] Line 3:7 - "]),
-    "pyright": (
-        "a.py",
-        'def f(x: int) -> str:\n    return x\n\n\nf("a")\n',
-        ["[Error] Line 2:12 - ", "[Error] Line 5:3 - "],
-    ),
-    "mypy": (
-        "a.py",
-        'def f(x: int) -> str:\n    return x\n\n\nf("a")\n',
-        ["[Error] Line 2:12 - ", "[Error] Line 5:3 - "],
-    ),
-    "gcc": (
-        "a.c",
-        "int main(void) {\n  int unused;\n  return x;\n}\n",
-        ["[Warning] Line 2:7 - ", "[Error] Line 3:10 - "],
-    ),
-    "javac": ("A.java", "class A {\n  int x = 1\n}\n", ["[Error] Line 2:12 - "]),
-    "node": ("a.js", "let a = 1;\nlet b = ;\n", ["[Error] Line 2:9 - SyntaxError: "]),
-    "bash": ("a.sh", "if true; then\n  echo\n", ["[Error] Line 3:1 - syntax error"]),
+    "ruff": ("import os\n\nprint(undefined)\n", ["[Warning] Line 1:8 - ", "[Error] Line 3:7 - "]),
+    "pyright": (WRONG, ["[Error] Line 2:12 - ", "[Error] Line 5:3 - "]),
+    "mypy": (WRONG, ["[Error] Line 2:12 - ", "[Error] Line 5:3 - "]),
 }
+SLOW = {"pyright": pytest.mark.exhaustive}
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(n, marks=[needs(n, sandbox=n == "gcc"), *([pytest.mark.exhaustive] if n in SLOW else [])])
-        for n in CHECKED
-    ],
+    "name", [pytest.param(n, marks=[needs(n), *([SLOW[n]] if n in SLOW else [])]) for n in CHECKED]
 )
-@pytest.mark.default_cases(2)
-def test_each_checker_that_is_installed_finds_the_errors_of_its_language(name: str, tmp_path: Path) -> None:
-    file, text, expected = CHECKED[name]
-    (tmp_path / file).write_text(text)
+def test_each_checker_that_is_installed_finds_the_errors_of_python(name: str, tmp_path: Path) -> None:
+    text, expected = CHECKED[name]
+    (tmp_path / "a.py").write_text(text)
+    (tmp_path / "correct.py").write_text("x = 1\n")
     result = check(tmp_path, checkers=[name])
     lines = [line for line in result.splitlines() if line.startswith("[")]
     assert len(lines) == len(expected)
     for line, start in zip(lines, expected, strict=True):
         assert line.startswith(start)
         assert f"({name}" in line
-    assert f"Checked by {name}: 1 file." in result
-    assert [path.name for path in tmp_path.iterdir()] == [file]
+    assert result.startswith(f"Found {len(expected)} problems in 1 files:\n\nFILE: a.py\n")
+    assert f"Checked by {name}: 2 files." in result
+    assert {path.name for path in tmp_path.iterdir()} == {"a.py", "correct.py"}
 
 
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("name", [pytest.param(n, marks=needs(n, sandbox=n == "gcc")) for n in CHECKED])
-def test_each_checker_finds_nothing_in_a_correct_file(name: str, tmp_path: Path) -> None:
-    texts = {"a.py": "x = 1\n", "a.c": "#include <stdio.h>\nint main(void) { return 0; }\n", "A.java": "class A {}\n"}
-    texts |= {"a.js": 'import x from "y";\nexport const z = x;\n', "a.sh": "#!/bin/bash\necho\n"}
-    (tmp_path / CHECKED[name][0]).write_text(texts[CHECKED[name][0]])
-    expected = f"No warnings or errors found.\n\nChecked by {name}: 1 file."
-    assert check(tmp_path, checkers=[name]).replace("Checked by syntax check: 1 file.\n", "") == expected
-
-
-@needs("node")
-def test_a_module_in_a_js_file_is_checked_as_a_module(tmp_path: Path) -> None:
-    (tmp_path / "a.js").write_text('import x from "y";\nexport const z = x;\nawait z;\nlet a = ;\n')
-    (tmp_path / "b.js").write_text('const x = require("y");\nreturn;\n')
-    (tmp_path / "c.mjs").write_text("await 1;\n")
-    (tmp_path / "d.cjs").write_text("await 1;\n")
-    result = check(tmp_path, checkers=["node"])
-    assert "FILE: a.js\n[Error] Line 4:9" in result
-    assert "FILE: d.cjs\n[Error] Line 1:1" in result
-    assert "Found 2 problems in 2 files" in result
+def test_other_languages_have_a_syntax_check_or_are_said_to_be_unchecked(tmp_path: Path) -> None:
+    for name in ("a.c", "b.cpp", "c.h"):
+        (tmp_path / name).write_text("int main( {")
+    (tmp_path / "d.js").write_text("let a = 1;\nlet b = ;\n")
+    (tmp_path / "E.java").write_text("class E {\n  int x = ;\n}\n")
+    (tmp_path / "f.sh").write_text("if\n")
+    result = check(tmp_path)
+    assert "FILE: E.java\n[Error] Line 2:9 - " in result
+    assert "FILE: d.js\n[Error] Line 2:7 - " in result
+    assert "Checked by syntax check: 2 files." in result
+    assert "Not checked: 2 files (.c, .cpp), for which no checker could be used." in result
+    assert check(tmp_path, uri="f.sh") == check(tmp_path, uri="c.h") == "No files that can be checked."
 
 
 @needs("ruff")
@@ -231,3 +204,85 @@ def test_five_hundred_files_are_checked_and_the_rest_is_said(tmp_path: Path) -> 
     result = check(tmp_path)
     assert "Found 1 problems in 1 files:\n\nFILE: f499.py" in result
     assert "Not checked: files after the first 500. Pass a smaller folder, or a file, as uri." in result
+
+
+# The programs: where they are found, and what is done with one that fails.
+
+ELSEWHERE = {
+    "ruff": "echo '/etc/passwd:1:1: F821 m'",
+    "pyright": "echo '/etc/passwd:1:1 - error: m (reportAny)'; exit 1",
+    "mypy": "echo '/etc/passwd:1:1: error: m  [misc]'; exit 1",
+}
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    root = tmp_path / "root"
+    root.mkdir()
+    (root / "a.py").write_text("x = = 1\n")
+    (root / "b.py").write_text("y = 1\n")
+    return root
+
+
+def install(folder: Path, monkeypatch: pytest.MonkeyPatch, scripts: dict[str, str]) -> None:
+    """Make a folder with Python and programs the only one in which programs are found; bubblewrap was found before."""
+    choose_sandbox("auto")
+    folder.mkdir(exist_ok=True)
+    for name, script in scripts.items():
+        (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+        (folder / name).chmod(0o755)
+    (folder / "python").symlink_to(sys.executable)
+    if bubblewrap := shutil.which("bwrap"):
+        (folder / "bwrap").symlink_to(bubblewrap)
+    monkeypatch.setattr(sys, "executable", str(folder / "python"))
+    monkeypatch.setenv("PATH", f".{os.pathsep}{folder}")
+
+
+def test_a_checker_that_fails_is_named_and_the_syntax_check_is_used_instead(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path / "bin", monkeypatch, dict.fromkeys(CHECKED, "echo failed; exit 3"))
+    result = check(root)
+    assert "ruff was not used for 2 files: it did not return its results." in result
+    assert "pyright was not used for b.py: it did not return its results." in result
+    assert "FILE: a.py\n[Error] Line 1:5 - SyntaxError: invalid syntax (Python syntax)" in result
+    assert "mypy was not used for b.py: it did not return its results." in check(root, checkers=["mypy"])
+
+
+def test_problems_of_other_files_are_not_shown(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(tmp_path / "bin", monkeypatch, ELSEWHERE)
+    for name in ELSEWHERE:
+        result = check(root, uri="b.py", checkers=[name])
+        assert "/etc" not in result
+        assert result.startswith("No warnings or errors found.")
+
+
+def test_a_checker_without_output_has_not_checked(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(tmp_path / "bin", monkeypatch, {"mypy": "exit 2", "ruff": "exit 2", "pyright": "exit 2"})
+    for name in ("mypy", "ruff", "pyright"):
+        assert f"{name} was not used for b.py: it " in check(root, uri="b.py", checkers=[name])
+
+
+def test_a_checker_that_is_not_installed_is_named_if_it_was_asked_for(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path / "bin", monkeypatch, {})
+    assert "ruff is not installed." in check(root, checkers=["ruff"])
+    result = check(root)
+    assert "not installed" not in result
+    assert "(Python syntax)" in result
+
+
+def test_checkers_in_the_roots_are_never_run(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    canary = tmp_path / "canary"
+    install(root / "bin", monkeypatch, dict.fromkeys(CHECKED, f"touch {canary}"))
+    (tmp_path / "linked").mkdir()
+    (tmp_path / "linked/ruff").symlink_to(root / "bin/ruff")
+    monkeypatch.setenv("PATH", f"{os.environ['PATH']}{os.pathsep}{root}/bin{os.pathsep}{tmp_path}/linked")
+    (root / "a.json").write_text("{}")
+    assert "is not used" not in check(root, uri="a.json")
+    result = check(root)
+    for name in CHECKED:
+        assert f"{name} is not used, because it is in the folders that this tool may use." in result
+    assert "(Python syntax)" in result
+    assert not canary.exists()

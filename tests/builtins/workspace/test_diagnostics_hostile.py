@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
@@ -20,7 +17,7 @@ from ahvn_tools.builtins.processes.confinement import choose_sandbox
 from ahvn_tools.builtins.workspace.diagnostics import DiagnosticsTools
 
 needs_bubblewrap = pytest.mark.skipif(choose_sandbox("auto") == "none", reason="bubblewrap does not work here")
-PROGRAMS = ("ruff", "pyright", "mypy", "gcc", "node", "bash", "javac", "python", "python3", "cc1", "as", "git")
+PROGRAMS = ("ruff", "pyright", "mypy", "node", "bash", "python", "python3", "git")
 MODULES = ("conftest", "sitecustomize", "usercustomize", "plugin", "ast", "json", "os", "encodings", "parser_program")
 SETTINGS = {
     "mypy.ini": "[mypy]\nplugins = ./plugin.py\npython_executable = ./python\n",
@@ -29,7 +26,6 @@ SETTINGS = {
     "pyrightconfig.json": '{"pythonPath": "./python", "venvPath": ".", "venv": "bin"}',
     "package.json": '{"type": "module", "main": "./run.js"}',
     ".npmrc": "node-options=--require=./run.js\n",
-    "META-INF/services/javax.annotation.processing.Processor": "Evil\n",
     "Makefile": "$(shell touch canary)\n",
 }
 
@@ -46,7 +42,6 @@ def make_hostile(root: Path, canary: Path) -> None:
     """Write a project in which everything that could be executed makes the canary."""
     root.mkdir()
     (root / "bin").mkdir()
-    (root / "META-INF/services").mkdir(parents=True)
     for program in PROGRAMS:
         for place in (root, root / "bin"):
             (place / program).write_text(f"#!/bin/sh\ntouch {canary}\n")
@@ -60,8 +55,6 @@ def make_hostile(root: Path, canary: Path) -> None:
     (root / "cookie.py").write_text("# -*- coding: plugin -*-\nx = 1\n")
     (root / "run.js").write_text(f"require('fs').writeFileSync({str(canary)!r}, '');\nlet x = ;\n")
     (root / "run.sh").write_text(f"touch {canary}\n$(touch {canary})\nif\n")
-    (root / "Evil.java").write_text("class Evil { int x = ; }\n")
-    (root / "a.c").write_text('#pragma GCC plugin "evil.so"\nint main(void) { return x; }\n')
 
 
 def check_in_new_process(root: Path, path: str) -> str:
@@ -104,15 +97,13 @@ def folder_of_programs(folder: Path, names: tuple[str, ...]) -> str:
 def test_nothing_of_a_hostile_project_is_executed(sandbox: str, tmp_path: Path) -> None:
     root, canary = tmp_path / "root", tmp_path / "canary"
     make_hostile(root, canary)
-    names = ("node", "bash", "gcc", "javac", "bwrap") if sandbox == "bubblewrap" else ("node", "bash", "gcc", "javac")
+    names = ("node", "bash", "bwrap") if sandbox == "bubblewrap" else ("node", "bash")
     programs = folder_of_programs(tmp_path / "programs", names)
     files = sorted(root.rglob("*"))
     result = check_in_new_process(root, f".{os.pathsep}{root}{os.pathsep}{root / 'bin'}{os.pathsep}{programs}")
     assert "FILE: main.py\n" in result
     assert not canary.exists()
     assert sorted(root.rglob("*")) == files
-    if sandbox == "none" and shutil.which("gcc"):
-        assert "gcc is not used, because bubblewrap does not work here." in result
 
 
 def test_the_hostile_project_would_make_the_canary(tmp_path: Path) -> None:
@@ -121,63 +112,6 @@ def test_the_hostile_project_would_make_the_canary(tmp_path: Path) -> None:
     make_hostile(tmp_path / "root", canary)
     subprocess.run([tmp_path / "root/bin/ruff"], check=True)
     assert canary.exists()
-
-
-LEAKS = {
-    "absolute": '#include "{secret}"\nint main(void) {{ return 0; }}\n',
-    "relative": '#include "../secret.txt"\nint main(void) {{ return 0; }}\n',
-    "system": '#include "/etc/passwd"\nint main(void) {{ return 0; }}\n',
-    "computed": '#define F "/etc/passwd"\n#include F\nint main(void) {{ return 0; }}\n',
-    "spliced": '#inc\\\nlude "/etc/passwd"\nint main(void) {{ return 0; }}\n',
-    "digraph": '%:include "/etc/passwd"\nint main(void) {{ return 0; }}\n',
-    "import": '#import "/etc/passwd"\nint main(void) {{ return 0; }}\n',
-    "initializer": 'int x =\n#include "/etc/passwd"\n;\n',
-    "embed": 'const char d[] = {{\n#em\\\nbed "/etc/passwd"\n}};\n_Static_assert(0, "root");\n',
-    "header": '#include "inner.h"\nint main(void) {{ return 0; }}\n',
-}
-
-
-@needs_bubblewrap
-@pytest.mark.skipif(not shutil.which("gcc"), reason="gcc is not installed")
-@pytest.mark.parametrize(
-    "name",
-    [
-        name if name in {"absolute", "embed", "header"} else pytest.param(name, marks=pytest.mark.exhaustive)
-        for name in LEAKS
-    ],
-)
-def test_c_files_cannot_show_files_of_other_folders(name: str, tmp_path: Path) -> None:
-    root = tmp_path / "root"
-    root.mkdir()
-    secret = tmp_path / "secret.txt"
-    secret.write_text("canary_word other\n")
-    (root / "inner.h").write_text('#include "/etc/passwd"\n')
-    (root / "a.c").write_text(LEAKS[name].format(secret=secret))
-    (root / "link.h").symlink_to(secret)
-    result = check(root, checkers=["gcc"])
-    refusals = ("a.c includes a file of another folder.", "a.c uses #embed.", "No such file or directory")
-    assert any(refusal in result for refusal in refusals)
-    assert "canary_word" not in result
-    assert "root:" not in result
-    assert "‘root’" not in result
-    assert "before" not in result
-    assert "Line 2" not in result.replace("No such file", "")
-
-
-def test_links_and_special_files_are_not_read(tmp_path: Path) -> None:
-    root, outside = tmp_path / "root", tmp_path / "outside"
-    root.mkdir()
-    outside.mkdir()
-    (outside / "secret.json").write_text("{canary_word")
-    (root / "link.json").symlink_to(outside / "secret.json")
-    (root / "folder").symlink_to(outside)
-    (root / "zero.json").symlink_to("/dev/zero")
-    os.mkfifo(root / "fifo.json")
-    (root / "own.json").write_text("{")
-    result = check(root)
-    assert result.startswith("Found 1 problems in 1 files:\n\nFILE: own.json\n")
-    assert "canary_word" not in result
-    assert str(outside) not in result
 
 
 HOSTILE = {
@@ -220,30 +154,3 @@ def test_a_hostile_file_ends_in_time_and_the_others_are_checked(name: str, tmp_p
     assert not any(line == "line.json" for line in result.splitlines())
     assert not Path("/tmp/ahvn-canary").exists()
     assert not psutil.Process().children(recursive=True)
-
-
-@needs_bubblewrap
-@pytest.mark.exhaustive
-@pytest.mark.skipif(not shutil.which("gcc"), reason="gcc is not installed")
-def test_a_compiler_that_does_not_end_is_ended(tmp_path: Path) -> None:
-    macros = "".join(f"#define M{i}(x) M{i - 1}(x) M{i - 1}(x) M{i - 1}(x) M{i - 1}(x)\n" for i in range(1, 20))
-    (tmp_path / "a.c").write_text(f"#define M0(x) x,\n{macros}int z[] = {{ M19(1) }};\n")
-    started = time.monotonic()
-    result = check(tmp_path, checkers=["gcc"])
-    assert "gcc was not used for a.c: " in result
-    assert time.monotonic() - started < 60
-    assert not psutil.Process().children(recursive=True)
-
-
-async def test_a_cancelled_call_leaves_no_process(tmp_path: Path) -> None:
-    for number in range(5):
-        (tmp_path / f"slow{number}.yaml").write_bytes(b"[" * 100_000)
-    kit = Toolkit("diagnostics").add(Diagnostics(tmp_path))
-    call: asyncio.Task[Any] = asyncio.create_task(kit.acall("get_warning_error", {}))
-    while not psutil.Process().children(recursive=True):  # noqa: ASYNC110 - another process has no event
-        await asyncio.sleep(0.01)
-    call.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await call
-    while psutil.Process().children(recursive=True):  # noqa: ASYNC110 - as above
-        await asyncio.sleep(0.01)

@@ -216,10 +216,10 @@ def test_tools_for_texts_name_the_tool_that_reads_a_file(make_desk, max_bytes):
     desk.write("a.png", NOISE)
     desk.write("a.pdf", b"%PDF-1.4\n\0\1\2" + bytes(200))
     desk.write("a.zip", b"PK\3\4\0" + bytes(200))
-    for tool, path in [("read_file", "uri"), ("view_text_file", "uri")]:
-        assert desk.error(tool, **{path: "a.png"}).endswith(" Read it with read_image.")
-        assert desk.error(tool, **{path: "a.pdf"}).endswith(" Read it with read_pdf.")
-        assert "Read it with" not in desk.error(tool, **{path: "a.zip"})
+    for tool in ("read_file", "view_text_file"):
+        assert desk.error(tool, uri="a.png").endswith(" Read it with read_image.")
+        assert desk.error(tool, uri="a.pdf").endswith(" Read it with read_pdf.")
+        assert "Read it with" not in desk.error(tool, uri="a.zip")
 
 
 @pytest.mark.parametrize("tool", [IMAGE, PDF])

@@ -25,10 +25,6 @@ WHOLE = {
 }
 
 
-def _path(tool):
-    return {"uri": "a.txt"}
-
-
 @pytest.fixture
 def without_detection(monkeypatch):
     """Remove charset-normalizer."""
@@ -53,8 +49,8 @@ def test_without_the_extra_the_guess_is_western(desk):
 def test_every_tool_that_reads_takes_the_encoding(make_desk, read, max_bytes):
     desk = make_desk(max_bytes=max_bytes if read != "view_text_file" else 1_000)
     desk.write("a.txt", CHINESE.encode("gbk"))
-    assert "guess: cp1252" in desk.call(read, **_path(read), **READS[read])
-    text = desk.call(read, **_path(read), **READS[read], encoding="GBK")
+    assert "guess: cp1252" in desk.call(read, uri="a.txt", **READS[read])
+    text = desk.call(read, uri="a.txt", **READS[read], encoding="GBK")
     assert "今天天气很好" in text
     assert "guess" not in text
 
@@ -104,7 +100,7 @@ def test_an_edit_keeps_the_encoding(desk, tool, is_read):
     arguments = {
         key: value.replace("new", "新") if isinstance(value, str) else value for key, value in EDITS[tool].items()
     }
-    desk.call(tool, **_path(tool), **arguments, **({} if is_read else {"encoding": "gbk"}))
+    desk.call(tool, uri="a.txt", **arguments, **({} if is_read else {"encoding": "gbk"}))
     edited = desk.read("a.txt").decode("gbk")
     assert "新" in edited
     assert tool in WHOLE or "今天天气很好" in edited
@@ -145,7 +141,7 @@ def test_utf_16_without_a_byte_order_mark_is_converted_once_it_was_read(desk):
 @pytest.mark.parametrize("tool", ["create_file", "write_text_file"])
 def test_a_new_file_has_the_encoding(make_desk, tool, encoding):
     desk = make_desk(approve="always")
-    desk.call(tool, **_path(tool), content="日本\n", encoding=encoding)
+    desk.call(tool, uri="a.txt", content="日本\n", encoding=encoding)
     assert desk.read("a.txt") == "日本\n".encode(encoding)
     assert desk.asked[0][0].startswith("Create a.txt (")
     desk.call("insert", uri="a.txt", line=2, content="日")

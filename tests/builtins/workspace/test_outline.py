@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import textwrap
@@ -24,324 +25,181 @@ def outline(*roots: Path, **arguments: object) -> str:
     return str(Toolkit("outline").add(Outline(roots)).call("project_outline", arguments))
 
 
-SOURCES = {
+NOTED = {
     "file.c": """\
 #include <stdio.h>
-struct point { int x; };
-typedef struct { int y; } Size;
-typedef int (*callback)(int);
-enum color { RED };
-static struct point *make(int x);
+struct point { int x; };  //: Struct point
+typedef struct { int y; } Size;  //: Struct Size
+typedef int (*callback)(int);  //: Type (*callback)(int)
+enum color { RED };  //: Enum color
+static struct point *make(int x);  //: Function make
 int (*handler)(int);
 struct point origin;
-int main(int argc, char **argv) {
+int main(int argc, char **argv) {  //: Function main to 12
   struct local { int a; };
   return 0;
 }
 """,
     "file.cpp": """\
-namespace geo {
-template <typename T> class Point : public Base {
+namespace geo {  //: Namespace geo to 12
+template <typename T> class Point : public Base {  //: - Class Point to 10
  public:
-  Point(int x);
-  ~Point() {}
-  virtual int area() const = 0;
-  bool operator==(const Point& o) const { return true; }
-  struct Inner { void go(); };
+  Point(int x);  //: - - Method Point
+  ~Point() {}  //: - - Method ~Point
+  virtual int area() const = 0;  //: - - Method area
+  bool operator==(const Point& o) const { return true; }  //: - - Method operator==
+  struct Inner { void go(); };  //: - - Struct Inner | - - - Method go
   int field;
 };
-using Alias = Point<int>;
+using Alias = Point<int>;  //: - Type Alias
 }
-int geo::Point::area() const { return 1; }
-class Meter { operator int(); };
+int geo::Point::area() const { return 1; }  //: Method geo::Point::area
+class Meter { operator int(); };  //: Class Meter | - Method operator int
 auto lambda = [](int x) { return x; };
 """,
     "file.cs": """\
-namespace Shop {
-  [Serializable]
+namespace Shop {  //: Namespace Shop to 13
+  [Serializable]  //: - Class Cart to 8
   public class Cart : ICart {
-    public Cart(int x) { }
+    public Cart(int x) { }  //: - - Method Cart
     public int Total { get; set; }
-    public async Task<int> Add(Item item) { int Local(int y) => y; return Local(1); }
-    private class Inner { void M() {} }
+    public async Task<int> Add(Item item) { int Local(int y) => y; return Local(1); }  //: - - Method Add
+    private class Inner { void M() {} }  //: - - Class Inner | - - - Method M
   }
-  public record Money(decimal Amount);
-  interface ICart { Task<int> Add(Item item); }
-  enum Kind { A }
-  delegate void Handler(int x);
+  public record Money(decimal Amount);  //: - Record Money
+  interface ICart { Task<int> Add(Item item); }  //: - Interface ICart | - - Method Add
+  enum Kind { A }  //: - Enum Kind
+  delegate void Handler(int x);  //: - Type Handler
 }
 """,
     "file.go": """\
 package main
-type Point struct { X int }
-type Shape interface { Area() float64 }
-type ID int
-type Alias = Point
-func (p *Point) Move(dx int) error { return nil }
-func (Point) Zero() {}
-func (s Stack[T]) Pop() T { panic(1) }
-func main() { f := func() {} ; f() }
-func () Nameless() {}
+type Point struct { X int }  //: Struct Point
+type Shape interface { Area() float64 }  //: Interface Shape | - Method Area
+type ID int  //: Type ID
+type Alias = Point  //: Type Alias
+func (p *Point) Move(dx int) error { return nil }  //: Method Point.Move
+func (Point) Zero() {}  //: Method Point.Zero
+func (s Stack[T]) Pop() T { panic(1) }  //: Method Stack[T].Pop
+func main() { f := func() {} ; f() }  //: Function main
+func () Nameless() {}  //: Method Nameless
 """,
     "file.java": """\
 package a;
-@Deprecated
+@Deprecated  //: Class Cart to 8
 public class Cart<T> implements ICart {
   private int x = 1;
-  public Cart(int x) { }
-  @Override public int total(int a, int b) throws E { return new Object() { int q() { return 1; } }.q(); }
-  enum Kind { A; void f() {} }
+  public Cart(int x) { }  //: - Method Cart
+  @Override public int total(int a, int b) throws E { return new Object() { int q() { return 1; } }.q(); }  //: - Method total
+  enum Kind { A; void f() {} }  //: - Enum Kind | - - Method f
 }
-record Money(int amount) { Money { } }
-interface ICart { int total(int a, int b); }
-@interface Note {}
-""",
+record Money(int amount) { Money { } }  //: Record Money | - Method Money
+interface ICart { int total(int a, int b); }  //: Interface ICart | - Method total
+@interface Note {}  //: Interface Note
+""",  # noqa: E501
     "file.js": """\
 import x from "y";
-export default class Cart extends Base {
-  constructor() {}
-  static total = (a) => a;
-  async add(item) { function inner() {} }
-  get size() { return 1; }
+export default class Cart extends Base {  //: Class Cart to 7
+  constructor() {}  //: - Method constructor
+  static total = (a) => a;  //: - Method total
+  async add(item) { function inner() {} }  //: - Method add
+  get size() { return 1; }  //: - Method size
 }
-export const f = async (a) => { const g = () => 1; };
-const h = function () {};
-let A = class { m() {} };
-exports.foo = function (a) {};
-function* gen() {}
-(function () { function wrapped() {} })();
+export const f = async (a) => { const g = () => 1; };  //: Function f
+const h = function () {};  //: Function h
+let A = class { m() {} };  //: Class A | - Method m
+exports.foo = function (a) {};  //: Function exports.foo
+function* gen() {}  //: Function gen
+(function () { function wrapped() {} })();  //: Function wrapped
 const n = 1;
-class Fields { y = 2; static z; }
+class Fields { y = 2; static z; }  //: Class Fields
 """,
     "file.php": """\
 <?php
-namespace Shop;
-abstract class Cart implements ICart { public function add(int $x): int { return 1; } abstract function t(); }
-interface ICart { public function add(int $x): int; }
-trait Loud { function shout() {} }
-enum Kind: string { case A = "a"; public static function of() {} }
-function helper(array $a) { }
-""",
+namespace Shop;  //: Namespace Shop
+abstract class Cart implements ICart { public function add(int $x): int { return 1; } abstract function t(); }  //: Class Cart | - Method add | - Method t
+interface ICart { public function add(int $x): int; }  //: Interface ICart | - Method add
+trait Loud { function shout() {} }  //: Trait Loud | - Method shout
+enum Kind: string { case A = "a"; public static function of() {} }  //: Enum Kind | - Method of
+function helper(array $a) { }  //: Function helper
+""",  # noqa: E501
     "file.rb": """\
-module Shop
-  class Cart < Base
-    def initialize(x); end
-    def self.build(a, b: 1)
+module Shop  #: Module Shop to 10
+  class Cart < Base  #: - Class Cart to 9
+    def initialize(x); end  #: - - Method initialize
+    def self.build(a, b: 1)  #: - - Method build to 5
     end
-    class << self
-      def other; end
+    class << self  #: - - Class self to 8
+      def other; end  #: - - - Method other
     end
   end
 end
-def top; end
+def top; end  #: Method top
 """,
     "file.rs": """\
-mod a { pub fn f() {} }
-pub struct Point<T> { x: T }
-enum Kind { A }
-trait Shape { fn area(&self) -> f64; fn name(&self) -> String { String::new() } }
-impl<T> Point<T> { pub fn new(x: T) -> Self { fn inner() {} Point { x } } }
-impl Shape for Point<f64> { fn area(&self) -> f64 { 1.0 } }
-type Alias = Point<i32>;
-macro_rules! hi { () => {} }
-fn main() {}
-""",
+mod a { pub fn f() {} }  //: Module a | - Function f
+pub struct Point<T> { x: T }  //: Struct Point
+enum Kind { A }  //: Enum Kind
+trait Shape { fn area(&self) -> f64; fn name(&self) -> String { String::new() } }  //: Trait Shape | - Method area | - Method name
+impl<T> Point<T> { pub fn new(x: T) -> Self { fn inner() {} Point { x } } }  //: Impl Point<T> | - Method new
+impl Shape for Point<f64> { fn area(&self) -> f64 { 1.0 } }  //: Impl Shape for Point<f64> | - Method area
+type Alias = Point<i32>;  //: Type Alias
+macro_rules! hi { () => {} }  //: Macro hi
+fn main() {}  //: Function main
+""",  # noqa: E501
     "file.ts": """\
-export interface ICart { add(item: Item): number; x: number }
-export abstract class Cart<T> implements ICart {
-  constructor(private x: number) {}
-  add(item: Item): number { return 1; }
-  abstract total(): number;
-  handler = (a: number): void => {};
+export interface ICart { add(item: Item): number; x: number }  //: Interface ICart | - Method add
+export abstract class Cart<T> implements ICart {  //: Class Cart to 7
+  constructor(private x: number) {}  //: - Method constructor
+  add(item: Item): number { return 1; }  //: - Method add
+  abstract total(): number;  //: - Method total
+  handler = (a: number): void => {};  //: - Method handler
 }
-enum Kind { A }
-type Id = string | number;
-namespace N { export function f(): void {} }
-declare module "m" { function g(): void; }
-declare function h(x: number): string;
-export const arrow = <T,>(x: T): T => x;
-function over(a: string): void;
-function over(a: any) {}
+enum Kind { A }  //: Enum Kind
+type Id = string | number;  //: Type Id
+namespace N { export function f(): void {} }  //: Namespace N | - Function f
+declare module "m" { function g(): void; }  //: Module "m" | - Function g
+declare function h(x: number): string;  //: Function h
+export const arrow = <T,>(x: T): T => x;  //: Function arrow
+function over(a: string): void;  //: Function over
+function over(a: any) {}  //: Function over
 export default class {}
 """,
     "file.tsx": """\
-export const App = (props: Props) => { return <div onClick={() => 1}>hi</div>; };
-function Foo() { return <b/>; }
+export const App = (props: Props) => { return <div onClick={() => 1}>hi</div>; };  //: Function App
+function Foo() { return <b/>; }  //: Function Foo
 """,
     "file.py": """\
 import os
-@decorator
+@decorator  #: Class A to 7
 class A(Base, metaclass=M):
-    class B:
-        def inner(self, x: int = 1, *a, k=None, **kw) -> str: ...
-    async def f(self):
+    class B:  #: - Class B to 5
+        def inner(self, x: int = 1, *a, k=None, **kw) -> str: ...  #: - - Method inner
+    async def f(self):  #: - Method f to 7
         def g(): pass
 if True:
-    def conditional(): pass
+    def conditional(): pass  #: Function conditional
 try:
     import x
 except ImportError:
-    class Fallback: pass
+    class Fallback: pass  #: Class Fallback
 """,
 }
+"""Each line says what begins in it, and where that ends if it is in another line; `- ` is for each level."""
+_NOTES = re.compile("  (?://|#): (.*)")
+SOURCES = {name: _NOTES.sub("", text) for name, text in NOTED.items()}
 
-OUTLINES = {
-    "file.c": snapshot("""\
-File: file.c
-- Struct point [2]
-- Struct Size [3]
-- Type (*callback)(int) [4]
-- Enum color [5]
-- Function make [6]
-- Function main [9-12]\
-"""),
-    "file.cpp": snapshot("""\
-File: file.cpp
-- Namespace geo [1-12]
-  - Class Point [2-10]
-    - Method Point [4]
-    - Method ~Point [5]
-    - Method area [6]
-    - Method operator== [7]
-    - Struct Inner [8]
-      - Method go [8]
-  - Type Alias [11]
-- Method geo::Point::area [13]
-- Class Meter [14]
-  - Method operator int [14]\
-"""),
-    "file.cs": snapshot("""\
-File: file.cs
-- Namespace Shop [1-13]
-  - Class Cart [2-8]
-    - Method Cart [4]
-    - Method Add [6]
-    - Class Inner [7]
-      - Method M [7]
-  - Record Money [9]
-  - Interface ICart [10]
-    - Method Add [10]
-  - Enum Kind [11]
-  - Type Handler [12]\
-"""),
-    "file.go": snapshot("""\
-File: file.go
-- Struct Point [2]
-- Interface Shape [3]
-  - Method Area [3]
-- Type ID [4]
-- Type Alias [5]
-- Method Point.Move [6]
-- Method Point.Zero [7]
-- Method Stack[T].Pop [8]
-- Function main [9]
-- Method Nameless [10]\
-"""),
-    "file.java": snapshot("""\
-File: file.java
-- Class Cart [2-8]
-  - Method Cart [5]
-  - Method total [6]
-  - Enum Kind [7]
-    - Method f [7]
-- Record Money [9]
-  - Method Money [9]
-- Interface ICart [10]
-  - Method total [10]
-- Interface Note [11]\
-"""),
-    "file.js": snapshot("""\
-File: file.js
-- Class Cart [2-7]
-  - Method constructor [3]
-  - Method total [4]
-  - Method add [5]
-  - Method size [6]
-- Function f [8]
-- Function h [9]
-- Class A [10]
-  - Method m [10]
-- Function exports.foo [11]
-- Function gen [12]
-- Function wrapped [13]
-- Class Fields [15]\
-"""),
-    "file.php": snapshot("""\
-File: file.php
-- Namespace Shop [2]
-- Class Cart [3]
-  - Method add [3]
-  - Method t [3]
-- Interface ICart [4]
-  - Method add [4]
-- Trait Loud [5]
-  - Method shout [5]
-- Enum Kind [6]
-  - Method of [6]
-- Function helper [7]\
-"""),
-    "file.rb": snapshot("""\
-File: file.rb
-- Module Shop [1-10]
-  - Class Cart [2-9]
-    - Method initialize [3]
-    - Method build [4-5]
-    - Class self [6-8]
-      - Method other [7]
-- Method top [11]\
-"""),
-    "file.rs": snapshot("""\
-File: file.rs
-- Module a [1]
-  - Function f [1]
-- Struct Point [2]
-- Enum Kind [3]
-- Trait Shape [4]
-  - Method area [4]
-  - Method name [4]
-- Impl Point<T> [5]
-  - Method new [5]
-- Impl Shape for Point<f64> [6]
-  - Method area [6]
-- Type Alias [7]
-- Macro hi [8]
-- Function main [9]\
-"""),
-    "file.ts": snapshot("""\
-File: file.ts
-- Interface ICart [1]
-  - Method add [1]
-- Class Cart [2-7]
-  - Method constructor [3]
-  - Method add [4]
-  - Method total [5]
-  - Method handler [6]
-- Enum Kind [8]
-- Type Id [9]
-- Namespace N [10]
-  - Function f [10]
-- Module "m" [11]
-  - Function g [11]
-- Function h [12]
-- Function arrow [13]
-- Function over [14]
-- Function over [15]\
-"""),
-    "file.tsx": snapshot("""\
-File: file.tsx
-- Function App [1]
-- Function Foo [2]\
-"""),
-    "file.py": snapshot("""\
-File: file.py
-- Class A [2-7]
-  - Class B [4-5]
-    - Method inner [5]
-  - Method f [6-7]
-- Function conditional [9]
-- Class Fallback [13]\
-"""),
-}
+
+def _outline(name: str, text: str) -> str:
+    """Return the outline of a file as its lines say it."""
+    lines = [f"File: {name}"]
+    for number, line in enumerate(text.splitlines(), 1):
+        for levels, what, last in re.findall(r"((?:- )*)([^|]+?)( to \d+)?(?: \| |$)", "".join(_NOTES.findall(line))):
+            lines.append(f"{'  ' * (len(levels) // 2)}- {what} [{number}{last.replace(' to ', '-')}]")
+    return "\n".join(lines)
+
+
+OUTLINES = {name: _outline(name, text) for name, text in NOTED.items()}
 
 
 def test_each_language_has_its_definitions_in_order_with_their_lines(tmp_path: Path) -> None:

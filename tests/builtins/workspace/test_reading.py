@@ -7,43 +7,26 @@ import re
 import pytest
 
 
-def test_a_file_is_read_whole_with_line_feeds(desk):
-    desk.write("a.txt", b"one\r\ntwo\rthree\n")
-    assert desk.call("read_file", uri="a.txt") == "one\ntwo\nthree\n"
-
-
-@pytest.mark.parametrize("uri", ["a b.txt", "./a b.txt", "sub/../a b.txt"])
-def test_relative_paths_begin_in_the_first_root(desk, uri):
-    desk.write("a b.txt", "one")
-    desk.write("sub/c.txt", "two")
-    assert desk.call("read_file", uri=uri) == "one"
-
-
-def test_absolute_paths_and_file_uris_are_read(desk):
+def test_a_path_is_relative_to_the_first_root_absolute_or_a_uri(desk):
     path = desk.write("a b.txt", "one")
-    assert desk.call("read_file", uri=str(path)) == desk.call("read_file", uri=path.as_uri()) == "one"
-
-
-def test_an_empty_file_is_an_empty_text(desk):
-    desk.write("a.txt", "")
-    assert desk.call("read_file", uri="a.txt") == ""
+    desk.write("sub/c.txt", "two")
+    for uri in ("a b.txt", "./a b.txt", "sub/../a b.txt", str(path), path.as_uri()):
+        assert desk.call("read_file", uri=uri) == "one"
 
 
 @pytest.mark.parametrize(
     ("content", "text"),
     [
-        pytest.param(b"\xef\xbb\xbfgr\xc3\xbc\xc3\x9f", "grüß", id="utf-8 with a mark"),
-        pytest.param("grüß".encode("utf-16"), "grüß", id="utf-16"),
+        (b"one\r\ntwo\rthree\n", "one\ntwo\nthree\n"),
+        (b"", ""),
+        (b"\xef\xbb\xbfgr\xc3\xbc\xc3\x9f", "grüß"),
+        ("grüß".encode("utf-16"), "grüß"),
     ],
+    ids=["line feeds", "empty", "utf-8 with a mark", "utf-16"],
 )
-def test_a_text_is_read_in_its_encoding(desk, content, text):
+def test_a_whole_file_is_read_with_line_feeds_in_its_encoding(desk, content, text):
     desk.write("a.txt", content)
     assert desk.call("read_file", uri="a.txt") == text
-
-
-def test_a_binary_file_is_an_error(desk):
-    desk.write("a.bin", b"\x7fELF\x00\x01\x02")
-    assert "binary" in desk.error("read_file", uri="a.bin")
 
 
 def test_a_long_file_ends_with_how_to_read_the_rest(make_desk):
@@ -101,37 +84,31 @@ def test_of_a_long_line_the_parts_around_each_match_are_read(make_desk, max_byte
     line = f"{'a' * 70_000}key{'b' * 900}key{'c' * 70_000}key"
     desk.write("a.txt", f"one\n{line}\nthree\n")
     assert desk.call("partially_read_around_keyword", uri="a.txt", keyword="key", lines_before=1, lines_after=1) == (
-        f"1: one\n2 (characters 69501 to 71406): {'a' * 500}key{'b' * 900}key{'c' * 500}\n"
+        f"1: one\n2 (characters 69501 to 70503): {'a' * 500}key{'b' * 500}\n"
+        f"2 (characters 70504 to 71406): {'b' * 400}key{'c' * 500}\n"
         f"2 (characters 140407 to 140909): {'c' * 500}key\n3: three"
     )
-    rest = desk.call(
-        "partially_read_around_keyword", uri="a.txt", keyword="key", start_line=2, start_character=70_904, lines_after=0
-    )
-    assert rest == f"2 (characters 70904 to 71406): key{'c' * 500}\n2 (characters 140407 to 140909): {'c' * 500}key"
 
 
 def test_many_matches_in_a_long_line_end_with_how_to_go_on(make_desk):
     desk = make_desk(max_output_chars=3_000)
-    desk.write("a.txt", "".join(f"key{number:05}{'-' * 1_992}" for number in range(10)))
-    read, found = desk.call("partially_read_around_keyword", uri="a.txt", keyword="key"), set()
-    for _ in range(10):
-        found |= set(re.findall(r"key\d{5}", read))
-        if "Go on with" not in read:
-            break
-        places = dict(re.findall(r"(start_line|start_character)=(\d+)", read))
-        read = desk.call("partially_read_around_keyword", uri="a.txt", keyword="key", **places)
-    assert len(found) == 10
+    desk.write("a.txt", "".join(f"key{number:05}{'-' * 1_992}" for number in range(10)) + "\nkey\n")
+    read = desk.call("partially_read_around_keyword", uri="a.txt", keyword="key")
+    assert read.count("key") == 4
+    assert read.endswith(
+        "(The result would be too long. Go on with partially_read_by_range, start_line=1, end_line=1, "
+        "start_character=7501.)"
+    )
+    assert "key00004" in read_on(desk, read)
 
 
-def test_a_line_that_is_too_long_to_be_searched_at_once_says_how_to_go_on(make_desk, monkeypatch):
+def test_a_line_that_is_too_long_to_be_searched_says_how_to_go_on(make_desk, monkeypatch):
     monkeypatch.setattr("ahvn_tools.builtins.workspace.reading._SEARCHED_CHARS", 5_000)
     desk = make_desk(max_bytes=1_000, max_output_chars=1_000)
     desk.write("a.txt", f"{'x' * 4_998}key{'y' * 100}\n")
-    note = "(The rest of line 1 was not searched. Go on with start_line=1, start_character=4999.)"
-    assert desk.call("partially_read_around_keyword", uri="a.txt", keyword="key") == note
-    assert desk.call("partially_read_around_keyword", uri="a.txt", keyword="key", start_character=4_999) == (
-        f"1 (from character 4999): key{'y' * 100}"
-    )
+    read = desk.call("partially_read_around_keyword", uri="a.txt", keyword="key")
+    assert read.startswith("(The rest of line 1 was not searched. Go on with")
+    assert read_on(desk, read) == f"1 (from character 4999): key{'y' * 100}"
 
 
 def test_a_large_file_is_read_by_parts(make_desk):
@@ -162,50 +139,48 @@ def test_a_large_file_has_the_same_lines_as_a_small_one(make_desk, encoding, new
     assert [read[0], *read[5:]] == ["1: üüü", "6: ", "7: ", "8: üüüüü", "(The file ends with line 8.)"]
 
 
+RANGE, AROUND = "partially_read_by_range", "partially_read_around_keyword"
+
+
 def test_a_range_has_numbers_and_ends_with_the_file(desk):
     desk.write("a.txt", "one\ntwo\n\nfour")
-    assert desk.call("partially_read_by_range", uri="a.txt", start_line=2, end_line=3) == "2: two\n3: "
-    assert desk.call("partially_read_by_range", uri="a.txt", start_line=4, end_line=9) == (
-        "4: four\n(The file ends with line 4.)"
-    )
+    assert desk.call(RANGE, uri="a.txt", start_line=2, end_line=3) == "2: two\n3: "
+    assert desk.call(RANGE, uri="a.txt", start_line=4, end_line=9) == "4: four\n(The file ends with line 4.)"
 
 
-@pytest.mark.parametrize(("start", "end"), [(0, 1), (-1, 2), (3, 2)])
-def test_a_range_that_is_none_is_an_error(desk, start, end):
+@pytest.mark.parametrize(
+    ("tool", "arguments", "message"),
+    [
+        (RANGE, {"start_line": 0, "end_line": 1}, "at least 1"),
+        (RANGE, {"start_line": -1, "end_line": 2}, "at least 1"),
+        (RANGE, {"start_line": 3, "end_line": 2}, "at least 1"),
+        (RANGE, {"start_line": 3, "end_line": 4}, "There is no line 3 in 'a.txt': the file has only 2 lines."),
+        (AROUND, {"keyword": ""}, "one line"),
+        (AROUND, {"keyword": "a\nb"}, "one line"),
+        (AROUND, {"keyword": "a", "lines_before": -1}, "at least 0"),
+        ("search_file_contains_keyword", {"keyword": ""}, "one line"),
+        ("search_file_contains_keyword", {"keyword": "a\nb"}, "one line"),
+        ("read_file", {"uri": "sub"}, "'sub' is a folder. List it with ls, or pass a file."),
+        ("get_file_size", {"uri": "sub"}, "'sub' is a folder. List it with ls, or pass a file."),
+        ("read_file", {"uri": "a.bin"}, "binary"),
+    ],
+    ids=range(12),
+)
+def test_what_cannot_be_read_is_an_error_with_the_reason(desk, tool, arguments, message):
     desk.write("a.txt", "one\ntwo\n")
-    assert "at least 1" in desk.error("partially_read_by_range", uri="a.txt", start_line=start, end_line=end)
-
-
-def test_a_range_behind_the_file_is_an_error_with_its_length(desk):
-    desk.write("a.txt", "one\ntwo\n")
-    assert desk.error("partially_read_by_range", uri="a.txt", start_line=3, end_line=4) == (
-        "There is no line 3 in 'a.txt': the file has only 2 lines."
-    )
+    desk.write("a.bin", b"\x7fELF\x00\x01\x02")
+    desk.write("sub/a.txt", "one")
+    assert message in desk.error(tool, **{"uri": "a.txt", **arguments})
 
 
 def test_windows_around_matches_are_joined_where_they_meet(desk):
     desk.write("a.txt", "".join(f"{n} {'key' if n in (2, 4, 9) else ''}\n" for n in range(1, 11)))
     read = desk.call("partially_read_around_keyword", uri="a.txt", keyword="key", lines_before=1, lines_after=1)
     assert [line.split(":")[0] for line in read.split("\n")] == ["1", "2", "3", "4", "5", "...", "8", "9", "10"]
-
-
-def test_windows_need_no_sizes(desk):
+    assert desk.call(AROUND, uri="a.txt", keyword="K") == 'No matches found for "K".'
     desk.write("a.txt", "".join(f"{n}\n" for n in range(100, 140)))
-    read = desk.call("partially_read_around_keyword", uri="a.txt", keyword="120")
-    assert read.split("\n")[0] == "16: 115"
-    assert read.split("\n")[-1] == "26: 125"
-
-
-def test_a_keyword_without_match_is_no_error(desk):
-    desk.write("a.txt", "one\n")
-    assert desk.call("partially_read_around_keyword", uri="a.txt", keyword="K") == 'No matches found for "K".'
-
-
-@pytest.mark.parametrize("keyword", ["", "a\nb"], ids=["empty", "two lines"])
-def test_a_keyword_that_is_in_no_line_is_refused(desk, keyword):
-    desk.write("a.txt", "one\n")
-    assert "one line" in desk.error("partially_read_around_keyword", uri="a.txt", keyword=keyword)
-    assert "one line" in desk.error("search_file_contains_keyword", uri=".", keyword=keyword)
+    read = desk.call(AROUND, uri="a.txt", keyword="120").split("\n")
+    assert (read[0], read[-1]) == ("16: 115", "26: 125")
 
 
 def test_long_windows_end_with_how_to_go_on(make_desk):
@@ -220,12 +195,6 @@ def test_long_windows_end_with_how_to_go_on(make_desk):
 def test_the_size_has_kilobytes_and_bytes(desk):
     desk.write("a.txt", "x" * 1260)
     assert desk.call("get_file_size", uri="a.txt") == "Size: 1.23 KB (1260 bytes)"
-
-
-@pytest.mark.parametrize("tool", ["read_file", "get_file_size"])
-def test_a_folder_is_no_file(desk, tool):
-    desk.write("sub/a.txt", "one")
-    assert desk.error(tool, uri="sub") == "'sub' is a folder. List it with ls, or pass a file."
 
 
 def test_a_missing_file_has_similar_names(desk):

@@ -24,27 +24,23 @@ READS = {
 }
 
 
-def _path(name):
-    return {"uri": "a.txt"}
-
-
 @pytest.mark.parametrize("edit", EDITS)
 def test_a_change_since_the_read_refuses_the_edit_until_it_is_read_again(desk, edit):
     desk.write("a.txt", "one\n")
     desk.call("read_file", uri="a.txt")
     desk.write("a.txt", "one\ntwo\n")
-    assert desk.error(edit, **_path(edit), **EDITS[edit]) == (
+    assert desk.error(edit, uri="a.txt", **EDITS[edit]) == (
         "'a.txt' has changed since you read it. Read it again, then edit it."
     )
     assert desk.read("a.txt") == b"one\ntwo\n"
     desk.call("read_file", uri="a.txt")
-    desk.call(edit, **_path(edit), **EDITS[edit])
+    desk.call(edit, uri="a.txt", **EDITS[edit])
 
 
 @pytest.mark.parametrize("read", READS)
 def test_every_tool_that_reads_makes_the_file_known(desk, read):
     desk.write("a.txt", "one\n")
-    desk.call(read, **_path(read), **READS[read])
+    desk.call(read, uri="a.txt", **READS[read])
     desk.write("a.txt", "two\n")
     assert "has changed" in desk.error("insert", uri="a.txt", line=1, content="new")
 
@@ -54,8 +50,8 @@ def test_every_tool_that_reads_makes_the_file_known(desk, read):
 def test_an_own_edit_is_no_change(desk, first, second):
     desk.write("a.txt", "one\n")
     desk.call("read_file", uri="a.txt")
-    desk.call(first, **_path(first), **EDITS[first])
-    desk.call(second, **_path(second), **EDITS[second])
+    desk.call(first, uri="a.txt", **EDITS[first])
+    desk.call(second, uri="a.txt", **EDITS[second])
 
 
 def test_the_path_may_be_written_differently(desk):

@@ -23,10 +23,8 @@ from tests.execution.entry_points import end_servers_of_processes, program
 pytestmark = pytest.mark.exhaustive
 
 FORK = """
-import os, time
+import os
 from ahvn_tools import Toolkit
-from ahvn_tools.code_mode.monty.spawner import Spawner
-from tests.code_mode.monty.conftest import send_signal
 
 kit = Toolkit("k")
 
@@ -35,29 +33,7 @@ def ok() -> str:
     "Be fine."
     return "ok"
 
-@kit.tool
-def kill() -> None:
-    "Kill the workers."
-    send_signal()
-
 kit.add_code_mode()
-children, ask = [], Spawner._ask
-
-def fork_and_ask(*arguments):
-    children.append(os.fork())
-    if children[-1] == 0:
-        time.sleep(60)
-        os._exit(0)
-    return ask(*arguments)
-
-Spawner._ask = fork_and_ask
-assert "its worker process ended" in kit.exec("run_code", {"code": "kill()"}).text
-Spawner._ask = ask
-assert len(children) > 2
-for child in children:
-    os.kill(child, 9)
-    os.waitpid(child, 0)
-
 assert kit.call("run_code", {"code": "ok()"}) == "ok"
 if os.fork() == 0:
     raise SystemExit(7 if kit.call("run_code", {"code": "ok()"}) == "ok" else 1)

@@ -14,8 +14,6 @@ import pytest
 
 from ahvn_tools import Toolkit
 from ahvn_tools.code_mode import CodeLimits, MontySandbox
-from ahvn_tools.code_mode.monty.program_process import ProgramProcess
-from ahvn_tools.code_mode.monty.spawner import Spawner
 from tests.code_mode.monty.conftest import living, processes, spawners, workers
 from tests.execution.entry_points import program, until
 
@@ -34,23 +32,6 @@ with MontySandbox() as sandbox:
     result = kit.exec("run_code", {"code": "a = ('x',)\\nfor _ in range(60):\\n    a = (a, a)\\n{a: 1}"})
     assert "did not respond in time" in result.text, result.text
     assert kit.call("run_code", {"code": "1 + 1"}) == 2
-"""
-
-BROKEN_PIPES = """
-import signal
-signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-from ahvn_tools import Toolkit
-from ahvn_tools.code_mode import MontySandbox
-from tests.code_mode.monty.conftest import send_signal, spawners, workers
-from tests.execution.entry_points import until
-
-with MontySandbox() as sandbox:
-    kit = Toolkit("k").add_code_mode(sandbox=sandbox)
-    for kill in (send_signal, lambda: spawners()[0].kill()):
-        assert kit.call("run_code", {"code": "1"}) == 1
-        kill()
-        assert until(lambda: workers() == [])
-    assert kit.call("run_code", {"code": "2"}) == 2
 """
 
 ORPHANS = """
@@ -73,21 +54,6 @@ with MontySandbox() as sandbox:
     for _ in range(3):
         assert "its worker process ended" in kit.exec("run_code", {"code": "kill()"}).text
     assert len(psutil.Process().children()) == 1
-"""
-
-DELETED = """
-import gc
-from ahvn_tools import Toolkit
-from ahvn_tools.execution.threads import thread_pool
-from tests.code_mode.monty.conftest import processes
-from tests.execution.entry_points import until
-
-kit = Toolkit("k").add_code_mode()
-assert kit.call("run_code", {"code": "1"}) == 1
-with thread_pool._lock:  # the garbage collector runs at any moment
-    del kit
-    gc.collect()
-assert until(lambda: not processes())
 """
 
 ONE_PROGRAM = """
@@ -145,10 +111,6 @@ def test_time_limits_hold_in_a_host_that_ignores_and_blocks_signals() -> None:
     assert program(TOO_LONG)[:1] == (0,)
 
 
-def test_a_host_that_ends_at_sigpipe_goes_on_when_its_processes_are_killed() -> None:
-    assert program(BROKEN_PIPES)[::2] == (0, "")
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a process adopt orphans")
 def test_a_host_that_reaps_no_orphans_has_no_zombies() -> None:
     assert program(ORPHANS)[::2] == (0, "")
@@ -170,25 +132,6 @@ def test_a_host_without_its_environment_has_processes_without_it(tmp_path: Path,
         timeout=30,
     )
     assert (found.returncode, found.stdout, found.stderr) == (0, "2\n", "")
-
-
-def test_a_thread_that_kills_a_process_does_not_wait_for_a_slow_spawner() -> None:
-    spawner = Spawner()
-    process = ProgramProcess(spawner)
-    [stopped] = spawners()
-    [worker] = workers()
-    stopped.suspend()
-    waiting = threading.Thread(target=process.kill_and_wait)
-    try:
-        waiting.start()
-        assert until(lambda: worker.status() == psutil.STATUS_ZOMBIE)
-        process.kill()
-        assert waiting.is_alive()
-    finally:
-        stopped.resume()
-        waiting.join()
-        process.end()
-        spawner.close()
 
 
 @pytest.mark.parametrize("executable", ["/none", "/bin/false"])
@@ -216,10 +159,6 @@ def test_an_idle_process_keeps_no_program() -> None:
         before = memory()
         kit.call("run_code", {"code": "kept = ['x' * 100 + str(i) for i in range(300_000)]\n1"})
         assert until(lambda: memory() < before + 30_000_000)
-
-
-def test_a_sandbox_is_deleted_while_its_thread_holds_the_lock_of_the_thread_pool() -> None:
-    assert program(DELETED)[::2] == (0, "")
 
 
 def test_deleted_sandboxes_end_their_processes() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pickle
 import sys
 import threading
 import time
@@ -177,15 +176,6 @@ def run_plan(items: list[int], error: str | None, context: ToolContext) -> Itera
     yield from items
     if error is not None:
         raise_error(error)
-
-
-def find_channels() -> list[Any]:
-    """Return the tokens and keys of the channels that a body finds in its worker."""
-    import gc
-
-    from ahvn_tools.execution.workers.channel import ChannelAddress
-
-    return [pickle.dumps(found) for found in gc.get_objects() if isinstance(found, ChannelAddress)]
 
 
 def get_modules() -> list[str]:

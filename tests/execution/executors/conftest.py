@@ -10,9 +10,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from ahvn_tools.execution.workers import channel
-from ahvn_tools.execution.workers.pool import process_pool
-from tests.execution.entry_points import end_servers_of_processes, until
+from ahvn_tools.execution.workers.worker_process import process_pool
+from tests.execution.entry_points import end_servers_of_processes
 
 
 def open_executor(kind: str, workers: int = 2) -> Executor:
@@ -63,13 +62,22 @@ def executor(request: pytest.FixtureRequest, open_executors: dict[str, Executor]
 
 
 @pytest.fixture
+def killable() -> Iterator[Executor]:
+    """Return an executor whose workers reach their caller, and are killed."""
+    with open_executor("processes") as opened:
+        yield opened
+    process_pool.end_idle()
+
+
+@pytest.fixture(params=["threads", "processes"])
+def cancelling(request: pytest.FixtureRequest) -> Iterator[Executor]:
+    """Yield an executor whose bodies learn that their call was cancelled."""
+    with open_executor(request.param) as opened:
+        yield opened
+    process_pool.end_idle()
+
+
+@pytest.fixture
 def pool(open_executors: dict[str, Executor]) -> Executor:
     """Return a shared pool of processes."""
     return open_executors["forkserver"]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def no_channel_is_left() -> Iterator[None]:
-    yield
-    listener = channel.channel_listener
-    assert until(lambda: not listener._waiting and not listener._connections)

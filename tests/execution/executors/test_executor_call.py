@@ -119,13 +119,13 @@ def test_a_stream_has_the_chunks_of_a_local_one(executor, body):
     assert chunks == [comparable(chunk) for chunk in ToolSpec.from_function(body).stream(n=4)]
 
 
-def test_a_body_makes_no_item_before_the_reader_asks_for_it(pool, tmp_path):
+def test_a_body_makes_no_item_before_the_reader_asks_for_it(killable, tmp_path):
     def write(path: str) -> Any:
         for number in range(5):
             Path(path).write_text(str(number))
             yield number
 
-    stream = to_kit(pool, write).stream("write", {"path": str(tmp_path / "n")})
+    stream = to_kit(killable, write).stream("write", {"path": str(tmp_path / "n")})
     assert [next(stream).value, next(stream).value] == [0, 1]
     assert (tmp_path / "n").read_text() in {"1", "2"}
     stream.close()
@@ -166,17 +166,17 @@ def test_every_timeout_holds_for_a_body_that_ignores_it(pool, tmp_path, where):
     assert until(path.exists)
 
 
-def test_the_time_that_a_reader_takes_is_not_that_of_the_body(pool):
+def test_the_time_that_a_reader_takes_is_not_that_of_the_body(killable):
     values = []
-    for chunk in to_kit(pool, bodies.run_plan).stream("run_plan", {"items": [1, 2, 3], "error": None}, timeout=0.5):
+    for chunk in to_kit(killable, bodies.run_plan).stream("run_plan", {"items": [1, 2, 3], "error": None}, timeout=0.5):
         time.sleep(0.2)
         values.append(chunk.value)
     assert values == [1, 2, 3, [1, 2, 3]]
 
 
-def test_cancel_ends_the_call_and_its_body(executor, tmp_path):
+def test_cancel_ends_the_call_and_its_body(cancelling, tmp_path):
     path = tmp_path / "state"
-    kit = to_kit(executor, bodies.wait_until_cancelled)
+    kit = to_kit(cancelling, bodies.wait_until_cancelled)
     results: list[ToolResult] = []
     thread = threading.Thread(
         target=lambda: results.append(kit.exec("wait_until_cancelled", {"path": str(path)}, call_id="c"))
@@ -186,7 +186,7 @@ def test_cancel_ends_the_call_and_its_body(executor, tmp_path):
     assert kit.cancel("c")
     thread.join(10)
     assert (results[0].is_interrupted, results[0].error.code) == (True, "cancelled")
-    assert until(lambda: was_cancelled(executor, path))
+    assert until(lambda: was_cancelled(cancelling, path))
 
 
 def test_leaving_a_stream_cancels_its_body(executor):
@@ -211,16 +211,16 @@ def test_cancelling_the_future_removes_a_call_that_waits(tmp_path):
     assert not second.exists()
 
 
-async def test_cancelling_the_task_of_a_call_cancels_its_body(executor, tmp_path):
+async def test_cancelling_the_task_of_a_call_cancels_its_body(cancelling, tmp_path):
     path = tmp_path / "state"
     task = asyncio.create_task(
-        to_kit(executor, bodies.wait_until_cancelled).aexec("wait_until_cancelled", {"path": str(path)})
+        to_kit(cancelling, bodies.wait_until_cancelled).aexec("wait_until_cancelled", {"path": str(path)})
     )
     assert await auntil(path.exists)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert until(lambda: was_cancelled(executor, path))
+    assert until(lambda: was_cancelled(cancelling, path))
 
 
 @pytest.mark.parametrize(("is_repeatable", "times", "runs"), [(False, 1, 1), (True, 1, 2)], ids=["once", "again"])
@@ -238,7 +238,7 @@ def test_a_lost_worker_is_a_connection_error_or_another_run(tmp_path, is_repeata
 def test_no_run_is_repeated_after_a_chunk(tmp_path):
     path = tmp_path / "runs"
     spec = ToolSpec.from_function(bodies.yield_and_die, annotations={"readOnlyHint": True})
-    with ReopenedPool() as executor:
+    with open_executor("processes", 1) as executor:
         *chunks, result = to_kit(executor, spec).stream("yield_and_die", {"path": str(path)})
     assert [chunk.value for chunk in chunks] == [1]
     assert result.error.code == "connection"
@@ -248,7 +248,7 @@ def test_no_run_is_repeated_after_a_chunk(tmp_path):
 def test_no_run_is_repeated_after_output(tmp_path):
     path = tmp_path / "runs"
     spec = ToolSpec.from_function(bodies.output_and_die, annotations={"readOnlyHint": True})
-    with ReopenedPool() as executor:
+    with open_executor("processes", 1) as executor:
         *chunks, result = to_kit(executor, spec).stream("output_and_die", {"path": str(path)})
     assert [chunk.value for chunk in chunks] == ["half"]
     assert result.error.code == "connection"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import Any
@@ -13,8 +12,7 @@ import pytest
 
 from ahvn_tools import Toolkit, ToolSpec
 from ahvn_tools.errors import ApprovalRequiredError, ToolConnectionError
-from ahvn_tools.execution.workers import channel, link, replies
-from ahvn_tools.execution.workers.plain import PlainCall, PlainTask, run_task
+from ahvn_tools.execution.workers import link, replies
 from tests.execution.entry_points import until
 from tests.execution.executors import bodies
 
@@ -32,15 +30,11 @@ class OtherExecutor(Executor):
 
 
 class FarExecutor(ThreadPoolExecutor):
-    """Runs in workers that cannot reach the caller, as on another computer: all is pickled on its way."""
+    """Runs as workers on another computer: all is pickled on its way."""
 
     def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
         def run() -> Any:
-            [task] = pickle.loads(pickle.dumps(args))
-            address = task.address and channel.ChannelAddress("/nowhere/at/all", task.address.key, task.address.token)
-            return pickle.loads(
-                pickle.dumps(fn(PlainTask(request=task.request, address=address, seconds=task.seconds)))
-            )
+            return pickle.loads(pickle.dumps(fn(*pickle.loads(pickle.dumps(args)))))
 
         return super().submit(run)
 
@@ -137,7 +131,6 @@ def test_a_call_that_never_runs_ends_by_its_timeout_or_its_cancellation():
         assert kit.exec(name, arguments, timeout=0.05).error.code == "timeout"
         future = ToolSpec.from_function(getattr(bodies, name)).submit(executor, **arguments)
         assert future.cancel()
-    assert channel.channel_listener._waiting == {}
 
 
 def test_a_submit_that_blocks_does_not_hold_up_the_timeout_and_is_cancelled_later():
@@ -187,56 +180,9 @@ def test_what_is_kept_for_the_end_has_a_limit(monkeypatch):
     assert len(kept.replies) == 3
 
 
-def test_a_call_that_was_cancelled_before_its_body_began_does_not_run(tmp_path):
-    listener = channel.channel_listener
-    address = listener.open(lambda _: None)
-    listener.close(address)
-    assert run_task(PlainTask(request=b"not even read", address=address, seconds=None)) == []
-
-
-def test_replies_that_were_lost_on_their_way_end_the_call():
-    """The connection ends without the last one."""
-
-    def run(fn: Any, task: PlainTask) -> Any:
-        connection = channel.connect(task.address)
-        connection.close()
-        return finished([])
-
-    result = ToolSpec.from_function(bodies.report).submit(OtherExecutor(run), n=1).result(10)
-    assert "lost its connection" in result.error.message
-
-
-@pytest.mark.parametrize("is_held", [False, True], ids=["closed", "held open"])
-def test_what_a_lost_worker_has_sent_reaches_the_reader_before_the_error(is_held, monkeypatch):
-    """A process that the worker has forked may hold its connection open."""
-    opened = []
-    receive_all = PlainCall._receive
-
-    def receive_late(*arguments: Any) -> None:
-        time.sleep(0.1)
-        receive_all(*arguments)
-
-    monkeypatch.setattr(PlainCall, "_receive", receive_late)
-
-    def run(fn: Any, task: PlainTask) -> Any:
-        connection = channel.connect(task.address)
-        for number in range(200):
-            connection.send_bytes(replies.encode("output", number))
-        opened.append(connection)
-        if not is_held:
-            connection.close()
-        return finished(error=OSError("killed"))
-
-    executor = OtherExecutor(run)
-    spec = ToolSpec.from_function(bodies.report, annotations={"readOnlyHint": True})
-    *chunks, result = Toolkit("k", executor=executor).add(spec, isolation="executor").stream("report", {"n": 1})
-    assert [chunk.value for chunk in chunks] == list(range(200))
-    assert (result.error.code, len(executor.submitted)) == ("connection", 1)
-    opened[0].close()
-
-
-def test_a_question_reaches_the_approver_of_the_caller(executor):
+def test_a_question_reaches_the_approver_of_the_caller(killable):
     asked = []
+    executor = killable
     kit = Toolkit("k", executor=executor, approver=lambda request: not asked.append(request.action))
     kit.add(bodies.ask, isolation="executor")
     assert kit.call("ask", {"what": "delete"}) == "did delete"
@@ -251,3 +197,11 @@ def test_an_executor_has_each_submitted_call_before_its_block_ends() -> None:
     with ThreadPoolExecutor(max_workers=2) as executor:
         futures = [spec.submit(executor, a=number, b=1) for number in range(50)]
     assert [future.result(timeout=60).value for future in futures] == list(range(1, 51))
+
+
+def test_many_calls_at_once_all_end(executor):
+    kit = Toolkit("k", executor=executor).add(bodies.add, bodies.report, isolation="executor")
+    calls = [("report", {"n": 1}) if number % 10 == 0 else ("add", {"a": number}) for number in range(200)]
+    results = list(kit.map(executor, calls))
+    assert [result.value for result in results[1:10]] == list(range(2, 11))
+    assert all(result.error is None for result in results)

@@ -14,7 +14,7 @@ import pytest
 
 from ahvn_tools import ToolContext, Toolkit, ToolSpec
 from ahvn_tools.errors import DefinitionError, ToolkitError
-from ahvn_tools.execution.workers import pool
+from ahvn_tools.execution.workers import worker_process
 from tests.execution.entry_points import process, until
 from tests.execution.workers.bodies import is_gone, isolated, read_pids
 from tests.execution.workers.leaving import (
@@ -128,7 +128,7 @@ class TestKeepChildren:
         assert isolated(get_pid)() != pid
         assert isolated(get_pid, keep_children=True)() == pid
         assert not is_gone(child)
-        pool.process_pool.end_idle()
+        worker_process.keeping_pool.end_idle()
         assert until(lambda: is_gone(child))
         assert is_gone(pid)
 
@@ -167,7 +167,7 @@ class TestKeepChildren:
         [kept], [ended] = read_pids(tmp_path / "kept"), read_pids(tmp_path / "ended")
         assert until(lambda: is_gone(ended))
         assert not is_gone(kept)
-        pool.process_pool.end_idle()
+        worker_process.keeping_pool.end_idle()
 
 
 def test_keep_children_is_refused_without_isolation() -> None:

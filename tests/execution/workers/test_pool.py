@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from ahvn_tools.errors import ToolConnectionError
-from ahvn_tools.execution.workers import pool, process_call
+from ahvn_tools.execution.workers import pool, process_call, worker_process
 from tests.execution.entry_points import RESULT_ENTRY_POINTS, process, program, until
 from tests.execution.workers.bodies import get_pid, is_gone, isolated, read_pids
 
@@ -36,25 +36,25 @@ class TestPool:
             return await asyncio.gather(*(spec.acall(n=n) for n in range(50)))
 
         assert asyncio.run(main()) == list(range(50))
-        assert until(lambda: pool.process_pool.count()[0] <= pool.MAX_IDLE_PROCESSES)
+        assert until(lambda: worker_process.process_pool.count()[0] <= pool.MAX_IDLE_PROCESSES)
         assert len(psutil.Process().children()) <= pool.MAX_IDLE_PROCESSES
 
     def test_few_idle_workers_are_kept(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def body() -> Iterator[int]:
             yield 1
 
-        pool.process_pool.end_idle()
-        monkeypatch.setattr(pool, "MAX_IDLE_PROCESSES", 1)
+        worker_process.process_pool.end_idle()
+        monkeypatch.setattr(worker_process.process_pool, "_max_idle", 1)
         streams = [isolated(body).stream() for _ in range(2)]
         for stream in streams:
             next(stream)
-        assert pool.process_pool.count() == (2, 0)
+        assert worker_process.process_pool.count() == (2, 0)
         assert [[result.value for result in stream] for stream in streams] == [[[1]], [[1]]]
-        assert until(lambda: pool.process_pool.count() == (1, 1))
+        assert until(lambda: worker_process.process_pool.count() == (1, 1))
 
     def test_a_worker_ends_after_many_calls(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        pool.process_pool.end_idle()
-        monkeypatch.setattr(pool, "MAX_CALLS", 2)
+        worker_process.process_pool.end_idle()
+        monkeypatch.setattr(worker_process, "MAX_CALLS", 2)
         pids = [isolated(get_pid)() for _ in range(4)]
         assert pids[0] == pids[1] != pids[2] == pids[3]
 
@@ -79,9 +79,9 @@ class TestPool:
 
     def test_end_idle_ends_idle_workers(self) -> None:
         pid = isolated(get_pid)()
-        pool.process_pool.end_idle()
+        worker_process.process_pool.end_idle()
         assert is_gone(pid)
-        assert pool.process_pool.count() == (0, 0)
+        assert worker_process.process_pool.count() == (0, 0)
         assert isolated(get_pid)() != pid
 
     def test_a_thread_that_a_body_started_ends_with_its_worker(self) -> None:
@@ -90,7 +90,7 @@ class TestPool:
             return os.getpid()
 
         pid = isolated(body)()
-        pool.process_pool.end_idle()
+        worker_process.process_pool.end_idle()
         assert is_gone(pid)
 
     @pytest.mark.exhaustive
@@ -285,14 +285,14 @@ class TestStart:
     @pytest.fixture
     def startup(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
         """Return a function that sets code to run first in each new interpreter."""
-        pool.process_pool.end_idle()
+        worker_process.process_pool.end_idle()
 
         def set_startup_code(code: str) -> None:
             (tmp_path / "sitecustomize.py").write_text(code)
             monkeypatch.setenv("PYTHONPATH", str(tmp_path))
 
         yield set_startup_code
-        pool.process_pool.end_idle()
+        worker_process.process_pool.end_idle()
 
     @pytest.mark.parametrize(
         "entry_point",
@@ -320,9 +320,9 @@ class TestStart:
         monkeypatch.syspath_prepend(tmp_path)
         import iso_slow  # type: ignore[import-not-found]
 
-        pool.process_pool.end_idle()
+        worker_process.process_pool.end_idle()
         assert isolated(iso_slow.body, timeout=1.0)() == 1
-        pool.process_pool.end_idle()
+        worker_process.process_pool.end_idle()
         monkeypatch.setattr(process_call, "MAX_START_SECONDS", 0.6)
         with pytest.raises(ToolConnectionError, match="did not import what the tool needs, within"):
             isolated(iso_slow.body)()
@@ -332,13 +332,13 @@ class TestStart:
 
         async def main() -> None:
             task = asyncio.create_task(isolated(get_pid).acall())
-            assert await asyncio.to_thread(until, lambda: pool.process_pool.count()[0] == 1)
+            assert await asyncio.to_thread(until, lambda: worker_process.process_pool.count()[0] == 1)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
 
         asyncio.run(main())
-        assert until(lambda: pool.process_pool.count() == (0, 0))
+        assert until(lambda: worker_process.process_pool.count() == (0, 0))
 
     def test_an_interpreter_that_exits_at_once_is_an_error(self, startup: Callable[[str], None]) -> None:
         startup("import os; os._exit(4)")
@@ -347,7 +347,7 @@ class TestStart:
         assert "exit code 4" in error.message
 
     def test_a_missing_interpreter_is_an_error(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        pool.process_pool.end_idle()
+        worker_process.process_pool.end_idle()
         monkeypatch.setattr(sys, "executable", "/nowhere/python")
         error = isolated(get_pid).exec().error
         assert error.code == "connection"

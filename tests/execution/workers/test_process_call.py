@@ -18,7 +18,7 @@ import pytest
 from ahvn_tools import Toolkit, ToolRegistry, ToolResult, ToolSpec, reg_toolspec, tool
 from ahvn_tools.errors import DefinitionError, PickleError, ToolConnectionError, ToolkitError, ToolTimeoutError
 from ahvn_tools.execution import plan, threads
-from ahvn_tools.execution.workers import pool, process_call
+from ahvn_tools.execution.workers import process_call, worker_process
 from tests.execution.entry_points import (
     BODIES,
     ENTRY_POINTS,
@@ -75,10 +75,10 @@ class TestBodies:
             return f"{who} {count} {type(count).__name__}"
 
         spec = isolated(body).bind("who", "user.name")
-        before = pool.process_pool.count()
+        before = worker_process.process_pool.count()
         assert spec.exec(count="many").error.code == "invalid_parameters"
         assert spec.exec(count=1).error.code == "unbound_state"
-        assert pool.process_pool.count() == before
+        assert worker_process.process_pool.count() == before
         spec.state = {"user": {"name": "ann"}}
         assert spec(count=1.0) == "ann 1 int"
 
@@ -137,7 +137,7 @@ class TestBodies:
 
     @pytest.mark.filterwarnings("default")
     def test_its_standard_output_goes_to_standard_error(self, capfd: pytest.CaptureFixture[str]) -> None:
-        pool.process_pool.end_idle()  # a worker has the standard error of the time when it was started
+        worker_process.process_pool.end_idle()  # a worker has the standard error of the time when it was started
 
         def body() -> str:
             print("printed")
@@ -151,7 +151,7 @@ class TestBodies:
         assert "printed" in errors
         assert "written" in errors
         assert "by a child" in errors
-        pool.process_pool.end_idle()
+        worker_process.process_pool.end_idle()
 
     def test_an_isolated_tool_may_call_another(self) -> None:
         inner = isolated(get_pid, timeout=60)

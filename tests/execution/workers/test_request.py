@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ahvn_tools.context import ToolContext
-from ahvn_tools.execution.item_limits import ItemLimits
+from ahvn_tools.execution.plan import ItemLimits
 from ahvn_tools.execution.workers.request import CallRequest, ContextSnapshot, ProcessEnvironment
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from ahvn_tools import ToolSpec, execution
 from ahvn_tools.errors import DefinitionError
-from ahvn_tools.execution.workers import pool, slots
+from ahvn_tools.execution.workers import slots, worker_process
 from tests.execution.entry_points import WAIT, program, until
 from tests.execution.workers.bodies import hang, isolated, read_pids
 from tests.execution.workers.leaving import count_up, get_pid, wait_for
@@ -45,7 +45,7 @@ class TestLimit:
     def test_the_default_is_the_number_of_cores(self) -> None:
         execution.set_max_processes(1)
         execution.set_max_processes(None)
-        assert slots.process_slots.max_processes == slots.count_cores() >= 1
+        assert slots.process_slots.count == slots.count_cores() >= 1
 
     @pytest.mark.parametrize("wrong", [0, -1, 1.5, True, "2"])
     def test_other_values_are_refused(self, wrong: Any) -> None:
@@ -53,7 +53,7 @@ class TestLimit:
             execution.set_max_processes(wrong)
 
     async def test_no_more_calls_run_at_once(self, tmp_path: Path) -> None:
-        pool.process_pool.end_idle()
+        worker_process.process_pool.end_idle()
         execution.set_max_processes(2)
         spec = isolated(wait_for, timeout=60)
         paths = [tmp_path / str(number) for number in range(6)]
@@ -62,7 +62,7 @@ class TestLimit:
         for done in range(6):
             running = min(2, 6 - done)
             assert await asyncio.to_thread(until, lambda n=running: sum(path.exists() for path in paths) == n)
-            assert pool.process_pool.count()[0] <= 2
+            assert worker_process.process_pool.count()[0] <= 2
             next(path for path in paths if path.exists()).unlink()
         assert len(set(await asyncio.gather(*tasks))) <= 2
 
@@ -101,7 +101,7 @@ class TestLimit:
     def test_isolated_calls_of_an_isolated_tool_have_the_limit_in_its_process(self) -> None:
         def body(depth: int) -> list[int]:
             own = isolated(body, timeout=60)
-            limit = [slots.process_slots.max_processes]
+            limit = [slots.process_slots.count]
             return limit if depth == 0 else limit + own(depth=depth - 1)
 
         execution.set_max_processes(1)
@@ -203,7 +203,7 @@ class TestWaiting:
             child = os.fork()
             if child == 0:
                 ToolSpec.from_function(get_pid, isolation="process", timeout=30)()
-                print(slots.process_slots.max_processes, flush=True)
+                print(slots.process_slots.count, flush=True)
                 raise SystemExit(0)
             print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
         """

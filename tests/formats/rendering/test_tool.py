@@ -12,7 +12,8 @@ import pydantic
 from inline_snapshot import snapshot
 from mcp_types import ImageContent, TextContent
 
-from ahvn_tools import ToolCall, ToolSpec, formats
+from ahvn_tools import ToolCall, ToolResult, ToolSpec, formats
+from ahvn_tools.error_detail import ErrorDetail
 from tests.formats.providers import provider
 
 OLDER = "gemini parameters"
@@ -62,83 +63,45 @@ def test_no_parameters():
     )
 
 
+def without_schemas(value: Any) -> Any:
+    """Return an export with a word in place of each schema."""
+    if isinstance(value, dict):
+        is_schema = value.get("type") == "object" and "properties" in value
+        return "SCHEMA" if is_schema else {key: without_schemas(part) for key, part in value.items()}
+    return [without_schemas(part) for part in value] if isinstance(value, list) else value
+
+
 def test_the_fields_around_the_schema():
-    assert exports(now) == snapshot(
+    assert without_schemas(exports(now)) == snapshot(
         {
-            "anthropic": [
-                {
-                    "name": "now",
-                    "description": "Get the time.",
-                    "input_schema": {"additionalProperties": False, "properties": {}, "type": "object"},
-                }
-            ],
+            "anthropic": [{"name": "now", "description": "Get the time.", "input_schema": "SCHEMA"}],
             "bedrock": [
-                {
-                    "toolSpec": {
-                        "name": "now",
-                        "description": "Get the time.",
-                        "inputSchema": {"json": {"additionalProperties": False, "properties": {}, "type": "object"}},
-                    }
-                }
+                {"toolSpec": {"name": "now", "description": "Get the time.", "inputSchema": {"json": "SCHEMA"}}}
             ],
-            "gemini": [
-                {
-                    "name": "now",
-                    "description": "Get the time.",
-                    "parametersJsonSchema": {"additionalProperties": False, "properties": {}, "type": "object"},
-                }
-            ],
+            "gemini": [{"name": "now", "description": "Get the time.", "parametersJsonSchema": "SCHEMA"}],
             "langchain": [
                 {
                     "type": "function",
-                    "function": {
-                        "name": "now",
-                        "description": "Get the time.",
-                        "parameters": {"additionalProperties": False, "properties": {}, "type": "object"},
-                    },
+                    "function": {"name": "now", "description": "Get the time.", "parameters": "SCHEMA"},
                 }
             ],
-            "mcp": [
-                {
-                    "name": "now",
-                    "description": "Get the time.",
-                    "inputSchema": {"additionalProperties": False, "properties": {}, "type": "object"},
-                    "outputSchema": {
-                        "properties": {"result": {"type": "string"}},
-                        "required": ["result"],
-                        "type": "object",
-                        "x-fastmcp-wrap-result": True,
-                    },
-                }
-            ],
+            "mcp": [{"name": "now", "description": "Get the time.", "inputSchema": "SCHEMA", "outputSchema": "SCHEMA"}],
             "mistral": [
                 {
                     "type": "function",
-                    "function": {
-                        "name": "now",
-                        "description": "Get the time.",
-                        "parameters": {"additionalProperties": False, "properties": {}, "type": "object"},
-                    },
+                    "function": {"name": "now", "description": "Get the time.", "parameters": "SCHEMA"},
                 }
             ],
             "ollama": [
                 {
                     "type": "function",
-                    "function": {
-                        "name": "now",
-                        "description": "Get the time.",
-                        "parameters": {"type": "object", "properties": {}},
-                    },
+                    "function": {"name": "now", "description": "Get the time.", "parameters": "SCHEMA"},
                 }
             ],
             "openai": [
                 {
                     "type": "function",
-                    "function": {
-                        "name": "now",
-                        "description": "Get the time.",
-                        "parameters": {"additionalProperties": False, "properties": {}, "type": "object"},
-                    },
+                    "function": {"name": "now", "description": "Get the time.", "parameters": "SCHEMA"},
                 }
             ],
             "openai-responses": [
@@ -146,7 +109,7 @@ def test_the_fields_around_the_schema():
                     "type": "function",
                     "name": "now",
                     "description": "Get the time.",
-                    "parameters": {"additionalProperties": False, "properties": {}, "type": "object"},
+                    "parameters": "SCHEMA",
                     "strict": False,
                 }
             ],
@@ -172,19 +135,14 @@ If you do not need a tool, reply in plain text without such JSON.\
                 }
             ],
             "anthropic strict": [
-                {
-                    "name": "now",
-                    "description": "Get the time.",
-                    "input_schema": {"additionalProperties": False, "properties": {}, "type": "object"},
-                    "strict": True,
-                }
+                {"name": "now", "description": "Get the time.", "input_schema": "SCHEMA", "strict": True}
             ],
             "bedrock strict": [
                 {
                     "toolSpec": {
                         "name": "now",
                         "description": "Get the time.",
-                        "inputSchema": {"json": {"additionalProperties": False, "properties": {}, "type": "object"}},
+                        "inputSchema": {"json": "SCHEMA"},
                         "strict": True,
                     }
                 }
@@ -192,33 +150,13 @@ If you do not need a tool, reply in plain text without such JSON.\
             "mistral strict": [
                 {
                     "type": "function",
-                    "function": {
-                        "name": "now",
-                        "description": "Get the time.",
-                        "parameters": {
-                            "additionalProperties": False,
-                            "properties": {},
-                            "type": "object",
-                            "required": [],
-                        },
-                        "strict": True,
-                    },
+                    "function": {"name": "now", "description": "Get the time.", "parameters": "SCHEMA", "strict": True},
                 }
             ],
             "openai strict": [
                 {
                     "type": "function",
-                    "function": {
-                        "name": "now",
-                        "description": "Get the time.",
-                        "parameters": {
-                            "additionalProperties": False,
-                            "properties": {},
-                            "type": "object",
-                            "required": [],
-                        },
-                        "strict": True,
-                    },
+                    "function": {"name": "now", "description": "Get the time.", "parameters": "SCHEMA", "strict": True},
                 }
             ],
             "openai-responses strict": [
@@ -226,136 +164,11 @@ If you do not need a tool, reply in plain text without such JSON.\
                     "type": "function",
                     "name": "now",
                     "description": "Get the time.",
-                    "parameters": {"additionalProperties": False, "properties": {}, "type": "object", "required": []},
+                    "parameters": "SCHEMA",
                     "strict": True,
                 }
             ],
             "gemini parameters": [{"name": "now", "description": "Get the time."}],
-        }
-    )
-
-
-def search(
-    query: str, limit: Annotated[int, pydantic.Field(ge=1, le=50)] = 10, language: Optional[str] = None
-) -> list[str]:
-    """Search the notes.
-
-    Args:
-        query: What to look for.
-        limit: How many to return at most.
-        language: Of the notes; any when it is left out.
-    """
-    return [query] * limit
-
-
-def test_optional_parameters():
-    assert schemas(search) == snapshot(
-        {
-            "anthropic, bedrock, langchain, mcp, mistral, openai, openai-responses, prompt": {
-                "additionalProperties": False,
-                "properties": {
-                    "query": {"type": "string", "description": "What to look for."},
-                    "limit": {
-                        "default": 10,
-                        "maximum": 50,
-                        "minimum": 1,
-                        "type": "integer",
-                        "description": "How many to return at most.",
-                    },
-                    "language": {
-                        "anyOf": [{"type": "string"}, {"type": "null"}],
-                        "default": None,
-                        "description": "Of the notes; any when it is left out.",
-                    },
-                },
-                "required": ["query"],
-                "type": "object",
-            },
-            "gemini": {
-                "additionalProperties": False,
-                "properties": {
-                    "query": {"type": "string", "description": "What to look for."},
-                    "limit": {
-                        "maximum": 50,
-                        "minimum": 1,
-                        "type": "integer",
-                        "description": "How many to return at most. Default: 10.",
-                    },
-                    "language": {
-                        "anyOf": [{"type": "string"}, {"type": "null"}],
-                        "description": "Of the notes; any when it is left out.",
-                    },
-                },
-                "required": ["query"],
-                "type": "object",
-            },
-            "ollama": {
-                "type": "object",
-                "required": ["query"],
-                "properties": {
-                    "query": {"type": "string", "description": "What to look for."},
-                    "limit": {
-                        "type": "integer",
-                        "description": "How many to return at most. Default: 10. maximum: 50. minimum: 1.",
-                    },
-                    "language": {
-                        "description": "Of the notes; any when it is left out.",
-                        "type": ["string", "null"],
-                    },
-                },
-            },
-            "anthropic strict, bedrock strict": {
-                "additionalProperties": False,
-                "properties": {
-                    "query": {"type": "string", "description": "What to look for."},
-                    "limit": {
-                        "type": "integer",
-                        "description": "How many to return at most. Default: 10. maximum: 50. minimum: 1.",
-                    },
-                    "language": {
-                        "anyOf": [{"type": "string"}, {"type": "null"}],
-                        "description": "Of the notes; any when it is left out.",
-                    },
-                },
-                "required": ["query"],
-                "type": "object",
-            },
-            "mistral strict, openai strict, openai-responses strict": {
-                "additionalProperties": False,
-                "properties": {
-                    "query": {"type": "string", "description": "What to look for."},
-                    "limit": {
-                        "maximum": 50,
-                        "minimum": 1,
-                        "type": ["integer", "null"],
-                        "description": "How many to return at most. Default: 10.",
-                    },
-                    "language": {
-                        "anyOf": [{"type": "string"}, {"type": "null"}],
-                        "description": "Of the notes; any when it is left out.",
-                    },
-                },
-                "required": ["query", "limit", "language"],
-                "type": "object",
-            },
-            "gemini parameters": {
-                "properties": {
-                    "query": {"type": "string", "description": "What to look for."},
-                    "limit": {
-                        "maximum": 50,
-                        "minimum": 1,
-                        "type": "integer",
-                        "description": "How many to return at most. Default: 10.",
-                    },
-                    "language": {
-                        "nullable": True,
-                        "type": "string",
-                        "description": "Of the notes; any when it is left out.",
-                    },
-                },
-                "required": ["query"],
-                "type": "object",
-            },
         }
     )
 
@@ -370,20 +183,46 @@ class Address(pydantic.BaseModel):
 class Customer(pydantic.BaseModel):
     name: str
     home: Address
-    work: Optional[Address] = None
 
 
-def register(customer: Annotated[Customer, pydantic.Field(description="Who is new.")]) -> None:
-    """Register a customer."""
+class Color(enum.Enum):
+    RED = "red"
+    GREEN = "green"
 
 
-def test_a_nested_model():
+def register(
+    customer: Annotated[Customer, pydantic.Field(description="Who is new.")],
+    color: Color,
+    layers: Literal[1, 2] = 1,
+    limit: Annotated[int, pydantic.Field(ge=1, le=50)] = 10,
+    language: Optional[str] = None,
+) -> None:
+    """Register a customer.
+
+    Args:
+        limit: How many orders are open at most.
+    """
+
+
+def test_models_enums_and_optional_parameters():
     assert schemas(register) == snapshot(
         {
             "anthropic, langchain, mcp, mistral, openai, openai-responses, prompt": {
                 "additionalProperties": False,
-                "properties": {"customer": {"$ref": "#/$defs/Customer", "description": "Who is new."}},
-                "required": ["customer"],
+                "properties": {
+                    "customer": {"$ref": "#/$defs/Customer", "description": "Who is new."},
+                    "color": {"$ref": "#/$defs/Color"},
+                    "layers": {"default": 1, "enum": [1, 2], "type": "integer"},
+                    "limit": {
+                        "default": 10,
+                        "maximum": 50,
+                        "minimum": 1,
+                        "type": "integer",
+                        "description": "How many orders are open at most.",
+                    },
+                    "language": {"anyOf": [{"type": "string"}, {"type": "null"}], "default": None},
+                },
+                "required": ["customer", "color"],
                 "type": "object",
                 "$defs": {
                     "Address": {
@@ -395,12 +234,9 @@ def test_a_nested_model():
                         "required": ["street"],
                         "type": "object",
                     },
+                    "Color": {"enum": ["red", "green"], "type": "string"},
                     "Customer": {
-                        "properties": {
-                            "name": {"type": "string"},
-                            "home": {"$ref": "#/$defs/Address"},
-                            "work": {"anyOf": [{"$ref": "#/$defs/Address"}, {"type": "null"}], "default": None},
-                        },
+                        "properties": {"name": {"type": "string"}, "home": {"$ref": "#/$defs/Address"}},
                         "required": ["name", "home"],
                         "type": "object",
                     },
@@ -410,6 +246,7 @@ def test_a_nested_model():
                 "additionalProperties": False,
                 "properties": {
                     "customer": {
+                        "description": "Who is new.",
                         "properties": {
                             "name": {"type": "string"},
                             "home": {
@@ -421,34 +258,39 @@ def test_a_nested_model():
                                 "required": ["street"],
                                 "type": "object",
                             },
-                            "work": {
-                                "anyOf": [
-                                    {
-                                        "description": "Where a person lives.",
-                                        "properties": {
-                                            "street": {"type": "string"},
-                                            "zip_code": {"default": "00000", "pattern": "^\\d{5}$", "type": "string"},
-                                        },
-                                        "required": ["street"],
-                                        "type": "object",
-                                    },
-                                    {"type": "null"},
-                                ],
-                                "default": None,
-                            },
                         },
                         "required": ["name", "home"],
                         "type": "object",
-                        "description": "Who is new.",
-                    }
+                    },
+                    "color": {"type": "string", "enum": ["red", "green"]},
+                    "layers": {"default": 1, "enum": [1, 2], "type": "integer"},
+                    "limit": {
+                        "default": 10,
+                        "maximum": 50,
+                        "minimum": 1,
+                        "type": "integer",
+                        "description": "How many orders are open at most.",
+                    },
+                    "language": {"anyOf": [{"type": "string"}, {"type": "null"}], "default": None},
                 },
-                "required": ["customer"],
+                "required": ["customer", "color"],
                 "type": "object",
             },
             "gemini": {
                 "additionalProperties": False,
-                "properties": {"customer": {"description": "Who is new.", "anyOf": [{"$ref": "#/$defs/Customer"}]}},
-                "required": ["customer"],
+                "properties": {
+                    "customer": {"description": "Who is new.", "anyOf": [{"$ref": "#/$defs/Customer"}]},
+                    "color": {"$ref": "#/$defs/Color"},
+                    "layers": {"enum": [1, 2], "type": "integer", "description": "Default: 1."},
+                    "limit": {
+                        "maximum": 50,
+                        "minimum": 1,
+                        "type": "integer",
+                        "description": "How many orders are open at most. Default: 10.",
+                    },
+                    "language": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+                },
+                "required": ["customer", "color"],
                 "type": "object",
                 "$defs": {
                     "Address": {
@@ -460,12 +302,9 @@ def test_a_nested_model():
                         "required": ["street"],
                         "type": "object",
                     },
+                    "Color": {"enum": ["red", "green"], "type": "string"},
                     "Customer": {
-                        "properties": {
-                            "name": {"type": "string"},
-                            "home": {"$ref": "#/$defs/Address"},
-                            "work": {"anyOf": [{"$ref": "#/$defs/Address"}, {"type": "null"}]},
-                        },
+                        "properties": {"name": {"type": "string"}, "home": {"$ref": "#/$defs/Address"}},
                         "required": ["name", "home"],
                         "type": "object",
                     },
@@ -473,18 +312,34 @@ def test_a_nested_model():
             },
             "ollama": {
                 "type": "object",
-                "required": ["customer"],
+                "required": ["customer", "color"],
                 "properties": {
                     "customer": {
                         "type": "object",
-                        "description": 'Who is new. As JSON Schema: {"properties": {"name": {"type": "string"}, "home": {"description": "Where a person lives.", "properties": {"street": {"type": "string"}, "zip_code": {"default": "00000", "pattern": "^\\\\d{5}$", "type": "string"}}, "required": ["street"], "type": "object"}, "work": {"anyOf": [{"description": "Where a person lives.", "properties": {"street": {"type": "string"}, "zip_code": {"default": "00000", "pattern": "^\\\\d{5}$", "type": "string"}}, "required": ["street"], "type": "object"}, {"type": "null"}], "default": null}}, "required": ["name", "home"], "type": "object"}.',
-                    }
+                        "description": 'Who is new. As JSON Schema: {"properties": {"name": {"type": "string"}, "home": {"description": "Where a person lives.", "properties": {"street": {"type": "string"}, "zip_code": {"default": "00000", "pattern": "^\\\\d{5}$", "type": "string"}}, "required": ["street"], "type": "object"}}, "required": ["name", "home"], "type": "object"}.',
+                    },
+                    "color": {"type": "string", "enum": ["red", "green"]},
+                    "layers": {"type": "integer", "enum": [1, 2], "description": "Default: 1."},
+                    "limit": {
+                        "type": "integer",
+                        "description": "How many orders are open at most. Default: 10. maximum: 50. minimum: 1.",
+                    },
+                    "language": {"type": ["string", "null"]},
                 },
             },
             "anthropic strict": {
                 "additionalProperties": False,
-                "properties": {"customer": {"description": "Who is new.", "anyOf": [{"$ref": "#/$defs/Customer"}]}},
-                "required": ["customer"],
+                "properties": {
+                    "customer": {"description": "Who is new.", "anyOf": [{"$ref": "#/$defs/Customer"}]},
+                    "color": {"$ref": "#/$defs/Color"},
+                    "layers": {"enum": [1, 2], "type": "integer", "description": "Default: 1."},
+                    "limit": {
+                        "type": "integer",
+                        "description": "How many orders are open at most. Default: 10. maximum: 50. minimum: 1.",
+                    },
+                    "language": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+                },
+                "required": ["customer", "color"],
                 "type": "object",
                 "$defs": {
                     "Address": {
@@ -497,12 +352,9 @@ def test_a_nested_model():
                         "type": "object",
                         "additionalProperties": False,
                     },
+                    "Color": {"enum": ["red", "green"], "type": "string"},
                     "Customer": {
-                        "properties": {
-                            "name": {"type": "string"},
-                            "home": {"$ref": "#/$defs/Address"},
-                            "work": {"anyOf": [{"$ref": "#/$defs/Address"}, {"type": "null"}]},
-                        },
+                        "properties": {"name": {"type": "string"}, "home": {"$ref": "#/$defs/Address"}},
                         "required": ["name", "home"],
                         "type": "object",
                         "additionalProperties": False,
@@ -531,39 +383,42 @@ def test_a_nested_model():
                                         "type": "object",
                                         "additionalProperties": False,
                                     },
-                                    "work": {
-                                        "anyOf": [
-                                            {
-                                                "description": "Where a person lives.",
-                                                "properties": {
-                                                    "street": {"type": "string"},
-                                                    "zip_code": {
-                                                        "type": "string",
-                                                        "description": 'Default: "00000". pattern: "^\\\\d{5}$".',
-                                                    },
-                                                },
-                                                "required": ["street"],
-                                                "type": "object",
-                                                "additionalProperties": False,
-                                            },
-                                            {"type": "null"},
-                                        ]
-                                    },
                                 },
                                 "required": ["name", "home"],
                                 "type": "object",
                                 "additionalProperties": False,
                             }
                         ],
-                    }
+                    },
+                    "color": {"type": "string", "enum": ["red", "green"]},
+                    "layers": {"enum": [1, 2], "type": "integer", "description": "Default: 1."},
+                    "limit": {
+                        "type": "integer",
+                        "description": "How many orders are open at most. Default: 10. maximum: 50. minimum: 1.",
+                    },
+                    "language": {"anyOf": [{"type": "string"}, {"type": "null"}]},
                 },
-                "required": ["customer"],
+                "required": ["customer", "color"],
                 "type": "object",
             },
             "mistral strict, openai strict, openai-responses strict": {
                 "additionalProperties": False,
-                "properties": {"customer": {"description": "Who is new.", "anyOf": [{"$ref": "#/$defs/Customer"}]}},
-                "required": ["customer"],
+                "properties": {
+                    "customer": {"anyOf": [{"$ref": "#/$defs/Customer"}], "description": "Who is new."},
+                    "color": {"$ref": "#/$defs/Color"},
+                    "layers": {
+                        "description": "Default: 1.",
+                        "anyOf": [{"enum": [1, 2], "type": "integer"}, {"type": "null"}],
+                    },
+                    "limit": {
+                        "maximum": 50,
+                        "minimum": 1,
+                        "type": ["integer", "null"],
+                        "description": "How many orders are open at most. Default: 10.",
+                    },
+                    "language": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+                },
+                "required": ["customer", "color", "layers", "limit", "language"],
                 "type": "object",
                 "$defs": {
                     "Address": {
@@ -580,13 +435,10 @@ def test_a_nested_model():
                         "type": "object",
                         "additionalProperties": False,
                     },
+                    "Color": {"enum": ["red", "green"], "type": "string"},
                     "Customer": {
-                        "properties": {
-                            "name": {"type": "string"},
-                            "home": {"$ref": "#/$defs/Address"},
-                            "work": {"anyOf": [{"$ref": "#/$defs/Address"}, {"type": "null"}]},
-                        },
-                        "required": ["name", "home", "work"],
+                        "properties": {"name": {"type": "string"}, "home": {"$ref": "#/$defs/Address"}},
+                        "required": ["name", "home"],
                         "type": "object",
                         "additionalProperties": False,
                     },
@@ -595,6 +447,7 @@ def test_a_nested_model():
             "gemini parameters": {
                 "properties": {
                     "customer": {
+                        "description": "Who is new.",
                         "properties": {
                             "name": {"type": "string"},
                             "home": {
@@ -610,27 +463,21 @@ def test_a_nested_model():
                                 "required": ["street"],
                                 "type": "object",
                             },
-                            "work": {
-                                "nullable": True,
-                                "properties": {
-                                    "street": {"type": "string"},
-                                    "zip_code": {
-                                        "pattern": "^\\d{5}$",
-                                        "type": "string",
-                                        "description": 'Default: "00000".',
-                                    },
-                                },
-                                "required": ["street"],
-                                "type": "object",
-                                "description": "Where a person lives.",
-                            },
                         },
                         "required": ["name", "home"],
                         "type": "object",
-                        "description": "Who is new.",
-                    }
+                    },
+                    "color": {"type": "string", "enum": ["red", "green"]},
+                    "layers": {"type": "integer", "description": "Default: 1. One of: 1, 2."},
+                    "limit": {
+                        "maximum": 50,
+                        "minimum": 1,
+                        "type": "integer",
+                        "description": "How many orders are open at most. Default: 10.",
+                    },
+                    "language": {"nullable": True, "type": "string"},
                 },
-                "required": ["customer"],
+                "required": ["customer", "color"],
                 "type": "object",
             },
         }
@@ -1022,99 +869,18 @@ def test_a_dict():
     )
 
 
-class Color(enum.Enum):
-    RED = "red"
-    GREEN = "green"
-
-
-def paint(color: Color, layers: Literal[1, 2] = 1) -> None:
-    """Paint it."""
-
-
-def test_enums():
-    assert schemas(paint) == snapshot(
-        {
-            "anthropic, langchain, mcp, mistral, openai, openai-responses, prompt": {
-                "additionalProperties": False,
-                "properties": {
-                    "color": {"$ref": "#/$defs/Color"},
-                    "layers": {"default": 1, "enum": [1, 2], "type": "integer"},
-                },
-                "required": ["color"],
-                "type": "object",
-                "$defs": {"Color": {"enum": ["red", "green"], "type": "string"}},
-            },
-            "bedrock": {
-                "additionalProperties": False,
-                "properties": {
-                    "color": {"enum": ["red", "green"], "type": "string"},
-                    "layers": {"default": 1, "enum": [1, 2], "type": "integer"},
-                },
-                "required": ["color"],
-                "type": "object",
-            },
-            "gemini, anthropic strict": {
-                "additionalProperties": False,
-                "properties": {
-                    "color": {"$ref": "#/$defs/Color"},
-                    "layers": {"enum": [1, 2], "type": "integer", "description": "Default: 1."},
-                },
-                "required": ["color"],
-                "type": "object",
-                "$defs": {"Color": {"enum": ["red", "green"], "type": "string"}},
-            },
-            "ollama": {
-                "type": "object",
-                "required": ["color"],
-                "properties": {
-                    "color": {"type": "string", "enum": ["red", "green"]},
-                    "layers": {"type": "integer", "enum": [1, 2], "description": "Default: 1."},
-                },
-            },
-            "bedrock strict": {
-                "additionalProperties": False,
-                "properties": {
-                    "color": {"enum": ["red", "green"], "type": "string"},
-                    "layers": {"enum": [1, 2], "type": "integer", "description": "Default: 1."},
-                },
-                "required": ["color"],
-                "type": "object",
-            },
-            "mistral strict, openai strict, openai-responses strict": {
-                "additionalProperties": False,
-                "properties": {
-                    "color": {"$ref": "#/$defs/Color"},
-                    "layers": {
-                        "description": "Default: 1.",
-                        "anyOf": [{"enum": [1, 2], "type": "integer"}, {"type": "null"}],
-                    },
-                },
-                "required": ["color", "layers"],
-                "type": "object",
-                "$defs": {"Color": {"enum": ["red", "green"], "type": "string"}},
-            },
-            "gemini parameters": {
-                "properties": {
-                    "color": {"enum": ["red", "green"], "type": "string"},
-                    "layers": {"type": "integer", "description": "Default: 1. One of: 1, 2."},
-                },
-                "required": ["color"],
-                "type": "object",
-            },
-        }
-    )
-
-
 def picture() -> list[Any]:
     """Take a picture."""
     image = ImageContent(type="image", data="iVBORw0KGgo=", mime_type="image/png")
     return [TextContent(type="text", text="Here it is."), image]
 
 
-def test_an_image_as_a_result():
+def test_an_image_and_an_error_as_results():
     call = ToolCall(id="call00001", name="picture", wire_name="picture")
     result = dataclasses.replace(ToolSpec.from_function(picture).exec(), meta={})
-    assert {name: formats.get(name).results([(call, result)]) for name in formats.BUILT_IN} == snapshot(
+    failed = ToolResult(error=ErrorDetail(code="tool_error", message="no such place"))
+    pairs = [(call, result), (ToolCall(id="call00002", name="maps.look", wire_name="maps_look_1"), failed)]
+    assert {name: formats.get(name).results(pairs) for name in formats.BUILT_IN} == snapshot(
         {
             "anthropic": [
                 {
@@ -1130,7 +896,13 @@ def test_an_image_as_a_result():
                                     "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="},
                                 },
                             ],
-                        }
+                        },
+                        {
+                            "type": "tool_result",
+                            "tool_use_id": "call00002",
+                            "content": "no such place",
+                            "is_error": True,
+                        },
                     ],
                 }
             ],
@@ -1146,7 +918,14 @@ def test_an_image_as_a_result():
                                     {"image": {"format": "png", "source": {"bytes": b"\x89PNG\r\n\x1a\n"}}},
                                 ],
                             }
-                        }
+                        },
+                        {
+                            "toolResult": {
+                                "toolUseId": "call00002",
+                                "content": [{"text": "Error: no such place"}],
+                                "status": "error",
+                            }
+                        },
                     ],
                 }
             ],
@@ -1164,7 +943,8 @@ Here it is.
 """
                                 },
                             }
-                        }
+                        },
+                        {"functionResponse": {"name": "maps_look_1", "response": {"error": "no such place"}}},
                     ],
                 },
                 {
@@ -1185,7 +965,14 @@ Here it is.
                         {"type": "image", "base64": "iVBORw0KGgo=", "mime_type": "image/png"},
                     ],
                     "status": "success",
-                }
+                },
+                {
+                    "type": "tool",
+                    "tool_call_id": "call00002",
+                    "name": "maps_look_1",
+                    "content": "no such place",
+                    "status": "error",
+                },
             ],
             "mcp": [
                 {
@@ -1198,7 +985,16 @@ Here it is.
                         ],
                         "resultType": "complete",
                     },
-                }
+                },
+                {
+                    "jsonrpc": "2.0",
+                    "id": "call00002",
+                    "result": {
+                        "content": [{"type": "text", "text": "no such place"}],
+                        "isError": True,
+                        "resultType": "complete",
+                    },
+                },
             ],
             "mistral": [
                 {
@@ -1210,6 +1006,7 @@ Here it is.
 [The images of this result are in the next user message.]\
 """,
                 },
+                {"role": "tool", "tool_call_id": "call00002", "name": "maps_look_1", "content": "Error: no such place"},
                 {"role": "assistant", "content": "I have received the results. Next, I will look at their images."},
                 {
                     "role": "user",
@@ -1219,7 +1016,10 @@ Here it is.
                     ],
                 },
             ],
-            "ollama": [{"role": "tool", "tool_name": "picture", "content": "Here it is.", "images": ["iVBORw0KGgo="]}],
+            "ollama": [
+                {"role": "tool", "tool_name": "picture", "content": "Here it is.", "images": ["iVBORw0KGgo="]},
+                {"role": "tool", "tool_name": "maps_look_1", "content": "Error: no such place"},
+            ],
             "openai": [
                 {
                     "role": "tool",
@@ -1229,6 +1029,7 @@ Here it is.
 [The images of this result are in the next user message.]\
 """,
                 },
+                {"role": "tool", "tool_call_id": "call00002", "content": "Error: no such place"},
                 {
                     "role": "user",
                     "content": [
@@ -1245,7 +1046,8 @@ Here it is.
                         {"type": "input_text", "text": "Here it is."},
                         {"type": "input_image", "image_url": "data:image/png;base64,iVBORw0KGgo=", "detail": "auto"},
                     ],
-                }
+                },
+                {"type": "function_call_output", "call_id": "call00002", "output": "Error: no such place"},
             ],
             "prompt": [
                 {
@@ -1253,7 +1055,10 @@ Here it is.
                     "content": """\
 Result of call 1, `picture`:
 Here it is.
-[image (image/png), not shown]\
+[image (image/png), not shown]
+
+Result of call 2, `maps_look_1`:
+Error: no such place\
 """,
                 }
             ],

@@ -217,13 +217,6 @@ def test_without_injected_arguments_the_input_schema_is_that_of_langchain():
     assert ours.get_input_schema().model_json_schema() == theirs.get_input_schema().model_json_schema()
 
 
-def test_later_changes_of_bindings_and_state_are_seen():
-    spec = spec_of(forecast)
-    lc_tool = spec.to_langchain()
-    spec.state["user"] = "Bob"
-    assert lc_tool.invoke({"city": "Oslo"}) == "Bob: 1 days of rain in Oslo"
-
-
 def test_tags_and_metadata_are_passed_and_options_replace_them():
     spec = ToolSpec.from_function(forecast, tags={"b", "a"}, meta={"cost": 3})
     lc_tool = spec.to_langchain()
@@ -318,18 +311,6 @@ def test_a_bound_value_comes_from_the_configuration_of_the_graph(is_async):
     )
     done = asyncio.run(app.ainvoke(state, config)) if is_async else app.invoke(state, config)
     assert tool_messages(done) == [("c0", "u7: 1 days of rain in Oslo", "u7: 1 days of rain in Oslo", "success")]
-
-
-def test_an_interrupt_in_a_tool_interrupts_the_graph():
-    def delete(path: str) -> str:
-        return f"deleted {path}: {interrupt('really?')}"
-
-    app = graph_of(ToolNode([ToolSpec.from_function(delete).to_langchain()]), checkpointer=InMemorySaver())
-    config = {"configurable": {"thread_id": "1"}}
-    waiting = app.invoke({"messages": [asked(("delete", {"path": "x"}))]}, config)
-    assert [each.value for each in waiting["__interrupt__"]] == ["really?"]
-    done = app.invoke(Command(resume="yes"), config)
-    assert [content for _, content, _, _ in tool_messages(done)] == ["deleted x: yes"]
 
 
 def tell_id(context: ToolContext) -> str:
@@ -633,14 +614,6 @@ def test_the_schema_is_what_a_model_sees():
     }
 
 
-def test_arguments_are_validated_before_the_tool_runs():
-    result = ToolSpec.from_langchain(ship).exec(to={"street": "Elm", "number": 0})
-    assert (result.error.code, result.text) == (
-        "invalid_parameters",
-        "Invalid arguments: 'to.number' should be greater than 0.",
-    )
-
-
 def test_arguments_that_the_tool_itself_refuses_are_named_but_not_shown():
     class Even(pydantic.BaseModel):
         number: int
@@ -765,27 +738,6 @@ def test_a_tool_takes_the_configuration_of_the_run_around_it():
         assert asyncio.run(RunnableLambda(call).ainvoke("x", config)) == "u7"
 
 
-def test_a_sync_tool_does_not_block_the_loop_and_an_async_one_runs_in_it():
-    @tool
-    def sync_thread() -> int:
-        """Tell the thread."""
-        return threading.get_ident()
-
-    @tool
-    async def async_thread() -> int:
-        """Tell the thread."""
-        return threading.get_ident()
-
-    async def threads() -> tuple[int, int]:
-        specs = map(ToolSpec.from_langchain, (sync_thread, async_thread))
-        return tuple([await spec.acall() for spec in specs])
-
-    sync_ident, async_ident = asyncio.run(threads())
-    assert sync_ident != threading.get_ident()
-    assert async_ident == threading.get_ident()
-    assert ToolSpec.from_langchain(sync_thread)() == threading.get_ident()
-
-
 def test_a_command_for_a_graph_is_no_result():
     @tool
     def go(city: str) -> Any:
@@ -851,16 +803,6 @@ def test_tags_metadata_and_options_of_a_tool():
         ToolSpec.from_langchain(paid, parse_docstring=True)
     renamed = ToolSpec.from_langchain(plus, arguments={"a": {"name": "first"}, "b": {"hide": True, "default": 5}})
     assert (list(renamed.params), renamed(first=1)) == (["first"], 6)
-
-
-@pytest.mark.parametrize("thing", [RunnableLambda(str), Own, "text"])
-def test_another_object_is_no_langchain_tool(thing):
-    with pytest.raises(DefinitionError, match="is not a LangChain tool"):
-        ToolSpec.from_langchain(thing)
-
-
-def test_a_langchain_tool_runs_in_a_process_of_its_own():
-    assert ToolSpec.from_langchain(plus, isolation="process", timeout=120)(a=1) == 3
 
 
 # messages

@@ -23,7 +23,6 @@ from typing_extensions import TypeAliasType
 from ahvn_tools import Toolkit, ToolResult, ToolSpec
 from ahvn_tools.errors import InputRequiredError
 from ahvn_tools.execution.call import Call, Next
-from ahvn_tools.middleware import inline
 from ahvn_tools.middleware.cache import cache
 from ahvn_tools.middleware.retry import retry
 
@@ -95,7 +94,7 @@ async def test_a_generator_asks_with_an_item_and_runs_again_from_its_start(middl
     assert answer.structured_content == {"result": ["Hello", "Hello, Ann (asked)", "the end"]}
 
 
-@pytest.mark.parametrize("middleware", [[], [pass_on], [inline(pass_on)]], ids=["direct", "middleware", "inline"])
+@pytest.mark.parametrize("middleware", [[], [pass_on]], ids=["direct", "middleware"])
 async def test_a_generator_that_asks_a_local_caller_ends_with_an_error(middleware: list[Any]):
     kit = Toolkit("kit", middleware=middleware).add(ask_in_parts)
     results = [kit.exec("ask_in_parts"), await kit.aexec("ask_in_parts"), *kit.stream("ask_in_parts")]

@@ -53,10 +53,6 @@ def mark_as_colour(schema: dict[str, Any]) -> None:
 
 
 @signature
-def described_by_text(value: Annotated[int, "How many there are."]) -> str: ...
-
-
-@signature
 def described_by_text_with_default(value: Annotated[str, "What to call it."] = "thing") -> str: ...
 
 
@@ -67,27 +63,7 @@ def described_by_lines_of_text(
 
 
 @signature
-def described_by_empty_text(value: Annotated[int, ""]) -> str: ...
-
-
-@signature
 def text_before_field(value: Annotated[int, "Shown by ours.", Field(ge=1)]) -> str: ...
-
-
-@signature
-def field_before_text(value: Annotated[int, Field(ge=1, description="Shown."), "Not shown."]) -> str: ...
-
-
-@signature
-def two_texts(value: Annotated[int, "First.", "Second."]) -> str: ...
-
-
-@signature
-def number_as_metadata(value: Annotated[int, 42]) -> str: ...
-
-
-@signature
-def object_as_metadata(value: Annotated[int, {"unit": "m"}]) -> str: ...
 
 
 @signature
@@ -115,22 +91,6 @@ def text_by_alias(name: Name, second_name: Name = "none") -> Name: ...
 
 
 @signature
-def text_around_text(name: Annotated[Name, "A nearer text."]) -> str: ...
-
-
-@signature
-def documented_by_doc(value: Annotated[int, Doc("Left alone by pydantic.")]) -> str: ...
-
-
-@signature
-def field_description(value: Annotated[int, Field(description="How many there are.")]) -> str: ...
-
-
-@signature
-def field_empty_description(value: Annotated[int, Field(description="")]) -> str: ...
-
-
-@signature
 def field_bounds(low: Annotated[int, Field(ge=1, le=9)], high: Annotated[float, Field(gt=0, lt=1)]) -> str: ...
 
 
@@ -139,71 +99,11 @@ def field_multiple(value: Annotated[int, Field(multiple_of=5)] = 10) -> str: ...
 
 
 @signature
-def field_pattern(code: Annotated[str, Field(pattern=r"^[A-Z]{2}\d+$", min_length=3, max_length=8)]) -> str: ...
-
-
-@signature
-def field_lengths(values: Annotated[list[str], Field(min_length=1, max_length=5)]) -> str: ...
-
-
-@signature
-def field_title(value: Annotated[int, Field(title="The Number")]) -> str: ...
-
-
-@signature
-def field_title_as_generated(some_value: Annotated[int, Field(title="Some Value")]) -> str: ...
-
-
-@signature
 def field_title_on_optional(limit: Annotated[int | None, Field(title="Upper limit")] = None) -> str: ...
 
 
 @signature
-def field_title_on_items(values: list[Annotated[int, Field(title="One Item")]]) -> str: ...
-
-
-@signature
-def field_title_on_model(wheel: Annotated[Wheel, Field(title="Round Thing", description="It turns.")]) -> str: ...
-
-
-@signature
-def field_examples(city: Annotated[str, Field(examples=["Turin", "Kyoto"])]) -> str: ...
-
-
-@signature
-def field_examples_of_dates(day: Annotated[date, Field(examples=[date(2024, 2, 29)])]) -> str: ...
-
-
-@signature
-def field_infinite_bound(value: Annotated[float, Field(ge=0, le=math.inf)]) -> str: ...
-
-
-@signature
-def field_alias(value: Annotated[int, Field(alias="theValue")]) -> str: ...
-
-
-@signature
 def field_alias_with_default(value: Annotated[int, Field(alias="theValue", description="Renamed.")] = 1) -> str: ...
-
-
-@signature
-def field_validation_alias(value: Annotated[int, Field(validation_alias="the-value")]) -> str: ...
-
-
-@signature
-def field_alias_choices(value: Annotated[int, Field(validation_alias=AliasChoices("first", "second"))]) -> str: ...
-
-
-@signature
-def field_serialization_alias(value: Annotated[int, Field(serialization_alias="outward")]) -> str: ...
-
-
-@signature
-def field_extra_schema(value: Annotated[int, Field(json_schema_extra={"x-order": 1, "unit": "m"})]) -> str: ...
-
-
-@signature
-def field_extra_schema_by_function(value: Annotated[str, Field(json_schema_extra=mark_as_colour)]) -> str: ...
 
 
 @signature
@@ -213,31 +113,7 @@ def field_deprecated(
 
 
 @signature
-def field_strict(value: Annotated[int, Field(strict=True)]) -> str: ...
-
-
-@signature
-def field_frozen(value: Annotated[int, Field(frozen=True, repr=False)]) -> str: ...
-
-
-@signature
-def field_excluded(value: Annotated[int, Field(exclude=True)]) -> str: ...
-
-
-@signature
-def field_with_default_inside(value: Annotated[int, Field(default=5, description="Five by default.")]) -> str: ...
-
-
-@signature
-def field_with_default_factory_inside(values: Annotated[list[int], Field(default_factory=list)]) -> str: ...
-
-
-@signature
 def field_default_beside_default(value: Annotated[int, Field(default=5)] = 7) -> str: ...
-
-
-@signature
-def two_fields(value: Annotated[int, Field(ge=1, description="First."), Field(le=5, description="Second.")]) -> str: ...
 
 
 @signature
@@ -247,19 +123,11 @@ def field_around_alias(
 
 
 @signature
-def field_on_items(values: list[Annotated[int, Field(ge=1, description="At least one.")]]) -> str: ...
-
-
-@signature
 def field_on_dict_values(values: dict[str, Percentage]) -> dict[str, Percentage]: ...
 
 
 @signature
 def field_on_union_arm(value: Annotated[int, Field(ge=1)] | Annotated[str, Field(min_length=1)] = 1) -> str: ...
-
-
-@signature
-def field_on_decimal_digits(value: Annotated[float, Field(allow_inf_nan=False, ge=0)]) -> str: ...
 
 
 @signature
@@ -308,18 +176,6 @@ def constraint_types(
 
 
 @signature
-def text_constraints(word: Annotated[str, StringConstraints(min_length=1, pattern="^a", to_lower=True)]) -> str: ...
-
-
-@signature
-def strict_type(value: Annotated[int, Strict()]) -> str: ...
-
-
-@signature
-def validated_before(value: Annotated[str, BeforeValidator(strip)]) -> str: ...
-
-
-@signature
 def validated_before_with_input_type(
     value: Annotated[str, BeforeValidator(strip, json_schema_input_type=int | str)],
 ) -> str: ...
@@ -330,25 +186,9 @@ def validated_after(value: Annotated[str, AfterValidator(strip)] = "x") -> str: 
 
 
 @signature
-def validated_plainly(value: Annotated[str, PlainValidator(strip)]) -> str: ...
-
-
-@signature
-def validated_around(value: Annotated[int, WrapValidator(call_with)]) -> str: ...
-
-
-@signature
-def not_validated(value: SkipValidation[int]) -> str: ...
-
-
-@signature
 def own_json_schema(
     value: Annotated[int, WithJsonSchema({"type": "string", "title": "Own", "pattern": "^0x"})],
 ) -> str: ...
-
-
-@signature
-def own_examples(value: Annotated[int, Examples([1, 2])]) -> str: ...
 
 
 @signature
@@ -364,5 +204,48 @@ def serialised_as_text(
 @signature
 def literal_with_field(mode: Annotated[Literal["fast", "slow"], Field(description="How.")] = "fast") -> str: ...
 
+
+signature.taking(
+    described_by_text=Annotated[int, "How many there are."],
+    described_by_empty_text=Annotated[int, ""],
+    field_before_text=Annotated[int, Field(ge=1, description="Shown."), "Not shown."],
+    two_texts=Annotated[int, "First.", "Second."],
+    number_as_metadata=Annotated[int, 42],
+    object_as_metadata=Annotated[int, {"unit": "m"}],
+    text_around_text=Annotated[Name, "A nearer text."],
+    documented_by_doc=Annotated[int, Doc("Left alone by pydantic.")],
+    field_description=Annotated[int, Field(description="How many there are.")],
+    field_empty_description=Annotated[int, Field(description="")],
+    field_pattern=Annotated[str, Field(pattern=r"^[A-Z]{2}\d+$", min_length=3, max_length=8)],
+    field_lengths=Annotated[list[str], Field(min_length=1, max_length=5)],
+    field_title=Annotated[int, Field(title="The Number")],
+    field_title_as_generated=Annotated[int, Field(title="Some Value")],
+    field_title_on_items=list[Annotated[int, Field(title="One Item")]],
+    field_title_on_model=Annotated[Wheel, Field(title="Round Thing", description="It turns.")],
+    field_examples=Annotated[str, Field(examples=["Turin", "Kyoto"])],
+    field_examples_of_dates=Annotated[date, Field(examples=[date(2024, 2, 29)])],
+    field_infinite_bound=Annotated[float, Field(ge=0, le=math.inf)],
+    field_alias=Annotated[int, Field(alias="theValue")],
+    field_validation_alias=Annotated[int, Field(validation_alias="the-value")],
+    field_alias_choices=Annotated[int, Field(validation_alias=AliasChoices("first", "second"))],
+    field_serialization_alias=Annotated[int, Field(serialization_alias="outward")],
+    field_extra_schema=Annotated[int, Field(json_schema_extra={"x-order": 1, "unit": "m"})],
+    field_extra_schema_by_function=Annotated[str, Field(json_schema_extra=mark_as_colour)],
+    field_strict=Annotated[int, Field(strict=True)],
+    field_frozen=Annotated[int, Field(frozen=True, repr=False)],
+    field_excluded=Annotated[int, Field(exclude=True)],
+    field_with_default_inside=Annotated[int, Field(default=5, description="Five by default.")],
+    field_with_default_factory_inside=Annotated[list[int], Field(default_factory=list)],
+    two_fields=Annotated[int, Field(ge=1, description="First."), Field(le=5, description="Second.")],
+    field_on_items=list[Annotated[int, Field(ge=1, description="At least one.")]],
+    field_on_decimal_digits=Annotated[float, Field(allow_inf_nan=False, ge=0)],
+    text_constraints=Annotated[str, StringConstraints(min_length=1, pattern="^a", to_lower=True)],
+    strict_type=Annotated[int, Strict()],
+    validated_before=Annotated[str, BeforeValidator(strip)],
+    validated_plainly=Annotated[str, PlainValidator(strip)],
+    validated_around=Annotated[int, WrapValidator(call_with)],
+    not_validated=SkipValidation[int],
+    own_examples=Annotated[int, Examples([1, 2])],
+)
 
 SIGNATURES = signature.entries

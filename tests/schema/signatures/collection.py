@@ -27,3 +27,28 @@ class Collection:
             raise ValueError(msg)
         self.entries[identity] = function
         return function
+
+    def echoes(self, **annotations: Any) -> None:
+        """Register a function for each annotation, by its name, that takes and returns a value of that type."""
+        for name, annotation in annotations.items():
+            self._make(name, {"value": annotation, "return": annotation})
+
+    def taking(self, **annotations: Any) -> None:
+        """Register a function for each annotation, by its name, that takes a value of that type."""
+        for name, annotation in annotations.items():
+            self._make(name, {"value": annotation, "return": str})
+
+    def returning(self, **annotations: Any) -> None:
+        """Register a function for each annotation, by its name, that returns a value of that type."""
+        for name, annotation in annotations.items():
+            self._make(name, {"return": annotation})
+
+    def _make(self, name: str, annotations: dict[str, Any]) -> None:
+        def take(value: Any) -> Any: ...
+
+        def give() -> Any: ...
+
+        function = take if "value" in annotations else give
+        function.__name__ = function.__qualname__ = name
+        function.__annotations__ = annotations
+        self.add(name, function)

@@ -37,35 +37,11 @@ def bare_list(values: list) -> dict: ...
 
 
 @signature
-def list_of_int(values: list[int]) -> list[int]: ...
-
-
-@signature
 def list_typing(values: List[str]) -> List[float]: ...
 
 
 @signature
 def list_of_any(values: list[Any]) -> dict[str, list[Any]]: ...
-
-
-@signature
-def list_of_optional(values: list[int | None]) -> list[int | None]: ...
-
-
-@signature
-def list_of_lists(values: list[list[float]]) -> list[list[float]]: ...
-
-
-@signature
-def list_with_lengths(values: Annotated[list[int], Field(min_length=1, max_length=3)]) -> None: ...
-
-
-@signature
-def bare_set(values: set) -> set: ...
-
-
-@signature
-def set_of_text(values: set[str]) -> set[str]: ...
 
 
 @signature
@@ -81,47 +57,7 @@ def bare_tuple(values: tuple) -> dict[str, Any]: ...
 
 
 @signature
-def fixed_tuple(values: tuple[int, str]) -> tuple[int, str]: ...
-
-
-@signature
-def variadic_tuple(values: tuple[int, ...]) -> tuple[int, ...]: ...
-
-
-@signature
-def empty_tuple(values: tuple[()]) -> tuple[()]: ...
-
-
-@signature
 def tuple_typing(values: Tuple[int, float, str] = (1, 2.0, "three")) -> Tuple[bool, ...]: ...
-
-
-@signature
-def bare_dict(values: dict) -> dict: ...
-
-
-@signature
-def dict_of_int(values: dict[str, int]) -> dict[str, int]: ...
-
-
-@signature
-def dict_of_any(values: Dict[str, Any]) -> Dict[str, Any]: ...
-
-
-@signature
-def dict_with_int_keys(values: dict[int, str]) -> dict[int, str]: ...
-
-
-@signature
-def dict_with_enum_keys(values: dict[Axis, float]) -> dict[Axis, float]: ...
-
-
-@signature
-def dict_with_literal_keys(values: dict[Literal["a", "b"], int]) -> None: ...
-
-
-@signature
-def dict_with_pattern_keys(values: dict[Annotated[str, Field(pattern="^x-")], int]) -> None: ...
 
 
 @signature
@@ -133,15 +69,7 @@ def mapping(values: Mapping[str, int], others: MutableMapping[str, bool]) -> Map
 
 
 @signature
-def ordered_dict(values: OrderedDict[str, int]) -> OrderedDict[str, int]: ...
-
-
-@signature
 def default_dict(values: defaultdict[str, list[int]]) -> defaultdict[str, int]: ...
-
-
-@signature
-def counter(values: Counter[str]) -> Counter[str]: ...
 
 
 @signature
@@ -152,20 +80,33 @@ def sequence(values: Sequence[int], others: MutableSequence[str]) -> Sequence[st
 def iterable(values: Iterable[str]) -> int: ...
 
 
-@signature
-def double_ended_queue(values: deque[int]) -> deque[int]: ...
+signature.echoes(
+    list_of_int=list[int],
+    list_of_optional=list[int | None],
+    list_of_lists=list[list[float]],
+    bare_set=set,
+    set_of_text=set[str],
+    fixed_tuple=tuple[int, str],
+    variadic_tuple=tuple[int, ...],
+    empty_tuple=tuple[()],
+    bare_dict=dict,
+    dict_of_int=dict[str, int],
+    dict_of_any=Dict[str, Any],
+    dict_with_int_keys=dict[int, str],
+    dict_with_enum_keys=dict[Axis, float],
+    ordered_dict=OrderedDict[str, int],
+    counter=Counter[str],
+    double_ended_queue=deque[int],
+    named_tuple=Position,
+    list_of_named_tuples=list[Position],
+    untyped_named_tuple=Pair,
+)
 
 
-@signature
-def named_tuple(position: Position) -> Position: ...
-
-
-@signature
-def list_of_named_tuples(positions: list[Position]) -> list[Position]: ...
-
-
-@signature
-def untyped_named_tuple(pair: Pair) -> Pair: ...
-
+signature.taking(
+    list_with_lengths=Annotated[list[int], Field(min_length=1, max_length=3)],
+    dict_with_literal_keys=dict[Literal["a", "b"], int],
+    dict_with_pattern_keys=dict[Annotated[str, Field(pattern="^x-")], int],
+)
 
 SIGNATURES = signature.entries

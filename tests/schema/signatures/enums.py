@@ -64,46 +64,6 @@ class Compound(Enum):
 
 
 @signature
-def text_enum(level: Level) -> Level: ...
-
-
-@signature
-def whole_enum(priority: Priority) -> Priority: ...
-
-
-@signature
-def plain_enum(colour: Colour) -> Colour: ...
-
-
-@signature
-def enum_that_is_text(colour: TextColour) -> TextColour: ...
-
-
-@signature
-def mixed_enum(value: Mixed) -> Mixed: ...
-
-
-@signature
-def ratio_enum(value: Ratio) -> Ratio: ...
-
-
-@signature
-def flag(permission: Permission) -> Permission: ...
-
-
-@signature
-def whole_flag(mode: Mode) -> Mode: ...
-
-
-@signature
-def single_member(value: Single) -> Single: ...
-
-
-@signature
-def compound_enum(value: Compound) -> Compound: ...
-
-
-@signature
 def enum_with_default(
     level: Level = Level.LOW, priority: Priority = Priority.NOW, mixed: Mixed = Mixed.HALF
 ) -> None: ...
@@ -138,5 +98,18 @@ def enum_described_in_docstring(priority: Priority, level: Level = Level.LOW) ->
         level: How deep to go.
     """
 
+
+signature.echoes(
+    text_enum=Level,
+    whole_enum=Priority,
+    plain_enum=Colour,
+    enum_that_is_text=TextColour,
+    mixed_enum=Mixed,
+    ratio_enum=Ratio,
+    flag=Permission,
+    whole_flag=Mode,
+    single_member=Single,
+    compound_enum=Compound,
+)
 
 SIGNATURES = signature.entries

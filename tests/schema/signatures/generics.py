@@ -55,27 +55,11 @@ PairOf = TypeAliasType("PairOf", tuple[Item, Item], type_params=(Item,))
 
 
 @signature
-def page_of_int(page: Page[int]) -> Page[int]: ...
-
-
-@signature
-def page_of_models(page: Page[Product]) -> Page[Product]: ...
-
-
-@signature
-def page_without_item(page: Page) -> Page: ...
-
-
-@signature
 def pages_of_two_kinds(numbers: Page[int], words: Page[str]) -> Page[int] | Page[str]: ...
 
 
 @signature
 def nested_generics(response: Response[str, Page[Product]]) -> Response[str, list[Page[int]]]: ...
-
-
-@signature
-def derived_from_generic(page: ProductPage) -> ProductPage: ...
 
 
 @signature
@@ -101,5 +85,12 @@ def generic_function(items: Sequence[Item], fallback: Item) -> Item: ...
 @signature
 def generic_function_with_bound(key: Key, items: dict[Key, Item]) -> dict[Key, Item]: ...
 
+
+signature.echoes(
+    page_of_int=Page[int],
+    page_of_models=Page[Product],
+    page_without_item=Page,
+    derived_from_generic=ProductPage,
+)
 
 SIGNATURES = signature.entries

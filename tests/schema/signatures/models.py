@@ -326,31 +326,11 @@ class Shelf(TypedDict):
 
 
 @signature
-def model(person: Person) -> Person: ...
-
-
-@signature
-def nested_model(company: Company) -> Company: ...
-
-
-@signature
 def model_twice(sender: Person, receiver: Person) -> tuple[Person, Person]: ...
 
 
 @signature
-def list_of_models(people: list[Person]) -> list[Person]: ...
-
-
-@signature
-def dict_of_models(people: dict[str, Person]) -> dict[str, Person]: ...
-
-
-@signature
 def optional_model(person: Person | None = None) -> Person | None: ...
-
-
-@signature
-def union_of_models(thing: Person | Address) -> Person | Address: ...
 
 
 @signature
@@ -373,87 +353,11 @@ def model_described_by_docstring(person: Person, address: Address, others: list[
 
 
 @signature
-def aliases(value: Aliased) -> Aliased: ...
-
-
-@signature
-def generated_aliases(value: Generated) -> Generated: ...
-
-
-@signature
-def aliases_on_output(value: ByAliasOut) -> ByAliasOut: ...
-
-
-@signature
 def aliases_on_part_of_output(value: HoldsByAliasOut) -> list[HoldsByAliasOut]: ...
 
 
 @signature
-def closed_model(value: Closed) -> Closed: ...
-
-
-@signature
-def open_model(value: Open) -> Open: ...
-
-
-@signature
-def titled_model(value: Titled) -> Titled: ...
-
-
-@signature
-def generated_field_titles(value: FieldTitles) -> FieldTitles: ...
-
-
-@signature
-def described_by_attribute(value: DescribedByAttribute) -> DescribedByAttribute: ...
-
-
-@signature
-def enums_as_values(value: EnumsAsValues) -> EnumsAsValues: ...
-
-
-@signature
-def defaults_required(value: DefaultsRequired) -> DefaultsRequired: ...
-
-
-@signature
-def validated_model(value: Validated) -> Validated: ...
-
-
-@signature
-def computed_model(value: Computed) -> Computed: ...
-
-
-@signature
-def field_serialised(value: FieldSerialised) -> FieldSerialised: ...
-
-
-@signature
-def wholly_serialised(value: WhollySerialised) -> WhollySerialised: ...
-
-
-@signature
-def private_parts(value: Private) -> Private: ...
-
-
-@signature
 def derived_model(value: Derived, base: Base) -> Derived: ...
-
-
-@signature
-def serialised_as_any(value: SerializeAsAny[Base]) -> SerializeAsAny[Base]: ...
-
-
-@signature
-def root_list(values: Numbers) -> Numbers: ...
-
-
-@signature
-def root_dict(values: Lookup) -> Lookup: ...
-
-
-@signature
-def root_text(value: Word) -> Word: ...
 
 
 @signature
@@ -485,63 +389,48 @@ def same_model_name(first: FirstSame, second: SecondSame) -> dict[str, FirstSame
 
 
 @signature
-def made_model(value: Made) -> Made: ...
-
-
-@signature
-def std_dataclass(point: Point) -> Point: ...
-
-
-@signature
-def nested_dataclass(line: Line) -> Line: ...
-
-
-@signature
-def frozen_dataclass(value: Frozen) -> Frozen: ...
-
-
-@signature
-def dataclass_with_init_only(value: WithInitOnly) -> WithInitOnly: ...
-
-
-@signature
-def checked_dataclass(value: Checked) -> Checked: ...
-
-
-@signature
-def checked_dataclass_by_alias(value: CheckedByAlias) -> CheckedByAlias: ...
-
-
-@signature
-def list_of_dataclasses(points: list[Point]) -> list[Point]: ...
-
-
-@signature
 def optional_dataclass(point: Point | None = None) -> Point | None: ...
 
 
-@signature
-def typed_dict(movie: Movie) -> Movie: ...
-
-
-@signature
-def partial_typed_dict(value: Partial) -> Partial: ...
-
-
-@signature
-def typed_dict_with_optional_keys(value: WithNotRequired) -> WithNotRequired: ...
-
-
-@signature
-def closed_typed_dict(value: ClosedDict) -> ClosedDict: ...
-
-
-@signature
-def nested_typed_dict(shelf: Shelf) -> Shelf: ...
-
-
-@signature
-def list_of_typed_dicts(movies: list[Movie]) -> list[Movie]: ...
-
+signature.echoes(
+    model=Person,
+    nested_model=Company,
+    list_of_models=list[Person],
+    dict_of_models=dict[str, Person],
+    union_of_models=Person | Address,
+    aliases=Aliased,
+    generated_aliases=Generated,
+    aliases_on_output=ByAliasOut,
+    closed_model=Closed,
+    open_model=Open,
+    titled_model=Titled,
+    generated_field_titles=FieldTitles,
+    described_by_attribute=DescribedByAttribute,
+    enums_as_values=EnumsAsValues,
+    defaults_required=DefaultsRequired,
+    validated_model=Validated,
+    computed_model=Computed,
+    field_serialised=FieldSerialised,
+    wholly_serialised=WhollySerialised,
+    private_parts=Private,
+    serialised_as_any=SerializeAsAny[Base],
+    root_list=Numbers,
+    root_dict=Lookup,
+    root_text=Word,
+    made_model=Made,
+    std_dataclass=Point,
+    nested_dataclass=Line,
+    frozen_dataclass=Frozen,
+    dataclass_with_init_only=WithInitOnly,
+    checked_dataclass=Checked,
+    checked_dataclass_by_alias=CheckedByAlias,
+    list_of_dataclasses=list[Point],
+    typed_dict=Movie,
+    partial_typed_dict=Partial,
+    typed_dict_with_optional_keys=WithNotRequired,
+    closed_typed_dict=ClosedDict,
+    nested_typed_dict=Shelf,
+    list_of_typed_dicts=list[Movie],
+)
 
 SIGNATURES = signature.entries

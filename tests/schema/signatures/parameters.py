@@ -150,10 +150,6 @@ def numbered(x1: int, x_2: int, x__3: int = 1) -> int: ...
 
 
 @signature
-def long_name(a_rather_long_parameter_name_that_goes_on_and_on_until_nobody_reads_it_any_more: int) -> int: ...
-
-
-@signature
 def many_parameters(
     a01: int,
     a02: int,
@@ -175,16 +171,11 @@ def many_parameters(
 ) -> None: ...
 
 
-@signature
-def capitalFunctionName(value: int) -> int: ...
-
-
-@signature
-def _leading_underscore_function(value: int) -> int: ...
-
-
-@signature
-def größe_berechnen(wert: int) -> int: ...
-
+signature.echoes(
+    long_name=int,
+    capitalFunctionName=int,
+    _leading_underscore_function=int,
+    größe_berechnen=int,
+)
 
 SIGNATURES = signature.entries

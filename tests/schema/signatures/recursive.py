@@ -68,23 +68,11 @@ Record = TypeAliasType("Record", Dict[str, int])
 
 
 @signature
-def tree(root: Tree) -> Tree: ...
-
-
-@signature
-def list_of_trees(roots: list[Tree]) -> list[Tree]: ...
-
-
-@signature
 def optional_tree(root: Tree | None = None) -> Tree | None: ...
 
 
 @signature
 def tree_twice(left: Tree, right: Tree) -> dict[str, Tree]: ...
-
-
-@signature
-def tree_inside(forest: Forest) -> Forest: ...
 
 
 @signature
@@ -96,39 +84,7 @@ def mutual(husband: Husband) -> Wife: ...
 
 
 @signature
-def linked_dataclass(node: Node) -> Node: ...
-
-
-@signature
-def folder(folder: Folder) -> Folder: ...
-
-
-@signature
-def nest(nest: Nest) -> Nest: ...
-
-
-@signature
-def expression(value: Expression) -> Expression: ...
-
-
-@signature
-def plus(value: Plus) -> Plus: ...
-
-
-@signature
-def recursive_alias(document: Json) -> Json: ...
-
-
-@signature
 def recursive_alias_with_default(document: Json = None) -> list[Json]: ...
-
-
-@signature
-def recursive_numbers(numbers: Numbers) -> Numbers: ...
-
-
-@signature
-def plain_alias(values: Plain) -> Plain: ...
 
 
 @signature
@@ -136,11 +92,22 @@ def described_alias(value: Described, second: Described = 1) -> Described: ...
 
 
 @signature
-def object_alias(value: Record) -> Record: ...
-
-
-@signature
 def alias_inside(values: dict[str, Plain], optional: Plain | None = None) -> list[Plain]: ...
 
+
+signature.echoes(
+    tree=Tree,
+    list_of_trees=list[Tree],
+    tree_inside=Forest,
+    linked_dataclass=Node,
+    folder=Folder,
+    nest=Nest,
+    expression=Expression,
+    plus=Plus,
+    recursive_alias=Json,
+    recursive_numbers=Numbers,
+    plain_alias=Plain,
+    object_alias=Record,
+)
 
 SIGNATURES = signature.entries

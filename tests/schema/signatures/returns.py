@@ -66,131 +66,7 @@ def none() -> None: ...
 
 
 @signature
-def never() -> NoReturn: ...
-
-
-@signature
-def anything() -> Any: ...
-
-
-@signature
-def some_object() -> object: ...
-
-
-@signature
 def text() -> str: ...
-
-
-@signature
-def text_or_none() -> Optional[str]: ...
-
-
-@signature
-def union() -> Union[int, str, list[float]]: ...
-
-
-@signature
-def described_text() -> Annotated[str, "What it says."]: ...
-
-
-@signature
-def described_number() -> Annotated[int, Field(description="How many.", ge=0)]: ...
-
-
-@signature
-def titled_number() -> Annotated[int, Field(title="The Count")]: ...
-
-
-@signature
-def described_object() -> Annotated[dict[str, int], Field(description="Counts by name.")]: ...
-
-
-@signature
-def described_model() -> Annotated[Answer, Field(description="The answer.", title="Answered")]: ...
-
-
-@signature
-def model() -> Answer: ...
-
-
-@signature
-def model_or_none() -> Answer | None: ...
-
-
-@signature
-def model_or_object() -> Answer | dict[str, int]: ...
-
-
-@signature
-def list_of_models() -> list[Answer]: ...
-
-
-@signature
-def list_of_optional_models() -> list[Answer | None]: ...
-
-
-@signature
-def dict_of_models() -> dict[str, Answer]: ...
-
-
-@signature
-def dict_of_lists() -> Dict[str, List[Answer]]: ...
-
-
-@signature
-def bare_dict() -> dict: ...
-
-
-@signature
-def typing_dict() -> Dict: ...
-
-
-@signature
-def dict_or_list() -> dict[str, Any] | list[Any]: ...
-
-
-@signature
-def object_with_one_property() -> Single: ...
-
-
-@signature
-def bare_list() -> list: ...
-
-
-@signature
-def typing_list() -> List: ...
-
-
-@signature
-def list_of_any() -> list[Any]: ...
-
-
-@signature
-def optional_list_of_any() -> list[Any] | None: ...
-
-
-@signature
-def described_bare_list() -> Annotated[list, "Some things."]: ...
-
-
-@signature
-def list_of_lists_of_any() -> list[list[Any]]: ...
-
-
-@signature
-def bare_tuple() -> tuple: ...
-
-
-@signature
-def typing_tuple() -> Tuple: ...
-
-
-@signature
-def tuple_of_any() -> tuple[Any, ...]: ...
-
-
-@signature
-def pair_of_any() -> tuple[Any, Any]: ...
 
 
 @signature
@@ -198,147 +74,7 @@ def pair() -> tuple[int, Answer]: ...
 
 
 @signature
-def numbers_in_tuple() -> tuple[float, ...]: ...
-
-
-@signature
-def bare_sequence() -> Sequence: ...
-
-
-@signature
-def sequence_of_any() -> Sequence[Any]: ...
-
-
-@signature
-def bare_set() -> set: ...
-
-
-@signature
-def set_of_any() -> set[Any]: ...
-
-
-@signature
-def iterable_of_int() -> Iterable[int]: ...
-
-
-@signature
-def queue() -> collections.deque[int]: ...
-
-
-@signature
-def raw_bytes() -> bytes: ...
-
-
-@signature
-def bytes_or_none() -> bytes | None: ...
-
-
-@signature
-def described_bytes() -> Annotated[bytes, "A picture."]: ...
-
-
-@signature
-def list_of_bytes() -> list[bytes]: ...
-
-
-@signature
-def bytes_in_dataclass() -> HoldsBytes: ...
-
-
-@signature
-def bytes_by_alias() -> BytesAlias: ...
-
-
-@signature
-def byte_array() -> bytearray: ...
-
-
-@signature
-def image() -> Image: ...
-
-
-@signature
-def image_or_none() -> Image | None: ...
-
-
-@signature
-def list_of_images() -> list[Image]: ...
-
-
-@signature
-def image_by_alias() -> ImageAlias: ...
-
-
-@signature
-def list_by_alias() -> ListAlias: ...
-
-
-@signature
-def images_and_text() -> list[Image | str]: ...
-
-
-@signature
-def text_and_image() -> tuple[str, Image]: ...
-
-
-@signature
-def images_by_name() -> dict[str, Image]: ...
-
-
-@signature
-def audio() -> Audio: ...
-
-
-@signature
-def file() -> File: ...
-
-
-@signature
-def described_file() -> Annotated[File, "The report."]: ...
-
-
-@signature
-def text_content() -> TextContent: ...
-
-
-@signature
-def list_of_text_content() -> list[TextContent]: ...
-
-
-@signature
 def own_text_content() -> OwnContent: ...
-
-
-@signature
-def content_or_text() -> ImageContent | str: ...
-
-
-@signature
-def resource_link() -> ResourceLink: ...
-
-
-@signature
-def embedded_resource() -> EmbeddedResource | None: ...
-
-
-@signature
-def content_blocks() -> list[ContentBlock]: ...
-
-
-@signature
-def tool_result() -> ToolResult: ...
-
-
-@signature
-def own_tool_result() -> OwnResult: ...
-
-
-@signature
-def tool_result_or_text() -> ToolResult | str: ...
-
-
-@signature
-def protocol_result() -> CallToolResult: ...
 
 
 @signature
@@ -346,39 +82,7 @@ def protocol_result_or_none() -> CallToolResult | None: ...
 
 
 @signature
-def plain_class() -> Plain: ...
-
-
-@signature
-def list_of_plain_class() -> list[Plain]: ...
-
-
-@signature
-def plain_class_or_none() -> Plain | None: ...
-
-
-@signature
-def exception() -> ValueError: ...
-
-
-@signature
 def enum() -> Verdict: ...
-
-
-@signature
-def enum_or_none() -> Verdict | None: ...
-
-
-@signature
-def literal() -> Literal["a", "b"]: ...
-
-
-@signature
-def literal_none() -> Literal[None]: ...
-
-
-@signature
-def duration() -> timedelta: ...
 
 
 @signature
@@ -404,5 +108,82 @@ async def async_model() -> Answer: ...
 @signature
 async def async_none() -> None: ...
 
+
+signature.returning(
+    never=NoReturn,
+    anything=Any,
+    some_object=object,
+    text_or_none=Optional[str],
+    union=Union[int, str, list[float]],
+    described_text=Annotated[str, "What it says."],
+    described_number=Annotated[int, Field(description="How many.", ge=0)],
+    titled_number=Annotated[int, Field(title="The Count")],
+    described_object=Annotated[dict[str, int], Field(description="Counts by name.")],
+    described_model=Annotated[Answer, Field(description="The answer.", title="Answered")],
+    model=Answer,
+    model_or_none=Answer | None,
+    model_or_object=Answer | dict[str, int],
+    list_of_models=list[Answer],
+    list_of_optional_models=list[Answer | None],
+    dict_of_models=dict[str, Answer],
+    dict_of_lists=Dict[str, List[Answer]],
+    bare_dict=dict,
+    typing_dict=Dict,
+    dict_or_list=dict[str, Any] | list[Any],
+    object_with_one_property=Single,
+    bare_list=list,
+    typing_list=List,
+    list_of_any=list[Any],
+    optional_list_of_any=list[Any] | None,
+    described_bare_list=Annotated[list, "Some things."],
+    list_of_lists_of_any=list[list[Any]],
+    bare_tuple=tuple,
+    typing_tuple=Tuple,
+    tuple_of_any=tuple[Any, ...],
+    pair_of_any=tuple[Any, Any],
+    numbers_in_tuple=tuple[float, ...],
+    bare_sequence=Sequence,
+    sequence_of_any=Sequence[Any],
+    bare_set=set,
+    set_of_any=set[Any],
+    iterable_of_int=Iterable[int],
+    queue=collections.deque[int],
+    raw_bytes=bytes,
+    bytes_or_none=bytes | None,
+    described_bytes=Annotated[bytes, "A picture."],
+    list_of_bytes=list[bytes],
+    bytes_in_dataclass=HoldsBytes,
+    bytes_by_alias=BytesAlias,
+    byte_array=bytearray,
+    image=Image,
+    image_or_none=Image | None,
+    list_of_images=list[Image],
+    image_by_alias=ImageAlias,
+    list_by_alias=ListAlias,
+    images_and_text=list[Image | str],
+    text_and_image=tuple[str, Image],
+    images_by_name=dict[str, Image],
+    audio=Audio,
+    file=File,
+    described_file=Annotated[File, "The report."],
+    text_content=TextContent,
+    list_of_text_content=list[TextContent],
+    content_or_text=ImageContent | str,
+    resource_link=ResourceLink,
+    embedded_resource=EmbeddedResource | None,
+    content_blocks=list[ContentBlock],
+    tool_result=ToolResult,
+    own_tool_result=OwnResult,
+    tool_result_or_text=ToolResult | str,
+    protocol_result=CallToolResult,
+    plain_class=Plain,
+    list_of_plain_class=list[Plain],
+    plain_class_or_none=Plain | None,
+    exception=ValueError,
+    enum_or_none=Verdict | None,
+    literal=Literal["a", "b"],
+    literal_none=Literal[None],
+    duration=timedelta,
+)
 
 SIGNATURES = signature.entries

@@ -25,27 +25,11 @@ def text(value: str) -> str: ...
 
 
 @signature
-def whole(value: int) -> int: ...
-
-
-@signature
 def number(value: float) -> float: ...
 
 
 @signature
-def switch(value: bool) -> bool: ...
-
-
-@signature
 def null(value: None) -> None: ...
-
-
-@signature
-def anything(value: Any) -> Any: ...
-
-
-@signature
-def any_object(value: object) -> object: ...
 
 
 @signature
@@ -57,19 +41,11 @@ def out_of_alphabet(zebra: int, apple: str, mango: float = 0.5, banana: bool = F
 
 
 @signature
-def optional_bar(value: int | None) -> int | None: ...
-
-
-@signature
 def optional_with_default(value: Optional[str] = None) -> Optional[str]: ...
 
 
 @signature
 def optional_with_value(value: Optional[int] = 3) -> None: ...
-
-
-@signature
-def union_bar(value: int | str) -> int | str: ...
 
 
 @signature
@@ -101,22 +77,6 @@ def literal_nested(value: Shade = "blue") -> Shade: ...
 
 
 @signature
-def new_type(value: UserId) -> UserId: ...
-
-
-@signature
-def decimal(value: Decimal) -> Decimal: ...
-
-
-@signature
-def fraction(value: Fraction) -> Fraction: ...
-
-
-@signature
-def complex_number(value: complex) -> complex: ...
-
-
-@signature
 def raw_bytes(value: bytes) -> str: ...
 
 
@@ -125,15 +85,22 @@ def raw_bytes_or_text(value: bytes | str = b"raw") -> str: ...
 
 
 @signature
-def free_type_variable(value: Anything) -> Anything: ...
-
-
-@signature
-def bound_type_variable(value: Bounded) -> Bounded: ...
-
-
-@signature
 def constrained_type_variable(value: Constrained) -> list[Constrained]: ...
 
+
+signature.echoes(
+    whole=int,
+    switch=bool,
+    anything=Any,
+    any_object=object,
+    optional_bar=int | None,
+    union_bar=int | str,
+    new_type=UserId,
+    decimal=Decimal,
+    fraction=Fraction,
+    complex_number=complex,
+    free_type_variable=Anything,
+    bound_type_variable=Bounded,
+)
 
 SIGNATURES = signature.entries

@@ -48,15 +48,7 @@ def optional_day(day: date | None = None) -> date | None: ...
 
 
 @signature
-def span(length: timedelta) -> timedelta: ...
-
-
-@signature
 def moments_with_rules(aware: AwareDatetime, naive: NaiveDatetime, past: PastDate, future: FutureDate) -> None: ...
-
-
-@signature
-def unique_identifier(identifier: UUID) -> UUID: ...
 
 
 @signature
@@ -64,23 +56,7 @@ def random_identifier(identifier: UUID4) -> list[UUID4]: ...
 
 
 @signature
-def path(location: Path) -> Path: ...
-
-
-@signature
-def pure_path(location: PurePosixPath) -> PurePosixPath: ...
-
-
-@signature
 def existing_paths(file: FilePath, folder: DirectoryPath) -> None: ...
-
-
-@signature
-def pattern(expression: Pattern) -> Pattern: ...
-
-
-@signature
-def text_pattern(expression: re.Pattern[str]) -> re.Pattern[str]: ...
 
 
 @signature
@@ -100,19 +76,11 @@ def secret_with_default(password: SecretStr = SecretStr("unset"), key: SecretByt
 
 
 @signature
-def size_in_bytes(size: ByteSize) -> ByteSize: ...
-
-
-@signature
 def json_text(document: Json) -> str: ...
 
 
 @signature
 def json_text_of_numbers(document: Json[list[int]]) -> str: ...
-
-
-@signature
-def any_json(document: JsonValue) -> JsonValue: ...
 
 
 @signature
@@ -130,5 +98,16 @@ def constrained_by_call(
     words: conlist(str, min_length=1),
 ) -> None: ...
 
+
+signature.echoes(
+    span=timedelta,
+    unique_identifier=UUID,
+    path=Path,
+    pure_path=PurePosixPath,
+    pattern=Pattern,
+    text_pattern=re.Pattern[str],
+    size_in_bytes=ByteSize,
+    any_json=JsonValue,
+)
 
 SIGNATURES = signature.entries

@@ -12,7 +12,7 @@ import threading
 import pytest
 
 from ahvn_tools import ToolSpec
-from ahvn_tools.execution.workers.pool import process_pool
+from ahvn_tools.execution.workers.worker_process import process_pool
 from ahvn_tools.sources.http import connections
 from tests.execution.entry_points import auntil, until
 from tests.sources.http.service import Service, respond

@@ -200,6 +200,11 @@ def test_members_of_all_parts_of_a_body_are_arguments(echo):
     assert spec.input_schema["required"] == ["a", "b"]
     spec.call(a="1", b="2")
     assert json.loads(echo.last["body"]) == {"a": "1", "b": "2"}
+    bound = spec.transform(arguments={"b": {"name": "second"}}).bind("a", default="ann")
+    assert list(bound.input_schema["properties"]) == ["second"]
+    bound.call(second="2")
+    assert json.loads(echo.last["body"]) == {"a": "ann", "b": "2"}
+    assert bound.exec(a="eve", second="2").error.code == "invalid_parameters"
 
 
 def test_members_with_the_name_of_a_parameter_stay_in_the_body(echo):

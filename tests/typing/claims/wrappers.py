@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, assert_type
 
 from ahvn_tools import ToolDefinition, Toolkit, ToolResult
-from ahvn_tools.middleware import Call, Middleware, Next, inline
+from ahvn_tools.middleware import Call, Middleware, Next
 from ahvn_tools.middleware.approve import approve
 from ahvn_tools.middleware.cache import cache
 from ahvn_tools.middleware.limit import limit
@@ -18,7 +18,6 @@ from ahvn_tools.middleware.trace import trace
 from ahvn_tools.middleware.truncate import truncate
 
 
-@inline
 async def counted(call: Call, next: Next) -> ToolResult:
     """A marked middleware is still a function."""
     assert_type(call.id, str)
@@ -64,7 +63,7 @@ stack: list[Middleware] = [
     approve(lambda request: request.tool != "shout", when=lambda call: not call.has_hint("readOnlyHint")),
     truncate(max_chars=1_000, head_ratio=0.5),
     limit(per_minute=60, wait=2.5),
-    cache(ttl=60, max_wait=10),
+    cache(ttl=60),
     retry(attempts=2, initial_delay=0.1, max_delay=1, max_elapsed=5),
     record("calls.jsonl"),
     replay("calls.jsonl", allow_changed=True),

@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tests.benchmarks.code_mode.worker.measurements import Measurements
-    from tests.benchmarks.code_mode.worker.subject import Subject
+    from tests.benchmarks.code_mode.worker.subject import PackageSubject
 
 
-def load(adapter: str) -> Subject:
+def load(adapter: str) -> PackageSubject:
     """Import a package and make its tools."""
-    subject: Subject = importlib.import_module(f"tests.benchmarks.code_mode.worker.subjects.{adapter}").Subject()
+    subject: PackageSubject = importlib.import_module(f"tests.benchmarks.code_mode.worker.subjects.{adapter}").Subject()
     return subject
 
 
-async def answer(request: dict[str, Any], subject: Subject, measurements: Measurements) -> dict[str, Any]:
+async def answer(request: dict[str, Any], subject: PackageSubject, measurements: Measurements) -> dict[str, Any]:
     """Measure a row, or read the recorded tools. A failure is an answer, too."""
     from tests.benchmarks.peers.worker.adapter import NotOfferedError
 

@@ -11,10 +11,11 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from tests.benchmarks.code_mode.worker import served
-from tests.benchmarks.code_mode.worker.subject import SUMS, Subject
+from tests.benchmarks.code_mode.worker.subject import SUMS, PackageSubject
 from tests.benchmarks.peers.worker.adapter import NotOfferedError
+from tests.benchmarks.peers.worker.served import connected
 
+MODULE = "tests.benchmarks.code_mode.worker"
 TIME_LIMIT = 120
 WARM_UP = 3
 """Programs at the start of each round that do not count: processes have slept while others were measured."""
@@ -23,7 +24,7 @@ WARM_UP = 3
 class Measurements:
     """Measures the rows of one package. A connection stays open until another row is measured."""
 
-    def __init__(self, adapter: str, subject: Subject) -> None:
+    def __init__(self, adapter: str, subject: PackageSubject) -> None:
         self._adapter, self._subject = adapter, subject
         self._row = ""
         self._opened = contextlib.AsyncExitStack()
@@ -71,7 +72,8 @@ class Measurements:
         if not transport:
             return lambda: self._subject.run(code)
         tool, arguments = self._subject.program_call(code)
-        client = await self._opened.enter_async_context(served.connected(self._adapter, transport))
+        command = ["-m", MODULE, self._adapter, "serve", transport]
+        client = await self._opened.enter_async_context(connected(command, transport))
 
         async def run() -> Any:
             result = await client.call_tool_mcp(tool, arguments)
@@ -83,7 +85,7 @@ class Measurements:
 
     async def _first(self) -> float:
         """Return the seconds from the start of a process to the result of its first program."""
-        command = [sys.executable, "-m", served.MODULE, self._adapter, "first"]
+        command = [sys.executable, "-m", MODULE, self._adapter, "first"]
         start = time.perf_counter()
         process = await asyncio.create_subprocess_exec(
             *command, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE

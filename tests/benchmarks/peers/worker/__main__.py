@@ -12,20 +12,20 @@ import traceback
 from typing import Any
 
 from tests.benchmarks.peers.worker import processes, served
-from tests.benchmarks.peers.worker.adapter import Adapter, NotOfferedError
+from tests.benchmarks.peers.worker.adapter import NotOfferedError, PackageAdapter
 from tests.benchmarks.peers.worker.measurements import Measurements
 from tests.benchmarks.peers.worker.probes import probe
 
 REPORTS = {"memory_tool": processes.tool_memory, "memory_context": processes.context_memory}
 
 
-def load(name: str) -> Adapter:
+def load(name: str) -> PackageAdapter:
     """Import the adapter of this name."""
-    adapter: Adapter = importlib.import_module(f"tests.benchmarks.peers.worker.adapters.{name}").Adapter()
+    adapter: PackageAdapter = importlib.import_module(f"tests.benchmarks.peers.worker.adapters.{name}").Adapter()
     return adapter
 
 
-def answer(request: dict[str, Any], adapter: Adapter, measurements: Measurements) -> dict[str, Any]:
+def answer(request: dict[str, Any], adapter: PackageAdapter, measurements: Measurements) -> dict[str, Any]:
     """Measure a row, or report what the package is and does. A failure is an answer, too."""
     try:
         if "package" in request:

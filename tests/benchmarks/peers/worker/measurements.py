@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.benchmarks.peers.worker import processes, served
-from tests.benchmarks.peers.worker.adapter import Adapter
-from tests.benchmarks.peers.worker.loop import run
+from tests.benchmarks.peers.worker.adapter import PackageAdapter, run
 from tests.benchmarks.peers.worker.subjects import ARGUMENTS, add, add_later, fresh_function, rest
 
 BATCH = 1_000
@@ -36,7 +35,7 @@ class Statement:
 class Measurements:
     """Measures the rows of one package. What a row needs is prepared once, and kept until another row is measured."""
 
-    def __init__(self, name: str, adapter: Adapter) -> None:
+    def __init__(self, name: str, adapter: PackageAdapter) -> None:
         self._name, self._adapter = name, adapter
         self._prepared: tuple[str, Statement, bool] | None = None
 
@@ -95,19 +94,19 @@ def _functions(number: int) -> list[Callable[..., int]]:
     return [fresh_function() for _ in range(number)]
 
 
-def _create(adapter: Adapter) -> Statement:
+def _create(adapter: PackageAdapter) -> Statement:
     return Statement(call=adapter.create, inputs=_functions)
 
 
-def _first_export(adapter: Adapter) -> Statement:
+def _first_export(adapter: PackageAdapter) -> Statement:
     return Statement(call=lambda function: adapter.exporter(adapter.create(function))(), inputs=_functions)
 
 
-def _export(adapter: Adapter) -> Statement:
+def _export(adapter: PackageAdapter) -> Statement:
     return _again(adapter.exporter(adapter.create(add)))
 
 
-def _shared_export(adapter: Adapter) -> Statement:
+def _shared_export(adapter: PackageAdapter) -> Statement:
     return _again(adapter.shared_exporter(adapter.create(add)))
 
 
@@ -115,19 +114,19 @@ def _again(export: Callable[[], Any]) -> Statement:
     return Statement(call=lambda _: export(), inputs=lambda number: [None] * number)
 
 
-def _sync_call(adapter: Adapter) -> Statement:
+def _sync_call(adapter: PackageAdapter) -> Statement:
     return Statement(call=adapter.sync_call(adapter.create(add)), inputs=_arguments)
 
 
-def _async_call(adapter: Adapter) -> Statement:
+def _async_call(adapter: PackageAdapter) -> Statement:
     return Statement(call=adapter.async_call(adapter.create(add_later)), inputs=_arguments)
 
 
-def _context_call(adapter: Adapter) -> Statement:
+def _context_call(adapter: PackageAdapter) -> Statement:
     return Statement(call=adapter.context_call(), inputs=_arguments)
 
 
-def _at_once(adapter: Adapter, function: Callable[..., Any], count: int) -> Statement:
+def _at_once(adapter: PackageAdapter, function: Callable[..., Any], count: int) -> Statement:
     call = adapter.async_call(adapter.create(function))
 
     async def gather(batch: list[dict[str, Any]]) -> None:
@@ -136,7 +135,7 @@ def _at_once(adapter: Adapter, function: Callable[..., Any], count: int) -> Stat
     return Statement(call=gather, inputs=lambda number: [_arguments(count) for _ in range(number)])
 
 
-def _dispatch(adapter: Adapter) -> Statement:
+def _dispatch(adapter: PackageAdapter) -> Statement:
     call = adapter.dispatch(DISPATCHED)
 
     def inputs(number: int) -> list[tuple[str, dict[str, Any]]]:
@@ -146,7 +145,7 @@ def _dispatch(adapter: Adapter) -> Statement:
     return Statement(call=lambda named: call(named[0], named[1]), inputs=inputs)
 
 
-STATEMENTS: dict[str, Callable[[Adapter], Statement]] = {
+STATEMENTS: dict[str, Callable[[PackageAdapter], Statement]] = {
     "sync_call": _sync_call,
     "async_call": _async_call,
     "context_call": _context_call,
@@ -158,7 +157,7 @@ STATEMENTS: dict[str, Callable[[Adapter], Statement]] = {
     "export": _export,
     "shared_export": _shared_export,
 }
-PROCESSES: dict[str, Callable[[str, Adapter], float]] = {
+PROCESSES: dict[str, Callable[[str, PackageAdapter], float]] = {
     "start": lambda _, adapter: processes.start_seconds(adapter),
     "memory_process": lambda _, adapter: processes.start_memory(adapter),
     "memory_tool": lambda name, _: processes.reported(name, "memory_tool"),

@@ -10,8 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tests.benchmarks.peers.worker.adapter import Adapter, Call, NotOfferedError
-from tests.benchmarks.peers.worker.loop import run, value_of
+from tests.benchmarks.peers.worker.adapter import Call, NotOfferedError, PackageAdapter, run, value_of
 from tests.benchmarks.peers.worker.subjects import ARGUMENTS, add, add_later, fresh_function
 
 FIRST_NUMBER = "The first number."
@@ -53,7 +52,7 @@ def broken(left: int, right: int = 2) -> int:
     raise ValueError("broken")
 
 
-def probe(adapter: Adapter) -> dict[str, bool]:
+def probe(adapter: PackageAdapter) -> dict[str, bool]:
     """Return what the package does, by the names of FEATURES in `features.py`."""
     call = _call_of(adapter, observed)
     if _observed(call, ARGUMENTS) != [(1, 2)]:
@@ -71,7 +70,7 @@ def probe(adapter: Adapter) -> dict[str, bool]:
     }
 
 
-def _call_of(adapter: Adapter, function: Callable[..., Any]) -> Call:
+def _call_of(adapter: PackageAdapter, function: Callable[..., Any]) -> Call:
     tool = adapter.create(function)
     try:
         return adapter.async_call(tool)
@@ -95,7 +94,7 @@ def _observed(call: Call, arguments: dict[str, Any]) -> list[tuple[Any, Any]]:
     return list(_seen)
 
 
-def _gives_json(adapter: Adapter) -> bool:
+def _gives_json(adapter: PackageAdapter) -> bool:
     """Tell whether a date comes back as JSON."""
     try:
         result = _run(_call_of(adapter, dated), ARGUMENTS)
@@ -105,7 +104,7 @@ def _gives_json(adapter: Adapter) -> bool:
     return True
 
 
-def _gives_errors(adapter: Adapter) -> bool:
+def _gives_errors(adapter: PackageAdapter) -> bool:
     """Tell whether a result says that a function raised, instead of the exception."""
     try:
         _run(adapter.result_call(adapter.create(broken)), ARGUMENTS)
@@ -114,7 +113,7 @@ def _gives_errors(adapter: Adapter) -> bool:
     return True
 
 
-def _is_async(adapter: Adapter) -> bool:
+def _is_async(adapter: PackageAdapter) -> bool:
     try:
         adapter.async_call(adapter.create(add_later))
     except NotOfferedError:
@@ -122,7 +121,7 @@ def _is_async(adapter: Adapter) -> bool:
     return True
 
 
-def _leaves_loop(adapter: Adapter) -> bool:
+def _leaves_loop(adapter: PackageAdapter) -> bool:
     """Tell whether a sync function that is called from async code runs in another thread."""
     _threads.clear()
     try:
@@ -132,13 +131,13 @@ def _leaves_loop(adapter: Adapter) -> bool:
     return _threads != [threading.get_ident()]
 
 
-def _describes(adapter: Adapter) -> bool:
+def _describes(adapter: PackageAdapter) -> bool:
     """Tell whether the export has the docstring's text about a parameter at the parameter."""
     text = str(value_of(adapter.exporter(adapter.create(fresh_function()))()))
     return FIRST_NUMBER in text and "Args:" not in text
 
 
-def _shared(adapter: Adapter) -> bool:
+def _shared(adapter: PackageAdapter) -> bool:
     """Tell whether two exports have a dict or list in common, so that a change of one reaches the other."""
     export = adapter.exporter(adapter.create(add))
     first, second = value_of(export()), value_of(export())

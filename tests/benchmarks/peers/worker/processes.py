@@ -12,8 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks.peers.worker.adapter import Adapter, NotOfferedError
-from tests.benchmarks.peers.worker.loop import value_of
+from tests.benchmarks.peers.worker.adapter import NotOfferedError, PackageAdapter, value_of
 from tests.benchmarks.peers.worker.subjects import fresh_function
 
 TOOLS = 1_000
@@ -27,12 +26,12 @@ REPORT = f"print(open({str(STATM)!r}).read().split()[1])"
 """Prints the pages that are resident."""
 
 
-def start_seconds(adapter: Adapter) -> float:
+def start_seconds(adapter: PackageAdapter) -> float:
     """Return the seconds of a process that imports the package, makes a tool and calls it once."""
     return _isolated(adapter.first_call)[1]
 
 
-def start_memory(adapter: Adapter) -> float:
+def start_memory(adapter: PackageAdapter) -> float:
     """Return the bytes that are resident in such a process before it ends."""
     _check_platform()
     return int(_isolated(f"{adapter.first_call}\n{REPORT}")[0]) * float(os.sysconf("SC_PAGE_SIZE"))
@@ -47,18 +46,18 @@ def reported(name: str, what: str) -> float:
     return float(answer["cost"])
 
 
-def tool_memory(adapter: Adapter) -> float:
+def tool_memory(adapter: PackageAdapter) -> float:
     """Return the resident bytes of each of many tools, made and exported once. It is for a fresh process."""
     return _growth(lambda: _used(adapter), TOOLS)
 
 
-def context_memory(adapter: Adapter) -> float:
+def context_memory(adapter: PackageAdapter) -> float:
     """Return the resident bytes of what holds the values of one user. It is for a fresh process."""
     numbers = iter(range(2 * CONTEXTS))
     return _growth(lambda: adapter.context(next(numbers)), CONTEXTS)
 
 
-def _used(adapter: Adapter) -> Any:
+def _used(adapter: PackageAdapter) -> Any:
     tool = adapter.create(fresh_function())
     value_of(adapter.exporter(tool)())
     return tool

@@ -9,10 +9,10 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
-from tests.benchmarks.peers.worker.adapter import Adapter
+from tests.benchmarks.peers.worker.adapter import PackageAdapter
 
 CONCURRENCY = 4
 """Concurrent calls."""
@@ -21,17 +21,18 @@ WARM_UP = 40
 START_TIMEOUT = 60.0
 
 
-async def seconds(name: str, adapter: Adapter, transport: str, number: int) -> float:
+async def seconds(name: str, adapter: PackageAdapter, transport: str, number: int) -> float:
     """Start a server, call its tool, and return the seconds of one call. A server process is used once."""
     adapter.server()
-    async with _connected(name, transport) as client:
+    command = ["-m", "tests.benchmarks.peers.worker", name, "serve", transport]
+    async with connected(command, transport) as client:
         await _calls(client, WARM_UP)
         start = time.perf_counter()
         await _calls(client, number)
         return (time.perf_counter() - start) / number
 
 
-def serve(adapter: Adapter, transport: str, port: str = "0") -> None:
+def serve(adapter: PackageAdapter, transport: str, port: str = "0") -> None:
     """Serve until the client disconnects or, over HTTP, until the input ends, as it does with the process above."""
     server = adapter.server()
     if transport == "stdio":
@@ -59,29 +60,31 @@ async def _calls(client: Any, calls: int) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _connected(name: str, transport: str) -> AsyncIterator[Any]:
+async def connected(command: Sequence[str], transport: str, env: Mapping[str, str] = os.environ) -> AsyncIterator[Any]:
+    """Yield FastMCP's client of a server that Python starts with this command, and a port for HTTP, and ends after."""
     from fastmcp import Client
     from fastmcp.client.transports import StdioTransport
 
-    command = ["-m", "tests.benchmarks.peers.worker", name, "serve", transport]
     if transport == "stdio":
-        started = StdioTransport(sys.executable, command, env=dict(os.environ), keep_alive=False)
+        started = StdioTransport(sys.executable, list(command), env=dict(env), keep_alive=False)
         async with Client(started, init_timeout=START_TIMEOUT) as client:
             yield client
         return
-    port = free_port()
-    process = await asyncio.create_subprocess_exec(sys.executable, *command, str(port), stdin=asyncio.subprocess.PIPE)
+    port = _free_port()
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, *command, str(port), stdin=asyncio.subprocess.PIPE, env=env
+    )
     try:
-        await listening(process, port)
+        await _listening(process, port)
         async with Client(f"http://127.0.0.1:{port}/mcp", init_timeout=START_TIMEOUT) as client:
             yield client
     finally:
         if process.returncode is None:
-            process.kill()
+            process.terminate()
         await process.wait()
 
 
-async def listening(process: asyncio.subprocess.Process, port: int) -> None:
+async def _listening(process: asyncio.subprocess.Process, port: int) -> None:
     """Wait until a server listens."""
     async with asyncio.timeout(START_TIMEOUT):
         while process.returncode is None:
@@ -95,7 +98,7 @@ async def listening(process: asyncio.subprocess.Process, port: int) -> None:
     raise RuntimeError("The server has ended before it listened.")
 
 
-def free_port() -> int:
+def _free_port() -> int:
     """Return a port at which nothing listens."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))

@@ -1,7 +1,9 @@
 """The functions that all packages make tools of. Annotations are objects, since not every package resolves texts."""
 
+import inspect
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from typing import Any
 
 ARGUMENTS = {"left": 1, "right": 2}
 SLEEP = 0.01
@@ -54,16 +56,6 @@ def fresh_function() -> Callable[..., int]:
     return add
 
 
-def fresh_async_function() -> Callable[..., Awaitable[int]]:
-    """Make an async function that no cache has seen."""
-
-    async def add_later(left: int, right: int = 2) -> int:
-        """Add two numbers.
-
-        Args:
-            left: The first number.
-            right: The second number.
-        """
-        return left + right
-
-    return add_later
+def is_async(function: Callable[..., Any]) -> bool:
+    """Tell whether a function is `async def`."""
+    return inspect.iscoroutinefunction(function)

@@ -10,7 +10,7 @@ from ahvn_tools import Toolkit
 from ahvn_tools.code_mode import MontySandbox
 from tests.benchmarks.code_mode.worker import github_task
 from tests.benchmarks.code_mode.worker.conversation import Call, Conversation
-from tests.benchmarks.code_mode.worker.subject import SESSIONS, add
+from tests.benchmarks.code_mode.worker.subject import SESSIONS, PackageSubject, add
 
 
 def owned(user: str, number: int) -> str:
@@ -18,15 +18,8 @@ def owned(user: str, number: int) -> str:
     return f"{user} {number}"
 
 
-class Subject:
+class Subject(PackageSubject):
     """Toolkits that share one sandbox."""
-
-    programs = {
-        "three": "first = await add(left=1, right=2)\nsecond = await add(left=first, right=3)\n"
-        "await add(left=second, right=4)",
-        "twenty": "total = 0\nfor number in range(20):\n    total = await add(left=total, right=number)\ntotal",
-        "gathered": "import asyncio\n\nsum(await asyncio.gather(*[add(left=number, right=0) for number in range(20)]))",
-    }
 
     def __init__(self) -> None:
         self._sandbox = MontySandbox()
@@ -78,9 +71,6 @@ class Subject:
             describe: Call = ("describe_tools", {"names": github_task.DESCRIBED, **level})
             conversations.append(await _talk(title, kit, [[search], [describe], [program]]))
         return conversations
-
-    async def close(self) -> None:
-        self._sandbox.close()
 
 
 async def _talk(title: str, kit: Toolkit, turns: list[list[Call]]) -> dict[str, Any]:

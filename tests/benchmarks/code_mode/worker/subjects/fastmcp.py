@@ -11,12 +11,15 @@ from fastmcp.experimental.transforms.code_mode import CodeMode
 
 from tests.benchmarks.code_mode.worker import github_task
 from tests.benchmarks.code_mode.worker.conversation import Call, Conversation, results_of
-from tests.benchmarks.code_mode.worker.subject import add
-from tests.benchmarks.peers.worker.adapter import NotOfferedError
+from tests.benchmarks.code_mode.worker.subject import PackageSubject, add
 
 
-class Subject:
+class Subject(PackageSubject):
     """A server whose tools are called in programs."""
+
+    lacks = {
+        "thousand": "has no sessions of the application, and starts a process for each program",
+    }
 
     title = "fastmcp"
     programs = {
@@ -39,9 +42,6 @@ class Subject:
 
     async def run(self, code: str) -> Any:
         return self.value_of(await self._server.call_tool("execute", {"code": code}))
-
-    async def thousand(self) -> list[tuple[Any, Any]]:
-        raise NotOfferedError("has no sessions of the application, and starts a process for each program")
 
     def serve(self, transport: str, port: int) -> None:
         if transport == "stdio":
@@ -83,6 +83,3 @@ class Subject:
             for each in functions
         ]
         return [{**conversation.facts(), "anthropic": conversation.size_of(others), "answers": sizes}]
-
-    async def close(self) -> None:
-        """Nothing is left of a program."""

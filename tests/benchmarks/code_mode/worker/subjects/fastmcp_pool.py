@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from fastmcp import FastMCP
 from fastmcp.experimental.transforms.code_mode import CodeMode, MontySandboxProvider
 
 from tests.benchmarks.code_mode.worker.subjects import fastmcp
-from tests.benchmarks.peers.worker.adapter import NotOfferedError
 
 
 class PooledSandboxProvider(MontySandboxProvider):
@@ -28,15 +26,13 @@ class PooledSandboxProvider(MontySandboxProvider):
 class Subject(fastmcp.Subject):
     """A server whose tools are called in programs."""
 
+    lacks = {
+        "thousand": "has no sessions of the application",
+    }
+
     def _made(self, name: str) -> FastMCP[Any]:
         self._provider = PooledSandboxProvider()
         return FastMCP(name, transforms=[CodeMode(sandbox_provider=self._provider)])
-
-    async def thousand(self) -> list[tuple[Any, Any]]:
-        raise NotOfferedError("has no sessions of the application")
-
-    async def read(self, corpus: Path) -> list[dict[str, Any]]:
-        return []
 
     async def close(self) -> None:
         if self._provider.pool is not None:

@@ -15,18 +15,15 @@ from pydantic_ai_harness import CodeMode
 
 from tests.benchmarks.code_mode.worker import github_task
 from tests.benchmarks.code_mode.worker.conversation import Conversation, results_of
-from tests.benchmarks.code_mode.worker.subject import add
-from tests.benchmarks.peers.worker.adapter import NotOfferedError
+from tests.benchmarks.code_mode.worker.subject import PackageSubject, add
 
 
-class Subject:
+class Subject(PackageSubject):
     """An agent that runs one program and answers with its result."""
 
-    programs = {
-        "three": "first = await add(left=1, right=2)\nsecond = await add(left=first, right=3)\n"
-        "await add(left=second, right=4)",
-        "twenty": "total = 0\nfor number in range(20):\n    total = await add(left=total, right=number)\ntotal",
-        "gathered": "import asyncio\n\nsum(await asyncio.gather(*[add(left=number, right=0) for number in range(20)]))",
+    lacks = {
+        "thousand": "has no sessions outside of an agent's run",
+        "serve": "does not serve tools",
     }
 
     def __init__(self) -> None:
@@ -40,18 +37,6 @@ class Subject:
             self._is_open = True
         self._code = code
         return json.loads((await self._agent.run("Add.")).output)
-
-    async def thousand(self) -> list[tuple[Any, Any]]:
-        raise NotOfferedError("has no sessions outside of an agent's run")
-
-    def serve(self, transport: str, port: int) -> None:
-        raise NotOfferedError("does not serve tools")
-
-    def program_call(self, code: str) -> tuple[str, dict[str, Any]]:
-        raise NotOfferedError("does not serve tools")
-
-    def value_of(self, result: Any) -> Any:
-        raise NotOfferedError("does not serve tools")
 
     async def read(self, corpus: Path) -> list[dict[str, Any]]:
         tools = [

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from smolagents import tool
 from smolagents.local_python_executor import LocalPythonExecutor
 
-from tests.benchmarks.peers.worker.adapter import NotOfferedError
+from tests.benchmarks.code_mode.worker.subject import PackageSubject
 
 
 @tool
@@ -22,8 +21,13 @@ def add(left: int, right: int = 2) -> int:
     return left + right
 
 
-class Subject:
+class Subject(PackageSubject):
     """An interpreter with the tools as functions."""
+
+    lacks = {
+        "thousand": "has no sessions",
+        "serve": "does not serve tools",
+    }
 
     programs = {
         "three": "first = add(left=1, right=2)\nsecond = add(left=first, right=3)\nadd(left=second, right=4)",
@@ -36,21 +40,3 @@ class Subject:
 
     async def run(self, code: str) -> Any:
         return self._executor(code).output
-
-    async def thousand(self) -> list[tuple[Any, Any]]:
-        raise NotOfferedError("has no sessions")
-
-    def serve(self, transport: str, port: int) -> None:
-        raise NotOfferedError("does not serve tools")
-
-    def program_call(self, code: str) -> tuple[str, dict[str, Any]]:
-        raise NotOfferedError("does not serve tools")
-
-    def value_of(self, result: Any) -> Any:
-        raise NotOfferedError("does not serve tools")
-
-    async def read(self, corpus: Path) -> list[dict[str, Any]]:
-        return []
-
-    async def close(self) -> None:
-        """Nothing is left of a program."""

@@ -8,7 +8,7 @@ from agentscope.message import ToolCallBlock
 from agentscope.state import AgentState
 from agentscope.tool import FunctionTool, Toolkit
 
-from tests.benchmarks.peers.worker.adapter import Call, NamedCall, NotOfferedError
+from tests.benchmarks.peers.worker.adapter import Call, NamedCall, PackageAdapter
 from tests.benchmarks.peers.worker.subjects import add_later
 
 
@@ -24,10 +24,13 @@ async def last(toolkit: Toolkit, name: str, arguments: dict[str, Any], state: Ag
     return final.content[0].text
 
 
-class Adapter:
+class Adapter(PackageAdapter):
     """All calls are those of a toolkit, which repairs arguments and makes errors results."""
 
-    export_form = "OpenAI"
+    lacks = {
+        "sync_call": "has no sync call",
+        "server": "does not serve tools over MCP",
+    }
     first_call = '''
 import asyncio
 from agentscope.message import ToolCallBlock
@@ -51,15 +54,9 @@ asyncio.run(main())
     def create(self, function: Callable[..., Any]) -> FunctionTool:
         return FunctionTool(function)
 
-    def sync_call(self, tool: FunctionTool) -> Call:
-        raise NotOfferedError("has no sync call")
-
     def async_call(self, tool: FunctionTool) -> Call:
         toolkit, state = Toolkit(tools=[tool]), AgentState()
         return lambda arguments: last(toolkit, tool.name, arguments, state)
-
-    def result_call(self, tool: FunctionTool) -> Call:
-        return self.async_call(tool)
 
     def context_call(self) -> Call:
         schema = FunctionTool(add_later).input_schema
@@ -79,8 +76,3 @@ asyncio.run(main())
 
     def exporter(self, tool: FunctionTool) -> Callable[[], Any]:
         return Toolkit(tools=[tool]).get_tool_schemas
-
-    shared_exporter = exporter
-
-    def server(self) -> Any:
-        raise NotOfferedError("does not serve tools over MCP")

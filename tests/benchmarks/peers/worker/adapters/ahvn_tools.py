@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ahvn_tools import Toolkit, ToolSpec
-from tests.benchmarks.peers.worker.adapter import Call, NamedCall
+from tests.benchmarks.peers.worker.adapter import Call, NamedCall, PackageAdapter
 from tests.benchmarks.peers.worker.subjects import add_later
 
 
@@ -13,10 +13,9 @@ async def add_for(left: int, right: int, user: str) -> int:
     return left + right if user else 0
 
 
-class Adapter:
+class Adapter(PackageAdapter):
     """`ToolSpec` for one tool, `Toolkit` for many."""
 
-    export_form = "OpenAI"
     first_call = '''
 from ahvn_tools import ToolSpec
 

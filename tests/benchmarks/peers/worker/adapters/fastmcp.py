@@ -7,7 +7,7 @@ from fastmcp import FastMCP
 from fastmcp.tools import Tool
 from fastmcp.tools.tool_transform import ArgTransform
 
-from tests.benchmarks.peers.worker.adapter import Call, NamedCall, NotOfferedError
+from tests.benchmarks.peers.worker.adapter import Call, NamedCall, PackageAdapter
 from tests.benchmarks.peers.worker.subjects import add_later
 
 
@@ -16,10 +16,14 @@ async def add_for(left: int, right: int, user: str) -> int:
     return left + right if user else 0
 
 
-class Adapter:
+class Adapter(PackageAdapter):
     """Calls of one tool are those of `Tool.run`; a transformed tool hides an argument."""
 
     export_form = "MCP"
+    lacks = {
+        "sync_call": "has no sync call",
+        "context": "has no sessions outside of a served connection",
+    }
     first_call = '''
 import asyncio
 from fastmcp.tools import Tool
@@ -35,22 +39,13 @@ assert result.structured_content == {"result": 3}
     def create(self, function: Callable[..., Any]) -> Tool:
         return Tool.from_function(function)
 
-    def sync_call(self, tool: Tool) -> Call:
-        raise NotOfferedError("has no sync call")
-
     def async_call(self, tool: Tool) -> Call:
         return tool.run
-
-    def result_call(self, tool: Tool) -> Call:
-        return self.async_call(tool)
 
     def context_call(self) -> Call:
         state = {"user": "ann"}
         hidden = ArgTransform(hide=True, default_factory=lambda: state["user"])
         return Tool.from_tool(Tool.from_function(add_for), transform_args={"user": hidden}).run
-
-    def context(self, number: int) -> Any:
-        raise NotOfferedError("has no sessions outside of a served connection")
 
     def dispatch(self, count: int) -> NamedCall:
         server: FastMCP = FastMCP("many")
@@ -60,8 +55,6 @@ assert result.structured_content == {"result": 3}
 
     def exporter(self, tool: Tool) -> Callable[[], Any]:
         return tool.to_mcp_tool
-
-    shared_exporter = exporter
 
     def server(self) -> Any:
         server: FastMCP = FastMCP("served")

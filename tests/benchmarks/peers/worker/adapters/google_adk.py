@@ -11,8 +11,7 @@ from google.adk.models import LlmRequest
 from google.adk.sessions import InMemorySessionService
 from google.adk.tools import FunctionTool, ToolContext
 
-from tests.benchmarks.peers.worker.adapter import Call, NamedCall, NotOfferedError
-from tests.benchmarks.peers.worker.loop import run
+from tests.benchmarks.peers.worker.adapter import Call, PackageAdapter, run
 
 override_feature_enabled(FeatureName.FUNCTION_TOOL_ARG_VALIDATION, True)
 
@@ -22,10 +21,15 @@ async def add_for(left: int, right: int, tool_context: ToolContext) -> int:
     return left + right if tool_context.state["user"] else 0
 
 
-class Adapter:
+class Adapter(PackageAdapter):
     """Its validation of arguments is an experimental feature, which is switched on."""
 
     export_form = "Gemini, in a request"
+    lacks = {
+        "sync_call": "has no sync call of a tool",
+        "dispatch": "calls by name only inside an agent's run",
+        "server": "does not serve tools over MCP",
+    }
     first_call = '''
 import asyncio
 from google.adk.agents import LlmAgent
@@ -55,9 +59,6 @@ asyncio.run(main())
     def create(self, function: Callable[..., Any]) -> FunctionTool:
         return FunctionTool(function)
 
-    def sync_call(self, tool: FunctionTool) -> Call:
-        raise NotOfferedError("has no sync call of a tool")
-
     def async_call(self, tool: FunctionTool) -> Call:
         context = self.context(0)
 
@@ -65,9 +66,6 @@ asyncio.run(main())
             return tool.run_async(args=arguments, tool_context=context)
 
         return call
-
-    def result_call(self, tool: FunctionTool) -> Call:
-        return self.async_call(tool)
 
     def context_call(self) -> Call:
         return self.async_call(FunctionTool(add_for))
@@ -80,9 +78,6 @@ asyncio.run(main())
         )
         return ToolContext(invocation, function_call_id="1")
 
-    def dispatch(self, count: int) -> NamedCall:
-        raise NotOfferedError("calls by name only inside an agent's run")
-
     def exporter(self, tool: FunctionTool) -> Callable[[], Any]:
         def export() -> Any:
             request = LlmRequest()
@@ -90,8 +85,3 @@ asyncio.run(main())
             return request.config.tools
 
         return export
-
-    shared_exporter = exporter
-
-    def server(self) -> Any:
-        raise NotOfferedError("does not serve tools over MCP")

@@ -5,13 +5,19 @@ from typing import Any
 
 from haystack.tools import Tool, create_tool_from_function
 
-from tests.benchmarks.peers.worker.adapter import Call, NamedCall, NotOfferedError
+from tests.benchmarks.peers.worker.adapter import Call, PackageAdapter
 
 
-class Adapter:
+class Adapter(PackageAdapter):
     """Outside of an agent's run, `Tool` is all there is."""
 
     export_form = "its own tool_spec"
+    lacks = {
+        "context_call": "injects values only inside an agent's run",
+        "context": "has no sessions outside of an agent's run",
+        "dispatch": "calls by name only inside an agent's run",
+        "server": "serves MCP by another package only",
+    }
     first_call = '''
 from haystack.tools import create_tool_from_function
 
@@ -31,22 +37,5 @@ assert create_tool_from_function(add).invoke(left=1, right=2) == 3
     def async_call(self, tool: Tool) -> Call:
         return lambda arguments: tool.invoke_async(**arguments)
 
-    def result_call(self, tool: Tool) -> Call:
-        return self.async_call(tool)
-
-    def context_call(self) -> Call:
-        raise NotOfferedError("injects values only inside an agent's run")
-
-    def context(self, number: int) -> Any:
-        raise NotOfferedError("has no sessions outside of an agent's run")
-
-    def dispatch(self, count: int) -> NamedCall:
-        raise NotOfferedError("calls by name only inside an agent's run")
-
     def exporter(self, tool: Tool) -> Callable[[], Any]:
         return lambda: tool.tool_spec
-
-    shared_exporter = exporter
-
-    def server(self) -> Any:
-        raise NotOfferedError("serves MCP by another package only")

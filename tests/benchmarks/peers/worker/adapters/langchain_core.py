@@ -6,8 +6,8 @@ from typing import Annotated, Any
 from langchain_core.tools import InjectedToolArg, StructuredTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
-from tests.benchmarks.peers.worker.adapter import Call, NamedCall, NotOfferedError
-from tests.benchmarks.peers.worker.functions import is_async
+from tests.benchmarks.peers.worker.adapter import Call, PackageAdapter
+from tests.benchmarks.peers.worker.subjects import is_async
 
 
 async def add_for(left: int, right: int, user: Annotated[str, InjectedToolArg]) -> int:
@@ -15,10 +15,14 @@ async def add_for(left: int, right: int, user: Annotated[str, InjectedToolArg]) 
     return left + right if user else 0
 
 
-class Adapter:
+class Adapter(PackageAdapter):
     """The docstring's parameters are read, as every other package does that can."""
 
-    export_form = "OpenAI"
+    lacks = {
+        "context": "has no sessions: the application passes the value with each call",
+        "dispatch": "has no collection of tools",
+        "server": "does not serve tools over MCP",
+    }
     first_call = '''
 from langchain_core.tools import tool
 
@@ -41,23 +45,9 @@ assert add.invoke({"left": 1, "right": 2}) == 3
     def async_call(self, tool: StructuredTool) -> Call:
         return tool.ainvoke
 
-    def result_call(self, tool: StructuredTool) -> Call:
-        return self.async_call(tool)
-
     def context_call(self) -> Call:
         tool = StructuredTool.from_function(coroutine=add_for)
         return lambda arguments: tool.ainvoke({**arguments, "user": "ann"})
 
-    def context(self, number: int) -> Any:
-        raise NotOfferedError("has no sessions: the application passes the value with each call")
-
-    def dispatch(self, count: int) -> NamedCall:
-        raise NotOfferedError("has no collection of tools")
-
     def exporter(self, tool: StructuredTool) -> Callable[[], Any]:
         return lambda: convert_to_openai_tool(tool)
-
-    shared_exporter = exporter
-
-    def server(self) -> Any:
-        raise NotOfferedError("does not serve tools over MCP")

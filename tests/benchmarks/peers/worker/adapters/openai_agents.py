@@ -8,7 +8,7 @@ from agents import FunctionTool, RunContextWrapper, function_tool
 from agents.models.chatcmpl_converter import Converter
 from agents.tool_context import ToolContext
 
-from tests.benchmarks.peers.worker.adapter import Call, NamedCall, NotOfferedError
+from tests.benchmarks.peers.worker.adapter import Call, PackageAdapter
 
 
 async def add_for(context: RunContextWrapper[dict], left: int, right: int) -> int:
@@ -16,10 +16,14 @@ async def add_for(context: RunContextWrapper[dict], left: int, right: int) -> in
     return left + right if context.context["user"] else 0
 
 
-class Adapter:
+class Adapter(PackageAdapter):
     """A call takes its own context, as the tools of a run do."""
 
-    export_form = "OpenAI"
+    lacks = {
+        "sync_call": "has no sync call of a tool",
+        "dispatch": "has no collection of tools outside of an agent's run",
+        "server": "does not serve tools over MCP",
+    }
     first_call = '''
 import asyncio
 from agents import function_tool
@@ -38,9 +42,6 @@ assert asyncio.run(add.on_invoke_tool(context, arguments)) == 3
     def create(self, function: Callable[..., Any]) -> FunctionTool:
         return function_tool(function)
 
-    def sync_call(self, tool: FunctionTool) -> Call:
-        raise NotOfferedError("has no sync call of a tool")
-
     def async_call(self, tool: FunctionTool) -> Call:
         name, user = tool.name, {"user": "ann"}
 
@@ -51,22 +52,11 @@ assert asyncio.run(add.on_invoke_tool(context, arguments)) == 3
 
         return call
 
-    def result_call(self, tool: FunctionTool) -> Call:
-        return self.async_call(tool)
-
     def context_call(self) -> Call:
         return self.async_call(function_tool(add_for))
 
     def context(self, number: int) -> RunContextWrapper[dict]:
         return RunContextWrapper({"user": f"user {number}"})
 
-    def dispatch(self, count: int) -> NamedCall:
-        raise NotOfferedError("has no collection of tools outside of an agent's run")
-
     def exporter(self, tool: FunctionTool) -> Callable[[], Any]:
         return lambda: Converter.tool_to_openai(tool)
-
-    shared_exporter = exporter
-
-    def server(self) -> Any:
-        raise NotOfferedError("does not serve tools over MCP")

@@ -5,14 +5,20 @@ from typing import Any
 
 from pydantic import TypeAdapter, validate_call
 
-from tests.benchmarks.peers.worker.adapter import Call, NamedCall, NotOfferedError
-from tests.benchmarks.peers.worker.functions import is_async
+from tests.benchmarks.peers.worker.adapter import Call, NotOfferedError, PackageAdapter
+from tests.benchmarks.peers.worker.subjects import is_async
 
 
-class Adapter:
+class Adapter(PackageAdapter):
     """`validate_call` around the function."""
 
     export_form = "JSON Schema"
+    lacks = {
+        "context_call": "does not inject values",
+        "context": "has no sessions",
+        "dispatch": "has no collection of tools",
+        "server": "does not serve tools over MCP",
+    }
     first_call = '''
 from pydantic import validate_call
 
@@ -38,19 +44,5 @@ assert add(left=1, right=2) == 3
     def result_call(self, tool: Callable[..., Any]) -> Call:
         return self.sync_call(tool)
 
-    def context_call(self) -> Call:
-        raise NotOfferedError("does not inject values")
-
-    def context(self, number: int) -> Any:
-        raise NotOfferedError("has no sessions")
-
-    def dispatch(self, count: int) -> NamedCall:
-        raise NotOfferedError("has no collection of tools")
-
     def exporter(self, tool: Callable[..., Any]) -> Callable[[], Any]:
         return TypeAdapter(tool).json_schema  # type: ignore[arg-type]  # pydantic takes functions, too
-
-    shared_exporter = exporter
-
-    def server(self) -> Any:
-        raise NotOfferedError("does not serve tools over MCP")

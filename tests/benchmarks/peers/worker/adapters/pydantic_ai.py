@@ -9,8 +9,7 @@ from pydantic_ai.models.test import TestModel
 from pydantic_ai.tool_manager import ToolManager
 from pydantic_ai.usage import RunUsage
 
-from tests.benchmarks.peers.worker.adapter import Call, NamedCall, NotOfferedError
-from tests.benchmarks.peers.worker.loop import run
+from tests.benchmarks.peers.worker.adapter import Call, NamedCall, PackageAdapter, run
 from tests.benchmarks.peers.worker.subjects import add_later
 
 
@@ -24,10 +23,14 @@ def context_of(user: str) -> RunContext[dict]:
     return RunContext(deps={"user": user}, model=TestModel(), usage=RunUsage(), max_retries=1)
 
 
-class Adapter:
+class Adapter(PackageAdapter):
     """The prepared tools of one step of a run are kept, as an agent keeps them during the step."""
 
     export_form = "its own ToolDefinition"
+    lacks = {
+        "sync_call": "has no sync call of a tool",
+        "server": "does not serve tools over MCP",
+    }
     first_call = '''
 import asyncio
 from pydantic_ai import FunctionToolset, RunContext
@@ -51,9 +54,6 @@ asyncio.run(main())
     def create(self, function: Callable[..., Any]) -> Tool:
         return Tool(function)
 
-    def sync_call(self, tool: Tool) -> Call:
-        raise NotOfferedError("has no sync call of a tool")
-
     def async_call(self, tool: Tool) -> Call:
         toolset, context = FunctionToolset([tool]), context_of("ann")
         prepared = run(toolset.get_tools(context))[tool.name]
@@ -63,9 +63,6 @@ asyncio.run(main())
             return toolset.call_tool(tool.name, validate(arguments), context, prepared)
 
         return call
-
-    def result_call(self, tool: Tool) -> Call:
-        return self.async_call(tool)
 
     def context_call(self) -> Call:
         return self.async_call(Tool(add_for))
@@ -84,8 +81,3 @@ asyncio.run(main())
 
     def exporter(self, tool: Tool) -> Callable[[], Any]:
         return lambda: tool.tool_def
-
-    shared_exporter = exporter
-
-    def server(self) -> Any:
-        raise NotOfferedError("does not serve tools over MCP")

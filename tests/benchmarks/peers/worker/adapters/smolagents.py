@@ -6,9 +6,8 @@ from typing import Any
 from smolagents import Model, Tool, ToolCallingAgent, tool
 from smolagents.models import get_tool_json_schema
 
-from tests.benchmarks.peers.worker.adapter import Call, NamedCall, NotOfferedError
-from tests.benchmarks.peers.worker.functions import is_async
-from tests.benchmarks.peers.worker.subjects import add
+from tests.benchmarks.peers.worker.adapter import Call, NamedCall, NotOfferedError, PackageAdapter
+from tests.benchmarks.peers.worker.subjects import add, is_async
 
 
 def agent_of(tools: list[Tool]) -> ToolCallingAgent:
@@ -16,10 +15,15 @@ def agent_of(tools: list[Tool]) -> ToolCallingAgent:
     return ToolCallingAgent(tools=tools, model=Model(), verbosity_level=0)
 
 
-class Adapter:
+class Adapter(PackageAdapter):
     """`ToolCallingAgent.execute_tool_call` validates; a bare call of a tool does not."""
 
-    export_form = "OpenAI"
+    lacks = {
+        "async_call": "has no async calls",
+        "context_call": "does not inject values",
+        "context": "has no sessions",
+        "server": "does not serve tools over MCP",
+    }
     first_call = '''
 from smolagents import tool
 
@@ -45,17 +49,8 @@ assert add(left=1, right=2) == 3
         execute, name = agent_of([tool]).execute_tool_call, tool.name
         return lambda arguments: execute(name, arguments)
 
-    def async_call(self, tool: Tool) -> Call:
-        raise NotOfferedError("has no async calls")
-
     def result_call(self, tool: Tool) -> Call:
         return self.sync_call(tool)
-
-    def context_call(self) -> Call:
-        raise NotOfferedError("does not inject values")
-
-    def context(self, number: int) -> Any:
-        raise NotOfferedError("has no sessions")
 
     def dispatch(self, count: int) -> NamedCall:
         tools = []
@@ -67,8 +62,3 @@ assert add(left=1, right=2) == 3
 
     def exporter(self, tool: Tool) -> Callable[[], Any]:
         return lambda: get_tool_json_schema(tool)
-
-    shared_exporter = exporter
-
-    def server(self) -> Any:
-        raise NotOfferedError("does not serve tools over MCP")

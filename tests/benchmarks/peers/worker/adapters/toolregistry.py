@@ -5,14 +5,18 @@ from typing import Any
 
 from toolregistry import Tool, ToolRegistry
 
-from tests.benchmarks.peers.worker.adapter import Call, NamedCall, NotOfferedError
+from tests.benchmarks.peers.worker.adapter import Call, NamedCall, PackageAdapter
 from tests.benchmarks.peers.worker.subjects import add_later
 
 
-class Adapter:
+class Adapter(PackageAdapter):
     """Calls of one tool are those of `Tool`; `ToolRegistry.invoke` calls by name."""
 
-    export_form = "OpenAI"
+    lacks = {
+        "context_call": "does not inject values",
+        "context": "has no sessions",
+        "server": "serves MCP by another package only",
+    }
     first_call = '''
 from toolregistry import ToolRegistry
 
@@ -40,12 +44,6 @@ assert registry["add"](left=1, right=2) == 3
         registry.register(tool)
         return lambda arguments: registry.invoke(tool.name, arguments)
 
-    def context_call(self) -> Call:
-        raise NotOfferedError("does not inject values")
-
-    def context(self, number: int) -> Any:
-        raise NotOfferedError("has no sessions")
-
     def dispatch(self, count: int) -> NamedCall:
         registry = ToolRegistry()
         for number in range(count):
@@ -54,8 +52,3 @@ assert registry["add"](left=1, right=2) == 3
 
     def exporter(self, tool: Tool) -> Callable[[], Any]:
         return tool.get_schema
-
-    shared_exporter = exporter
-
-    def server(self) -> Any:
-        raise NotOfferedError("serves MCP by another package only")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import re
 from typing import Any, Final
 
 import pydantic_monty as monty
 
-from ahvn_tools.code_mode.monty_process.gather_calls import find_gather_error
+from ahvn_tools.code_mode.call_form import awaits_calls
 from ahvn_tools.code_mode.monty_process.messages import START, to_readable, to_unsupported
 from ahvn_tools.code_mode.monty_process.second_form import to_second_form
 from ahvn_tools.code_mode.monty_process.type_errors import CheckError, certain_errors, confirmed_errors
@@ -26,7 +27,7 @@ def check_types(session: Any, code: str) -> None:
 
     Monty has no check alone: it runs a call before the program, which ends it.
     """
-    if (wrong := find_gather_error(code)) is not None:
+    if (wrong := _find_gather_error(code)) is not None:
         raise InvalidProgramError(to_readable(wrong, is_check=True))
     try:
         state = _start(session, f"{START}()\n{_without_ignore(code)}")
@@ -72,3 +73,27 @@ def _check_second_form(session: Any, code: str) -> list[CheckError] | None:
 def _stop(state: Any) -> None:
     with contextlib.suppress(monty.MontyRuntimeError):  # the SystemExit
         state.resume(_STOP)
+
+
+def _find_gather_error(code: str) -> str | None:
+    """Return what is wrong with the first wrong call of `gather`; None: nothing, or Python cannot read the program."""
+    if "gather" not in code:
+        return None
+    try:
+        nodes = list(ast.walk(ast.parse(code)))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    is_awaited = awaits_calls(code)
+    statements = [node.value for node in nodes if isinstance(node, ast.Expr)]
+    for call in _find_gather_calls(nodes):
+        if not is_awaited or call in statements:
+            return f"Line {call.lineno}: `gather` is not awaited."
+        if any(option.arg == "return_exceptions" for option in call.keywords):
+            return f"Line {call.lineno}: `gather` has no `return_exceptions`."
+    return None
+
+
+def _find_gather_calls(nodes: list[ast.AST]) -> list[ast.Call]:
+    is_imported = any(isinstance(node, ast.ImportFrom) and node.module == "asyncio" for node in nodes)
+    names = {"asyncio.gather", "gather"} if is_imported else {"asyncio.gather"}
+    return [node for node in nodes if isinstance(node, ast.Call) and ast.unparse(node.func) in names]
