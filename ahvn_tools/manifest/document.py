@@ -12,7 +12,7 @@ from typing import Any, Final
 from pydantic import SecretStr
 
 from ahvn_tools.errors import SourceError, near_misses
-from ahvn_tools.loading.environment import VARIABLE
+from ahvn_tools.loading.options import VARIABLE
 from ahvn_tools.loading.yaml_file import YamlDocument, read_yaml
 from ahvn_tools.redaction import TextRedactor, clip
 from ahvn_tools.sources.budget import Budget
@@ -155,15 +155,14 @@ def _merge(below: Any, above: Any, path: Path_, origin: Path_, origins: dict[Pat
 
 
 _VALUE_KEYS: Final = frozenset(
-    {"preset", "presets", "env", "auth", "headers", "inputs", "http", "http_options", "variables", "server"}
+    {"preset", "env", "auth", "headers", "inputs", "http", "http_options", "variables", "server"}
 )
 """Keys below which all texts are values, whatever their keys are."""
 
 _SHOWN_KEYS: Final = frozenset(
     {
-        "agents", "annotations", "arguments", "audience", "binds", "core", "describe", "description", "exclude",
-        "group", "groups", "include", "key", "name", "notes", "prefix", "profile", "rename", "tags", "title",
-        "tool_sets", "toolset", "toolsets",
+        "annotations", "arguments", "audience", "binds", "core", "description", "exclude", "group", "groups", "include",
+        "key", "name", "notes", "prefix", "profile", "rename", "tags", "title", "toolset", "toolsets",
     }
 )  # fmt: skip
 """Keys of what models, hosts and errors show."""

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from ahvn_tools.errors import near_misses
-from ahvn_tools.loading.yaml_file import read_yaml
-from ahvn_tools.manifest.document import MAX_PROBLEMS, Document, Path_, Problem
-from ahvn_tools.manifest.model import Manifest
-from ahvn_tools.manifest.source_model import LOCATIONS
-
-Model = TypeVar("Model", bound=BaseModel)
+from ahvn_tools.manifest.document import MAX_PROBLEMS, Path_, Problem
+from ahvn_tools.manifest.model import LOCATIONS, Manifest
 
 _EXPECTED: Final = {
     "bool": "true or false is",
@@ -40,14 +35,9 @@ _CONDITIONS: Final = {
 
 def validate(data: Any) -> tuple[Manifest | None, list[Problem]]:
     """Return the manifest of this data, or what is wrong with it."""
-    return validate_as(Manifest, data)
-
-
-def validate_as(model: type[Model], data: Any) -> tuple[Model | None, list[Problem]]:
-    """Return the model of this data, or what is wrong with it."""
     known_keys: dict[int, list[str]] = {}
     try:
-        return model.model_validate(data, context=known_keys), []
+        return Manifest.model_validate(data, context=known_keys), []
     except ValidationError as error:
         details = error.errors(include_input=False, include_url=False)
     problems = [
@@ -171,20 +161,3 @@ def _is_open(path: Path_, value: Any) -> bool:
 
 def _join(names: Sequence[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
-
-
-def read_mapping(file: Path, shown: str, shape: str) -> tuple[dict[str, Any], Document]:
-    """Return the content of a file; `shown` is how errors name it, `shape` says what it is. Raises SourceError."""
-    yaml = read_yaml(file, name=shown)
-    document = Document(file=file, folder=file.parent, data={}, yaml=yaml)
-    if not isinstance(yaml.value, dict):
-        raise document.error([Problem(path=(), message=f"{shape}.")])
-    return yaml.value, document
-
-
-def to_model(data: Any, model: type[Model], document: Document) -> Model:
-    """Return the model of data. Raises SourceError about all that is wrong, a line for each."""
-    made, problems = validate_as(model, data)
-    if made is None:
-        raise document.error(problems)
-    return made

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 
 import pytest
@@ -221,7 +222,23 @@ class TestFiles:
         manager = ToolManager(write(tmp_path, {"tools/builtin/good.py": BUILTIN.format(name="good"), **found}))
         assert list(manager.toolkit.toolsets) == ["good_set"]
         assert [each.name for each in manager.get_tool_set("good_set")] == ["good"]
-        assert [Path(error.file).name for error in manager.toolkit.load_errors] == errors
+        assert [Path(error.file).name for error in manager.load_errors] == errors
+
+    def test_a_link_out_of_the_folder_of_tool_sets_and_a_pipe_are_not_read(self, tmp_path):
+        write(
+            tmp_path,
+            {"outside.yaml": "name: outside\ntools: [a]\n", "configs/tool_sets/a.yaml": "name: a\ntools: [b]\n"},
+        )
+        (tmp_path / "configs/tool_sets/link.yaml").symlink_to(tmp_path / "outside.yaml")
+        os.mkfifo(tmp_path / "configs/tool_sets/pipe.yaml")
+        manager = ToolManager(tmp_path)
+        assert list(manager.toolkit.toolsets) == ["a"]
+        assert ["leads out of its folder" in str(error) for error in manager.load_errors] == [True]
+
+    def test_two_tool_sets_of_one_name_are_an_error_of_the_second(self, tmp_path):
+        one = "name: one\ntools: []\n"
+        manager = ToolManager(write(tmp_path, {"configs/tool_sets/a.yaml": one, "configs/tool-sets/b.yaml": one}))
+        assert [Path(error.file).name for error in manager.load_errors] == ["b.yaml"]
 
     def test_loading_needs_no_current_folder(self, tmp_path, monkeypatch):
         write(tmp_path, {"project/tools/builtin/good.py": BUILTIN.format(name="good")})

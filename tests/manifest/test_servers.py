@@ -59,11 +59,11 @@ def test_options_of_a_server_object_and_of_its_single_tools(load_text: Load, loa
     kit = load_text(
         """
         sources:
-          - path: shelf.py:server
+          - source: shelf.py:server
             prefix: b_
             tags: remote
-            presets: {"*": {token: "${TOKEN}"}}
         tools:
+          "*": {preset: {token: "${TOKEN}"}}
           b_burn*: {requires_approval: true, tags: hot, description: Burn!, timeout: 3}
         """,
         env={"TOKEN": SECRET},
@@ -87,12 +87,12 @@ def test_options_of_a_server_and_of_single_tools(load_text: Load, loaded: list[T
             group: books
             tags: remote
             env: {{SHELF: "${{SHELF}}"}}
-            presets: {{"*": {{token: "${{TOKEN}}"}}}}
             binds: user
-            describe: {{get_book: Get any book}}
             timeout: 60
           - notes.py
         tools:
+          "b_*": {{preset: {{token: "${{TOKEN}}"}}}}
+          b_get_book: {{description: Get any book}}
           b_burn*: {{group: danger, requires_approval: true, tags: hot, description: Burn!, timeout: 3}}
         groups: {{danger: {{description: Danger, active: true}}, books: {{description: Books, active: true}}}}
         binds: {{user: {{key: user.name, secret: true}}}}
@@ -126,14 +126,14 @@ def test_a_server_script_and_an_mcp_json_are_sources(folder: Path, load_text: Lo
 
 
 def test_an_object_in_python_may_be_a_server(load_text: Load, loaded: list[Toolkit]) -> None:
-    kit = load_text("sources: [{path: 'shelf.py:server', prefix: s_}]")
+    kit = load_text("sources: [{source: 'shelf.py:server', prefix: s_}]")
     loaded.append(kit)
     assert kit.call("s_burn_book", {"title": "Emma"}) == "burned Emma"
 
 
 def test_disabled_tools_and_tools_of_other_audiences_do_not_come_later(load_text: Load, loaded: list[Toolkit]) -> None:
     text = """
-        sources: [{path: 'shelf.py:server'}]
+        sources: [{source: 'shelf.py:server'}]
         tools:
           lat*: {enabled: false}
           burn*: {audience: main}
@@ -162,13 +162,9 @@ def test_disabled_tools_and_tools_of_other_audiences_do_not_come_later(load_text
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("{path: 'shelf.py:server', include: get_bok}", "has no tool 'get_bok'. Did you mean 'get_book'?"),
-        (
-            "{path: 'shelf.py:server', presets: {get_book: {tokn: a}}}",
-            "no parameter 'tokn' to preset. Did you mean 'token'?",
-        ),
-        ("{path: 'shelf.py:server', binds: {user: user.id}}", "sources[0].binds: this source is an MCP server"),
-        ("{path: 'shelf.py:server', isolation: process}", "sources[0].isolation: this source is an MCP server"),
+        ("{source: 'shelf.py:server', include: get_bok}", "has no tool 'get_bok'. Did you mean 'get_book'?"),
+        ("{source: 'shelf.py:server', binds: {user: user.id}}", "sources[0].binds: this source is an MCP server"),
+        ("{source: 'shelf.py:server', isolation: process}", "sources[0].isolation: this source is an MCP server"),
         ("{server: shelf.py, limits: {conect: 1}}", "there is no limit 'conect'. Did you mean 'connect'?"),
         ("{server: {url: 'http://127.0.0.1:9/${TOKEN}'}, limits: {connect: 5}}", "sources[0]: "),
         ("{server: 'http://127.0.0.1:9/mcp?key=${TOKEN}', auth: '${TOKEN}', limits: {connect: 5}}", "sources[0]: "),
@@ -229,21 +225,17 @@ def test_a_pattern_that_fits_no_tool_yet_is_a_finding(load_text: Load, loaded: l
     assert [finding.problem for finding in check(kit)] == ["no tool matches 'brn*' in `tools`"]
 
 
-@pytest.mark.parametrize(("key", "path"), [("preset", "tools"), ("binds", "tools"), ("presets", "presets")])
+@pytest.mark.parametrize("key", ["preset", "binds"])
 @pytest.mark.parametrize("pattern", ["find*", "get_*", "*"])
-def test_a_pattern_beside_a_server_must_have_its_parameters_in_a_tool(
-    key: str, path: str, pattern: str, load_text: Load
-) -> None:
-    options = f"{{{key}: {{titel: t}}}}" if path == "tools" else "{titel: t}"
-    text = f"sources: ['shelf.py:server', notes.py]\n{path}: {{'{pattern}': {options}}}"
+def test_a_pattern_beside_a_server_must_have_its_parameters_in_a_tool(key: str, pattern: str, load_text: Load) -> None:
+    text = f"sources: ['shelf.py:server', notes.py]\ntools: {{'{pattern}': {{{key}: {{titel: t}}}}}}"
     with pytest.raises(SourceError, match=r"none of these tools has a parameter 'titel'\."):
         load_text(text)
 
 
 def test_a_pattern_has_the_new_name_of_a_servers_parameter(load_text: Load, loaded: list[Toolkit]) -> None:
-    arguments = "arguments: {get_book: {title: {name: called}}}"
-    source = f"{{source: 'shelf.py:server', prefix: s_, {arguments}}}"
-    loaded.append(kit := load_text(f"sources: [{source}]\ntools: {{'*book': {{preset: {{called: Emma}}}}}}"))
+    tools = "{s_get_book: {arguments: {title: {name: called}}}, '*book': {preset: {called: Emma}}}"
+    loaded.append(kit := load_text(f"sources: [{{source: 'shelf.py:server', prefix: s_}}]\ntools: {tools}"))
     assert kit.call("s_get_book") == "Emma none nobody "
     assert not check(kit)
 

@@ -107,7 +107,7 @@ def drop(): "Drop."
 def find(): "Find."
 """
 MANIFESTS = {
-    "a source": "sources:\n  - {path: tools.py, group: dangr}",
+    "a source": "sources:\n  - {source: tools.py, group: dangr}",
     "a tool": "sources: [tools.py]\ntools: {drop: {group: dangr}}",
     "a pattern": "sources: [tools.py]\ntools: {'d*': {group: dangr}}",
     "a toolset": "sources: [tools.py]\ntoolsets: {some: {groups: [dangr]}}",
