@@ -1,6 +1,7 @@
 """Groups, registration, schemas and state of the toolkit, with their exact texts."""
 
 import functools
+import sys
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
 
@@ -230,6 +231,18 @@ class TestSchemas:
         toolkit.register_tool_function(add)
         toolkit.get_json_schemas()[0]["function"]["parameters"]["properties"].clear()
         assert list(parameters_of(toolkit, "add")["properties"]) == ["a", "b"]
+
+    def test_schemas_that_did_not_change_are_not_made_again(self, toolkit):
+        for number in range(20):
+            toolkit.register_tool_function(add, func_name=f"add_{number}")
+        first, called = toolkit.get_json_schemas(), []
+        sys.setprofile(lambda frame, event, _: called.append(frame.f_code.co_name) if event == "call" else None)
+        try:
+            again = toolkit.get_json_schemas()
+        finally:
+            sys.setprofile(None)
+        assert again == first
+        assert len(called) < 20 * 12, called
 
     async def test_each_change_is_in_the_schemas(self, toolkit):
         def names() -> list[str]:

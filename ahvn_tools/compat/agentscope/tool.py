@@ -7,7 +7,9 @@ import copy
 import functools
 import inspect
 import logging
+import operator
 import os
+import pickle
 import re
 import secrets
 import sys
@@ -429,6 +431,8 @@ class Toolkit(StateModule):
         self._skill_template = agent_skill_template or SKILL_TEMPLATE
         self._middlewares: list[Middleware] = []
         self._is_traced = False
+        self._schemas: tuple[list[ToolDefinition], bytes] = [], pickle.dumps([])
+        """The definitions of the last `get_json_schemas`, and its answer."""
 
     @property
     def tools(self) -> dict[str, RegisteredToolFunction]:
@@ -538,7 +542,13 @@ class Toolkit(StateModule):
             for name in group_names or []:
                 self._require_group(name)
             kit = self._kit if group_names is None else self._kit.select(groups=group_names)
-            return [registered_function(self._kit[each.name]).describe(each) for each in kit.definitions()]
+            definitions = kit.definitions()
+            known, answer = self._schemas
+            if len(known) != len(definitions) or not all(map(operator.is_, known, definitions)):
+                schemas = [registered_function(self._kit[each.name]).describe(each) for each in definitions]
+                self._schemas = definitions, (answer := pickle.dumps(schemas))
+            copies: list[dict[str, Any]] = pickle.loads(answer)  # noqa: S301  # made here; faster than a deepcopy
+            return copies
 
     def set_extended_model(
         self, finish_function_name: str | None = None, structured_model: type[BaseModel] | None = None, *,
