@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import reprlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
@@ -24,6 +24,9 @@ if TYPE_CHECKING:  # slow, and few sources need it
 MAX_BYTES: Final = 64_000_000
 """How large a file may be that is read for a document under `trust`."""
 
+
+Place = tuple[str | int, ...]
+"""The keys and indexes that lead to a part of a document."""
 
 VARIABLE: Final = re.compile(r"\$\$\{|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::(?P<default>[^{}]*))?\}|\$\{")
 """A variable, a literal `${`, or, without a name, a `${` that is neither."""
@@ -163,16 +166,23 @@ def read_text(file: Path, shown: str, max_bytes: int = MAX_BYTES) -> str:
     return text
 
 
+def map_texts(value: Any, change: Callable[[str, Place], Any], place: Place = ()) -> Any:
+    """Return a value with its texts changed, also in lists and dicts; `change` gets a text and where it is."""
+    if isinstance(value, str):
+        return change(value, place)
+    if isinstance(value, Mapping):
+        return {key: map_texts(item, change, (*place, key)) for key, item in value.items()}
+    if isinstance(value, list):
+        return [map_texts(item, change, (*place, index)) for index, item in enumerate(value)]
+    return value
+
+
 def expand(value: Any, env: Mapping[str, str]) -> Any:
     """Return a value with the variables in its texts replaced, also in lists and dicts; `$${` is a literal `${`.
 
     Raises SourceError, which names the variable, for one that is not set and has no default.
     """
-    if isinstance(value, str):
-        return VARIABLE.sub(lambda match: _replace(match, env), value)
-    if isinstance(value, Mapping):
-        return {key: expand(item, env) for key, item in value.items()}
-    return [expand(item, env) for item in value] if isinstance(value, list) else value
+    return map_texts(value, lambda text, _: VARIABLE.sub(lambda match: _replace(match, env), text))
 
 
 def _replace(match: re.Match[str], env: Mapping[str, str]) -> str:

@@ -31,12 +31,11 @@ from ahvn_tools.loading.contents import (
     skipping,
 )
 from ahvn_tools.loading.kinds import classify, read_source
-from ahvn_tools.loading.options import VARIABLE, ReadOptions
+from ahvn_tools.loading.options import VARIABLE, Place, ReadOptions
 from ahvn_tools.loading.python_modules import read_member, split_location
 from ahvn_tools.manifest import middleware_table, model
 from ahvn_tools.manifest.document import (
     Document,
-    Path_,
     Problem,
     merge_part,
     read_document,
@@ -450,7 +449,7 @@ class Builder:
             with self._at(*path):
                 raise
 
-    def _option_path(self, index: int, name: str, option: str, *keys: str) -> Path_:
+    def _option_path(self, index: int, name: str, option: str, *keys: str) -> Place:
         """Return where the manifest has an option of a tool, or a key in that."""
         for pattern, single in reversed(self._single_options.items()):
             value: Any = single.get(option)
@@ -533,7 +532,7 @@ class Builder:
 
     def _find_unknown(
         self, known: Mapping[str, Collection[str]], *, has_servers: bool
-    ) -> Iterator[tuple[Path_, ToolSpecError]]:
+    ) -> Iterator[tuple[Place, ToolSpecError]]:
         for name, tool in self._manifest.tools.items():
             matching = fnmatch.filter(known, name)
             if not matching and not (has_servers and is_pattern(name)):
@@ -668,7 +667,7 @@ def _find_wrong_option(tool: ToolSpec, options: Mapping[str, Any], kit: Toolkit)
     return None
 
 
-def _to_finding(path: Path_, error: ToolSpecError) -> Finding:
+def _to_finding(path: Place, error: ToolSpecError) -> Finding:
     problem, _, fix = str(error).partition(". ")
     place = f"{to_text(path)!r} of the manifest"
     return Finding(rule="unmatched-option", severity="warning", place=place, problem=problem, fix=fix)

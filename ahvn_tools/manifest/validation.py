@@ -9,7 +9,8 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from ahvn_tools.errors import near_misses
-from ahvn_tools.manifest.document import MAX_PROBLEMS, Path_, Problem
+from ahvn_tools.loading.options import Place
+from ahvn_tools.manifest.document import MAX_PROBLEMS, Problem
 from ahvn_tools.manifest.model import LOCATIONS, Manifest
 
 _EXPECTED: Final = {
@@ -87,9 +88,9 @@ def _hint(key: str, known: Sequence[str]) -> str:
     return hint if hint.startswith("Did you mean") else f"The keys are {_join(known)}."
 
 
-def _to_path(loc: Sequence[str | int], data: Any) -> Path_:
+def _to_path(loc: Sequence[str | int], data: Any) -> Place:
     """Return the part of a location that is in the data: pydantic adds the names of types and of functions."""
-    path: Path_ = ()
+    path: Place = ()
     for part in loc:
         here = _part(data, path)
         if (isinstance(here, dict) and part in here) or (isinstance(here, list) and isinstance(part, int)):
@@ -97,7 +98,7 @@ def _to_path(loc: Sequence[str | int], data: Any) -> Path_:
     return path
 
 
-def _part(data: Any, path: Path_) -> Any:
+def _part(data: Any, path: Place) -> Any:
     for key in path:
         data = data[key]
     return data
@@ -139,7 +140,7 @@ def _name_type(value: Any) -> str:
 
 def _without_doubles(problems: Sequence[Problem]) -> list[Problem]:
     """Return one problem for each path: a value that may be of several types has a problem for each of them."""
-    by_path: dict[Path_, list[str]] = {}
+    by_path: dict[Place, list[str]] = {}
     for problem in problems:
         by_path.setdefault(problem.path, []).append(problem.message)
     return [Problem(path=path, message=_combine(messages)) for path, messages in by_path.items()]
@@ -153,7 +154,7 @@ def _combine(messages: Sequence[str]) -> str:
     return messages[0]
 
 
-def _is_open(path: Path_, value: Any) -> bool:
+def _is_open(path: Place, value: Any) -> bool:
     """Return whether a value is replaced later: a variable, or a null of a profile, which removes what is below it."""
     is_in_part = path[:1] in {("profiles",), ("audiences",)} and len(path) > len(("profiles", "name"))
     return (isinstance(value, str) and "${" in value) or (value is None and is_in_part)
