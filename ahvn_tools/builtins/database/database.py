@@ -62,7 +62,7 @@ class DatabaseTarget:
     def parse(cls, url: str | PathLike[str]) -> DatabaseTarget:
         """Return the target of a URL or a path. Raises DefinitionError, which does not contain the URL."""
         text = fspath(url)
-        if not isinstance(text, str) or not text or "\0" in text:  # type: ignore[redundant-expr]  # callers may pass anything
+        if not text or "\0" in text:
             raise DefinitionError("`url` is the URL of a database, or the path of a SQLite or DuckDB file.")
         scheme = _SCHEME.match(text)
         if scheme is None:

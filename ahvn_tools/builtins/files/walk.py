@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from ahvn_tools.builtins.files.atomic_write import is_temporary_name, never_cancelled
-from ahvn_tools.builtins.files.beneath import FOLDER, REGULAR_FILE, open_part, open_without_links
+from ahvn_tools.builtins.files.beneath import FOLDER, REGULAR_FILE, closing, open_part, open_without_links
 from ahvn_tools.builtins.files.file_status import FileStatus, readable_name
 from ahvn_tools.builtins.files.folders import ConfinedFolders
 from ahvn_tools.builtins.files.gitignore import MAX_RULES_BYTES, IgnoreRules
@@ -38,13 +38,10 @@ def walk(
     files that no path can name: their names are no UTF-8. Raises ToolError for what is no folder, and
     CallCancelledError.
     """
-    top = folders.open_folder(folder)
-    try:
+    with closing(folders.open_folder(folder)) as top:
         rules, offset = _outer_rules(folders, folder) if respect_gitignore else (IgnoreRules(), "")
         walker = _Walk(folders, top, offset, respect_gitignore, hidden, is_cancelled)
         yield from walker.run(rules)
-    finally:
-        os.close(top)
 
 
 _Found = tuple[str, int | None]
@@ -82,17 +79,12 @@ class _Walk:
     def _read(self, path: str, rules: IgnoreRules) -> tuple[IgnoreRules, list[_Found]]:
         """Return the rules in a folder and its members that are wanted; none if it cannot be read."""
         try:
-            folder = open_without_links(self.top, path or ".", FOLDER)
-        except OSError:
+            with closing(open_without_links(self.top, path or ".", FOLDER)) as folder:
+                if self.respect_gitignore and path:
+                    rules = _extend(rules, self.offset + path, folder)
+                return rules, list(self._members(folder, f"{path}/" if path else "", rules))
+        except OSError:  # it cannot be read, or was deleted meanwhile
             return rules, []
-        try:
-            if self.respect_gitignore and path:
-                rules = _extend(rules, self.offset + path, folder)
-            return rules, list(self._members(folder, f"{path}/" if path else "", rules))
-        except OSError:  # it was deleted meanwhile
-            return rules, []
-        finally:
-            os.close(folder)
 
     def _members(self, folder: int, prefix: str, rules: IgnoreRules) -> Iterator[_Found]:
         with os.scandir(folder) as members:
@@ -163,9 +155,7 @@ def _extend(rules: IgnoreRules, path: str, folder: int) -> IgnoreRules:
         descriptor = open_part(folder, ".gitignore", REGULAR_FILE)
     except OSError:
         return rules
-    try:
+    with closing(descriptor):
         status = FileStatus.from_stat(os.fstat(descriptor))
         is_usable = status.kind == "file" and status.size <= MAX_RULES_BYTES
         return rules.extended(path, os.read(descriptor, MAX_RULES_BYTES)) if is_usable else rules
-    finally:
-        os.close(descriptor)
