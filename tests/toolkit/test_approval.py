@@ -5,9 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import os
-import subprocess
-import sys
 import threading
 import time
 from typing import Annotated, Any
@@ -140,46 +137,6 @@ def test_a_request_made_with_another_key_is_refused_with_the_fix(options):
             other.resume(waiting, approved=True)
     assert removed == []
     assert other.resume(run.pending[1], approved=False).results[0][1].error.code == "rejected"
-
-
-RESUME = """
-import json, os, sys
-from ahvn_tools import Toolkit
-
-kit = Toolkit("files", secret_key=os.environ["TOOLKIT_KEY"])
-
-@kit.tool(requires_approval=True)
-def remove(path: str) -> str:
-    return f"removed {path}"
-
-[(_, result)] = kit.resume(json.load(sys.stdin), approved=True).results
-print(result.text)
-"""
-
-
-@pytest.mark.exhaustive
-def test_a_request_is_resumed_in_another_process_with_the_same_key_only():
-    kit = Toolkit("files", secret_key=KEY)
-
-    @kit.tool(requires_approval=True)
-    def remove(path: str) -> str:
-        return path
-
-    run = kit.run([ToolCall(id="c1", name="remove", arguments={"path": "/x"})])
-    outputs = {}
-    for key in (KEY, KEY[::-1]):
-        process = subprocess.run(
-            [sys.executable, "-c", RESUME],
-            input=json.dumps(run.pending[0].to_json()),
-            env={**os.environ, "TOOLKIT_KEY": key},
-            capture_output=True,
-            encoding="utf-8",
-            timeout=100,
-            check=False,
-        )
-        outputs[key] = process.stdout + process.stderr
-    assert outputs[KEY] == "removed /x\n"
-    assert "made with another secret_key" in outputs[KEY[::-1]]
 
 
 @pytest.mark.parametrize("key", ["", "short", b"fifteen bytes..", 123456789012345678, bytearray(32)], ids=repr)

@@ -550,13 +550,6 @@ async def test_large_arguments_are_not_validated_on_the_loop(wire: str, count: i
     assert ("enforce_limits" in called) is is_on_loop
 
 
-async def test_call_tool_gives_only_the_beginning_of_a_long_name_back(wire: str):
-    async with served(noting().add_search(), wire) as client:
-        text = await error_text(client, "call_tool", name="x" * 1_000_000)
-    assert text.startswith(f"There is no tool {'x' * 200!r}…. ")
-    assert len(text) < 1_000
-
-
 async def test_a_tool_error_with_an_unencodable_text_reaches_the_client(wire: str):
     def broken(request: Any) -> Any:
         raise ToolError("not \ud800")
