@@ -13,6 +13,53 @@ from typing import Any, Final, NamedTuple
 BLANK_LINE: Final = "\n\n"
 """What separates paragraphs."""
 
+_PARAMETER_TITLES: Final = frozenset(
+    f"{kind}{noun}"
+    for kind in ("", "keyword ", "other ")
+    for noun in ("args", "arguments", "params", "parameters")
+) | {"kwargs"}  # fmt: skip
+_READ_TITLES: Final = frozenset({
+    "return", "returns", "yield", "yields", "example", "examples", *_PARAMETER_TITLES,
+})  # fmt: skip
+"""Sections that are read as something else than a description, in lower case."""
+_OTHER_TITLES: Final = frozenset({
+    "raise", "raises", "except", "exception", "exceptions", "warn", "warns", "warning", "warnings", "note", "notes",
+    "attention", "caution", "danger", "error", "hint", "important", "tip", "todo", "see also", "related", "reference",
+    "references", "receive", "receives", "attribute", "attributes", "deprecated",
+})  # fmt: skip
+
+_PARSED_TITLES: Final = ("Args", "Arguments", "Parameters", "Params")
+_PARSED_UNDERLINED_TITLES: Final = ("Parameters", "Other Parameters", "Other Params", "Other Arguments", "Other Args")
+"""Titles of parameters that docstring-parser knows in Google's and in NumPy's style; it reads one section of each."""
+
+_HEADER: Final = re.compile(r"(\w[\w ]*):[ \t]*\Z")
+_RULE: Final = re.compile(r"-{3,}[ \t]*\Z")
+_FIELD: Final = re.compile(r"[:@]([a-z]+)(?:\s++([^:\n]*+))?:(?:\s++(.*))?\Z")
+_FIELD_NAMES: Final = frozenset({
+    "param", "parameter", "arg", "argument", "attribute", "key", "keyword", "type", "return", "returns", "rtype",
+    "yield", "yields", "ytype", "raise", "raises", "except", "exception", "example", "examples", "ivar", "cvar", "var",
+    "note", "warning", "todo", "attention", "bug", "see", "since", "deprecated",
+})  # fmt: skip
+_DESCRIBING_FIELDS: Final = {
+    "raise": "Raises", "raises": "Raises", "except": "Raises", "exception": "Raises", "note": "Note",
+    "warning": "Warning", "todo": "Todo", "attention": "Attention", "bug": "Bug", "see": "See also", "since": "Since",
+    "deprecated": "Deprecated",
+}  # fmt: skip
+"""Fields of reST and Epydoc that are other text, and the titles of their sections."""
+_DIRECTIVE: Final = re.compile(r"\.\. ([a-z]+)::")
+_LISTED_ENTRY: Final = re.compile(
+    r"(?:[-*+•]\s+)?[`*]*+([A-Za-z_]\w*+)[`*]*+(?:\s*+(\([^()]*\)))?[`*]*+\s*+"
+    r"(?::[`*]*+|(?<=\s)[-\u2013\u2014]\s)\s*+(\S.*)"
+)
+"""One parameter as an item of a list, in Markdown, or with a dash before its text."""
+
+_PLAIN: Final = re.compile(
+    r"(?:(?![:@.-])[^\n]*(?<![:\s])\n|\n)*+"
+    r"(?:Args:\n(?:(?: {4}\w+(?: \([^()\n]*\))?:| {5})[^\n]*\n|\n)*+)?+"
+    r"(?:(?:Returns|Yields|Examples?):\n(?:[ \t][^\n]*\n|\n)*+)*+"
+)
+"""A docstring that `docstring-parser` reads as it stands, as most are: text, `Args:` with its entries, and results."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Docstring:
@@ -90,54 +137,6 @@ def _described(parsed: Any) -> dict[str, str]:
                     parameter.description.strip()
                 )  # the signature has this name
     return found
-
-
-_PARAMETER_TITLES: Final = frozenset(
-    f"{kind}{noun}"
-    for kind in ("", "keyword ", "other ")
-    for noun in ("args", "arguments", "params", "parameters")
-) | {"kwargs"}  # fmt: skip
-_READ_TITLES: Final = frozenset({
-    "return", "returns", "yield", "yields", "example", "examples", *_PARAMETER_TITLES,
-})  # fmt: skip
-"""Sections that are read as something else than a description, in lower case."""
-_OTHER_TITLES: Final = frozenset({
-    "raise", "raises", "except", "exception", "exceptions", "warn", "warns", "warning", "warnings", "note", "notes",
-    "attention", "caution", "danger", "error", "hint", "important", "tip", "todo", "see also", "related", "reference",
-    "references", "receive", "receives", "attribute", "attributes", "deprecated",
-})  # fmt: skip
-
-_PARSED_TITLES: Final = ("Args", "Arguments", "Parameters", "Params")
-_PARSED_UNDERLINED_TITLES: Final = ("Parameters", "Other Parameters", "Other Params", "Other Arguments", "Other Args")
-"""Titles of parameters that docstring-parser knows in Google's and in NumPy's style; it reads one section of each."""
-
-_HEADER: Final = re.compile(r"(\w[\w ]*):[ \t]*\Z")
-_RULE: Final = re.compile(r"-{3,}[ \t]*\Z")
-_FIELD: Final = re.compile(r"[:@]([a-z]+)(?:\s++([^:\n]*+))?:(?:\s++(.*))?\Z")
-_FIELD_NAMES: Final = frozenset({
-    "param", "parameter", "arg", "argument", "attribute", "key", "keyword", "type", "return", "returns", "rtype",
-    "yield", "yields", "ytype", "raise", "raises", "except", "exception", "example", "examples", "ivar", "cvar", "var",
-    "note", "warning", "todo", "attention", "bug", "see", "since", "deprecated",
-})  # fmt: skip
-_DESCRIBING_FIELDS: Final = {
-    "raise": "Raises", "raises": "Raises", "except": "Raises", "exception": "Raises", "note": "Note",
-    "warning": "Warning", "todo": "Todo", "attention": "Attention", "bug": "Bug", "see": "See also", "since": "Since",
-    "deprecated": "Deprecated",
-}  # fmt: skip
-"""Fields of reST and Epydoc that are other text, and the titles of their sections."""
-_DIRECTIVE: Final = re.compile(r"\.\. ([a-z]+)::")
-_LISTED_ENTRY: Final = re.compile(
-    r"(?:[-*+•]\s+)?[`*]*+([A-Za-z_]\w*+)[`*]*+(?:\s*+(\([^()]*\)))?[`*]*+\s*+"
-    r"(?::[`*]*+|(?<=\s)[-\u2013\u2014]\s)\s*+(\S.*)"
-)
-"""One parameter as an item of a list, in Markdown, or with a dash before its text."""
-
-_PLAIN: Final = re.compile(
-    r"(?:(?![:@.-])[^\n]*(?<![:\s])\n|\n)*+"
-    r"(?:Args:\n(?:(?: {4}\w+(?: \([^()\n]*\))?:| {5})[^\n]*\n|\n)*+)?+"
-    r"(?:(?:Returns|Yields|Examples?):\n(?:[ \t][^\n]*\n|\n)*+)*+"
-)
-"""A docstring that `docstring-parser` reads as it stands, as most are: text, `Args:` with its entries, and results."""
 
 
 class Section(NamedTuple):

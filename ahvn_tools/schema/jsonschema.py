@@ -73,6 +73,12 @@ _REQUIREMENT_TEXTS = {
     "pattern": "should match the pattern",
     "format": "should have the format",
 }
+_FIXED_TEXTS = {
+    "uniqueItems": "should not have the same item twice",
+    "falseSchema": "is not allowed",
+    "additionalItems": "has too many items",
+    "unevaluatedItems": "has too many items",
+}
 
 
 class SchemaInputs(Inputs):
@@ -164,9 +170,9 @@ class SchemaInputs(Inputs):
         own = self.parameters.keys() - self.parameters_without_schema
         compiled = self._compiled if hidden.isdisjoint(own) else compile_validator(schema)
         coerces, refused = self._coerce_numbers_to_str, hidden | self._former_names
-        validator = _SchemaArgumentValidator(schema, refused, compiled, coerce_numbers_to_str=coerces)
-        validator.converts_scalars = self.converts_scalars
-        validate = validator.validate
+        validate = _SchemaArgumentValidator(
+            schema, refused, compiled, coerces=coerces, converts_scalars=self.converts_scalars
+        ).validate
         defaults = {name: value for name, value in self._defaults.items() if name not in hidden}
         return (lambda arguments: {**copy.deepcopy(defaults), **validate(arguments)}) if defaults else validate
 
@@ -225,12 +231,11 @@ class _SchemaArgumentValidator(RepairingValidator[None, Any]):
     listed for small arguments, the first one for larger ones, and none where even that takes too many steps.
     """
 
-    converts_scalars = False
-
     def __init__(
-        self, schema: JsonObject, hidden: frozenset[str], validator: Any, *, coerce_numbers_to_str: bool
+        self, schema: JsonObject, hidden: frozenset[str], validator: Any, *, coerces: bool, converts_scalars: bool
     ) -> None:
-        super().__init__(lambda: schema, coerce_numbers_to_str=coerce_numbers_to_str)
+        super().__init__(lambda: schema, coerce_numbers_to_str=coerces)
+        self._converts_scalars = converts_scalars
         self._schema = schema
         self._hidden = hidden
         self._compiled = validator
@@ -299,7 +304,7 @@ class _SchemaArgumentValidator(RepairingValidator[None, Any]):
             wanted = error.kind.types if error.kind.name == "type" else ()
             wants_text = "string" in wanted and self._coerce_numbers_to_str
             wants_container = not _CONTAINER_TYPES.isdisjoint(wanted)
-            types = wanted if self.converts_scalars else ()
+            types = wanted if self._converts_scalars else ()
             yield RepairCandidate(
                 tuple(error.instance_path), wants_container, wants_text=wants_text, scalar_types=types
             )
@@ -448,14 +453,6 @@ def describe_first_error(validator: Any, arguments: JsonObject) -> str:
     """Return which rule of a compiled schema some arguments break first, without any value; "" for valid ones."""
     error = _find_first_error(validator, arguments)
     return "" if error is None else _format_requirement(error.kind)
-
-
-_FIXED_TEXTS = {
-    "uniqueItems": "should not have the same item twice",
-    "falseSchema": "is not allowed",
-    "additionalItems": "has too many items",
-    "unevaluatedItems": "has too many items",
-}
 
 
 def _format_requirement(kind: Any) -> str:

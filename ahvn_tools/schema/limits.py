@@ -31,6 +31,28 @@ UNLIMITED_TYPES = frozenset({str, bool, type(None)})
 _SEQUENCES = (list, tuple, set, frozenset, deque)
 _CONTAINERS = (dict, *_SEQUENCES)
 
+MAX_STEPS: Final = 2_000_000
+"""How often schemas may be applied to parts of one value: less than half a second of work."""
+
+MAX_KEPT: Final = 10_000
+"""For how many paths into values it is remembered which schemas apply; recursive schemas have no end of paths."""
+
+_REF_KEYWORDS: Final = ("$ref", "$dynamicRef", "$recursiveRef")
+_IN_PLACE_APPLICATORS: Final = frozenset(
+    {"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies"}
+)
+"""Keywords whose schemas apply to the same value as the schema itself."""
+_APPLICATORS: Final = SUBSCHEMA_KEYWORDS - {"$defs", "definitions"}
+_CHILD_APPLICATORS: Final = _APPLICATORS - _IN_PLACE_APPLICATORS
+"""Keywords whose schemas apply to the members or items of the value."""
+_MEMBER_KEYWORDS: Final = ("propertyNames", "unevaluatedProperties")
+_ITEM_KEYWORDS: Final = ("contains", "unevaluatedItems")
+
+
+_PATTERN_PARTS: Final = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]|\{(\d{1,9})(?:,(\d{0,9}))?\}|.", re.DOTALL)
+
+_HUGE: Final = 10**12
+
 
 class Size(NamedTuple):
     """How large arguments are, as `enforce_limits` found it."""
@@ -89,29 +111,6 @@ def contains_non_finite(value: Any) -> bool:
     if is_dataclass(value) and not hasattr(type(value), "__pydantic_validator__"):
         return any(contains_non_finite(getattr(value, field.name, None)) for field in fields(value))
     return False
-
-
-MAX_STEPS: Final = 2_000_000
-"""How often schemas may be applied to parts of one value: less than half a second of work."""
-
-MAX_KEPT: Final = 10_000
-"""For how many paths into values it is remembered which schemas apply; recursive schemas have no end of paths."""
-
-_REF_KEYWORDS: Final = ("$ref", "$dynamicRef", "$recursiveRef")
-_IN_PLACE_APPLICATORS: Final = frozenset(
-    {"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies"}
-)
-"""Keywords whose schemas apply to the same value as the schema itself."""
-_APPLICATORS: Final = SUBSCHEMA_KEYWORDS - {"$defs", "definitions"}
-_CHILD_APPLICATORS: Final = _APPLICATORS - _IN_PLACE_APPLICATORS
-"""Keywords whose schemas apply to the members or items of the value."""
-_MEMBER_KEYWORDS: Final = ("propertyNames", "unevaluatedProperties")
-_ITEM_KEYWORDS: Final = ("contains", "unevaluatedItems")
-
-
-_PATTERN_PARTS: Final = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]|\{(\d{1,9})(?:,(\d{0,9}))?\}|.", re.DOTALL)
-
-_HUGE: Final = 10**12
 
 
 def pattern_size(pattern: str) -> int:

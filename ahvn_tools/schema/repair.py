@@ -30,6 +30,22 @@ _SCALARS: Final = {
 }
 
 
+MAX_ROUNDS = 16
+"""How often repair and validation alternate; a parsed JSON text may contain further values to repair."""
+
+MAX_REPAIRED_VALUES = 5_000
+"""In arguments with more values than this only the first errors are repaired."""
+
+FIRST_ROUNDS = 2
+"""How often repair and validation alternate for such arguments, and for others before all errors are collected."""
+
+MAX_COLLECTED_VALUES = 200
+"""In arguments with at most this many values, all errors are collected each time."""
+
+Failure = TypeVar("Failure")
+Error = TypeVar("Error")
+
+
 class RepairCandidate(NamedTuple):
     """A location where validation failed, and the repairs to try there."""
 
@@ -179,22 +195,6 @@ def _parse_container(text: str) -> Any:
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict | list) and not enforce_limits({"": value}).has_non_finite else None
-
-
-MAX_ROUNDS = 16
-"""How often repair and validation alternate; a parsed JSON text may contain further values to repair."""
-
-MAX_REPAIRED_VALUES = 5_000
-"""In arguments with more values than this only the first errors are repaired."""
-
-FIRST_ROUNDS = 2
-"""How often repair and validation alternate for such arguments, and for others before all errors are collected."""
-
-MAX_COLLECTED_VALUES = 200
-"""In arguments with at most this many values, all errors are collected each time."""
-
-Failure = TypeVar("Failure")
-Error = TypeVar("Error")
 
 
 class RepairingValidator(ABC, Generic[Failure, Error]):
