@@ -61,10 +61,14 @@ def is_understood_shell(path: str) -> bool:
     return Path(os.path.realpath(path)).name in _UNDERSTOOD
 
 
-def shell_arguments(shell: str, command: str) -> list[str]:
-    """Return the arguments that make a shell run a command line, without any file of its user."""
+def shell_arguments(shell: str, command: str, *, is_interleaved: bool = False) -> list[str]:
+    """Return the arguments that make a shell run a command line, without any file of its user.
+
+    `is_interleaved`: its stderr is its stdout, so that the order of what it writes is kept.
+    """
     options = ["--noprofile", "--norc"] if shell.endswith("/bash") else []
-    return [shell, *options, "-c", f" {command}"]  # the space: a command that begins with - is no option
+    joined = ["/bin/sh", "-c", 'exec "$@" 2>&1', "sh"] if is_interleaved else []
+    return [*joined, shell, *options, "-c", f" {command}"]  # the space: a command that begins with - is no option
 
 
 MAX_COMMAND_BYTES: Final = 100_000
@@ -82,6 +86,8 @@ class PreparedCommand:
     folder: Path
     confinement: Confinement
     environment: Mapping[str, str]
+    is_interleaved: bool = False
+    """Whether it writes both streams to stdout."""
     is_allowed: bool = False
     """Whether a rule allows it, so that it needs no approval as a risky command."""
     roots: tuple[Path, ...] = ()
@@ -124,7 +130,9 @@ class CommandPreparation:
         self.shells = ShellPrograms(shells)
         self._confine(self.folders.roots, self.shells.choose(None)).warn_of_owners()
 
-    def prepare(self, cmd: str, uri: str, shell_path: str | None, context: ToolContext) -> PreparedCommand:
+    def prepare(
+        self, cmd: str, uri: str, shell_path: str | None, context: ToolContext, *, is_interleaved: bool
+    ) -> PreparedCommand:
         """Return the command when it may run. Raises ToolError for one that may not, and asks for an approval."""
         _check_text(cmd)
         folders = self.folders.for_call(context)
@@ -136,9 +144,9 @@ class CommandPreparation:
             raise ToolError(f"This command is not permitted here. {verdict.reason} Use another command.")
         self._approval.require(context, self._to_action(cmd, folders.display(uri), shell, verdict))
         return PreparedCommand(
-            text=cmd, arguments=shell_arguments(shell, cmd), folder=folders.locate(uri),
+            text=cmd, arguments=shell_arguments(shell, cmd, is_interleaved=is_interleaved), folder=folders.locate(uri),
             confinement=self._confine(folders.roots, shell), environment=self._environment,
-            is_allowed=verdict.decision == "allowed", roots=folders.roots,
+            is_interleaved=is_interleaved, is_allowed=verdict.decision == "allowed", roots=folders.roots,
         )  # fmt: skip
 
     def check_input(self, text: str, command: PreparedCommand, context: ToolContext) -> bytes:

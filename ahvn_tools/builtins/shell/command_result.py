@@ -24,6 +24,8 @@ class CommandResult:
     """What it wrote, with the last state of each line and its control and invisible characters escaped: the beginning
     and the end of much."""
     stderr: str
+    is_interleaved: bool = False
+    """Whether `stdout` has both streams, in the order in which they were written."""
     is_truncated: bool = False
     """Whether a part of the output is left out."""
     output_id: str | None = None
@@ -39,10 +41,12 @@ class CommandResult:
     def __str__(self) -> str:
         r"""Return the parts that are not empty: `STDOUT:\n…`, `STDERR:\n…`, `ERROR:\n…` and `NOTE:\n…`.
 
+        Of interleaved streams the first part is `STDOUT AND STDERR:\n…`.
         There is an ERROR part unless the exit code is 0. Without any output and error the first line is "Command
         executed with no output.", or "No new output." of a background job.
         """
-        parts = [("STDOUT", self.stdout), ("STDERR", self.stderr), ("ERROR", self.error or "")]
+        first = "STDOUT AND STDERR" if self.is_interleaved else "STDOUT"
+        parts = [(first, self.stdout), ("STDERR", self.stderr), ("ERROR", self.error or "")]
         texts = [f"{name}:\n{_without_last_line_feed(text)}" for name, text in parts if text]
         if not texts:
             texts = ["No new output." if self.is_part else "Command executed with no output."]
@@ -72,7 +76,7 @@ def to_command_result(
     all_notes = [*notes, overwritten_note(stdout=of_stdout, stderr=of_stderr), command.confinement.statement]
     return CommandResult(
         exit_code=None if done is None else done.exit_code, ended_by=None if done is None else done.ended_by,
-        stdout=stdout, stderr=stderr, output_id=output_id, duration=duration,
+        stdout=stdout, stderr=stderr, is_interleaved=command.is_interleaved, output_id=output_id, duration=duration,
         is_truncated=done is not None and bool(done.stdout.tail or done.stderr.tail), is_part=is_part,
         sandbox=command.confinement.sandbox, notes=tuple(filter(None, all_notes)),
     )  # fmt: skip

@@ -114,6 +114,8 @@ class Shell(ToolRegistry):
         uri: str = ".",
         shell_path: str | None = None,
         timeout: float | None = None,
+        *,
+        interleaved: bool = False,
     ) -> CommandResult:
         """Run a shell command and return what it wrote.
 
@@ -126,9 +128,10 @@ class Shell(ToolRegistry):
             uri: The folder in which it runs.
             shell_path: The shell, such as /bin/sh. Omit it for the default.
             timeout: Seconds until the command is stopped. The host may have set a shorter limit.
+            interleaved: Whether to return STDOUT and STDERR as one text, in the order in which they were written.
         """
         limits = replace(self.limits, timeout=to_seconds(timeout, self.limits.timeout))
-        command = self.preparation.prepare(cmd, uri, shell_path, context)
+        command = self.preparation.prepare(cmd, uri, shell_path, context, is_interleaved=interleaved)
         done = run_process(
             command.arguments, limits=limits, on_output=_OutputSender(context).send,
             is_cancelled=lambda: context.cancelled, **command.process_arguments,
@@ -157,17 +160,26 @@ class Shell(ToolRegistry):
         return self._outputs.read(output_id, context.session_id, stream=stream, start=start_byte, size=size)
 
     @reg_toolspec(annotations=_EXECUTES, tags={"shell", "execute"})
-    def start_job(self, cmd: str, context: ToolContext, uri: str = ".", shell_path: str | None = None) -> JobStatus:
+    def start_job(
+        self,
+        cmd: str,
+        context: ToolContext,
+        uri: str = ".",
+        shell_path: str | None = None,
+        *,
+        interleaved: bool = False,
+    ) -> JobStatus:
         """Start a shell command in the background, such as a server or a long build, and return its job_id at once.
 
         Args:
             cmd: The command line.
             uri: The folder in which it runs.
             shell_path: The shell, such as /bin/sh. Omit it for the default.
+            interleaved: Whether to return STDOUT and STDERR as one text, in the order in which they were written.
         """
         if context.is_anonymous:
             raise ToolError("Jobs are not possible here, because no later call could find this one. Use shell_exec.")
-        command = self.preparation.prepare(cmd, uri, shell_path, context)
+        command = self.preparation.prepare(cmd, uri, shell_path, context, is_interleaved=interleaved)
         return self._jobs.start(command, self.job_limits, context.session_id).status()
 
     @reg_toolspec(annotations=_READS, tags={"shell", "read"})

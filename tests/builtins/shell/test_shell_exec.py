@@ -376,6 +376,14 @@ def test_a_result_says_when_background_processes_were_ended_with_the_command(tmp
         assert "background" not in str(run(shell, cmd)), cmd
 
 
+@pytest.mark.parametrize("sandbox", BOTH)
+def test_both_streams_can_be_read_in_their_order(tmp_path: Path, sandbox: Any) -> None:
+    kit = kit_of(Shell(tmp_path, sandbox=sandbox, approve="never"))
+    result = kit.call("shell_exec", {"cmd": "echo a; echo b >&2; echo c; exit 3", "interleaved": True})
+    assert (result.stdout, result.stderr, result.is_interleaved, result.exit_code) == ("a\nb\nc\n", "", True, 3)
+    assert str(result).startswith("STDOUT AND STDERR:\na\nb\nc\nERROR:\n")
+
+
 def test_a_stream_has_the_output_while_the_command_runs(tmp_path: Path) -> None:
     kit = kit_of(Shell(tmp_path, sandbox="none", approve="never"))
     cmd = "echo first; while [ ! -e go ]; do sleep 0.05; done; echo second"
@@ -548,7 +556,7 @@ async def test_a_client_of_a_server_reads_the_text(tmp_path: Path) -> None:
 
 def test_the_model_sees_the_parameters_of_the_seed(tmp_path: Path) -> None:
     kit = kit_of(Shell(tmp_path, sandbox="none"))
-    assert list(kit["shell_exec"].params) == ["cmd", "uri", "shell_path", "timeout"]
+    assert list(kit["shell_exec"].params) == ["cmd", "uri", "shell_path", "timeout", "interleaved"]
     for tool in kit:
         assert all(schema.get("description") for schema in tool.definition.input_schema["properties"].values())
 
