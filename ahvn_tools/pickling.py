@@ -13,9 +13,16 @@ from typing import Any
 
 from ahvn_tools.binding import Binding
 from ahvn_tools.errors import PickleError
-from ahvn_tools.execution.pickling import ImportPath, is_picklable, pickler_class, to_import_path
+from ahvn_tools.execution.pickling import (
+    ImportPath,
+    bound_secrets,
+    is_picklable,
+    pickler_class,
+    removed_defaults,
+    to_import_path,
+    without_secret_values,
+)
 from ahvn_tools.execution.plan import CompiledTool
-from ahvn_tools.execution.secret_options import bound_secrets, removed_defaults, without_secret_values
 from ahvn_tools.redaction import contains_secret
 from ahvn_tools.schema.secret_parameters import without_secret_defaults
 from ahvn_tools.state import MISSING, UNSET, StateKey, without_keys

@@ -14,7 +14,7 @@ from mcp_types import Icon, ToolAnnotations
 
 from ahvn_tools import AddOptions, Toolkit, ToolOptions, ToolRegistry, ToolSpec, reg_toolspec, tool
 from ahvn_tools.errors import DefinitionError, StateKeyError
-from ahvn_tools.manifest.source_model import FunctionOptions
+from ahvn_tools.manifest.model import FunctionOptions
 from ahvn_tools.settings import RunOptions, ToolSettings
 
 

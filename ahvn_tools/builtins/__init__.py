@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ahvn_tools.builtins.approval import Action
-    from ahvn_tools.builtins.database.tools import Database
+    from ahvn_tools.builtins.database.database import Database
     from ahvn_tools.builtins.git import Git
     from ahvn_tools.builtins.knowledge import Knowledge
     from ahvn_tools.builtins.processes.confinement import Confinement, ProcessLimits, choose_sandbox
@@ -31,7 +31,7 @@ __all__ = [
 
 _PUBLIC_NAMES = {
     "approval": ["Action"],
-    "database.tools": ["Database"],
+    "database.database": ["Database"],
     "git": ["Git"],
     "knowledge": ["Knowledge"],
     "processes.confinement": ["Confinement", "ProcessLimits", "choose_sandbox"],

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from ahvn_tools.builtins.approval import Approve
-from ahvn_tools.builtins.database.tools import Database
+from ahvn_tools.builtins.database.database import Database
 from ahvn_tools.builtins.files.folders import CallRoots
 from ahvn_tools.builtins.git import Git
 from ahvn_tools.builtins.knowledge import Knowledge

@@ -7,19 +7,15 @@ import platform
 import re
 import shutil
 import sys
-import threading
-import time
 from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
-from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import DefinitionError, ToolError, suggests_options
 from ahvn_tools.redaction import clip, is_secret_name, mask_credentials
 from ahvn_tools.registry import ToolRegistry, reg_toolspec
 
-_PROBE_SECONDS: Final = 2.0
 _MAX_VALUE_CHARS: Final = 20_000
 
 _SHELLS: Final = ("bash", "zsh", "fish", "sh", "dash", "ksh", "tcsh", "nu", "pwsh", "powershell", "cmd")
@@ -32,16 +28,8 @@ _LANGUAGE_PACKAGES: Final = (
     "bundle", "composer", "mvn", "gradle", "dotnet", "nuget", "cabal", "stack", "mix", "opam",
 )  # fmt: skip
 _CONTAINERS: Final = (
-    "docker",
-    "podman",
-    "nerdctl",
-    "kubectl",
-    "minikube",
-    "vagrant",
-    "virsh",
-    "qemu-system-x86_64",
-    "wsl",
-)
+    "docker", "podman", "nerdctl", "kubectl", "minikube", "vagrant", "virsh", "qemu-system-x86_64", "wsl",
+)  # fmt: skip
 _MACHINES: Final = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64", "i386": "ia32", "i686": "ia32"}
 _INIT_SYSTEMS: Final = {
     "systemd": "systemd (Controls services via systemctl/service)",
@@ -99,9 +87,9 @@ class System(ToolRegistry):
                 )
 
     @reg_toolspec(annotations={"readOnlyHint": True, "openWorldHint": False}, tags={"system", "read"})
-    def system_info(self, context: ToolContext) -> str:
+    def system_info(self) -> str:
         """Return the operating system, its shells, and the package managers and container tools that are installed."""
-        return "\n".join(f"{name}: {text}" for name, text in run_probes(_PROBES, _PROBE_SECONDS, context).items())
+        return "\n".join(f"{name}: {_run_probe(probe)}" for name, probe in _PROBES.items())
 
     @reg_toolspec(annotations={"readOnlyHint": True, "openWorldHint": False}, tags={"system", "read"})
     def get_env_var(self, name: str) -> str:
@@ -134,24 +122,11 @@ class System(ToolRegistry):
         return f"Environment variable {name[:100]!r} cannot be read here. These can: {names}."
 
 
-def run_probes(probes: Mapping[str, Callable[[], str]], seconds: float, context: ToolContext) -> dict[str, str]:
-    """Return what each probe returns. One that takes longer is left behind: a folder of PATH may not answer."""
-    found: dict[str, str] = {}
-
-    def run(name: str, probe: Callable[[], str]) -> None:
-        try:
-            found[name] = probe()
-        except OSError:
-            found[name] = "unknown"
-
-    threads = [threading.Thread(target=run, args=item, daemon=True, name="system_info") for item in probes.items()]
-    for thread in threads:
-        thread.start()
-    deadline = time.monotonic() + seconds
-    while (alive := [thread for thread in threads if thread.is_alive()]) and time.monotonic() < deadline:
-        context.check_cancelled()
-        alive[0].join(timeout=0.05)
-    return {name: found.get(name, f"unknown (no answer within {seconds:g} s)") for name in probes}
+def _run_probe(probe: Callable[[], str]) -> str:
+    try:
+        return probe()
+    except OSError:
+        return "unknown"
 
 
 def _is_secret_name(name: str) -> bool:

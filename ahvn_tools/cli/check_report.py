@@ -20,8 +20,7 @@ from ahvn_tools.cli.sources import SourceOptions
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import SourceError
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.lint.providers import Verdict, judge, list_formats, split
-from ahvn_tools.lint.rules import SEVERITIES, is_severe, require_rules
+from ahvn_tools.lint import SEVERITIES, Verdict, is_severe, judge, list_formats, require_rules, split
 from ahvn_tools.schema.dialects.finding import Finding
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.toolkit import Toolkit
@@ -294,7 +293,7 @@ def make_report(
 ) -> Report:
     """Check a toolkit that was loaded from sources, and compare it with a lock file if there is one."""
     specs = list(kit)
-    found = kit.lint(formats=formats)
+    found = kit.check(formats=formats)
     unbound = {finding.tool for finding in found if finding.rule == "unbound-parameter"}
     definitions = [spec.definition for spec in specs if spec.name not in unbound]
     names = list_formats() if formats is None else formats
@@ -335,9 +334,8 @@ def _compare_with_lock(
 
 
 def get_subject(finding: Finding) -> str:
-    """Return what a finding is about: the tool, and the place in it unless the tool or the problem says it, too."""
-    is_said = finding.place == f"the tool {finding.tool!r}" or finding.problem.startswith(finding.place)
-    place = "" if is_said else finding.place
+    """Return what a finding is about: the tool, and the place in it unless the problem says it, too."""
+    place = "" if finding.problem.startswith(finding.place) else finding.place
     return ", ".join(filter(None, [finding.tool or "", place]))
 
 

@@ -6,14 +6,16 @@ import base64
 import uuid
 import zlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Final, Self
 
-from ahvn_tools.code_mode.program_state import ProgramCall, ProgramState
+from ahvn_tools.code_mode.running_program import ProgramCall, ProgramState
 from ahvn_tools.errors import ToolkitError
 from ahvn_tools.json_types import JsonObject
 
 VERSION: Final = 1
+_TEXTS: Final = ("id", "call_id", "tool", "caller", "code", "sandbox")
+"""The fields that are JSON data as they are."""
 MAX_SNAPSHOT_BYTES: Final = 50_000_000
 """How large the state of a program is at most, when it is unpacked."""
 
@@ -51,24 +53,13 @@ class SavedProgram:
 
     def to_json(self) -> JsonObject:
         """Return JSON data."""
+        state = asdict(self.state)
         return {
             "version": VERSION,
-            "id": self.id,
-            "call_id": self.call_id,
-            "tool": self.tool,
-            "caller": self.caller,
-            "code": self.code,
-            "sandbox": self.sandbox,
+            **{name: getattr(self, name) for name in _TEXTS},
             "snapshot": base64.b64encode(zlib.compress(self.snapshot)).decode(),
-            "awaits": self.state.awaits,
-            "calls_made": self.state.calls_made,
-            "output": self.state.output,
-            "is_output_cut": self.state.is_output_cut,
-            "contents": self.state.contents,
-            "run_id": self.state.run_id,
-            "ends_session": self.state.ends_session,
-            "finish_call": None if self.state.finish_call is None else asdict(self.state.finish_call),
-            "waiting": {str(key): asdict(call) for key, call in self.state.waiting.items()},
+            **state,
+            "waiting": {str(key): call for key, call in state["waiting"].items()},
             "functions": {name: [function.tool, function.fingerprint] for name, function in self.functions.items()},
             "requests": {str(key): request for key, request in self.requests.items()},
         }
@@ -80,25 +71,13 @@ class SavedProgram:
             raise ToolkitError("The program was stopped by another version of ahvn_tools. Run it again.")
         unpacker = zlib.decompressobj()
         snapshot = unpacker.decompress(base64.b64decode(data["snapshot"]), MAX_SNAPSHOT_BYTES)
-        state = ProgramState(
-            awaits=data["awaits"],
-            calls_made=data["calls_made"],
-            output=data["output"],
-            is_output_cut=data["is_output_cut"],
-            contents=dict(data["contents"]),
-            run_id=data["run_id"],
-            ends_session=data["ends_session"],
-            finish_call=None if data["finish_call"] is None else ProgramCall(**data["finish_call"]),
-            waiting={int(key): ProgramCall(**call) for key, call in data["waiting"].items()},
-        )
+        state = ProgramState(**{field.name: data[field.name] for field in fields(ProgramState)})
+        state.finish_call = None if data["finish_call"] is None else ProgramCall(**data["finish_call"])
+        state.contents = dict(data["contents"])
+        state.waiting = {int(key): ProgramCall(**call) for key, call in data["waiting"].items()}
         functions = {name: ProgramFunction(tool=tool, fingerprint=f) for name, (tool, f) in data["functions"].items()}
         return cls(
-            id=data["id"],
-            call_id=data["call_id"],
-            tool=data["tool"],
-            caller=data["caller"],
-            code=data["code"],
-            sandbox=data["sandbox"],
+            **{name: data[name] for name in _TEXTS},
             snapshot=snapshot,
             state=state,
             functions=functions,

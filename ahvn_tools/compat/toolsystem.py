@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import quote
 
+from pydantic import BaseModel, ConfigDict, ValidationError
+
 from ahvn_tools import ToolCall, ToolDefinition, Toolkit, ToolResult, ToolSpec, load
-from ahvn_tools.errors import ToolError, near_misses
+from ahvn_tools.errors import SourceError, ToolError, ToolSpecError, near_misses
 from ahvn_tools.formats import choose_format, get
 from ahvn_tools.langchain import BaseTool, SpecTool
-from ahvn_tools.loading import to_seconds
+from ahvn_tools.loading import read_yaml, to_seconds
 from ahvn_tools.middleware import log, observe
 
 __all__ = [
@@ -135,17 +137,36 @@ class ToolManager:
     def __init__(self, root: str | Path = ".", *, trust: Iterable[str | Path] | None = None) -> None:
         """Load the tools. That runs the Python files of these folders, unless `trust` lists what may run (see `load`).
 
-        `toolkit` has them as a Toolkit. Its `load_errors` are the files that were skipped, `duplicates` the tools whose
-        names others have; `remove_mcp` closes the connection to an MCP server.
+        `toolkit` has them as a Toolkit: `duplicates` are the tools whose names others have, `remove_mcp` closes the
+        connection to an MCP server. `load_errors` are the files that were skipped.
         """
         folders = [Path(root, "tools", kind) for kind in ("native", "builtin", "mcp")]
-        tool_sets = [Path(root, "configs", name) for name in ("tool_sets", "tool-sets")]
-        self.toolkit = load(*folders, name="tools", tool_sets=tool_sets, allow_missing=True, trust=trust)
+        self.toolkit = load(*folders, name="tools", allow_missing=True, trust=trust)
         self._tools: dict[ToolDefinition, BaseTool] = {}
-        for error in self.toolkit.load_errors:
+        self.load_errors: list[SourceError] = [*self.toolkit.load_errors]
+        for error in self.load_errors:
             if _NO_MCP.search(str(error)):
                 error.args = (f"{error} {_PLAIN_SERVER}",)
                 _log.warning("%s: %s", error.file, _PLAIN_SERVER)
+        for folder in (Path(root, "configs", name) for name in ("tool_sets", "tool-sets")):
+            for file in filter(Path.is_file, sorted(folder.glob("[!._]*.y*ml"))):
+                try:
+                    self._add_tool_set(file)
+                except (ToolSpecError, ValidationError) as error:
+                    _log.warning("%s was skipped: %s", file, error)
+                    self.load_errors.append(SourceError(f"{file}: {error}", file=str(file)))
+
+    def _add_tool_set(self, file: Path) -> None:
+        if not file.resolve().is_relative_to(file.parent.resolve()):
+            raise SourceError("it is a link that leads out of its folder.")
+        found = _ToolSet.model_validate(read_yaml(file).value)
+        if not found.enabled:
+            return
+        if found.name in self.toolkit.toolsets:
+            raise SourceError(f"there is a tool set {found.name!r} already: rename or remove one of them.")
+        tools = [found.tools] if isinstance(found.tools, str) else found.tools
+        _known(f"The tool set {found.name!r}", "tool", tools, [spec.name for spec in self.toolkit])
+        self.toolkit.add_toolset(found.name, found.description, names=tools, ordered=True)
 
     def load_tools(self) -> list[BaseTool]:
         """Return all tools, in the order of the folders and files; of two tools of one name the first."""
@@ -164,20 +185,32 @@ class ToolManager:
 
         A tool and a tool set that do not exist are left out, with a warning.
         """
-        tools = _known("tool", agent.get("tools"), [spec.name for spec in self.toolkit])
-        tool_sets = _known("tool set", agent.get("tool_sets"), self.toolkit.toolsets)
+        tools = _known("The agent", "tool", agent.get("tools"), [spec.name for spec in self.toolkit])
+        tool_sets = _known("The agent", "tool set", agent.get("tool_sets"), self.toolkit.toolsets)
         return self._to_langchain(self.toolkit.select(any_of=[{"names": tools}, *tool_sets], ordered=True))
 
     def _to_langchain(self, specs: Iterable[ToolSpec]) -> list[BaseTool]:
         return [self._tools.setdefault(spec.definition, spec.to_langchain()) for spec in specs]
 
 
-def _known(what: str, names: Iterable[str] | None, known: Collection[str]) -> list[str]:
-    """Return the names in a list of an agent that exist, and log a warning for each other one."""
+class _ToolSet(BaseModel):
+    """A file in `configs/tool_sets`. Nothing reads `metadata`."""
+
+    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
+
+    name: str
+    description: str = ""
+    tools: str | list[str]
+    enabled: bool = True
+    metadata: dict[str, Any] = {}
+
+
+def _known(owner: str, what: str, names: Iterable[str] | None, known: Collection[str]) -> list[str]:
+    """Return the names in a list of an agent or a tool set that exist, and log a warning for each other one."""
     names = [names] if isinstance(names, str) else [*(names or ())]
     for name in names:
         if name not in known:
-            _log.warning("The agent: there is no %s %r. %s", what, name, near_misses(name, known))
+            _log.warning("%s: there is no %s %r. %s", owner, what, name, near_misses(name, known))
     return [name for name in names if name in known]
 
 

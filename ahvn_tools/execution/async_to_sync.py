@@ -32,11 +32,11 @@ def prepare_in_caller(
 ) -> tuple[Arguments, float | None]:
     """Return what `runner.prepare` returns. Async resolvers run on the background loop, all else in this thread."""
     started = monotonic()
-    resolved: Arguments | None = None
     if plan.has_async_resolvers:
         run = functools.partial(run_before_body, plan, functools.partial(run_resolvers, plan, scopes))
         resolved, _ = background_loop.run(capture_outcome, run).get(tool=plan.name)
-    return plan.prepare(positional, arguments, scopes, resolved), seconds_left(plan, started)
+        plan = plan.with_bound_values(resolved)
+    return plan.prepare(positional, arguments, scopes), seconds_left(plan, started)
 
 
 def consume_on_loop(returned: Any, limits: ItemLimits) -> Any:

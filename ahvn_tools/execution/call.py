@@ -42,16 +42,6 @@ from ahvn_tools.results import Rendering, ToolResult
 from ahvn_tools.secret_key import SecretKey
 
 
-@dataclass(slots=True)
-class QuestionApprovals:
-    """The digests of approved questions of one call. An approval answers one question, also if the body runs again."""
-
-    approved: tuple[str, ...]
-    """All of them, in their order."""
-    unused: list[str]
-    """Those that were given before this call and have answered no question yet."""
-
-
 @dataclass(slots=True, eq=False, repr=False)
 class CallScope:
     """The error and the partial result of a call, and whether it was cancelled by its id."""
@@ -65,14 +55,14 @@ class CallScope:
     interrupted: ToolResult | None = None
     """The partial result at the moment when the body was interrupted."""
     context: ToolContext | None = None
-    question_approvals: QuestionApprovals | None = None
-    """What the body has asked for with success; None before its first run."""
+    approved_questions: tuple[str, ...] | None = None
+    """The digests of all questions of the body that were approved, in their order; None before its first run."""
+    unused_approvals: list[str] = field(default_factory=list)
+    """Those that were given before this call and have answered no question yet, also if the body runs again."""
     deadline: Deadline | None = None
     """The clock of the body, while it runs."""
-    pause_middleware: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
-    """Stops the clock of the middleware inside of a `with` block, in which a person decides."""
     pause_outer: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
-    """Stops the clocks of the call that this one is a part of, in the same way."""
+    """Stops the clock of the call that this one is a part of inside of a `with` block, in which a person decides."""
     answer_by: float | None = None
     """Until when the caller waits for the result, in seconds since 1970; None: for any time."""
     is_cancelled: bool = False
@@ -93,7 +83,7 @@ class CallScope:
     def pause(self) -> Generator[None]:
         """Stop all clocks of the call inside this block, in which a person decides. In the loop of the call."""
         body = contextlib.nullcontext() if self.deadline is None else self.deadline.hold()
-        with body, self.pause_middleware(), self.pause_outer():
+        with body, self.pause_outer():
             yield
 
     def cancel(self) -> None:
@@ -114,9 +104,7 @@ class CallScope:
     def attach_task(self) -> Generator[None]:
         """Let `cancel` cancel the current task inside this block."""
         task = asyncio.current_task()
-        if task is None:  # a loop runs it by other means
-            yield
-            return
+        assert task is not None  # noqa: S101  # a loop runs a call in a task
         # weakly: a task whose loop was closed is collected together with what it holds
         task_ref = self._task_ref = weakref.ref(task)
         loop, has_left = task.get_loop(), False
@@ -185,10 +173,9 @@ class BodyQuestions:
         self._call = call
         self.approver: QuestionApprover | None = call.question_approver
         """None: there is no person to ask now."""
-        if call.scope.question_approvals is None:
-            approved = call.approved_questions
-            call.scope.question_approvals = QuestionApprovals(approved, list(approved))
-        self._approvals = call.scope.question_approvals
+        if call.scope.approved_questions is None:
+            call.scope.approved_questions = call.approved_questions
+            call.scope.unused_approvals = list(call.approved_questions)
         self._waiting: set[queue.SimpleQueue[Outcome]] = set()
         self._is_cancelled = False
 
@@ -200,7 +187,7 @@ class BodyQuestions:
     @property
     def approved(self) -> tuple[str, ...]:
         """The digests of the questions of this call that were approved, now or in an earlier run."""
-        return self._approvals.approved
+        return self._call.scope.approved_questions or ()
 
     async def aask(self, action: str, details: Mapping[str, Any] | None) -> None:
         """Return when the question is approved, else raise."""
@@ -260,7 +247,7 @@ class BodyQuestions:
         """Ask. The time until the answer does not count towards the timeout of the body."""
         with self._call.scope.pause():
             await approver.decide(self._call, question)
-        self._approvals.approved = (*self.approved, question.digest)
+        self._call.scope.approved_questions = (*self.approved, question.digest)
 
     def _ask_person(self, action: str, details: Mapping[str, Any] | None) -> tuple[Question, QuestionApprover] | None:
         """Return the question and who decides on it; None if it was approved before. Raises if nobody can decide."""
@@ -271,8 +258,8 @@ class BodyQuestions:
         question = Question(action=action, details=_to_json(details), digest=digest, earlier=self.approved)
         if self._is_cancelled:
             raise self._cancelled_error()
-        if digest in self._approvals.unused:
-            self._approvals.unused.remove(digest)
+        if digest in (unused := self._call.scope.unused_approvals):
+            unused.remove(digest)
             return None
         if self.approver is None:
             error = ApprovalRequiredError("This call needs an approval before it can go on.", tool=tool)

@@ -67,10 +67,10 @@ async def aconsume(
         elif not is_iterator(returned):
             return await _collect(returned, limits, emit, items)
         elif is_threaded:
-            from ahvn_tools.execution.threads import run_emitting_in_thread  # it imports asyncio
+            from ahvn_tools.execution.threads import run_in_thread  # it imports asyncio
 
             work = functools.partial(consume, returned, limits, items=items)
-            returned = (await run_emitting_in_thread(work, emit)).get()
+            returned = (await run_in_thread(work, emit)).get()
         else:
             return await _collect(_to_async_iterator(returned), limits, emit, items)
     return returned

@@ -40,10 +40,7 @@ def call(plan: Plan, body: Body, positional: tuple[Any, ...], arguments: Argumen
 
 async def acall(plan: Plan, body: Body, positional: tuple[Any, ...], arguments: Arguments, scopes: StateScopes) -> Any:
     """Return the value, or raise the body's exception unchanged or a ToolCallError."""
-    if plan.timeout is None and not plan.has_async_resolvers:
-        values, seconds = plan.prepare(positional, arguments, scopes), None
-    else:
-        values, seconds = await _aprepare(plan, positional, arguments, scopes)
+    values, seconds = await _aprepare(plan, positional, arguments, scopes)
     if not plan.runs_in_caller_task:
         from ahvn_tools.execution.runner import run_body
 
@@ -124,10 +121,7 @@ async def aexecute(  # noqa: PLR0917  # as `execute`
     """Return a result, an error result for any Exception that the body raises; `masks_errors` hides its text."""
     started = perf_counter()
     try:
-        if plan.timeout is None and not plan.has_async_resolvers:
-            values, seconds = plan.prepare(positional, arguments, scopes), None
-        else:
-            values, seconds = await _aprepare(plan, positional, arguments, scopes)
+        values, seconds = await _aprepare(plan, positional, arguments, scopes)
     except ToolCallError as error:
         return error_result(call_error_detail(error), started)
     if not plan.runs_in_caller_task:
@@ -169,6 +163,8 @@ async def _aprepare(
     plan: Plan, positional: tuple[Any, ...], arguments: Arguments, scopes: StateScopes
 ) -> tuple[Arguments, float | None]:
     """Return what `prepare` returns; async resolvers run in this loop."""
+    if plan.timeout is None and not plan.has_async_resolvers:
+        return plan.prepare(positional, arguments, scopes), None
     from ahvn_tools.execution.runner import prepare
 
     return await prepare(plan, positional, arguments, scopes)

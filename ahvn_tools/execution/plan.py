@@ -357,16 +357,10 @@ class Plan:
         )
         return self._with(bound_parameters=tuple(read), has_async_resolvers=False)
 
-    def prepare(
-        self,
-        positional: tuple[Any, ...],
-        arguments: Arguments,
-        scopes: StateScopes,
-        resolved_values: Mapping[str, Any] | None = None,
-    ) -> Arguments:
+    def prepare(self, positional: tuple[Any, ...], arguments: Arguments, scopes: StateScopes) -> Arguments:
         """Return the body's arguments by name: the caller's, validated, and the bound values.
 
-        `resolved_values` are those of async resolvers. Raises InvalidParametersError and UnboundStateError.
+        Raises InvalidParametersError and UnboundStateError.
         """
         if positional:
             arguments = self.to_named_arguments(positional, arguments)
@@ -375,7 +369,7 @@ class Plan:
         except NOT_ACCEPTED:
             values = self.validate(arguments)
         if self.bound_parameters:
-            self.add_bound_values(values, scopes, resolved_values)
+            self.add_bound_values(values, scopes)
         if not self.is_keyword_callable:
             self._refuse_clashes(values)
         return values
@@ -404,18 +398,11 @@ class Plan:
             if bound.binding.resolver is None or isinstance(bound.binding.resolver, EnvironmentVariable):
                 bound.read_validated(scopes)
 
-    def add_bound_values(
-        self, values: Arguments, scopes: StateScopes, resolved_values: Mapping[str, Any] | None = None
-    ) -> None:
+    def add_bound_values(self, values: Arguments, scopes: StateScopes) -> None:
         """Add the values of the bound parameters. Raises UnboundStateError."""
         for bound in self.bound_parameters:
-            name = bound.parameter.name
-            if resolved_values is not None and name in resolved_values:
-                value = bound.validate(resolved_values[name])
-            else:
-                value = bound.read_validated(scopes)
-            if value is not MISSING:
-                values[name] = value
+            if (value := bound.read_validated(scopes)) is not MISSING:
+                values[bound.parameter.name] = value
 
     def invoke(self, body: Callable[..., Any], values: Arguments) -> Any:
         """Call the body with its arguments."""

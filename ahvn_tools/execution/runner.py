@@ -20,7 +20,7 @@ from ahvn_tools.execution.threads import (
     EmitItem,
     EmitItemSync,
     Threads,
-    run_emitting_in_thread,
+    run_in_thread,
     thread_pool,
 )
 from ahvn_tools.results import item_value
@@ -71,10 +71,10 @@ async def prepare(
     and ToolTimeoutError.
     """
     started = monotonic()
-    resolved = None
     if plan.has_async_resolvers:
         resolved, _ = await run_before_body(plan, functools.partial(run_resolvers, plan, scopes))
-    work = functools.partial(plan.prepare, positional, arguments, scopes, resolved)
+        plan = plan.with_bound_values(resolved)
+    work = functools.partial(plan.prepare, positional, arguments, scopes)
     return work() if run is None else await run(work), seconds_left(plan, started)
 
 
@@ -153,7 +153,7 @@ async def _dispatch(  # noqa: PLR0917  # `run_with_deadline` passes positional a
         outcome = Outcome.capture(functools.partial(plan.invoke, body, values))
     else:
         work = functools.partial(_invoke_and_consume, plan, body, values, items)
-        outcome = await run_emitting_in_thread(work, emit, threads=threads)
+        outcome = await run_in_thread(work, emit, threads=threads)
     if outcome.error is None and type(outcome.value) is not plan.exact_type and is_consumable(outcome.value):
         limits, is_threaded = plan.item_limits, plan.run_in_thread
         consumed = functools.partial(aconsume, outcome.value, limits, emit, items, is_threaded=is_threaded)
@@ -179,7 +179,7 @@ async def _run_in_process(
                 loop.call_soon_threadsafe(change)
 
     process_call = ProcessCall(plan, body, values, has_reader=emit is not None, set_starting=set_starting)
-    outcome: Outcome = (await run_emitting_in_thread(process_call.run, emit, process_call.stop)).get()
+    outcome: Outcome = (await run_in_thread(process_call.run, emit, process_call.stop)).get()
     return outcome
 
 

@@ -7,7 +7,6 @@ import concurrent.futures
 import contextlib
 import contextvars
 import inspect
-import os
 import queue
 import threading
 from collections.abc import Callable, Coroutine
@@ -54,19 +53,15 @@ class ThreadPool:
         inbox.put(work_item)
 
     def _run_worker(self, inbox: queue.SimpleQueue[WorkItem]) -> None:
-        process_id = os.getpid()
         is_idle = True
         while is_idle:
             notify = inbox.get()()
-            if os.getpid() != process_id:  # pragma: no cover  # the body forked, and this is the child process
-                return
             with self._lock:
                 is_idle = len(self._idle) < MAX_IDLE_THREADS
                 if is_idle:
                     self._idle.append(inbox)
             if notify is not None:
                 notify()
-            del notify  # an idle thread keeps no objects alive
 
     def abandon(self, job: ThreadJob) -> None:
         """Do not wait for a job any longer; it is counted as abandoned until it ends."""
@@ -139,19 +134,29 @@ class ThreadJob:
 
 
 async def run_in_thread(
-    function: Callable[[ThreadJob], Any], stop: Callable[[], None] | None = None, threads: Threads | None = None
+    function: Callable[[EmitItemSync], Any],
+    emit: EmitItem | None = None,
+    stop: Callable[[], None] | None = None,
+    threads: Threads | None = None,
 ) -> Outcome:
-    """Run `function` in a worker thread, or in one of `threads`, with the caller's contextvars, and return its outcome.
+    """Run `function` in a worker thread, or in one of `threads`, with the caller's contextvars; return its outcome.
 
+    Its argument is a function that awaits `emit(item)` in this loop, and raises CancelledError when it is not needed.
     When the waiting task is cancelled, `stop` is called in another thread, to end `function`. A thread that `stop`
-    ends, or that is in `ThreadJob.wait_for`, gets `CANCEL_GRACE_SECONDS` to end; any other is abandoned at once.
+    ends, or that waits for `emit`, gets `CANCEL_GRACE_SECONDS` to end; any other is abandoned at once.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Outcome] = loop.create_future()
     context, pool, job = contextvars.copy_context(), threads or thread_pool, ThreadJob()
 
+    def emit_item(item: Any) -> None:
+        if emit is None:
+            job.raise_if_stopped()
+        else:
+            job.wait_for(lambda: _submit(emit(item), loop))
+
     def work() -> Callable[[], None]:
-        outcome = Outcome.capture(lambda: context.run(function, job))
+        outcome = Outcome.capture(lambda: context.run(function, emit_item))
 
         def notify() -> None:
             job.is_done = True
@@ -183,23 +188,6 @@ async def call_host_function(function: Callable[..., Any], *arguments: Any) -> A
         return await function(*arguments)
     result = (await run_in_thread(lambda _: function(*arguments))).get()
     return await result if inspect.isawaitable(result) else result
-
-
-async def run_emitting_in_thread(
-    function: Callable[[EmitItemSync], Any],
-    emit: EmitItem | None,
-    stop: Callable[[], None] | None = None,
-    threads: Threads | None = None,
-) -> Outcome:
-    """Run `function` as `run_in_thread` does; its argument is a function that awaits `emit(item)` in this loop."""
-    loop = asyncio.get_running_loop()
-
-    def run_function(job: ThreadJob) -> Any:
-        if emit is None:
-            return function(lambda _: job.raise_if_stopped())
-        return function(lambda item: job.wait_for(lambda: _submit(emit(item), loop)))
-
-    return await run_in_thread(run_function, stop, threads)
 
 
 def _submit(coroutine: Coroutine[Any, Any, None], loop: asyncio.AbstractEventLoop) -> concurrent.futures.Future[None]:

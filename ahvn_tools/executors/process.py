@@ -75,12 +75,8 @@ class ProcessExecutor(CallExecutor):
         try:
             job.run()
         finally:
-            self.end(job)
-
-    def end(self, job: _Job) -> None:
-        """Give the slot of a job to the next one."""
-        self._slots.release()
-        self._forget(job)
+            self._slots.release()
+            self._forget(job)
 
     def make_link(self, observer: CallObserver) -> Link:
         """Return the link of a body to the caller who observes it. Another job runs while that one takes its time."""
@@ -108,11 +104,7 @@ class _Job:
 
     def start(self) -> None:
         """Run it in a thread."""
-        try:
-            thread_pool.run(functools.partial(self._executor.run, self))
-        except RuntimeError as error:  # there are too many threads, or the interpreter is exiting
-            self._executor.end(self)
-            self.observer.fail(f"could not be started: {error}")
+        thread_pool.run(functools.partial(self._executor.run, self))
 
     def run(self) -> None:
         """Run it in this thread, and tell the caller how it ended, unless the call was cancelled."""

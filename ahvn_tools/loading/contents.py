@@ -43,9 +43,14 @@ class Contents:
     """The parts of the source that were skipped because they cannot be loaded."""
 
     @property
+    def things(self) -> tuple[Any, ...]:
+        """What `Toolkit.add` takes: the toolkit, or else the tools."""
+        return self.tools if self.toolkit is None else (self.toolkit,)
+
+    @property
     def is_empty(self) -> bool:
         """Whether the source contains nothing, not even an error."""
-        return self.toolkit is None and not (self.tools or self.servers or self.errors)
+        return not (self.things or self.servers or self.errors)
 
 
 @contextlib.contextmanager

@@ -11,14 +11,13 @@ from typing import Any, Final
 from ahvn_tools.command_words import split_command
 from ahvn_tools.errors import DefinitionError, SourceError, ToolSpecError, near_misses
 from ahvn_tools.loading.contents import Contents, ServerSource
-from ahvn_tools.loading.environment import expand
 from ahvn_tools.loading.kinds import FOLDER_KINDS
-from ahvn_tools.loading.options import ReadOptions
+from ahvn_tools.loading.options import ReadOptions, expand
 from ahvn_tools.loading.python_modules import read_member, split_location
 from ahvn_tools.loading.yaml_file import MAX_MESSAGE_CHARS, YamlDocument, read_yaml
 from ahvn_tools.redaction import clip
 from ahvn_tools.sources.http.body import require_trust
-from ahvn_tools.sources.http.options import build_from_url
+from ahvn_tools.sources.http.options import REQUEST_KEYS, build_from_url
 from ahvn_tools.spec import ToolSpec
 
 _KINDS: Final = {
@@ -118,7 +117,7 @@ class DefinitionFile:
                 hint = near_misses(key, [*known, "timeout", *_ALIASES])
                 raise self.error(key, f"a definition of the kind {self.kind!r} has no such key. {hint}")
             expected, words = known[key]
-            if not isinstance(value, expected) or (isinstance(value, bool) and expected is not bool):
+            if not isinstance(value, expected) or (isinstance(value, bool) and expected not in (bool, object)):
                 raise self.error(key, f"it is {words}, not {_describe(value)}")
         if (schema := self.data.get("input_schema")) and _OBJECT_KEYWORDS.isdisjoint(schema):
             raise self.error("input_schema", "it is a JSON Schema: write {type: object, properties: {…}}")
@@ -186,51 +185,17 @@ def _describe(value: Any) -> str:
     return names.get(type(value), "a number")
 
 
-_TEXT: Final = (str, "a text")
-_SECRET: Final = (str, "the name of an environment variable: ${NAME}")
-_PLACES: Final = ((dict, list), "a list of arguments, or a mapping to their names on the wire")
-
-_HTTP_KEYS: Final[Mapping[str, tuple[type | tuple[type, ...], str]]] = {
-    "api_url": (str, "a URL such as https://api.example/users/{user_id}"),
-    "method": _TEXT,
-    "query": _PLACES,
-    "body": ((dict, list, str), f"{_PLACES[1]}, or the argument that is the whole body"),
-    "header": (dict, "a mapping of arguments to headers"),
-    "body_type": _TEXT,
-    "headers": (dict, "a mapping of texts"),
-    "auth_method": _TEXT,
-    "api_key": _SECRET,
-    "api_key_name": _TEXT,
-    "username": _SECRET,
-    "password": _SECRET,
-    "client_id": _SECRET,
-    "client_secret": _SECRET,
-    "token_url": _TEXT,
-    "scope": _TEXT,
-    "token_audience": _TEXT,
-    "client_authentication": _TEXT,
-    "connect_timeout": ((int, float), "a number of seconds"),
-    "retry_count": (int, "a whole number"),
-    "retry_delay": ((int, float), "a number of seconds"),
-    "max_response_bytes": (int, "a whole number"),
-    "follow_redirects": (str, "true, false or same-origin"),
-    "allow_private": (list, "true, or a list of hosts and networks"),
-    "ca_file": _TEXT,
-    "proxy": _TEXT,
-    "binds": (dict, "a mapping of parameters to state keys"),
-}
-
 _EXPANDED: Final = ("api_url", "token_url", "scope", "token_audience", "ca_file", "proxy")
 """Keys whose variables are replaced when the file is read. Those of credentials are read at each call."""
 
 
 def to_spec(definition: DefinitionFile, options: ReadOptions) -> ToolSpec:
     """Return the tool of a definition of the kind `http`. Raises SourceError and DefinitionError."""
-    flags = [key for key in ("follow_redirects", "allow_private") if isinstance(definition.data.get(key), bool)]
-    definition.check_keys({**_HTTP_KEYS, **dict.fromkeys(flags, (bool, "true or false"))})
+    keys = ("api_url", "binds", *REQUEST_KEYS)
+    definition.check_keys(dict.fromkeys(keys, (object, "")))
     if "api_url" not in definition.data:
         raise definition.error(None, "a definition of an HTTP tool has an `api_url`")
-    own: dict[str, Any] = {key: definition.data[key] for key in _HTTP_KEYS if key in definition.data}
+    own: dict[str, Any] = {key: definition.data[key] for key in keys if key in definition.data}
     if "${" in str(definition.data["api_url"]).partition("?")[2]:
         raise definition.error("api_url", "a variable in the query would be no secret: use auth_method: api_key_query")
     for key in _EXPANDED:
@@ -241,14 +206,15 @@ def to_spec(definition: DefinitionFile, options: ReadOptions) -> ToolSpec:
     if "ca_file" in own:
         own["ca_file"] = str(definition.file.parent / own["ca_file"])
     tool_options = definition.tool_options()
-    method, url = own.get("method", "GET"), definition.data["api_url"]
-    origin = f"{method.upper()} {url.partition('?')[0]}"  # with the names of variables: their values are secrets
+    url = str(definition.data["api_url"])
+    origin = f"{str(own.get('method', 'GET')).upper()} {url.partition('?')[0]}"  # with names of variables
     try:
         template, body = build_from_url(
             tool_options.pop("name"), own.pop("api_url"), {**tool_options, **own}, options.env, origin
         )
     except DefinitionError as error:
-        raise definition.wrap(error) from error
+        key = str(error).split(" ", 1)[0].strip("'")
+        raise (definition.error(key, str(error)) if key in definition.data else definition.wrap(error)) from error
     if definition.is_enabled:
         require_trust(template, body, options.trust)
     return ToolSpec(template, body)

@@ -40,14 +40,21 @@ def read(location: str, options: ReadOptions) -> Contents:
     if not folder.is_dir():
         raise SourceError(f"There is no folder {location!r}.", file=location)
     options = options.for_documents_in(folder.resolve())
-    collected = _Collected()
+    tools: dict[int, Any] = {}  # each object once: files import them from each other
+    servers: dict[int, ServerSource] = {}
+    errors: list[SourceError] = []
     for file in _Search(location).find(folder):
         shown = os.path.join(location, file.relative_to(folder))  # noqa: PTH118  # in "." a name may begin with "~"
-        with skipping(shown, collected.errors.append):
-            collected.add(_read_file(file, shown, options), shown)
-    if collected.is_empty and not options.allow_missing:
+        with skipping(shown, errors.append):
+            contents = _read_file(file, shown, options)
+            for tool in contents.things:
+                tools.setdefault(id(tool), tool)
+            for server in contents.servers:
+                servers.setdefault(id(server.server), replace(server, file=shown))
+    if not (tools or servers or errors or options.allow_missing):
         raise SourceError(f"The folder {location!r} has no file with tools.", file=location)
-    return collected.to_contents(folder.resolve().name or "tools")
+    name = folder.resolve().name or "tools"
+    return Contents(name=name, tools=tuple(tools.values()), servers=tuple(servers.values()), errors=tuple(errors))
 
 
 def _read_file(file: Path, shown: str, options: ReadOptions) -> Contents:
@@ -60,29 +67,6 @@ def _read_file(file: Path, shown: str, options: ReadOptions) -> Contents:
     if kind is None or kind == "manifest":
         return Contents(name=file.stem)
     return read_source(kind, shown, options)
-
-
-class _Collected:
-    """The tools and servers of many files, each object once: files import them from each other."""
-
-    def __init__(self) -> None:
-        self.errors: list[SourceError] = []
-        self._tools: dict[int, Any] = {}
-        self._servers: dict[int, ServerSource] = {}
-
-    @property
-    def is_empty(self) -> bool:
-        return not (self._tools or self._servers or self.errors)
-
-    def add(self, contents: Contents, file: str) -> None:
-        for tool in contents.tools if contents.toolkit is None else (contents.toolkit,):
-            self._tools.setdefault(id(tool), tool)
-        for server in contents.servers:
-            self._servers.setdefault(id(server.server), replace(server, file=file))
-
-    def to_contents(self, name: str) -> Contents:
-        tools, servers = tuple(self._tools.values()), tuple(self._servers.values())
-        return Contents(name=name, tools=tools, servers=servers, errors=tuple(self.errors))
 
 
 class _Search:

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from ahvn_tools.errors import SourceError
 from ahvn_tools.loading.contents import Contents
-from ahvn_tools.loading.options import ReadOptions, exists, to_path
+from ahvn_tools.loading.options import ReadOptions, exists, read_text, to_path
 
 Kind = Literal[
     "builtins",
@@ -23,7 +23,6 @@ Kind = Literal[
     "module",
     "object",
     "openapi",
-    "package",
     "python",
     "server",
     "wire",
@@ -31,7 +30,7 @@ Kind = Literal[
 """`"definition"`: a file with one tool. `"wire"`: tools as MCP lists them. `"python"`: a file, perhaps with `:NAME`.
 `"builtins"`: the built-in tools, and not the module of that name; a folder is `./builtins`."""
 
-_PREFIXES: Final[Mapping[str, Kind]] = {"mcp:": "server", "openapi:": "openapi", "package:": "package"}
+_PREFIXES: Final[Mapping[str, Kind]] = {"mcp:": "server", "openapi:": "openapi"}
 
 _KEYS: Final[Sequence[tuple[frozenset[str], type, Kind]]] = (
     (frozenset({"openapi", "swagger"}), str, "openapi"),
@@ -45,9 +44,6 @@ FOLDER_KINDS: Final = {"native": "http", "builtin": "function", "mcp": "mcp"}
 
 _MANIFEST_KEYS: Final = frozenset({"openapi", "profiles", "sources", "swagger", "tool_sets", "tools", "toolsets"})
 """Keys by which a file in such a folder is no definition."""
-
-MAX_YAML_CHARS: Final = 32_000_000
-"""How much of a YAML file is read to recognize it."""
 
 _YAML_KEY: Final = re.compile(r"""^(["']?)(?P<key>[A-Za-z_][A-Za-z0-9_]*)\1[ \t]*:(?=\s|$)""", re.MULTILINE)
 
@@ -98,7 +94,7 @@ def classify_file(file: Path, shown: str) -> Kind | None:
 
 def is_manifest(file: Path) -> bool:
     """Return whether a YAML file that is none of the other kinds has `sources`, as manifests have."""
-    return "sources" in _yaml_keys(_read_yaml_text(file, str(file)))
+    return "sources" in _yaml_keys(read_text(file, str(file)))
 
 
 def _classify_path(location: str, folder: Path) -> tuple[Kind, str]:
@@ -165,21 +161,13 @@ def _is_document(url: str) -> bool:
 
 def _kind_of_yaml(file: Path, shown: str) -> Kind:
     """Return the kind of a YAML file by its top-level keys, without parsing it: another reader does that."""
-    text = _read_yaml_text(file, shown)
+    text = read_text(file, shown)
     if text.lstrip().startswith("{"):
         return _kind_of_json(file, shown) or "manifest"
     keys = _yaml_keys(text)
     if file.resolve().parent.name in FOLDER_KINDS and not keys & _MANIFEST_KEYS:
         return "definition"
     return next((kind for known, _, kind in _KEYS if keys & known and kind != "server"), "manifest")
-
-
-def _read_yaml_text(file: Path, shown: str) -> str:
-    try:
-        with file.open(encoding="utf-8-sig", errors="replace") as stream:
-            return stream.read(MAX_YAML_CHARS)
-    except OSError as error:
-        raise SourceError(f"{shown} cannot be read: {error.strerror}.", file=shown) from error
 
 
 def _yaml_keys(text: str) -> set[str]:
@@ -210,27 +198,26 @@ def _is_wire_tool(content: Any) -> bool:
     return isinstance(content, Mapping) and "name" in content and bool({"inputSchema", "input_schema"} & content.keys())
 
 
-_READERS: dict[Kind, str] = {
-    "code": "python_modules:read_code",
-    "definition": "definitions:read",
-    "folder": "folder:read",
-    "module": "python_modules:read",
-    "object": "members:read",
-    "openapi": "openapi:read",
-    "package": "python_modules:read_package",
-    "python": "python_modules:read",
-    "server": "servers:read",
-    "wire": "json_file:read",
+_READERS: Final[Mapping[Kind, str]] = {
+    "builtins": "manifest.builtins_source:read",
+    "code": "loading.python_modules:read_code",
+    "definition": "loading.definitions:read",
+    "folder": "loading.folder:read",
+    "manifest": "manifest.builder:read",
+    "module": "loading.python_modules:read",
+    "object": "loading.members:read",
+    "openapi": "loading.openapi:read",
+    "python": "loading.python_modules:read",
+    "server": "loading.servers:read",
+    "wire": "loading.json_file:read",
 }
-"""The module of this package that reads a kind, and its function, imported when it is needed: most are slow."""
+"""The module that reads a kind, and its function, imported when it is needed: most are slow."""
 
 
 def read_source(kind: Kind, location: Any, options: ReadOptions) -> Contents:
     """Return what a source contains. Raises SourceError when it cannot be loaded."""
-    if kind not in _READERS:
-        raise SourceError(f"{location!r}: sources of the kind {kind!r} cannot be loaded.")
     if isinstance(location, str):
         options.require_readable(location)
     module, _, name = _READERS[kind].partition(":")
-    contents: Contents = getattr(importlib.import_module(f"ahvn_tools.loading.{module}"), name)(location, options)
+    contents: Contents = getattr(importlib.import_module(f"ahvn_tools.{module}"), name)(location, options)
     return contents

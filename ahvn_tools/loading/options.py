@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import reprlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ahvn_tools.errors import SourceError
+from ahvn_tools.regular_file import open_regular
 from ahvn_tools.roots import to_roots
 from ahvn_tools.sources.budget import Budget
 from ahvn_tools.trust import Trust
@@ -21,6 +23,13 @@ if TYPE_CHECKING:  # slow, and few sources need it
 
 MAX_BYTES: Final = 64_000_000
 """How large a file may be that is read for a document under `trust`."""
+
+
+Place = tuple[str | int, ...]
+"""The keys and indexes that lead to a part of a document."""
+
+VARIABLE: Final = re.compile(r"\$\$\{|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::(?P<default>[^{}]*))?\}|\$\{")
+"""A variable, a literal `${`, or, without a name, a `${` that is neither."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -36,8 +45,18 @@ class ReadOptions:
     """The folder of the document that names the sources, which it may read; None where the host names them."""
     roots: tuple[Path, ...] | None = None
     """The only folders that the roots of documents may be, or be in; None: any."""
-    inputs: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """The values of `${input:…}` in an mcp.json."""
+    choices: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """Options of one kind of source: of an OpenAPI document, of built-in tools, `inputs` of an mcp.json."""
+    profile: str | None = None
+    """The profile of manifests."""
+    is_profile_inherited: bool = False
+    """Whether a manifest that includes another one has chosen the profile, so that the other one may not have it."""
+    audience: str | None = None
+    """The audience of manifests."""
+    manifests: tuple[Path, ...] = ()
+    """The manifests that lead to this source."""
+    shown_folder: Path = Path()
+    """How errors name the folder of the last of them."""
     executor: Executor | None = None
     """Where the bodies of tools with `isolation="executor"` run."""
     allow_missing: bool = False
@@ -128,3 +147,52 @@ def to_path(location: str, folder: Path) -> Path:
         shown = reprlib.repr(location)
         raise SourceError(f"{shown} is no path: {reason}. Code is a text with more than one line.") from None
     return path
+
+
+def read_text(file: Path, shown: str, max_bytes: int = MAX_BYTES) -> str:
+    """Return the text of a file that is not too large. Raises SourceError; `shown` is how it names the file."""
+    try:
+        with os.fdopen(open_regular(os.path.realpath(file), os.O_RDONLY), "rb") as stream:
+            data = stream.read(max_bytes + 1)
+        text = data.decode("utf-8-sig")
+    except OSError as error:
+        raise SourceError(f"{shown} cannot be read: {error.strerror}.", file=shown) from error
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        message = f"{shown}, line {line}: this is not UTF-8: save the file in that encoding."
+        raise SourceError(message, file=shown, line=line) from None
+    if len(data) > max_bytes:
+        raise SourceError(f"{shown} is too large: at most {max_bytes:,} bytes are read.", file=shown)
+    return text
+
+
+def map_texts(value: Any, change: Callable[[str, Place], Any], place: Place = ()) -> Any:
+    """Return a value with its texts changed, also in lists and dicts; `change` gets a text and where it is."""
+    if isinstance(value, str):
+        return change(value, place)
+    if isinstance(value, Mapping):
+        return {key: map_texts(item, change, (*place, key)) for key, item in value.items()}
+    if isinstance(value, list):
+        return [map_texts(item, change, (*place, index)) for index, item in enumerate(value)]
+    return value
+
+
+def expand(value: Any, env: Mapping[str, str]) -> Any:
+    """Return a value with the variables in its texts replaced, also in lists and dicts; `$${` is a literal `${`.
+
+    Raises SourceError, which names the variable, for one that is not set and has no default.
+    """
+    return map_texts(value, lambda text, _: VARIABLE.sub(lambda match: _replace(match, env), text))
+
+
+def _replace(match: re.Match[str], env: Mapping[str, str]) -> str:
+    name, default = match["name"], match["default"]
+    if name is None:
+        if match[0] == "$${":
+            return "${"
+        raise SourceError("A variable is ${NAME} or ${NAME:default}, and a literal ${ is $${.")
+    if name in env:
+        return env[name]
+    if default is None:
+        raise SourceError(f"The environment variable {name!r} is not set: set it, or write ${{{name}:default}}.")
+    return default

@@ -63,7 +63,11 @@ def _read_config(
     try:
         chosen = _choose(find_servers(config), shown, names)
         entries = parse_entries(
-            {"mcpServers": chosen}, folder, env=options.env, inputs=options.inputs, trust=options.trust
+            {"mcpServers": chosen},
+            folder,
+            env=options.env,
+            inputs=options.choices.get("inputs", {}),
+            trust=options.trust,
         )
     except DefinitionError as error:
         hint = " Here: Toolkit.add_mcp(…, inputs=…), or `inputs` in a manifest." if "inputs=" in str(error) else ""

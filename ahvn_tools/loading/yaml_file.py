@@ -12,6 +12,7 @@ import yaml
 from yaml import events
 
 from ahvn_tools.errors import SourceError
+from ahvn_tools.loading.options import read_text
 from ahvn_tools.redaction import clip
 from ahvn_tools.sources.budget import Budget
 
@@ -76,7 +77,7 @@ def read_yaml(
     deep.
     """
     name = name or (str(source) if isinstance(source, Path) else "the text")
-    text = _read_text(source, name) if isinstance(source, Path) else source.removeprefix("\ufeff")
+    text = read_text(source, name, MAX_BYTES) if isinstance(source, Path) else source.removeprefix("\ufeff")
     if len(text) > MAX_BYTES:
         raise SourceError(f"{name} is too large: at most {MAX_BYTES:,} bytes are read.", file=name)
     budget = budget or Budget(name)
@@ -92,19 +93,6 @@ def read_yaml(
     except yaml.reader.ReaderError as error:
         raise _error(name, None, f"the character U+{_code_point(error):04X} is not allowed in YAML.") from None
     return YamlDocument(name=name, value=builder.value, _lines=builder.lines)
-
-
-def _read_text(file: Path, name: str) -> str:
-    try:
-        with file.open("rb") as stream:
-            data = stream.read(MAX_BYTES + 1)
-        return data.decode("utf-8-sig")
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
-        raise SourceError(f"{name} cannot be read: {reason}.", file=name) from error
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise _error(name, line, "this is not UTF-8: save the file in that encoding.") from None
 
 
 def _error(name: str, line: int | None, message: str) -> SourceError:

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
 
 from ahvn_tools.manifest.loader import load
 
 if TYPE_CHECKING:
     from ahvn_tools.manifest.schema import json_schema
-    from ahvn_tools.manifest.toolset_files import select_agent
 
-__all__ = ["json_schema", "load", "select_agent"]
-
-_MODULES = {"json_schema": "schema", "select_agent": "toolset_files"}
-"""The module of each function that is imported when it is first used: YAML is slow to import."""
+__all__ = ["json_schema", "load"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import a function at its first use (PEP 562)."""
-    if name not in _MODULES:
+    """Import the function at its first use (PEP 562): YAML is slow to import."""
+    if name != "json_schema":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+    from ahvn_tools.manifest.schema import json_schema
+
+    return json_schema

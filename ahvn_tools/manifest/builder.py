@@ -2,32 +2,40 @@
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
-import logging
+import inspect
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from ahvn_tools.code_mode.limits import CodeLimits
 from ahvn_tools.errors import (
     BindError,
     SourceError,
+    ToolCallError,
     ToolkitError,
     ToolLookupError,
     ToolSpecError,
     near_misses,
 )
-from ahvn_tools.loading.contents import Contents, add_load_errors, adopt_servers, close_servers
-from ahvn_tools.loading.environment import VARIABLE
+from ahvn_tools.execution.call import Middleware
+from ahvn_tools.loading.contents import (
+    Contents,
+    ServerSource,
+    add_load_errors,
+    adopt_servers,
+    close_servers,
+    skipping,
+)
 from ahvn_tools.loading.kinds import classify, read_source
-from ahvn_tools.loading.options import ReadOptions
-from ahvn_tools.loading.python_modules import split_location
-from ahvn_tools.manifest import source_adder, source_model, tool_options
-from ahvn_tools.manifest.build import Build, NestedError
+from ahvn_tools.loading.options import VARIABLE, Place, ReadOptions
+from ahvn_tools.loading.python_modules import read_member, split_location
+from ahvn_tools.manifest import middleware_table, model
 from ahvn_tools.manifest.document import (
     Document,
-    Path_,
     Problem,
     merge_part,
     read_document,
@@ -35,15 +43,24 @@ from ahvn_tools.manifest.document import (
     to_text,
     unknown_part,
 )
-from ahvn_tools.manifest.source_adder import SourceAdder, to_server_source
-from ahvn_tools.manifest.toolset_files import add_toolset_files, agent_selection, find_files, unknown_tools
-from ahvn_tools.manifest.validation import validate, validate_written
+from ahvn_tools.manifest.validation import describe_option_errors, validate, validate_written
+from ahvn_tools.mcp.client.mcp_config import ServerEntry
+from ahvn_tools.mcp.trust.limits import Budgets, Limits
+from ahvn_tools.registry import ToolRegistry
 from ahvn_tools.schema.dialects.finding import Finding
 from ahvn_tools.secret_key import SecretKey
+from ahvn_tools.settings import given_options
+from ahvn_tools.sources.budget import BudgetError
+from ahvn_tools.spec import ToolSpec
 from ahvn_tools.toolkit import Toolkit
-from ahvn_tools.toolkit.entry_options import is_pattern, validate_callable
-
-log = logging.getLogger(__name__)
+from ahvn_tools.toolkit.entry_options import (
+    AddOptions,
+    SingleToolOptions,
+    is_pattern,
+    options_of_tool,
+    validate_callable,
+    validate_middleware,
+)
 
 PROFILE_VARIABLE: Final = "AHVN_TOOLS_PROFILE"
 """The environment variable that names the profile where `load` does not."""
@@ -51,193 +68,190 @@ PROFILE_VARIABLE: Final = "AHVN_TOOLS_PROFILE"
 MAX_DEPTH: Final = 20
 """How many manifests may lead to another one."""
 
+_EVERY_TOOL: Final = "*"
 
-@dataclass(frozen=True, kw_only=True)
-class Choice:
-    """Which parts of a manifest are used."""
+_TOOLKIT_OPTIONS: Final = (
+    "timeout", "max_concurrency", "max_background", "mask_errors", "strict", "output",
+)  # fmt: skip
 
-    profile: str | None = None
-    audience: str | None = None
-    name: str | None = None
-    """The name of the toolkit, instead of what the manifest says."""
-    is_profile_required: bool = True
-    """Whether the manifest must have the profile: an inherited one is used where there is one of its name."""
+_SERVER_OPTIONS: Final = (
+    "timeout", "idempotent", "tasks", "binds", "mode", "idle_timeout", "resource_tool", "prompts", "auth", "env",
+)  # fmt: skip
+
+_OPENAPI_OPTIONS: Final = (
+    "base_url", "variables", "operations", "methods", "deprecated", "responses", "timeout",
+)  # fmt: skip
+"""Options with the same name in a manifest and in `ToolSpec.from_openapi`."""
+
+_COPIED: Final = {*AddOptions.__annotations__, *SingleToolOptions.__annotations__} - {"middleware", "name", "preset"}
+"""Options with the same name and value in a manifest and in a toolkit: all but these, which are read otherwise."""
 
 
-def load_manifest(
-    location: str, options: ReadOptions, choice: Choice, *, shown: str | None = None, ancestors: tuple[Path, ...] = ()
-) -> Toolkit:
-    """Return the toolkit of a manifest. Raises SourceError, about all that is wrong, with a line for each.
+class NestedError(SourceError):
+    """An error of another manifest, which names its own file and lines."""
 
-    `shown` is how errors name the file; `ancestors` are the manifests that lead to it.
-    """
+
+def read(location: str, options: ReadOptions) -> Contents:
+    """Return the toolkit of a manifest. Raises SourceError, about all that is wrong, with a line for each."""
     options.require_readable(location)
     file = options.resolve(location).resolve()
-    shown = location if shown is None else shown
-    if file in ancestors:
-        chain = " -> ".join(path.name for path in (*ancestors[ancestors.index(file) :], file))
+    shown = (options.shown_folder / location).as_posix() if options.manifests else location
+    if file in options.manifests:
+        chain = " -> ".join(path.name for path in (*options.manifests[options.manifests.index(file) :], file))
         raise SourceError(f"{shown}: the manifest includes itself: {chain}.", file=shown)
-    if len(ancestors) >= MAX_DEPTH:
+    if len(options.manifests) >= MAX_DEPTH:
         raise SourceError(f"{shown}: manifests include each other too deeply: at most {MAX_DEPTH} levels.", file=shown)
     options.budget.spend_parts()
     written = read_document(file, shown, options.budget)
-    document, choice = _choose_parts(written, options.env, choice)
-    options = replace(options.for_documents_in(file.parent), folder=file.parent)
-    build = _prepare(written, document, options, choice, (*ancestors, file))
-    kit = Builder(build=build).toolkit(file.stem)
-    if choice.name is not None:
-        kit.name = choice.name
+    document, options = _choose_parts(written, options)
+    own = replace(
+        options.for_documents_in(file.parent),
+        folder=file.parent,
+        shown_folder=Path(shown).parent,
+        manifests=(*options.manifests, file),
+    )
+    kit = _prepare(written, document, own).toolkit(file.stem)
     store = kit._view.store  # noqa: SLF001  # of another package of this project
-    store.audience = choice.audience
-    if choice.audience is None and isinstance(
-        parts := merge_part(written, "profiles", choice.profile).data.get("audiences"), Mapping
-    ):
-        store.separate_audiences |= frozenset(parts)
-    return kit
+    store.audience = options.audience
+    audiences = merge_part(written, "profiles", options.profile).data.get("audiences")
+    if options.audience is None and isinstance(audiences, Mapping):
+        store.separate_audiences |= frozenset(audiences)
+    return Contents(name=kit.name, toolkit=kit)
 
 
-def _load_nested(location: str, build: Build, profile: str | None) -> Toolkit:
-    shown = build.document.yaml.name if build.document.yaml is not None else ""
-    choice = Choice(profile=profile or build.profile, audience=build.audience, is_profile_required=profile is not None)
-    nested_shown = (Path(shown).parent / location).as_posix()
-    return load_manifest(location, build.read_options, choice, shown=nested_shown, ancestors=build.ancestors)
-
-
-def _choose_parts(written: Document, env: Mapping[str, str], choice: Choice) -> tuple[Document, Choice]:
-    """Return the document with the profile and the audience merged over it, and what was chosen."""
-    profile, is_required = choice.profile, choice.is_profile_required
-    source = ""
-    if profile is None and is_required and env.get(PROFILE_VARIABLE):
-        profile, source = env[PROFILE_VARIABLE], f" The environment variable {PROFILE_VARIABLE} names it."
+def _choose_parts(written: Document, options: ReadOptions) -> tuple[Document, ReadOptions]:
+    """Return the document with the profile and the audience merged over it, and the options with the profile."""
+    profile, source = options.profile, ""
+    if profile is None and not options.manifests and options.env.get(PROFILE_VARIABLE):
+        profile, source = options.env[PROFILE_VARIABLE], f" The environment variable {PROFILE_VARIABLE} names it."
     if profile is not None and (problem := unknown_part(written, "profiles", profile)) is not None:
-        if is_required:
+        if not options.is_profile_inherited:
             raise written.error([Problem(path=("profiles",), message=problem + source)])
         profile = None
     document = written
-    for kind, name in (("profiles", profile), ("audiences", choice.audience)):
+    for kind, name in (("profiles", profile), ("audiences", options.audience)):
         document = merge_part(document, kind, name)
-    return document, replace(choice, profile=profile)
+    return document, replace(options, profile=profile)
 
 
-def _prepare(
-    written: Document, document: Document, options: ReadOptions, choice: Choice, ancestors: tuple[Path, ...]
-) -> Build:
-    """Return what the toolkit is made from. Raises SourceError for what can be seen without loading a source."""
+def _prepare(written: Document, document: Document, options: ReadOptions) -> Builder:
+    """Return what makes the toolkit. Raises SourceError for what can be seen without loading a source."""
     resolved = resolve_variables(document.data, options.variables, options.budget)
     manifest, problems = validate(resolved.data)
     unresolved = {problem.path for problem in resolved.problems}
     problems = [*resolved.problems, *(problem for problem in problems if problem.path not in unresolved)]
     if document is not written:
-        written_problems = validate_written(written.data)
         known = {document.origin(problem.path) for problem in problems}
-        problems += [
-            replace(problem, path=problem.path, is_written=True)
-            for problem in written_problems
-            if problem.path not in known
-        ]
+        others = [problem for problem in validate_written(written.data) if problem.path not in known]
+        problems += [replace(problem, is_written=True) for problem in others]
     if problems or manifest is None:
         raise document.error(problems)
-    return Build(
-        document=document,
-        manifest=manifest,
-        resolved=resolved,
-        read_options=options,
-        profile=choice.profile,
-        audience=choice.audience,
-        ancestors=ancestors,
-    )
+    return Builder(document, manifest, resolved, options)
 
 
-_TOOLKIT_OPTIONS = (
-    "timeout", "middleware_timeout", "max_concurrency", "max_background", "mask_errors", "strict", "output",
-)  # fmt: skip
-
-
-@dataclass(frozen=True, kw_only=True)
 class Builder:
     """Makes the toolkit of a manifest, all of it or none."""
 
-    build: Build
+    def __init__(self, document: Document, manifest: model.Manifest, resolved: Any, options: ReadOptions) -> None:
+        self._document = document
+        self._manifest = manifest
+        self._resolved = resolved
+        self._options = options
+        self._problems: list[Problem] = []
+        self._single_options: dict[str, SingleToolOptions] = {}
+        self._parameters: dict[str, set[str]] = {}
+        """The tools that the sources contain, also those that are left out: name here -> parameters."""
+        self._nested: list[Toolkit] = []
+        """The toolkits of the manifests that this one includes."""
+        self._others: list[Toolkit] = []
+        """The toolkits that other sources define."""
 
     def toolkit(self, default_name: str) -> Toolkit:
         """Return the toolkit. Raises SourceError about all that is wrong; no server stays connected then."""
-        kit = self._new_toolkit(default_name)
+        self._kit = self._new_toolkit(default_name)
         try:
-            self._fill(kit)
+            self._fill()
         except BaseException:
-            for loaded in (kit, *self.build.nested):
+            for loaded in (self._kit, *self._nested):
                 close_servers(loaded)
             raise
-        for other in (*self.build.nested, *self.build.others):
-            adopt_servers(kit, other)
-        return kit
+        for other in (*self._nested, *self._others):
+            adopt_servers(self._kit, other)
+        return self._kit
 
-    def _fill(self, kit: Toolkit) -> None:
-        build, manifest = self.build, self.build.manifest
-        parts = (
-            manifest.groups,
-            manifest.middleware,
-            manifest.binds,
-            manifest.sources,
-            manifest.tools,
-            manifest.presets,
-        )
-        build.read_options.budget.spend_parts(sum(map(len, parts)))
+    def _fill(self) -> None:
+        kit, manifest = self._kit, self._manifest
+        parts = (manifest.groups, manifest.middleware, manifest.binds, manifest.sources, manifest.tools)
+        self._options.budget.spend_parts(sum(map(len, parts)))
         for name, group in manifest.groups.items():
-            with build.at("groups", name):
+            with self._at("groups", name):
                 kit.add_group(name, group.description, active=group.active, notes=group.notes)
-        for layer in build.middleware(manifest.middleware, "middleware"):
-            with build.at("middleware"):
+        for layer in self._middleware(manifest.middleware, "middleware"):
+            with self._at("middleware"):
                 kit.use(layer)
-        self._bind(kit)
-        single_options = tool_options.single_tool_options(build)
-        build.raise_problems()
+        for name, bind in manifest.binds.items():
+            with self._at("binds", name):
+                is_secret = bind.secret or self._resolved.contains_secret(("binds", name, "default"))
+                kit.bind(name, bind.key, **bind.fields_set("default"), secret=is_secret)
+        for name, tool in manifest.tools.items():
+            options: Any = self._copied_options(tool, "tools", name)
+            if tool.preset:
+                options["preset"] = self._resolved.seal(tool.preset, ("tools", name, "preset"))
+            self._single_options[name] = options
+        self._raise_problems()
         for index, source in enumerate(manifest.sources):
-            with build.at("sources", index):
-                adder = SourceAdder(kit=kit, build=build, index=index, source=source, single_options=single_options)
-                adder.add(self._read(index, source, kit))
-        build.raise_problems()
-        refuse_unknown_tools(build, kit)
-        self._add_toolsets(kit)
-        self._add_model_tools(kit)
-        build.raise_problems()
+            with self._at("sources", index):
+                self._add(index, source, self._read(index, source))
+        self._raise_problems()
+        self._refuse_unknown_tools()
+        self._add_toolsets()
+        self._add_model_tools()
+        self._raise_problems()
+
+    @contextlib.contextmanager
+    def _at(self, *path: str | int) -> Iterator[None]:
+        """Collect an error as a problem of a part of the manifest."""
+        try:
+            yield
+        except BudgetError:  # nothing is left for what comes after it
+            raise
+        except NestedError as error:
+            self._problems.append(Problem(path=path, message=str(error), is_complete=True))
+        except (ToolSpecError, ToolCallError) as error:  # such as a ToolConnectionError
+            self._problems.append(Problem(path=path, message=self._resolved.redact(str(error))))
+
+    def _raise_problems(self) -> None:
+        if self._problems:
+            raise self._document.error(self._problems) from None
 
     def _new_toolkit(self, default_name: str) -> Toolkit:
-        build, manifest = self.build, self.build.manifest
+        manifest = self._manifest
         options = manifest.fields_set(*(name for name in _TOOLKIT_OPTIONS if getattr(manifest, name) is not None))
-        roots = None
-        with build.at("roots"):
-            roots = self._roots(manifest.roots)
+        with self._at("roots"):
+            options["roots"] = self._roots(manifest.roots)
         options |= self._approval()
-        build.raise_problems()
-        try:
-            return Toolkit(
-                manifest.name or default_name,
-                roots=roots,
-                executor=build.read_options.executor,
-                on_duplicate=manifest.on_duplicate,
-                **options,
-            )
-        except ToolSpecError as error:
-            build.problems.append(Problem(path=(), message=build.resolved.redact(str(error))))
-            raise build.document.error(build.problems) from None
+        self._raise_problems()
+        name, executor = manifest.name or default_name, self._options.executor
+        with self._at():
+            return Toolkit(name, executor=executor, on_duplicate=manifest.on_duplicate, **options)
+        raise self._document.error(self._problems)
 
     def _roots(self, roots: Sequence[str] | None) -> tuple[Path, ...] | None:
         """Return the roots that a manifest names, or those that the host passes. Raises SourceError."""
-        return self.build.read_options.roots if roots is None else self.build.read_options.to_roots(roots)
+        return self._options.roots if roots is None else self._options.to_roots(roots)
 
     def _approval(self) -> dict[str, Any]:
-        build, approval = self.build, self.build.manifest.approval
+        approval = self._manifest.approval
         options: dict[str, Any] = {}
         if approval is None:
             return options
         if approval.approver is not None:
-            with build.at("approval", "approver"):
-                options["approver"] = build.member(approval.approver)
+            with self._at("approval", "approver"):
+                options["approver"] = self._member(approval.approver)
                 validate_callable("An approver", "a function of the request", options["approver"])
         if approval.secret_key is not None:
-            with build.at("approval", "secret_key"):
-                variable = VARIABLE.fullmatch(build.document.data["approval"]["secret_key"])
+            with self._at("approval", "secret_key"):
+                variable = VARIABLE.fullmatch(self._document.data["approval"]["secret_key"])
                 if variable is None or variable["name"] is None or variable["default"] is not None:
                     raise ToolSpecError(
                         "a key is no part of a file, nor its default: write `${APPROVAL_KEY}`, and set that variable."
@@ -245,115 +259,326 @@ class Builder:
                 SecretKey.create(approval.secret_key)  # it names the key, before the toolkit is made
                 options["secret_key"] = approval.secret_key
         if approval.store is not None:
-            with build.at("approval", "store"):
-                options["approval_store"] = build.read_options.to_output(approval.store)
+            with self._at("approval", "store"):
+                options["approval_store"] = self._options.to_output(approval.store)
         if "expiry" in approval.model_fields_set:
             options["approval_expiry"] = approval.expiry
         return options
 
-    def _bind(self, kit: Toolkit) -> None:
-        for name, bind in self.build.manifest.binds.items():
-            with self.build.at("binds", name):
-                is_secret = bind.secret or self.build.resolved.contains_secret(("binds", name, "default"))
-                kit.bind(name, bind.key, **bind.fields_set("default"), secret=is_secret)
+    def _copied_options(self, part: Any, *path: str | int) -> dict[str, Any]:
+        """Return the options of a source, or of single tools, that a toolkit takes as they are, and middleware."""
+        options = given_options(part.fields_set(*part.model_fields_set & _COPIED))
+        if "middleware" in part.model_fields_set:
+            options["middleware"] = self._middleware(part.middleware, *path, "middleware")
+        return options
 
-    def _read(self, index: int, source: source_model.AnySource, kit: Toolkit) -> Contents:
-        if isinstance(source, source_model.ServerSource):
-            return to_server_source(self.build, index, source)
-        kind, location = _locate(source, self.build)
+    def _middleware(self, items: Sequence[dict[str, dict[str, Any] | None]], *path: str | int) -> list[Middleware]:
+        """Return the middleware of these items. A wrong one is a problem."""
+        made = []
+        for index, item in enumerate(items):
+            with self._at(*path, index):
+                made.append(validate_middleware(self._make_middleware(item)))
+        return made
+
+    def _make_middleware(self, item: dict[str, dict[str, Any] | None]) -> Middleware:
+        ((name, options),) = item.items()
+        if ":" not in name:
+            try:
+                return middleware_table.build(name, options or {}, self._options)
+            except ValueError as error:
+                raise ToolSpecError(describe_option_errors(name, error, middleware_table.MIDDLEWARE[name])) from None
+        member = self._member(name)
+        if options is None:
+            return member  # type: ignore[no-any-return]  # it is validated
+        _require_parameters(name, member, options)
+        try:
+            made: Middleware = member(**options)
+        except ToolSpecError:
+            raise
+        except Exception as error:  # code of the host
+            raise ToolSpecError(f"{name!r} cannot be made with these options: {type(error).__name__}.") from error
+        return made
+
+    def _member(self, location: str) -> Any:
+        """Return the object at an import path. Raises SourceError."""
+        file, name = split_location(location)
+        if name is None:
+            raise ToolSpecError(f"{location!r} is no import path: write `module:name` or `FILE.py:name`.")
+        return read_member(file, name, self._options)
+
+    def _read(self, index: int, source: model.AnySource) -> Contents:
+        """Return what a source contains. Raises SourceError."""
+        if isinstance(source, model.ServerSource):
+            return self._read_servers(index, source)
+        if isinstance(source, model.HTTPSource):
+            return self._read_http(index)
+        key = next(key for key in model.LOCATIONS if hasattr(source, key))
+        if not (location := getattr(source, key)):
+            raise SourceError(f"`{key}` is empty.")
+        kind: Any = key
+        options = self._options
+        if isinstance(source, model.TextSource):
+            options.require_readable(source.source)
+            kind, location = classify(source.source, options.folder)
         if kind == "manifest":
-            return self._read_nested(location, source, kit)
-        if kind == "builtins":
-            return self._read_builtins(source)
-        if isinstance(source, source_model.HTTPSource):
-            return source_adder.read_http(self.build, index)
-        if isinstance(source, source_model.OpenAPISource):
-            contents = source_adder.read_openapi(self.build, index, source)
-        else:
-            contents = read_source(kind, location, self.build.read_options)
-        add_load_errors(kit, contents.errors)
-        self.build.others.extend(thing for thing in (contents.toolkit, *contents.tools) if isinstance(thing, Toolkit))
+            return self._read_nested(location, getattr(source, "profile", None))
+        if isinstance(source, model.OpenAPISource):
+            options = replace(options, choices=self._openapi_options(index, source))
+        elif kind == "builtins":
+            roots = self._roots(getattr(source, "roots", None) or self._manifest.roots)
+            own = {} if isinstance(source, model.TextSource) else source.model_dump()
+            limits: dict[str, Any] = {
+                name: own[name] for name in ("read_only", "approve", "sandbox", "network") if name in own
+            }
+            options = replace(options, roots=roots, choices=limits)
+        contents = read_source(kind, location, options)
+        add_load_errors(self._kit, contents.errors)
+        self._others.extend(thing for thing in contents.things if isinstance(thing, Toolkit))
         return contents
 
-    def _read_builtins(self, source: Any) -> Contents:
-        from ahvn_tools.manifest.builtins_source import read_builtins  # slow, and few manifests have it
-
-        folders = self._roots(getattr(source, "roots", None) or self.build.manifest.roots) or ()
-        trust = self.build.read_options.trust
-        if isinstance(source, source_model.TextSource):
-            return read_builtins("standard", folders, trust)
-        options = {name: getattr(source, name) for name in ("read_only", "approve", "sandbox", "network")}
-        return read_builtins(source.builtins, folders, trust, **options)
-
-    def _read_nested(self, location: str, source: Any, kit: Toolkit) -> Contents:
+    def _read_nested(self, location: str, profile: str | None) -> Contents:
+        options = self._options
+        if profile is None:
+            options = replace(options, is_profile_inherited=True)
+        else:
+            options = replace(options, profile=profile, is_profile_inherited=False)
         try:
-            nested = _load_nested(location, self.build, getattr(source, "profile", None))
+            nested = read(location, options)
         except SourceError as error:
             if error.line is None:  # no part of that file is wrong: it is missing, or it leads to itself
                 raise
-            raise NestedError(self.build.resolved.redact(str(error)), file=error.file, line=error.line) from None
-        self.build.nested.append(nested)
-        add_load_errors(kit, nested.load_errors)
-        return Contents(name=nested.name, toolkit=nested)
+            raise NestedError(self._resolved.redact(str(error)), file=error.file, line=error.line) from None
+        assert nested.toolkit is not None  # noqa: S101  # for mypy
+        self._nested.append(nested.toolkit)
+        add_load_errors(self._kit, nested.toolkit.load_errors)
+        return nested
 
-    def _add_toolsets(self, kit: Toolkit) -> None:
-        """Add the toolsets of files, then those of the manifest, which replace them, then the agents."""
-        build, manifest = self.build, self.build.manifest
-        self._add_toolset_files(kit)
-        toolsets = {name: _to_selection(toolset) for name, toolset in manifest.toolsets.items()}
-        self._add_selections(kit, "toolsets", toolsets)
-        for name in manifest.agents:
-            if name in kit.toolsets:
-                with build.at("agents", name):
-                    raise ToolkitError(f"there is a toolset {name!r}: an agent is a toolset, so give it another name")
-        agents = {name: agent_selection(agent) for name, agent in manifest.agents.items()}
-        self._add_selections(kit, "agents", agents)
-        for name, agent in manifest.agents.items():
-            for message in unknown_tools(kit, agent.tools):
-                log.warning("The agent %r: %s", name, message)
+    def _read_http(self, index: int) -> Contents:
+        from ahvn_tools.loading.definitions import to_definition, to_spec
 
-    def _add_toolset_files(self, kit: Toolkit) -> None:
-        build, options = self.build, self.build.read_options
-        places = build.manifest.tool_sets if "tool_sets" in build.manifest.model_fields_set else None
-        with build.at("tool_sets"):
-            files = find_files(options.folder, places)
-            options.budget.spend_parts(len(files))
-            for error in add_toolset_files(kit, files, options):
-                with build.at("tool_sets"):
-                    raise _to_nested(error)
+        written = self._document.data["sources"][index]["http"]
+        yaml, file = self._document.yaml, self._document.file
+        if yaml is None or file is None or "name" not in written:
+            raise ToolSpecError("`http` has no `name`: it is that of the tool.")
+        try:
+            spec = to_spec(to_definition(file, replace(yaml, value=written), "http"), self._options)
+        except SourceError as error:
+            if error.line is None:
+                raise ToolSpecError(str(error).removeprefix(f"{yaml.name}: ")) from None
+            raise NestedError(self._resolved.redact(str(error)), file=error.file, line=error.line) from None
+        return Contents(name=spec.name, tools=(spec,))
 
-    def _add_selections(self, kit: Toolkit, section: str, selections: Mapping[str, Any]) -> None:
-        waiting = dict(selections)
+    def _openapi_options(self, index: int, source: model.OpenAPISource) -> dict[str, Any]:
+        given = source.fields_set(*_OPENAPI_OPTIONS)
+        written = self._document.data["sources"][index]  # with the names of variables
+        return {
+            **{name: value for name, value in given.items() if value is not None},
+            **{name: written[name] for name in ("auth", "headers") if getattr(source, name)},
+            **({"http": source.http_options} if source.http_options else {}),
+            **({"tags": source.operation_tags} if source.operation_tags else {}),
+        }
+
+    def _read_servers(self, index: int, source: model.ServerSource) -> Contents:
+        """Return the servers of a source, with the options of their connections."""
+        is_file = isinstance(source.server, str) and source.server.endswith(".json")
+        is_secret = not is_file and self._resolved.contains_secret(("sources", index, "server"))
+        hidden_name = f"server_{index + 1}" if is_secret else None  # a name is shown
+        options: dict[str, Any] = source.fields_set(*_SERVER_OPTIONS)
+        contents = read_source(
+            "server", _to_target(source, hidden_name), replace(self._options, choices={"inputs": source.inputs})
+        )
+        for key in ("stderr", "pin"):
+            if (file := getattr(source, key)) is not None:
+                options[key] = self._options.to_output(file)
+        for variable in source.env:
+            self._options.trust.require_variable(variable)
+        for key, kind in (("limits", Limits), ("budgets", Budgets)):
+            if values := getattr(source, key):
+                with self._at("sources", index, key):
+                    options[key] = _to_limits(kind, values)
+        is_text = isinstance(source.server, str)
+        servers = tuple(
+            replace(
+                server,
+                name=source.name or (is_text and hidden_name) or server.name,
+                options={**server.options, **options},
+            )
+            for server in contents.servers
+        )
+        return replace(contents, servers=servers)
+
+    def _add(self, index: int, source: model.AnySource, contents: Contents) -> None:
+        """Add what a source contains. Raises ToolSpecError."""
+        tools = _to_tools(contents)
+        if contents.toolkit is not None:  # the groups that it defines and the manifest does not
+            for name, group in contents.toolkit._view.groups().items():  # noqa: SLF001  # of another package of this project
+                if group.is_defined and name not in self._kit.groups:
+                    self._kit.add_group(name, group.description, active=group.is_active, notes=group.notes)
+        if tools or not contents.servers:
+            self._add_tools(index, source, tools)
+        for server in contents.servers:
+            self._add_server(index, source, server)
+
+    def _add_tools(self, index: int, source: Any, tools: Sequence[ToolSpec]) -> None:
+        self._refuse_unknown_names(index, source, [tool.name for tool in tools])
+        included = [tool for tool in tools if _is_included(source, tool.name)]
+        options = self._copied_options(source, "sources", index)
+        binds, tags = options.pop("binds", {}), options.pop("tags", ())
+        known = {name for tool in included for name in _parameters(tool)}
+        for name in binds:
+            if name not in known:
+                with self._at("sources", index, "binds", name):
+                    raise BindError(f"no tool of this source has a parameter {name!r}. {near_misses(name, known)}")
+        for tool in included:
+            name, parameters = source.prefix + source.rename.get(tool.name, tool.name), _parameters(tool)
+            self._parameters.setdefault(name, set()).update(parameters)
+            merged: Any = {**options, **options_of_tool(self._single_options, name, parameters)}
+            own_binds = {key: value for key, value in binds.items() if key in parameters}
+            merged |= {"binds": {**own_binds, **merged.get("binds", {})}, "tags": {*tags, *merged.get("tags", ())}}
+            if "arguments" in merged:
+                merged["arguments"] = {tool.name: merged["arguments"]}
+            if merged.pop("enabled", True) and self._is_for_audience(merged.get("audience", ())):
+                self._add_tool(index, tool, name, merged)
+
+    def _add_tool(self, index: int, tool: ToolSpec, name: str, options: Any) -> None:
+        try:
+            self._kit.add(tool, rename=name, **options)
+        except ToolSpecError:
+            wrong = _find_wrong_option(tool, options, self._kit)
+            path = ("sources", index) if wrong is None else self._option_path(index, name, *wrong)
+            with self._at(*path):
+                raise
+
+    def _option_path(self, index: int, name: str, option: str, *keys: str) -> Place:
+        """Return where the manifest has an option of a tool, or a key in that."""
+        for pattern, single in reversed(self._single_options.items()):
+            value: Any = single.get(option)
+            if option in single and fnmatch.fnmatchcase(name, pattern) and all(key in value for key in keys):
+                return ("tools", pattern, option, *keys)
+        return ("sources", index, option, *keys)
+
+    def _add_server(self, index: int, source: Any, server: ServerSource) -> None:
+        unfit = [name for name in model.FunctionOptions.model_fields if name in source.model_fields_set]
+        if isinstance(getattr(source, "binds", None), Mapping) and source.binds:
+            unfit.append("binds")
+        for name in unfit:
+            with self._at("sources", index, name):
+                raise ToolSpecError("this source is an MCP server, and this is no option of one: see `server:`.")
+        if self._problems:
+            return  # the manifest is wrong: no server is started for it
+        options = {**server.options, **self._copied_options(source, "sources", index)}
+        options |= source.fields_set("include", "exclude", "prefix", "rename")
+        options["tools"] = self._tools_for_audience(options.pop("audience", None), options)
+        target, name = server.server, server.name
+        locations = {("sources", index), ("sources", index, "source")}
+        if not isinstance(target, Mapping) and not locations.isdisjoint(self._resolved.secret_paths):
+            name = f"server_{index + 1}"  # a name is shown, so it is not made from a text with a variable
+        if isinstance(target, list):  # a command, which starts in the folder of the manifest
+            target = {"": ServerEntry(command=tuple(target), cwd=str(self._document.folder))}
+        with skipping(server.file, lambda error: add_load_errors(self._kit, [error])):
+            self._kit.add_mcp(target, name=name, **options)
+
+    def _tools_for_audience(self, audience: Collection[str] | None, options: dict[str, Any]) -> dict[str, Any]:
+        """Return the options of single tools, without the tools that are not for the audience of this toolkit."""
+        if audience is not None:
+            options["audience"] = audience
+        tools: dict[str, Any] = {}
+        if not self._is_for_audience(audience or ()):
+            tools[_EVERY_TOOL] = {"enabled": False}
+        for pattern, single in self._single_options.items():
+            own: dict[str, Any] = {**single}
+            if "audience" in single:
+                own["enabled"] = single.get("enabled", True) and self._is_for_audience(single["audience"])
+            tools[pattern] = {**tools.get(pattern, {}), **own}
+        return tools
+
+    def _is_for_audience(self, audience: Iterable[str]) -> bool:
+        """Return whether tools of these audiences are in this toolkit."""
+        own, audience = self._options.audience, frozenset(audience)
+        return own is None or not audience or own in audience
+
+    def _refuse_unknown_names(self, index: int, source: Any, tools: Collection[str]) -> None:
+        """Make problems of names and patterns that fit no tool of the source."""
+        for key in ("include", "exclude", "rename"):
+            for name in getattr(source, key):
+                if not (fnmatch.filter(tools, name) if key != "rename" else name in tools):
+                    with self._at("sources", index, key):
+                        what = "matches no tool" if is_pattern(name) else "is no tool"
+                        raise ToolLookupError(f"{name!r} {what} of this source. {near_misses(name, tools)}")
+
+    def _refuse_unknown_tools(self) -> None:
+        """Make problems of names and patterns in `tools` that no tool has, and of parameters of patterns.
+
+        A part of a source that could not be loaded may have them, so then `check` finds them. A server may have what
+        fits a pattern later; of the tools that fit it now, one must have its parameters.
+        """
+        store = self._kit._view.store  # noqa: SLF001  # of another package of this project
+        servers = store.imported_servers.values()
+        known: dict[str, Collection[str]] = dict(self._parameters)
+        for imported in servers:
+            known |= imported.local_parameters()
+        used = {name for name in self._manifest.tools if fnmatch.filter(known, name)}
+        for imported in servers:
+            imported.tools_of_others = used  # also of those that are left out here
+        problems = list(self._find_unknown(known, has_servers=bool(servers)))
+        if any(imported.error is not None for imported in servers):
+            return  # `check` compares the patterns with the tools that it has then
+        if self._kit.load_errors:
+            store.load_findings = tuple(_to_finding(path, error) for path, error in problems)
+            return
+        for path, error in problems:
+            with self._at(*path):
+                raise error
+
+    def _find_unknown(
+        self, known: Mapping[str, Collection[str]], *, has_servers: bool
+    ) -> Iterator[tuple[Place, ToolSpecError]]:
+        for name, tool in self._manifest.tools.items():
+            matching = fnmatch.filter(known, name)
+            if not matching and not (has_servers and is_pattern(name)):
+                what = "no tool matches" if is_pattern(name) else "there is no tool"
+                yield ("tools", name), ToolLookupError(f"{what} {name!r}. {near_misses(name, known)}")
+            if not (matching and is_pattern(name)):
+                continue
+            own = {parameter for tool_name in matching for parameter in known[tool_name]}
+            for key in ("preset", "binds"):
+                for parameter in getattr(tool, key):
+                    if parameter not in own:
+                        problem = f"none of these tools has a parameter {parameter!r}. {near_misses(parameter, own)}"
+                        yield ("tools", name, key, parameter), BindError(problem)
+
+    def _add_toolsets(self) -> None:
+        waiting = {name: _to_selection(toolset) for name, toolset in self._manifest.toolsets.items()}
         while waiting:  # a toolset may be made of one that comes later
             failed: dict[str, ToolSpecError] = {}
-            self.build.read_options.budget.spend_parts(len(waiting))
+            self._options.budget.spend_parts(len(waiting))
             for name, options in waiting.items():
                 try:
-                    kit.add_toolset(name, **options)
+                    self._kit.add_toolset(name, **options)
                 except ToolSpecError as error:
                     failed[name] = error
             if failed.keys() == waiting.keys():
                 for name, failure in failed.items():
-                    with self.build.at(section, name):
+                    with self._at("toolsets", name):
                         raise failure
                 return
             waiting = {name: waiting[name] for name in failed}
 
-    def _add_model_tools(self, kit: Toolkit) -> None:
-        manifest = self.build.manifest
+    def _add_model_tools(self) -> None:
+        kit, manifest = self._kit, self._manifest
         if manifest.groups_tool is not None:
-            with self.build.at("groups_tool"):
+            with self._at("groups_tool"):
                 tool = kit.groups_tool(**_texts(manifest.groups_tool))
                 _refuse_taken_name(kit, tool.name)
                 kit.add(tool)
         if (search := manifest.search) is not None:
-            with self.build.at("search"):
+            with self._at("search"):
                 texts: Any = {key: _texts(getattr(search, key)) for key in ("search_tool", "call_tool")}
                 for key, default in (("search_tool", "search_tools"), ("call_tool", "call_tool")):
                     _refuse_taken_name(kit, texts[key].get("name", default))
                 kit.add_search(search.core, **texts)
         if (code := manifest.code_mode) is not None:
-            with self.build.at("code_mode"):
+            with self._at("code_mode"):
                 if search is not None:
                     raise ToolkitError("a toolkit has `search` or `code_mode`, not both.")
                 tools: Any = {key: _texts(getattr(code, key)) for key in ("search_tool", "describe_tool", "run_tool")}
@@ -361,21 +586,91 @@ class Builder:
                 kit.add_code_mode(code.core, limits=limits, inline=code.inline, **tools)
 
 
-def _locate(source: Any, build: Build) -> tuple[Any, Any]:
-    """Return the kind of a source and its location. Raises SourceError."""
-    key = next(key for key in source_model.LOCATIONS if hasattr(source, key))
-    if not getattr(source, key):
-        raise SourceError(f"`{key}` is empty.")
-    if isinstance(source, source_model.TextSource):
-        build.read_options.require_readable(source.source)
-        return classify(source.source, build.read_options.folder)
-    if isinstance(source, source_model.PathSource):
-        file = split_location(source.path)[0]
-        if not build.read_options.resolve(file).exists():
-            raise SourceError(f"There is no file or folder {file!r}.", file=file)
-        build.read_options.require_readable(file)
-        return classify(Path(source.path), build.read_options.folder)
-    return key, getattr(source, key)
+def _require_parameters(name: str, function: Any, options: Mapping[str, Any]) -> None:
+    """Raise ToolSpecError for options that a function does not take."""
+    if not callable(function):
+        raise ToolSpecError(f"{name!r} is a {type(function).__name__} and no function, so it takes no options.")
+    parameters = inspect.signature(function).parameters
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
+        return
+    for option in options:
+        if option not in parameters:
+            raise ToolSpecError(f"{name!r} has no option {option!r}. {near_misses(option, parameters)}")
+
+
+def _to_target(source: model.ServerSource, hidden_name: str | None) -> Any:
+    """Return what the reader of servers takes; one entry of an mcp.json becomes one with a name."""
+    server = source.server
+    if isinstance(server, list):
+        server = {"command": server[0], "args": server[1:]} if server else {}
+    if isinstance(server, Mapping) and ("command" in server or "url" in server):
+        return {"mcpServers": {source.name or hidden_name or _entry_name(server): server}}
+    return server
+
+
+def _entry_name(entry: Mapping[str, Any]) -> str:
+    command, url = entry.get("command"), entry.get("url")
+    host = urlsplit(url).hostname if isinstance(url, str) else None
+    return Path(command).stem if isinstance(command, str) and command else host or "server"
+
+
+def _to_limits(kind: type[Any], values: Mapping[str, float]) -> Any:
+    known = {field.name: field for field in fields(kind)}
+    for name in values:
+        if name not in known:
+            raise ToolSpecError(f"there is no limit {name!r}. {near_misses(name, known)}")
+    return kind(**{name: int(value) if known[name].type == "int" else value for name, value in values.items()})
+
+
+def _to_tools(contents: Contents) -> list[ToolSpec]:
+    """Return the tools of a source, one by one: each may have its own options."""
+    if contents.toolkit is not None:
+        return list(contents.toolkit)
+    tools: list[ToolSpec] = []
+    for thing in contents.tools:
+        if isinstance(thing, ToolSpec):
+            tools.append(thing)
+        elif isinstance(thing, ToolRegistry):
+            tools.extend(thing.to_toolspecs().values())
+        else:
+            tools.extend(Toolkit("source").add(thing))
+    return tools
+
+
+def _parameters(tool: ToolSpec) -> list[str]:
+    return list(tool.compiled.template.inputs.parameters)
+
+
+def _is_included(source: model.SourceOptions, name: str) -> bool:
+    def matches(patterns: Iterable[str]) -> bool:
+        return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+
+    return (not source.include or matches(source.include)) and not matches(source.exclude)
+
+
+def _find_wrong_option(tool: ToolSpec, options: Mapping[str, Any], kit: Toolkit) -> tuple[str, ...] | None:
+    """Return the first option with which a tool cannot be added to a toolkit with these groups, and the key in it."""
+    groups = [group.name for group in kit._view.groups().values() if group.is_defined]  # noqa: SLF001  # of this project
+    trial: dict[str, Any] = {}
+    for option in sorted(options, key=lambda option: option != "arguments"):  # others use the new names
+        value = options[option]
+        is_mapping = option in {"preset", "binds"}
+        for path, part in [((option, key), {key: value[key]}) for key in value] if is_mapping else [((option,), value)]:
+            trial[option] = {**trial.get(option, {}), **part} if is_mapping else part
+            copy = Toolkit("trial")
+            for name in groups:
+                copy.add_group(name)
+            try:
+                copy.add(tool, **trial)
+            except ToolSpecError:
+                return path
+    return None
+
+
+def _to_finding(path: Place, error: ToolSpecError) -> Finding:
+    problem, _, fix = str(error).partition(". ")
+    place = f"{to_text(path)!r} of the manifest"
+    return Finding(rule="unmatched-option", severity="warning", place=place, problem=problem, fix=fix)
 
 
 def _refuse_taken_name(kit: Toolkit, name: str) -> None:
@@ -388,10 +683,6 @@ def _texts(tool: Any) -> Any:
     return {key: value for key, value in tool.fields_set("name", "title", "description").items() if value is not None}
 
 
-def _to_nested(error: SourceError) -> NestedError:
-    return NestedError(str(error), file=error.file, line=error.line)
-
-
 def _to_selection(toolset: Any) -> dict[str, Any]:
     options = {"description": toolset.description, **_to_conditions(toolset), "ordered": toolset.ordered}
     if "any_of" in toolset.model_fields_set:
@@ -402,61 +693,3 @@ def _to_selection(toolset: Any) -> dict[str, Any]:
 def _to_conditions(conditions: Any) -> dict[str, Any]:
     given: Mapping[str, Any] = conditions.fields_set("tools", "tags", "groups", "audience", "toolset")
     return {"names" if key == "tools" else key: value for key, value in given.items() if value is not None}
-
-
-def refuse_unknown_tools(build: Build, kit: Toolkit) -> None:
-    """Make problems of names and patterns in `tools` and `presets` that no tool has, and of parameters of patterns.
-
-    A part of a source that could not be loaded may have them, so then `check` finds them. A server may have what fits a
-    pattern later; of the tools that fit it now, one must have its parameters.
-    """
-    store = kit._view.store  # noqa: SLF001  # of another package of this project
-    servers = store.imported_servers.values()
-    known: dict[str, Collection[str]] = dict(build.parameters)
-    for imported in servers:
-        known |= imported.local_parameters()
-    named = list(_named_tools(build))
-    used = {name for name, _, _ in named if any(fnmatch.fnmatchcase(tool, name) for tool in known)}
-    for imported in servers:
-        imported.tools_of_others = used  # also of those that are left out here
-    problems = list(_find_unknown(named, known, has_servers=bool(servers)))
-    if any(imported.error is not None for imported in servers):
-        return  # `check` compares the patterns with the tools that it has then
-    if kit.load_errors:
-        store.load_findings = tuple(_to_finding(path, error) for path, error in problems)
-        return
-    for path, error in problems:
-        with build.at(*path):
-            raise error
-
-
-def _find_unknown(
-    named: Iterable[tuple[str, Path_, dict[str, Path_]]], known: Mapping[str, Collection[str]], *, has_servers: bool
-) -> Iterator[tuple[Path_, ToolSpecError]]:
-    for name, path, parameters in named:
-        matching = [tool for tool in known if fnmatch.fnmatchcase(tool, name)]
-        if not matching and not (has_servers and is_pattern(name)):
-            what = "no tool matches" if is_pattern(name) else "there is no tool"
-            yield path, ToolLookupError(f"{what} {name!r}. {near_misses(name, known)}")
-        if not (matching and is_pattern(name)):
-            continue
-        own = {parameter for tool in matching for parameter in known[tool]}
-        for parameter, inner_path in parameters.items():
-            if parameter not in own:
-                problem = f"none of these tools has a parameter {parameter!r}. {near_misses(parameter, own)}"
-                yield (*path, *inner_path), BindError(problem)
-
-
-def _to_finding(path: Path_, error: ToolSpecError) -> Finding:
-    problem, _, fix = str(error).partition(". ")
-    place = f"{to_text(path)!r} of the manifest"
-    return Finding(rule="unmatched-option", severity="warning", place=place, problem=problem, fix=fix)
-
-
-def _named_tools(build: Build) -> Iterator[tuple[str, Path_, dict[str, Path_]]]:
-    """Yield each name and pattern with its path, and its parameters with their paths below that one."""
-    for name, tool in build.manifest.tools.items():
-        preset: dict[str, Path_] = {parameter: ("preset", parameter) for parameter in tool.preset}
-        yield name, ("tools", name), preset | {parameter: ("binds", parameter) for parameter in tool.binds}
-    for name, values in build.manifest.presets.items():
-        yield name, ("presets", name), {parameter: (parameter,) for parameter in values}

@@ -12,12 +12,10 @@ from typing import Any, Final
 from pydantic import SecretStr
 
 from ahvn_tools.errors import SourceError, near_misses
-from ahvn_tools.loading.environment import VARIABLE
+from ahvn_tools.loading.options import VARIABLE, Place, map_texts
 from ahvn_tools.loading.yaml_file import YamlDocument, read_yaml
 from ahvn_tools.redaction import TextRedactor, clip
 from ahvn_tools.sources.budget import Budget
-
-Path_ = tuple[str | int, ...]
 
 MAX_PROBLEMS: Final = 100
 """An error shows at most this many problems."""
@@ -33,7 +31,7 @@ MAX_ERROR_CHARS: Final = 100_000
 class Problem:
     """A mistake in a manifest."""
 
-    path: Path_
+    path: Place
     """The keys that lead to it."""
     message: str
     is_written: bool = False
@@ -53,7 +51,7 @@ class Document:
     data: dict[str, Any] = field(repr=False)
     """The data, with `${VARIABLE}` as it is written."""
     yaml: YamlDocument | None = field(default=None, repr=False)
-    origins: Mapping[Path_, Path_] = field(default_factory=dict, repr=False)
+    origins: Mapping[Place, Place] = field(default_factory=dict, repr=False)
     """Where a part is written that was merged over another: its path -> the path in the file."""
 
     def error(self, problems: Sequence[Problem]) -> SourceError:
@@ -73,7 +71,7 @@ class Document:
         start = ":".join(part for part in place if part is not None)
         return clip(": ".join(part for part in (start, key, message) if part), MAX_PROBLEM_CHARS)
 
-    def _place(self, path: Path_) -> tuple[int | None, str]:
+    def _place(self, path: Place) -> tuple[int | None, str]:
         """Return the line and the key of a part, or of the innermost part around it that is written."""
         line = None
         for end in range(len(path), -1, -1):
@@ -81,7 +79,7 @@ class Document:
                 break
         return line, to_text(path)
 
-    def origin(self, path: Path_) -> Path_:
+    def origin(self, path: Place) -> Place:
         """Return the path in the file of a part of the merged data."""
         for end in range(len(path), 0, -1):
             if path[:end] in self.origins:
@@ -89,7 +87,7 @@ class Document:
         return path
 
 
-def to_text(path: Path_) -> str:
+def to_text(path: Place) -> str:
     """Return a path as errors show it: `sources[0].timeout`."""
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
 
@@ -111,7 +109,7 @@ def merge_part(document: Document, kind: str, name: str | None) -> Document:
     """
     parts = document.data.get(kind)
     part = parts.get(name) if isinstance(parts, dict) and name is not None else None
-    origins: dict[Path_, Path_] = {}
+    origins: dict[Place, Place] = {}
     data: Any = {key: value for key, value in document.data.items() if key != kind}
     if isinstance(part, dict):
         data = _merge(data, part, (), document.origin((kind, str(name))), origins)
@@ -141,7 +139,7 @@ def _without_nulls(value: Any) -> Any:
     return {key: _without_nulls(item) for key, item in value.items() if item is not None}
 
 
-def _merge(below: Any, above: Any, path: Path_, origin: Path_, origins: dict[Path_, Path_]) -> Any:
+def _merge(below: Any, above: Any, path: Place, origin: Place, origins: dict[Place, Place]) -> Any:
     if not (isinstance(below, dict) and isinstance(above, dict)):
         origins[path] = origin
         return _without_nulls(above)
@@ -155,15 +153,14 @@ def _merge(below: Any, above: Any, path: Path_, origin: Path_, origins: dict[Pat
 
 
 _VALUE_KEYS: Final = frozenset(
-    {"preset", "presets", "env", "auth", "headers", "inputs", "http", "http_options", "variables", "server"}
+    {"preset", "env", "auth", "headers", "inputs", "http", "http_options", "variables", "server"}
 )
 """Keys below which all texts are values, whatever their keys are."""
 
 _SHOWN_KEYS: Final = frozenset(
     {
-        "agents", "annotations", "arguments", "audience", "binds", "core", "describe", "description", "exclude",
-        "group", "groups", "include", "key", "name", "notes", "prefix", "profile", "rename", "tags", "title",
-        "tool_sets", "toolset", "toolsets",
+        "annotations", "arguments", "audience", "binds", "core", "description", "exclude", "group", "groups", "include",
+        "key", "name", "notes", "prefix", "profile", "rename", "tags", "title", "toolset", "toolsets",
     }
 )  # fmt: skip
 """Keys of what models, hosts and errors show."""
@@ -177,28 +174,22 @@ class Resolved:
     """The data of a manifest with the values of its variables."""
 
     data: Any = field(repr=False)
-    secret_paths: frozenset[Path_] = field(repr=False)
+    secret_paths: frozenset[Place] = field(repr=False)
     """The texts that contain a variable."""
     values: Mapping[str, str] = field(repr=False)
     """The values from the environment, by variable."""
     problems: tuple[Problem, ...]
 
-    def seal(self, value: Any, path: Path_) -> Any:
+    def seal(self, value: Any, path: Place) -> Any:
         """Return a part of the data in which each text that contains a variable is a SecretStr."""
-        if path in self.secret_paths and isinstance(value, str):
-            return SecretStr(value)
-        if isinstance(value, Mapping):
-            return {key: self.seal(item, (*path, key)) for key, item in value.items()}
-        if isinstance(value, list):
-            return [self.seal(item, (*path, index)) for index, item in enumerate(value)]
-        return value
+        return map_texts(value, lambda text, at: SecretStr(text) if at in self.secret_paths else text, path)
 
-    def contains_secret(self, path: Path_) -> bool:
+    def contains_secret(self, path: Place) -> bool:
         """Return whether a part of the data, or a part in it, contains a variable."""
         return path in self._paths_with_secrets
 
     @functools.cached_property
-    def _paths_with_secrets(self) -> frozenset[Path_]:
+    def _paths_with_secrets(self) -> frozenset[Place]:
         return frozenset(path[:end] for path in self.secret_paths for end in range(len(path) + 1))
 
     def redact(self, text: str) -> str:
@@ -222,11 +213,11 @@ class _Resolver:
     def __init__(self, env: Mapping[str, str], budget: Budget) -> None:
         self._env = env
         self._budget = budget
-        self.secret_paths: set[Path_] = set()
+        self.secret_paths: set[Place] = set()
         self.values: dict[str, str] = {}
         self.problems: list[Problem] = []
 
-    def resolve(self, value: Any, path: Path_) -> Any:
+    def resolve(self, value: Any, path: Place) -> Any:
         if isinstance(value, str):
             return self._resolve_text(value, path)
         if isinstance(value, list):
@@ -235,14 +226,14 @@ class _Resolver:
             return {key: self._resolve_member(key, item, (*path, key)) for key, item in value.items()}
         return value
 
-    def _resolve_member(self, key: str, value: Any, path: Path_) -> Any:
+    def _resolve_member(self, key: str, value: Any, path: Place) -> Any:
         if path[0] == "sources" and path[2:] == ("code",):
             return value
         if "${" in key.replace("$${", ""):
             self._add_problem(path, "a variable cannot be in a key, only in a value")
         return self.resolve(value, path)
 
-    def _resolve_text(self, text: str, path: Path_) -> str:
+    def _resolve_text(self, text: str, path: Place) -> str:
         is_code = "\n" in text and path[:-1] == ("sources",)
         if "${" not in text or is_code:
             return text
@@ -258,7 +249,7 @@ class _Resolver:
             self.secret_paths.add(path)
         return VARIABLE.sub(lambda match: self._replace(match, path), text)
 
-    def _replace(self, match: re.Match[str], path: Path_) -> str:
+    def _replace(self, match: re.Match[str], path: Place) -> str:
         name, default = match["name"], match["default"]
         if name is None and match[0] == "$${":
             return "${"
@@ -280,18 +271,18 @@ class _Resolver:
             )
         return ""
 
-    def _look_up(self, name: str, path: Path_) -> str | None:
+    def _look_up(self, name: str, path: Place) -> str | None:
         try:
             return self._env.get(name)
         except SourceError as error:  # it is not trusted
             self._add_problem(path, str(error).removesuffix("."))
             return ""
 
-    def _add_problem(self, path: Path_, message: str) -> None:
+    def _add_problem(self, path: Place, message: str) -> None:
         self.problems.append(Problem(path=path, message=f"{message}."))
 
 
-def _is_shown(path: Path_) -> bool:
+def _is_shown(path: Place) -> bool:
     """Return whether models, hosts or errors see a text."""
     if path[0] == "binds" and path[2:3] == ("default",):
         return False

@@ -7,16 +7,45 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    WithJsonSchema,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from ahvn_tools import middleware
 from ahvn_tools.errors import near_misses
 from ahvn_tools.loading.options import ReadOptions
-from ahvn_tools.manifest.manifest_model import ManifestModel
 from ahvn_tools.middleware import Middleware
 
 Level = Literal["debug", "info", "warning", "error", "critical"]
+
+
+class ManifestModel(BaseModel):
+    """A part of a manifest. Its text contains no value: one may be from the environment."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, hide_input_in_errors=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _remember_keys(cls, value: Any, info: ValidationInfo) -> Any:
+        """Tell the context which keys a mapping may have, for the error about another one."""
+        if isinstance(value, Mapping) and info.context is not None:
+            info.context[id(value)] = list(cls.model_fields)
+        return value
+
+    def __repr_args__(self) -> list[tuple[str, Any]]:
+        return []
+
+    def fields_set(self, *names: str) -> dict[str, Any]:
+        """Return those of these fields that the manifest has."""
+        return {name: getattr(self, name) for name in names if name in self.model_fields_set}
 
 
 class MiddlewareOptions(ManifestModel):

@@ -2,19 +2,294 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Annotated, Any
+import ast
+import inspect
+import itertools
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Annotated, Any, Final, Literal, get_args
 
-from pydantic import BeforeValidator, Field, PositiveFloat, PositiveInt
+from pydantic import BeforeValidator, Discriminator, Field, PositiveFloat, PositiveInt, Tag, create_model
 from pydantic_core import PydanticCustomError
 
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.manifest.manifest_model import ManifestModel, Names, Seconds, Values, ValuesByTool
-from ahvn_tools.manifest.middleware_table import MiddlewareItem
-from ahvn_tools.manifest.source_model import FunctionOptions, Source, ToolRestrictions
-from ahvn_tools.manifest.toolset_model import Agent, Toolset
-from ahvn_tools.settings import OutputForm
-from ahvn_tools.toolkit.duplicates import OnDuplicate
+from ahvn_tools.manifest.middleware_table import ManifestModel, MiddlewareItem
+from ahvn_tools.settings import OutputForm, RunOptions
+from ahvn_tools.sources.openapi.options import Responses
+from ahvn_tools.toolkit.entry_options import Caller, OnDuplicate
+
+
+def _to_list(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+Names = Annotated[list[str], BeforeValidator(_to_list, json_schema_input_type=str | list[str])]
+"""Names, or patterns of names; one may be written without a list."""
+
+Callers = Annotated[list[Caller], BeforeValidator(_to_list, json_schema_input_type=Caller | list[Caller])]
+"""Who may call tools for a model; one may be written without a list."""
+
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+Values = dict[str, Any]
+"""Parameter -> value."""
+
+
+LOCATIONS: Final = ("source", "server", "openapi", "http", "code", "manifest", "builtins")
+"""The keys that say where a source is. A source has one of them."""
+
+
+class ToolRestrictions(ManifestModel):
+    """What the sources and the single tools of a manifest have in common."""
+
+    group: str | None = None
+    """The group of the tools, `basic` by default."""
+    tags: Names = []
+    """Tags in addition to those that the tools have."""
+    audience: Names = []
+    """The audiences that may see and call the tools; everyone by default."""
+    timeout: Seconds | None = None
+    """Seconds that a call may take; the shortest of all timeouts applies."""
+    requires_approval: bool = False
+    """Whether each call needs an approval."""
+    exclusive: bool | str = False
+    """`true`: a call runs alone among those of one answer. A parameter: calls with the same value never run at once."""
+    allowed_callers: Callers = []
+    """Who may call the tools: `direct`, the model; `programmatic`, programs that it has written. By default both."""
+    task: Literal["optional", "required"] | None = None
+    """How clients of a server with tasks may call the tools: `optional`: as MCP tasks, too; `required`: only so."""
+    middleware: list[MiddlewareItem] = []
+    """Middleware for the calls of these tools, outermost first. It runs inside that of the toolkit."""
+
+
+_YAML_TYPES: Final[Mapping[Any, tuple[Any, Any]]] = {
+    Iterable[str]: (Names, []),
+    int | None: (Annotated[int, Field(ge=1)] | None, None),
+    bool: (bool, False),
+}
+"""The type of an option in a manifest and its default, by the type in Python; others are the same, and None."""
+
+
+def _to_fields(options: type, *, without: Collection[str]) -> dict[str, Any]:
+    """Return the fields of a model for the options of a TypedDict class, with the texts of these."""
+    body = ast.parse(inspect.getsource(options)).body[0].body  # type: ignore[attr-defined]  # it is a class
+    fields: dict[str, Any] = {}
+    for item, text in itertools.pairwise(body):
+        if isinstance(item, ast.AnnAssign) and item.target.id not in without:  # type: ignore[union-attr]  # a name
+            name = item.target.id  # type: ignore[union-attr]  # as above
+            kind = get_args(options.__annotations__[name])[0]
+            yaml_type, default = _YAML_TYPES.get(kind, (kind, None))
+            fields[name] = yaml_type, Field(default, description=_to_text(text.value.value))
+    return fields
+
+
+def _to_text(docstring: str) -> str:
+    """Return the text of an option in one line, with YAML's word for None."""
+    return " ".join(docstring.split()).replace("None:", "`null`:")
+
+
+FunctionOptions: Any = create_model(
+    "FunctionOptions",
+    __base__=ManifestModel,
+    __doc__="How the functions of tools run that are not on an MCP server.",
+    **_to_fields(RunOptions, without=("timeout",)),
+)
+
+
+class SourceOptions(ToolRestrictions):
+    """The options that sources of all kinds have. Names of tools are the source's own here."""
+
+    include: Names = []
+    """Only these tools: names, or patterns such as `get_*`."""
+    exclude: Names = []
+    """Tools to leave out: names or patterns."""
+    prefix: str = ""
+    """Precedes the name of each tool."""
+    rename: dict[str, str] = {}
+    """New names: the tool's name in the source -> its name here."""
+    on_duplicate: OnDuplicate | None = None
+    """What happens to a tool whose name is taken, instead of what the manifest says."""
+    coerce_numbers_to_str: bool = True
+    """Whether a number is accepted, and made a text, where a tool wants a text."""
+
+
+class LocalOptions(SourceOptions, FunctionOptions):  # type: ignore[misc]  # a model that is made from the options
+    """The options of sources that are no MCP server."""
+
+    binds: dict[str, str] = {}
+    """Parameters that are filled from the state, in the tools that have them: parameter -> dotted state key."""
+
+
+class TextSource(LocalOptions):
+    """A source of any kind, as `load` and the commands take it."""
+
+    source: str
+    """A file, folder, module, URL, command or code."""
+
+
+class CodeSource(LocalOptions):
+    """Python code in the manifest. `${…}` has no meaning in it."""
+
+    code: str
+    """Python code with the functions that become tools."""
+
+
+class ManifestSource(LocalOptions):
+    """Another manifest, with its own groups, bindings and middleware."""
+
+    manifest: str
+    """The file, relative to the folder of this manifest."""
+    profile: str | None = None
+    """The profile to use; by default that of this manifest, if the other one has it."""
+
+
+class BuiltinsSource(LocalOptions):
+    """Built-in tools."""
+
+    builtins: Literal["standard"] | list[Literal["files", "text_files", "shell", "python", "git", "system"]]
+    """[Built-in tools](builtins.md): a list of groups, or `standard` for all of them without `text_files`."""
+    roots: Names = []
+    """The folders that the tools may use, relative to the folder of the manifest; those of the manifest by default."""
+    read_only: bool = False
+    """Whether the tools only read."""
+    approve: Literal["always", "risky", "never"] = "risky"
+    """Which actions need an approval: all that change something, those that are `risky`, or none."""
+    sandbox: Literal["auto", "bubblewrap", "none"] = "auto"
+    """What confines commands: `auto` is bubblewrap where it works."""
+    network: bool = False
+    """Whether commands in the sandbox may use the network."""
+
+
+class HTTPSource(LocalOptions):
+    """An HTTP request as a tool."""
+
+    http: JsonObject
+    """The tool: `name`, `description`, `api_url`, `method`, and what a tool definition has in a file of its own."""
+
+
+class OpenAPISource(LocalOptions):
+    """Operations of an HTTP API, from its OpenAPI document."""
+
+    openapi: str
+    """The document: a file, relative to the folder of the manifest, or a URL."""
+    base_url: str | None = None
+    """The URL that all requests begin with, instead of the document's `servers`."""
+    variables: dict[str, str] = {}
+    """The variables of the server's URL."""
+    auth: dict[str, str | dict[str, str] | None] = {}
+    """Credentials, by the names of the document's security schemes: `{api_key: "${PETSTORE_KEY}"}`. They are read from
+    the environment at each call."""
+    headers: dict[str, str] = {}
+    """Headers of every request, for a document without security schemes: `{Authorization: "Bearer ${NAME}"}`."""
+    operations: Names = []
+    """Only operations with one of these ids (`listPets`, `pets_*`), or methods and paths (`GET /pets/*`)."""
+    operation_tags: Names = []
+    """Only operations with one of these tags of the document."""
+    methods: Names = []
+    """Only operations of these HTTP methods."""
+    deprecated: bool = False
+    """Whether deprecated operations become tools, too."""
+    responses: Responses = "relaxed"
+    """How the schemas of responses become output schemas: `relaxed`, `exact` or `none`."""
+    http_options: JsonObject = {}
+    """How requests are sent: retries, size limits, private addresses."""
+
+
+class ServerSource(SourceOptions):
+    """An MCP server, or all servers of an mcp.json."""
+
+    server: str | list[str] | JsonObject
+    """A URL, a command, as a text or a list of words, the path of a script or of an mcp.json, or what that contains."""
+    name: str | None = None
+    """The name of the server in `servers` and in messages."""
+    timeout: Seconds | None = 30
+    """Seconds for each call."""
+    binds: Names = []
+    """Parameters that `binds` of the manifest may fill in all tools of the server, now and later; secret bindings fill
+    no others."""
+    auth: str | dict[str, str] | None = None
+    """A token, headers, or `oauth`."""
+    env: dict[str, str] = {}
+    """Environment variables of the server's process."""
+    stderr: str | None = None
+    """A file to which the stderr of the server's process is appended."""
+    inputs: dict[str, str] = {}
+    """The values of `${input:…}` in an mcp.json."""
+    pin: str | None = None
+    """A file with the fingerprints of the tools: a tool that changed is blocked until it is accepted."""
+    idempotent: bool | Names = False
+    """The tools that may be called again when the connection was lost during a call; `true`: all."""
+    tasks: bool = False
+    """Whether the server may run a call as an MCP task, as it must for some tools."""
+    mode: Literal["auto", "legacy", "2026-07-28"] = "auto"
+    """The MCP protocol: the newest that the server knows, the newest with a handshake, or that version."""
+    idle_timeout: Seconds | None = None
+    """Seconds without a progress message after which a call ends, within its `timeout`."""
+    resource_tool: str | None = None
+    """The name of one more tool, by which a model reads resources of the server by their URI."""
+    prompts: bool = True
+    """Whether `serve` passes on the server's prompts; by default if there is no `pin`."""
+    limits: dict[str, float] = {}
+    """How long the server may take and how much it may send: fields of `Limits`."""
+    budgets: dict[str, float] = {}
+    """How large the definitions of the tools may be: fields of `Budgets`."""
+
+
+AnySource = TextSource | ServerSource | OpenAPISource | HTTPSource | CodeSource | ManifestSource | BuiltinsSource
+
+
+def _to_mapping(value: Any) -> Any:
+    return {"source": value} if isinstance(value, str) else value
+
+
+def _location(value: Any) -> str | None:
+    """Return the key that says where a source is, as a tag that is no key."""
+    if not isinstance(value, Mapping):
+        return None
+    return next((f"<{key}>" for key in LOCATIONS if key in value), None)
+
+
+Source = Annotated[
+    Annotated[TextSource, Tag("<source>")]
+    | Annotated[ServerSource, Tag("<server>")]
+    | Annotated[OpenAPISource, Tag("<openapi>")]
+    | Annotated[HTTPSource, Tag("<http>")]
+    | Annotated[CodeSource, Tag("<code>")]
+    | Annotated[ManifestSource, Tag("<manifest>")]
+    | Annotated[BuiltinsSource, Tag("<builtins>")],
+    Discriminator(
+        _location,
+        custom_error_type="source",
+        custom_error_message="a source is a text, or a mapping with one of the keys " + ", ".join(map(repr, LOCATIONS)),
+    ),
+    BeforeValidator(_to_mapping, json_schema_input_type=str | AnySource),
+]
+"""A source: a text as `load` takes it, or a mapping."""
+
+
+class ToolsetConditions(ManifestModel):
+    """Conditions on a tool. It matches when it meets all of them."""
+
+    tools: Names = []
+    """The tool has one of these names."""
+    tags: Names = []
+    """The tool has at least one of these tags."""
+    groups: Names = []
+    """The tool is in one of these groups."""
+    audience: str | None = None
+    """The tool is for this audience, or for everyone."""
+    toolset: str | None = None
+    """The tool is in this toolset."""
+
+
+class Toolset(ToolsetConditions):
+    """A selection of tools under a name."""
+
+    description: str = ""
+    """What the toolset is for."""
+    any_of: list[str | ToolsetConditions] = []
+    """The tool meets at least one of these: names of toolsets, and conditions."""
+    ordered: bool = False
+    """Whether the tools come in the order of `tools` and `any_of`, instead of that of the toolkit."""
 
 
 class Group(ManifestModel):
@@ -183,21 +458,12 @@ class Overlay(ManifestModel):
     """The groups of tools, by name; a text is the description."""
     toolsets: dict[str, Annotated[Toolset, _from_list("tools", Toolset)]] = {}
     """Selections of tools, by name; a list has the names of the tools."""
-    tool_sets: Names = []
-    """Folders or files with toolsets, relative to the folder of the manifest; `configs/tool_sets` and
-    `configs/tool-sets` by default."""
-    agents: dict[str, Agent] = {}
-    """The tools of agents, by the agent's name."""
     tools: dict[str, Tool] = {}
     """Options of single tools: name, or pattern such as `delete_*` -> options. Later ones have priority."""
     binds: dict[str, Annotated[Bind, _from_text("key", Bind)]] = {}
     """Parameters that are filled from the state, in every tool that has them: parameter -> state key."""
-    presets: ValuesByTool = {}
-    """Fixed values, which models neither see nor set: tool, or pattern of names -> parameter -> value."""
     timeout: Seconds | None = None
     """Seconds that any call may take, without its middleware."""
-    middleware_timeout: Seconds | None = None
-    """Seconds that the middleware of a call may take."""
     max_concurrency: int = Field(default=16, ge=1)
     """How many calls of one answer run at once."""
     max_background: int = Field(default=16, ge=1)

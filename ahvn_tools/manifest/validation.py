@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from ahvn_tools.errors import near_misses
-from ahvn_tools.loading.yaml_file import read_yaml
-from ahvn_tools.manifest.document import MAX_PROBLEMS, Document, Path_, Problem
-from ahvn_tools.manifest.model import Manifest
-from ahvn_tools.manifest.source_model import LOCATIONS
-
-Model = TypeVar("Model", bound=BaseModel)
+from ahvn_tools.loading.options import Place
+from ahvn_tools.manifest.document import MAX_PROBLEMS, Problem
+from ahvn_tools.manifest.model import LOCATIONS, Manifest
 
 _EXPECTED: Final = {
     "bool": "true or false is",
@@ -40,14 +36,9 @@ _CONDITIONS: Final = {
 
 def validate(data: Any) -> tuple[Manifest | None, list[Problem]]:
     """Return the manifest of this data, or what is wrong with it."""
-    return validate_as(Manifest, data)
-
-
-def validate_as(model: type[Model], data: Any) -> tuple[Model | None, list[Problem]]:
-    """Return the model of this data, or what is wrong with it."""
     known_keys: dict[int, list[str]] = {}
     try:
-        return model.model_validate(data, context=known_keys), []
+        return Manifest.model_validate(data, context=known_keys), []
     except ValidationError as error:
         details = error.errors(include_input=False, include_url=False)
     problems = [
@@ -97,9 +88,9 @@ def _hint(key: str, known: Sequence[str]) -> str:
     return hint if hint.startswith("Did you mean") else f"The keys are {_join(known)}."
 
 
-def _to_path(loc: Sequence[str | int], data: Any) -> Path_:
+def _to_path(loc: Sequence[str | int], data: Any) -> Place:
     """Return the part of a location that is in the data: pydantic adds the names of types and of functions."""
-    path: Path_ = ()
+    path: Place = ()
     for part in loc:
         here = _part(data, path)
         if (isinstance(here, dict) and part in here) or (isinstance(here, list) and isinstance(part, int)):
@@ -107,7 +98,7 @@ def _to_path(loc: Sequence[str | int], data: Any) -> Path_:
     return path
 
 
-def _part(data: Any, path: Path_) -> Any:
+def _part(data: Any, path: Place) -> Any:
     for key in path:
         data = data[key]
     return data
@@ -149,7 +140,7 @@ def _name_type(value: Any) -> str:
 
 def _without_doubles(problems: Sequence[Problem]) -> list[Problem]:
     """Return one problem for each path: a value that may be of several types has a problem for each of them."""
-    by_path: dict[Path_, list[str]] = {}
+    by_path: dict[Place, list[str]] = {}
     for problem in problems:
         by_path.setdefault(problem.path, []).append(problem.message)
     return [Problem(path=path, message=_combine(messages)) for path, messages in by_path.items()]
@@ -163,7 +154,7 @@ def _combine(messages: Sequence[str]) -> str:
     return messages[0]
 
 
-def _is_open(path: Path_, value: Any) -> bool:
+def _is_open(path: Place, value: Any) -> bool:
     """Return whether a value is replaced later: a variable, or a null of a profile, which removes what is below it."""
     is_in_part = path[:1] in {("profiles",), ("audiences",)} and len(path) > len(("profiles", "name"))
     return (isinstance(value, str) and "${" in value) or (value is None and is_in_part)
@@ -171,20 +162,3 @@ def _is_open(path: Path_, value: Any) -> bool:
 
 def _join(names: Sequence[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
-
-
-def read_mapping(file: Path, shown: str, shape: str) -> tuple[dict[str, Any], Document]:
-    """Return the content of a file; `shown` is how errors name it, `shape` says what it is. Raises SourceError."""
-    yaml = read_yaml(file, name=shown)
-    document = Document(file=file, folder=file.parent, data={}, yaml=yaml)
-    if not isinstance(yaml.value, dict):
-        raise document.error([Problem(path=(), message=f"{shape}.")])
-    return yaml.value, document
-
-
-def to_model(data: Any, model: type[Model], document: Document) -> Model:
-    """Return the model of data. Raises SourceError about all that is wrong, a line for each."""
-    made, problems = validate_as(model, data)
-    if made is None:
-        raise document.error(problems)
-    return made

@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from time import perf_counter
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Self
 
 from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import (
@@ -36,18 +36,6 @@ _REQUEST_PURPOSE: Final = "approval request"
 _PROGRAM_PURPOSE: Final = "program of an approval request"
 
 
-class SignedRequest(Protocol):
-    """An approval request, whose attributes are JSON data."""
-
-    @property
-    def program(self) -> JsonObject | None:
-        """The saved program that has made the call."""
-
-    @property
-    def signature(self) -> str:
-        """The signature of all other attributes."""
-
-
 class RequestSigner:
     """Signs and checks requests with the key of a toolkit. The program that several requests share is read once."""
 
@@ -56,18 +44,18 @@ class RequestSigner:
         self._digests: dict[int, tuple[JsonObject, str]] = {}
         """Programs with their digests, by the ids of the objects."""
 
-    def sign(self, request: SignedRequest) -> str:
+    def sign(self, request: ApprovalRequest) -> str:
         """Return the signature of a request."""
         return self._key.digest(_REQUEST_PURPOSE, self._signed_data(request))
 
-    def has_signed(self, request: SignedRequest) -> bool:
+    def has_signed(self, request: ApprovalRequest) -> bool:
         """Return whether the request is unchanged since a toolkit with this key made it."""
         try:
             return self._key.is_digest(request.signature, _REQUEST_PURPOSE, self._signed_data(request))
         except (TypeError, ValueError, RecursionError):  # arguments that are not JSON
             return False
 
-    def _signed_data(self, request: SignedRequest) -> JsonObject:
+    def _signed_data(self, request: ApprovalRequest) -> JsonObject:
         """Return all attributes but the signature, with the digest of the program."""
         data = {name: value for name, value in vars(request).items() if name != "signature"}
         return data if request.program is None else {**data, "program": self._program_digest(request.program)}

@@ -228,13 +228,19 @@ def _hidden_values(call: Call) -> Mapping[str, Any]:
 
 def _secret_names(call: Call) -> frozenset[str]:
     """Return the names of secret arguments, and of secret members at any depth."""
-    return call.secrets.union(call.definition.memoize(_schema_secret_names)["names"])
+    return call.secrets.union(declared_secrets(call.definition))
 
 
-def _schema_secret_names(definition: ToolDefinition) -> dict[str, list[str]]:
+def declared_secrets(definition: ToolDefinition) -> list[str]:
+    """Return the names of secret arguments, and of secret members at any depth, by mark or by name."""
+    names: list[str] = definition.memoize(_find_secret_properties)["names"]
+    return names
+
+
+def _find_secret_properties(definition: ToolDefinition) -> dict[str, list[str]]:
     groups = [node["properties"] for node in iter_objects(definition.input_schema) if "properties" in node]
     properties = [pair for group in groups if isinstance(group, dict) for pair in group.items()]
-    return {"names": sorted({name for name, part in properties if is_secret_schema(part)})}
+    return {"names": sorted({name for name, part in properties if is_secret_name(name) or is_secret_schema(part)})}
 
 
 def _mask_secrets(value: Any, names: Collection[str]) -> Any:

@@ -45,8 +45,7 @@ def trace(tracer: Tracer | None = None, *, content: bool = False) -> Middleware:
             if code is not None:
                 span.set_attribute("error.type", code)
                 span.set_status(otel.StatusCode.ERROR)
-            if otel.get_current_span() is span:  # False if the loop was closed: this runs outside the call's context
-                context.detach(token)
+            context.detach(token)
             span.end()
 
     return trace_call

@@ -6,11 +6,21 @@ a store also remembers the latest expiry of what it has forgotten: no request th
 
 from __future__ import annotations
 
-import heapq
+import contextlib
+import os
 import threading
 import time
-from collections.abc import Mapping
-from typing import Final, Protocol, runtime_checkable
+import weakref
+from collections.abc import Generator, Mapping
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
+
+from ahvn_tools.errors import ToolkitError
+from ahvn_tools.regular_file import open_regular
+
+if TYPE_CHECKING:  # few toolkits need it
+    import sqlite3
 
 KEPT_SECONDS: Final = 24 * 3600
 """How long an expired request is remembered: a clock that is set back by less makes no request expire."""
@@ -50,48 +60,159 @@ class ApprovalStore(Protocol):
         ...
 
 
-class MemoryApprovalStore:
-    """Remembers the requests that this process has decided."""
+DEFAULT_EXPIRY: Final = 7 * 24 * 3600.0
+"""For how many seconds a request can be approved."""
 
-    def __init__(self) -> None:
+
+def to_approval_store(store: Any) -> ApprovalStore:
+    """Return the store of an option: in memory for None, in a file for a path. Raises ToolkitError."""
+    if store is None or isinstance(store, str | PathLike):
+        return SQLiteApprovalStore(store)
+    if isinstance(store, ApprovalStore):
+        return store
+    raise ToolkitError(
+        "An approval_store is the path of a SQLite file, or an object with the methods `decide`, `forgotten_until` "
+        f"and `count_attempt`, not a {type(store).__name__}."
+    )
+
+
+LOCK_SECONDS: Final = 30.0
+"""How long one process waits for another that writes to the file."""
+
+_SCHEMA: Final = (
+    (
+        "CREATE TABLE approvals (request_id TEXT PRIMARY KEY, expires_at INTEGER, "
+        "attempts INTEGER NOT NULL DEFAULT 0, is_decided INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID"
+    ),
+    "CREATE INDEX expiries ON approvals (expires_at)",
+    "CREATE TABLE forgotten (until INTEGER NOT NULL)",
+)
+
+
+class SQLiteApprovalStore:
+    """Remembers the requests that any process with this file has decided. The file must be on a local disk."""
+
+    def __init__(self, path: str | PathLike[str] | None) -> None:
+        """Create the file unless it exists; only its owner can read it. None: remember in this process alone.
+
+        Raises ToolkitError for an unusable path. A link is unusable: what another program has put at the path must not
+        say which file is written.
+        """
+        self.path = None if path is None else Path(path).parent.resolve() / Path(path).name
         self._lock = threading.Lock()
-        self._decided: dict[str, int | None] = {}
-        self._attempts: dict[str, tuple[int, int | None]] = {}
-        self._forgotten_until = 0
-        self._next_cleanup = MIN_KEPT
+        self._memory: sqlite3.Connection | None = None
+        """The database without a file, once it is used."""
+        if self.path is not None:
+            with self._errors():
+                os.close(open_regular(self.path, os.O_CREAT | os.O_RDWR, 0o600))
+                with self._transaction() as connection:
+                    _create_tables(connection)
 
     def decide(self, requests: Requests) -> bool:
         """Mark all of these requests as decided, unless one already is or may have been."""
-        with self._lock:
-            self._forget_expired()
-            if any(end is not None and end <= self._forgotten_until for end in requests.values()):
+        with self._errors(), self._transaction() as connection:
+            until = _forget_expired(connection)
+            if any(end is not None and end <= until for end in requests.values()):
                 return False
-            if not self._decided.keys().isdisjoint(requests):
-                return False
-            self._decided.update(requests)
-            return True
+            for request in requests.items():
+                marked = connection.execute(
+                    "INSERT INTO approvals (request_id, expires_at, is_decided) VALUES (?, ?, 1) "
+                    "ON CONFLICT (request_id) DO UPDATE SET is_decided = 1 WHERE is_decided = 0",
+                    request,
+                )
+                if marked.rowcount != 1:
+                    connection.execute("ROLLBACK")
+                    return False
+        return True
 
     def forgotten_until(self) -> int:
-        """Return the latest expiry of the requests that were forgotten."""
-        return self._forgotten_until
+        """Return the latest expiry of the requests that any process has forgotten."""
+        with self._errors(), self._transaction() as connection:
+            return _read_forgotten(connection)
 
     def count_attempt(self, request_id: str, expires_at: int | None) -> int:
         """Count one more attempt of a request."""
-        with self._lock:
-            self._forget_expired()
-            attempts = self._attempts.get(request_id, (0, None))[0] + 1
-            self._attempts[request_id] = attempts, expires_at
-            return attempts
+        with self._errors(), self._transaction() as connection:
+            connection.execute(
+                "INSERT INTO approvals (request_id, expires_at, attempts) VALUES (?, ?, 1) "
+                "ON CONFLICT (request_id) DO UPDATE SET attempts = attempts + 1",
+                (request_id, expires_at),
+            )
+            query = "SELECT attempts FROM approvals WHERE request_id = ?"
+            [(attempts,)] = connection.execute(query, (request_id,))
+        return int(attempts)
 
-    def _forget_expired(self) -> None:
-        """Forget expired requests whenever their number has doubled."""
-        if len(self._decided) + len(self._attempts) < self._next_cleanup:
-            return
-        ends = [end for end in self._decided.values() if end is not None]
-        ends += [end for _, end in self._attempts.values() if end is not None]
-        first_kept, oldest = min(heapq.nlargest(MIN_KEPT, ends), default=0), time.time() - KEPT_SECONDS
-        last = max((end for end in ends if end < first_kept and end <= oldest), default=0)
-        self._decided = {key: end for key, end in self._decided.items() if end is None or end > last}
-        self._attempts = {key: (n, end) for key, (n, end) in self._attempts.items() if end is None or end > last}
-        self._forgotten_until = max(self._forgotten_until, last)
-        self._next_cleanup = max(MIN_KEPT, 2 * (len(self._decided) + len(self._attempts)))
+    @contextlib.contextmanager
+    def _transaction(self) -> Generator[sqlite3.Connection]:
+        """Open a connection for one short transaction: none to a file is shared by threads, or by a forked child."""
+        with contextlib.ExitStack() as stack:
+            if self.path is None:
+                stack.enter_context(self._lock)
+                connection = self._memory = self._memory or _open_memory(self)
+            else:
+                connection = stack.enter_context(contextlib.closing(_open_file(self.path)))
+            with connection:  # commits or, after an exception, rolls back
+                connection.execute("BEGIN IMMEDIATE")
+                yield connection
+
+    @contextlib.contextmanager
+    def _errors(self) -> Generator[None]:
+        import sqlite3
+
+        try:
+            yield
+        except (sqlite3.Error, OSError) as error:
+            raise ToolkitError(
+                f"The approval_store {str(self.path)!r} cannot be used ({error}). Pass the path of a SQLite file on a "
+                "local disk that this process may write to."
+            ) from error
+
+
+def _open_file(path: Path) -> sqlite3.Connection:
+    import sqlite3
+
+    database = f"{path.as_uri()}?mode=rw"  # SQLite never makes a file where a link has just been put
+    connection = sqlite3.connect(database, timeout=LOCK_SECONDS, isolation_level=None, uri=True)
+    connection.execute("PRAGMA synchronous = FULL")  # a decision survives a power failure
+    return connection
+
+
+def _open_memory(owner: SQLiteApprovalStore) -> sqlite3.Connection:
+    import sqlite3
+
+    connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    weakref.finalize(owner, connection.close)
+    _create_tables(connection)
+    return connection
+
+
+def _create_tables(connection: sqlite3.Connection) -> None:
+    """Create the tables that do not exist yet. Raises DatabaseError for those of another program."""
+    import sqlite3
+
+    query = "SELECT sql FROM sqlite_master WHERE tbl_name IN ('approvals', 'forgotten') COLLATE NOCASE"
+    known = {sql for (sql,) in connection.execute(query) if sql is not None}
+    if known - {*_SCHEMA}:  # such as a trigger, which runs with each decision
+        raise sqlite3.DatabaseError("its table 'approvals' or 'forgotten' is that of another program")
+    for statement in _SCHEMA:
+        if statement not in known:
+            connection.execute(statement)
+
+
+def _forget_expired(connection: sqlite3.Connection) -> int:
+    """Forget expired requests, and return the latest expiry of all that were ever forgotten."""
+    [(last,)] = connection.execute(
+        "SELECT max(expires_at) FROM approvals WHERE expires_at <= ? AND expires_at < "
+        "(SELECT expires_at FROM approvals WHERE expires_at IS NOT NULL ORDER BY expires_at DESC LIMIT 1 OFFSET ?)",
+        (time.time() - KEPT_SECONDS, MIN_KEPT - 1),
+    )
+    if last is not None:
+        connection.execute("DELETE FROM approvals WHERE expires_at <= ?", (last,))
+        connection.execute("INSERT INTO forgotten (until) VALUES (?)", (last,))
+        connection.execute("DELETE FROM forgotten WHERE until < (SELECT max(until) FROM forgotten)")
+    return _read_forgotten(connection)
+
+
+def _read_forgotten(connection: sqlite3.Connection) -> int:
+    [(until,)] = connection.execute("SELECT coalesce(max(until), 0) FROM forgotten")
+    return int(until)

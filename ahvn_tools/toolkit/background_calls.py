@@ -4,32 +4,84 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-import os
 import threading
 import time
 import weakref
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import (
+    ApprovalRequiredError,
+    CallCancelledError,
     LimitExceededError,
     ToolkitError,
     ToolLookupError,
     ToolNotAvailableError,
     quote_name,
 )
+from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolResult
-from ahvn_tools.settings import is_count, is_duration
 from ahvn_tools.toolkit import locks
 
 if TYPE_CHECKING:  # slow, and few toolkits run calls in the background
     from ahvn_tools.execution.call import CallScope, EmitChunk
     from ahvn_tools.middleware.approve import ApprovalRequest
-    from ahvn_tools.toolkit.call_status import CallStatus
 
     RunCall = Callable[[EmitChunk], Awaitable[ToolResult]]
     """Runs a call, whose chunks it passes to its argument. It raises nothing but its own cancellation."""
+
+
+CallState = Literal["running", "waiting_for_approval", "done", "failed", "cancelled"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CallStatus:
+    """A background call at one moment. A later status is another object."""
+
+    id: str
+    tool: str
+    """The name under which the tool was called."""
+    state: CallState
+    elapsed: float
+    """Seconds since the call was started; of a finished call, until its end."""
+    items: int = 0
+    """How many items and outputs the tool has made so far."""
+    progress: JsonObject | None = None
+    """The latest `progress`, `total` and `message` that the tool has reported."""
+    result: ToolResult | None = field(default=None, repr=False)
+    """The result, also of a call that failed; None while it runs. A cancelled one has the items so far."""
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the call has no result yet."""
+        return self.result is None
+
+    @property
+    def pending(self) -> ApprovalRequest | None:
+        """The first of `requests`; None unless the call waits for an approval."""
+        return next(iter(self.requests), None)
+
+    @property
+    def requests(self) -> list[ApprovalRequest]:
+        """What the call waits for, for `Toolkit.resume`; a program may wait for the approvals of several calls."""
+        if self.result is None or self.state != "waiting_for_approval":
+            return []
+        from ahvn_tools.middleware.approve import pending_requests  # slow, and few calls wait
+
+        return pending_requests(self.result.meta)
+
+
+def state_of(result: ToolResult | None) -> CallState:
+    """Return the state of a call with this result; None: it has none yet."""
+    if result is None:
+        return "running"
+    code = None if result.error is None else result.error.code
+    if code == ApprovalRequiredError.code and "approval" in result.meta:
+        return "waiting_for_approval"
+    return "done" if code is None else "cancelled" if code == CallCancelledError.code else "failed"
+
 
 DEFAULT_MAX_RUNNING: Final = 16
 """How many background calls of one session run at once, by default."""
@@ -63,17 +115,11 @@ class BackgroundCall:
         self._progress: dict[str, Any] | None = None
         self._end = asyncio.Event()
         self._loop = background_loop.get_loop()
-        self._process_id = os.getpid()
 
     @property
     def is_running(self) -> bool:
         """Whether it has no result yet."""
         return self.result is None
-
-    @property
-    def is_of_parent_process(self) -> bool:
-        """Whether it runs in the process that has forked this one, where alone it ends."""
-        return self.is_running and self._process_id != os.getpid()
 
     def start(self, owner: Callable[[], BackgroundCalls | None]) -> None:
         """Start it with the context variables of its starter. `owner` returns its session's calls, while there are."""
@@ -94,7 +140,6 @@ class BackgroundCall:
             self._end.set()
             if (calls := owner()) is not None:
                 calls.drop_old_results()
-                calls.schedule_cleanup()
 
     async def _count_chunk(self, chunk: ToolResult) -> None:
         progress = chunk.meta.get("progress")
@@ -122,8 +167,6 @@ class BackgroundCall:
 
     def status(self) -> CallStatus:
         """Return what is known of it now."""
-        from ahvn_tools.toolkit.call_status import CallStatus, state_of
-
         result, ended = self.result, self.ended
         return CallStatus(
             id=self.id,
@@ -142,12 +185,12 @@ class BackgroundCalls:
     So what runs in a call must not refer to it: see `StoreView.without_session`.
     """
 
-    __slots__ = ("__weakref__", "_calls", "_has_timer", "_is_closed", "_outlives_request")
+    __slots__ = ("__weakref__", "_calls", "_is_closed", "_outlives_request")
 
     def __init__(self, *, outlives_request: bool = True) -> None:
         """`outlives_request`: a later request of the same client can find the calls."""
         self._calls: dict[str, BackgroundCall] = {}  # replaced whenever it changes
-        self._has_timer = self._is_closed = False
+        self._is_closed = False
         self._outlives_request = outlives_request
 
     def start(self, call: BackgroundCall, max_running: int) -> None:
@@ -208,36 +251,21 @@ class BackgroundCalls:
                 call.finish(result)
 
     def drop_old_results(self) -> None:
-        """Drop results that are too old or too many, and the calls of a parent process."""
+        """Drop results that are too old or too many."""
         with _lock:
             oldest = time.monotonic() - KEPT_SECONDS
             ended = sorted(call.ended for call in self._calls.values() if call.ended is not None)
             if len(ended) > MAX_KEPT_RESULTS:
                 oldest = max(oldest, ended[-MAX_KEPT_RESULTS])
-            calls = {id: call for id, call in self._calls.items() if _is_kept(call, oldest)}  # noqa: A001  # as above
-            if len(calls) < len(self._calls):
-                self._calls = calls
-
-    def schedule_cleanup(self) -> None:
-        """Drop old results later, even if the session is never used again. Runs on the background loop."""
-        if self._calls and not self._has_timer:
-            self._has_timer = True
-            import asyncio
-
-            asyncio.get_running_loop().call_later(KEPT_SECONDS, _clean_up, weakref.ref(self))
-
-    def on_timer(self) -> None:
-        """Do what `schedule_cleanup` has scheduled."""
-        self._has_timer = False
-        self.drop_old_results()
-        self.schedule_cleanup()
+            calls = self._calls.items()
+            self._calls = {id: call for id, call in calls if call.ended is None or call.ended >= oldest}  # noqa: A001  # as above
 
     def close(self) -> None:
         """Cancel all calls, drop all results, and start no others: the session has ended."""
         self._is_closed = True  # a call may still find this while it is being deleted
         calls, self._calls = self._calls, {}
         for call in calls.values():
-            if call.is_running and not call.is_of_parent_process:
+            if call.is_running:
                 call.cancel()
 
     __del__ = close
@@ -246,26 +274,3 @@ class BackgroundCalls:
 def session_ended_error() -> ToolkitError:
     """Return the error of a call that has outlived its session."""
     return ToolkitError("The session of this call has ended, and its background calls with it.")
-
-
-def _clean_up(owner: Callable[[], BackgroundCalls | None]) -> None:
-    if (calls := owner()) is not None:
-        calls.on_timer()
-
-
-def _is_kept(call: BackgroundCall, oldest: float) -> bool:
-    return not call.is_of_parent_process and (call.ended is None or call.ended >= oldest)
-
-
-def validate_max_background(value: Any) -> int:
-    """Return how many calls of a session may run in the background. Raises ToolkitError for no positive integer."""
-    if not is_count(value):
-        raise ToolkitError(f"max_background must be a whole number, at least 1, not {value!r}.")
-    return int(value)
-
-
-def validate_wait(timeout: Any) -> float | None:
-    """Return how many seconds to wait. Raises ToolkitError unless it is a number, at least 0, or None."""
-    if timeout is not None and not (is_duration(timeout) and timeout >= 0):
-        raise ToolkitError(f"The timeout of a wait is a number of seconds, at least 0, or None, not {timeout!r}.")
-    return None if timeout is None else float(timeout)

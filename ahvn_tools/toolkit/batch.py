@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import queue
+import time
 import uuid
 from collections.abc import (
     AsyncGenerator,
@@ -13,14 +15,17 @@ from collections.abc import (
     Collection,
     Generator,
     Hashable,
+    Iterable,
     Mapping,
     Sequence,
 )
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from ahvn_tools import formats
 from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import ToolkitError
+from ahvn_tools.execution import background_loop
 from ahvn_tools.execution.async_to_sync import read_on_loop
 from ahvn_tools.execution.call import CallScope, EmitChunk
 from ahvn_tools.execution.channel import ChunkReader
@@ -28,18 +33,153 @@ from ahvn_tools.execution.outcome import Outcome
 from ahvn_tools.execution.pipeline import make_emit
 from ahvn_tools.execution.plan import Plan
 from ahvn_tools.execution.runner import capture_outcome
+from ahvn_tools.formats import detection
 from ahvn_tools.formats.continuation import NO_CONTINUATION, Continuation
+from ahvn_tools.formats.parsing.tool_calls import INVALID_RESPONSE
 from ahvn_tools.middleware.approve import ApprovalRequest, without_other_request
 from ahvn_tools.results import DIRECT, ToolCall, ToolResult
 from ahvn_tools.toolkit import calls, model_tools
-from ahvn_tools.toolkit.caller_thread import CallerThread
 from ahvn_tools.toolkit.calls import CallOptions
 from ahvn_tools.toolkit.exclusive import ALONE, prepare_exclusive
 from ahvn_tools.toolkit.run import Run
 from ahvn_tools.toolkit.visibility import StoreView
 
-if TYPE_CHECKING:  # few answers continue a program
+if TYPE_CHECKING:
     from ahvn_tools.code_mode.saved_program import ResumedProgram
+    from ahvn_tools.toolkit.background_calls import BackgroundCalls
+
+
+_NO_ANSWER = (
+    "None is no answer. Pass the response or its message: a message without calls has no `tool_calls`, "
+    "and needs none to be run."
+)
+_ADVICE = "Pass the response, its message or the list of its calls as the provider's SDK returns them."
+
+
+class SdkObject(Protocol):
+    """An object of a provider's SDK, which is a pydantic model."""
+
+    def model_dump(self) -> dict[str, Any]:
+        """Return the object as JSON data."""
+        ...
+
+
+class TextMessage(Protocol):
+    """A message that is no pydantic model, for `format="prompt"`."""
+
+    @property
+    def content(self) -> Any:
+        """The text."""
+
+
+ModelAnswer = SdkObject | TextMessage | ToolCall | Mapping[str, Any] | Iterable[Any] | bytes
+"""What `run` reads: an object of an SDK, JSON data or its text, a stream of events, or calls."""
+
+
+def parse_answer(
+    view: StoreView,
+    answer: Any,
+    format: str | None,  # noqa: A002  # the word for it
+    *,
+    run_in_thread: bool = True,
+) -> Batch:
+    """Return the calls of an answer, with the format of their messages; without one for calls that are ToolCalls.
+
+    Raises ToolkitError for an answer that is not in the format or, without one, in no or more than one known format.
+    """
+    calls, format, continuation = _parse(view, answer, format)  # noqa: A001  # as above
+    caller = next((call for call in calls if call.caller != DIRECT), None)
+    if caller is not None:  # a program waits for the results, until then
+        continuation = replace(continuation, answer_by=continuation.answer_by_for(caller.format, time.time()))
+    return Batch(view=view, calls=calls, format=format, continuation=continuation, run_in_thread=run_in_thread)
+
+
+def _parse(view: StoreView, answer: Any, format: str | None) -> tuple[Sequence[ToolCall], str | None, Continuation]:  # noqa: A002  # as above
+    if format is not None:
+        formats.get(format)  # an unknown format raises before anything has run
+    if isinstance(answer, ToolCall):
+        return [answer], format, NO_CONTINUATION
+    if isinstance(answer, list | tuple) and all(isinstance(call, ToolCall) for call in answer):
+        return answer, format, NO_CONTINUATION
+    if answer is None:
+        raise ToolkitError(_NO_ANSWER)
+    answer = detection.read_events(answer)
+    if format is None:
+        format = _detect_format(answer)  # noqa: A001  # as above
+        if format is None:
+            return [], None, NO_CONTINUATION
+    # a call of any tool, visible or not, gets the tool's own name
+    try:
+        calls = formats.get(format).calls(answer, view.known_definitions())
+    except TypeError:  # no answer at all, or an SDK's object of another format
+        if format in (detection.matching_formats(answer) or [format]):
+            raise
+        raise ToolkitError(_mismatch(format, answer)) from None
+    is_unreadable = [call.error for call in calls] == [INVALID_RESPONSE]
+    if is_unreadable or (not calls and not detection.fits_without_calls(format, answer)):
+        raise ToolkitError(_mismatch(format, answer))
+    read = getattr(formats.get(format), "continuation", None)
+    return calls, format, NO_CONTINUATION if read is None else read(answer)
+
+
+def _detect_format(answer: Any) -> str | None:
+    """Return the one format that an answer looks like; None for an answer without calls that fits several formats."""
+    names = detection.matching_formats(answer)
+    if not names:
+        raise ToolkitError(f'The answer is in no known format. {_ADVICE} For calls in plain text pass format="prompt".')
+    if len(names) == 1:
+        return names[0]
+    if any(formats.get(name).calls(answer) for name in names):
+        fitting = ", ".join(map(repr, names))
+        raise ToolkitError(f"The answer fits the formats {fitting}. Say which it is: run(answer, format={names[0]!r}).")
+    return None
+
+
+def _mismatch(format: str, answer: Any) -> str:  # noqa: A002  # as above
+    names = [name for name in detection.matching_formats(answer) if name != format]
+    if not names:
+        return f"The answer is not in the format {format!r}. {_ADVICE}"
+    return (
+        f"The answer is not in the format {format!r}: it looks like {' or '.join(map(repr, names))}. "
+        f"Pass format={names[0]!r}."
+    )
+
+
+class CallerThread:
+    """The thread that waits for what it has started on the background loop."""
+
+    def __init__(self) -> None:
+        self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+
+    def wait_for(self, start: background_loop.CoroutineFactory, *arguments: Any) -> Outcome:
+        """Run `start(*arguments)` on the background loop; until it ends, run in this thread what is passed to `run`."""
+        loop_call = background_loop.LoopCall(start, *arguments, on_end=lambda: self._jobs.put(None))
+        with loop_call, loop_call:
+            loop_call.start()
+            while (job := self._jobs.get()) is not None:
+                job()
+            return loop_call.outcome()
+
+    async def run(self, function: Callable[[], Any]) -> Outcome:
+        """Call a function in the waiting thread, after those that were passed before. Runs on the background loop."""
+        loop = asyncio.get_running_loop()
+        ended: asyncio.Future[Outcome] = loop.create_future()
+
+        def deliver(outcome: Outcome) -> None:
+            if not ended.done():
+                ended.set_result(outcome)
+
+        def job() -> None:
+            if ended.done():  # what waited for it was cancelled
+                return
+            outcome = Outcome.capture(function)
+            loop.call_soon_threadsafe(deliver, outcome)
+            if isinstance(outcome.error, KeyboardInterrupt):
+                raise outcome.error
+
+        self._jobs.put(job)
+        return await ended
+
 
 Result = TypeVar("Result")
 
@@ -59,6 +199,8 @@ class Batch:
     """The requests that were decided, by the index of the call; those of calls to run were approved."""
     programs: Mapping[int, ResumedProgram] = field(default_factory=dict)
     """The programs that are continued, by the index of the call that ran them."""
+    background_calls: BackgroundCalls | None = None
+    """What takes over the results of calls that have waited in the background."""
     run_in_thread: bool = True
     """Whether sync bodies run in threads, in parallel, or in the caller's thread, one after the other."""
     id: str = field(default_factory=lambda: f"run_{uuid.uuid4().hex}")
@@ -80,10 +222,6 @@ class Batch:
         """Run the calls from async code; exclusive ones in their order."""
         self._refuse_uninterruptible()
         return await self._arun()
-
-    def resumed_results(self, run: Run) -> list[tuple[ApprovalRequest, ToolResult]]:
-        """Return the decided requests, each with the result of its call in the run."""
-        return [(request, run.results[index][1]) for index, request in self.requests.items()]
 
     def stream(self) -> Generator[ToolResult | Run]:
         """Yield the chunks of all calls, then the run, to a sync reader."""
@@ -210,6 +348,8 @@ class Batch:
         }
         results = {**unreadable, **self.known_results, **new_results}
         pairs = [(call, results[index]) for index, call in enumerate(self.calls)]
+        if self.background_calls is not None:
+            self.background_calls.set_resumed_results((one, results[index]) for index, one in self.requests.items())
         return Run.create(pairs, self.format, self.continuation)
 
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Generator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from time import perf_counter, time
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypedDict
 
 from ahvn_tools.binding import StateScopes
 from ahvn_tools.context import CallRequest
@@ -21,6 +21,7 @@ from ahvn_tools.errors import (
     UnboundStateError,
     near_misses,
     quote_name,
+    unknown_options,
 )
 from ahvn_tools.execution import direct_call
 from ahvn_tools.execution.convert import body_error_detail, call_error_detail, error_result
@@ -37,6 +38,20 @@ if TYPE_CHECKING:  # slow, and a call that nothing observes does not need it
     from ahvn_tools.execution.call import Call, CallScope, EmitChunk, Middleware
 
 Arguments = dict[str, Any]
+
+
+class CallKeywords(TypedDict, total=False):
+    """The options of `call`, `exec`, `stream`, `start` and their async twins."""
+
+    timeout: float | None
+    """Seconds; the shortest of this, the toolkit's and the tool's own applies."""
+    call_id: str | None
+    """The id of the call, for `cancel`."""
+    roots: Roots | None
+    """The folders that a tool finds in its ToolContext, in place of those of the session and the toolkit."""
+
+
+_KEYWORDS: Final = (*CallKeywords.__annotations__, "on_output", "cancel_when")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
@@ -60,10 +75,17 @@ class CallOptions(CallRequest):
     """Where the body runs; None: where the tool says, which may be the toolkit's executor."""
 
     @classmethod
-    def create(cls, timeout: float | None, id: str | None, roots: Roots | None) -> CallOptions:  # noqa: A002  # the id of the call
-        """Return the options that the methods of a toolkit take. Raises ToolkitError for wrong roots."""
-        if timeout is None and id is None and roots is None:
+    def create(cls, keywords: CallKeywords) -> CallOptions:
+        """Return the options that the methods of a toolkit take.
+
+        Raises TypeError for an unknown one: the arguments of a tool are one dict; ToolkitError for wrong roots.
+        """
+        if not keywords:
             return DEFAULT_OPTIONS
+        if not keywords.keys() <= CallKeywords.__annotations__.keys():
+            unknown = unknown_options(keywords, _KEYWORDS)
+            raise TypeError(f"{unknown} Pass the arguments of a tool as one dict: call('tool', {{'name': value}}).")
+        timeout, id, roots = keywords.get("timeout"), keywords.get("call_id"), keywords.get("roots")  # noqa: A001  # the id of the call
         return cls(timeout=timeout, id=id, roots=None if roots is None else to_roots(roots))
 
 
@@ -221,9 +243,13 @@ def _find(
         raise UnboundStateError(
             MISSING_VALUE, tool=name, parameter=unbound.name, key=unbound.name, explanation=plan.unbound_text
         )
-    plan = _apply_options(plan, entry, options)
-    if plan.isolation == "executor" or options.executor is not None:
-        plan = _move(plan, options.executor or view.store.executor or entry.executor, view)
+    if options is not DEFAULT_OPTIONS:
+        plan = _apply_options(plan, entry, options)
+    executor = options.executor
+    if executor is None and plan.isolation == "executor":  # without one, the call will say so
+        executor = view.store.executor or entry.executor
+    if executor is not None:
+        plan = plan.with_executor(executor, view.store.secret_keys_for_executor())
     if arguments is None:
         arguments = {}
     elif not isinstance(arguments, dict):
@@ -237,18 +263,11 @@ def _find(
 
 def _apply_options(plan: Plan, entry: Entry, options: CallOptions) -> Plan:
     """Return the plan of a call with these options. Raises ToolkitError for a timeout that cannot be enforced."""
-    if options is DEFAULT_OPTIONS:
-        return plan
     if options.timeout is not None:
         entry.refuse_uninterruptible(options.timeout)
         plan = plan.with_timeout(options.timeout)
     plan = plan.with_seconds(options.seconds)
     return plan if options.run_in_thread else plan.without_thread()
-
-
-def _move(plan: Plan, executor: Executor | None, view: StoreView) -> Plan:
-    """Return the plan of a call whose body runs in an executor; without one, the call will say so."""
-    return plan if executor is None else plan.with_executor(executor, view.store.secret_keys_for_executor())
 
 
 def find_entry(view: StoreView, name: str, *, hides_unselected: bool) -> Entry:
@@ -273,7 +292,7 @@ def find_entry(view: StoreView, name: str, *, hides_unselected: bool) -> Entry:
         reason = f"its group {entry.group!r} is not active"
         raise ToolNotAvailableError(f"The tool {name!r} is not available: {reason}.", tool=name)
     if entry.is_imported and entry.is_blocked(view.store.bindings, view.store.timeout):
-        from ahvn_tools.mcp.client.remote_tool import tool_changed_error  # slow, and few toolkits import tools
+        from ahvn_tools.mcp.client.remote_server import tool_changed_error  # slow, and few toolkits import tools
 
         raise tool_changed_error(name)
     return entry
@@ -289,7 +308,7 @@ def state_scopes(view: StoreView, entry: Entry) -> StateScopes:
 def _make_call(view: StoreView, entry: Entry, plan: Plan, arguments: Arguments, options: CallOptions) -> Call:
     from ahvn_tools.execution.call import Call, CallScope
 
-    here = view if options.roots is None else view.with_roots(options.roots)
+    here = view if options.roots is None else replace(view, roots=options.roots)
     scope = options.scope or CallScope()
     scope.answer_by = options.answer_by
     fields = {**options.request_fields(), "positional": (), "roots": here.roots}
@@ -332,12 +351,7 @@ def _middleware(view: StoreView, entry: Entry, plan: Plan) -> tuple[Middleware, 
         condition = entry.requires_approval
         when = condition if isinstance(condition, bool) else entry.requires_approval_for
         own = (approve(view.store.approver, when=when), *own)
-    middleware = (*shared, *own) if shared else own
-    if view.store.middleware_timeout is not None and middleware:
-        from ahvn_tools.toolkit.middleware_clock import MiddlewareClock
-
-        return MiddlewareClock.limit(middleware, view.store.middleware_timeout)
-    return middleware
+    return (*shared, *own) if shared else own
 
 
 def _track(view: StoreView, call: Call, options: CallOptions) -> AbstractContextManager[None]:

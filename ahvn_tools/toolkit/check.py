@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ahvn_tools.errors import SkippedOperationError, near_misses
+from ahvn_tools.execution.plan import CompiledTool
+from ahvn_tools.lint import find_name_clashes, lint, make_finding, missing_description, require_rules
 from ahvn_tools.results import PROGRAMMATIC
 from ahvn_tools.schema.dialects.finding import Finding, Severity
 from ahvn_tools.toolkit.entry import Entry
@@ -19,6 +22,9 @@ from ahvn_tools.toolkit.visibility import StoreView
 if TYPE_CHECKING:
     from ahvn_tools.toolkit.imported_server import ImportedServer
 
+_FOUND_IN_DEFINITIONS: Final = ("missing-description", "name-clash")
+"""Rules about definitions that are also reported when a toolkit is exported or served."""
+
 
 def report_changes(view: StoreView) -> None:
     """Report the findings about a toolkit whose tools, bindings or toolsets have changed since the last report."""
@@ -29,20 +35,30 @@ def report_changes(view: StoreView) -> None:
         store.finding_log.checked_revision = revision
 
 
-def find_all(view: StoreView) -> list[Finding]:
-    """Return the findings about a whole toolkit, whichever view of it this is, and about the view's own selections."""
-    servers: list[ImportedServer] = list(view.store.imported_servers.values())
-    entries = list(view.store.entries.values())
-    return [
-        *as_strict(view.store, _find_unlogged(view)),
-        *_find_load_errors(view.store),
+def find_all(view: StoreView, *, formats: Iterable[str] | None = None, ignore: Iterable[str] = ()) -> list[Finding]:
+    """Return the findings about the tools of a view, then those about the whole toolkit and the view's selections.
+
+    `formats` are those that the tools are for; without it, all. Raises ToolSpecError for an unknown rule in `ignore`.
+    """
+    store, entries = view.store, list(view.store.entries.values())
+    ignored, names = require_rules(ignore), {entry.name for entry in view.contained_entries()}
+    usable = [entry for entry in view.contained_entries() if view.compiled_tool(entry).is_usable]
+    in_definitions = lint([view.definition(entry) for entry in usable], formats=formats, ignore=ignored)
+    about_toolkit = [
+        *_as_strict(store, [one for one in _find_unlogged(view) if one.rule not in _FOUND_IN_DEFINITIONS]),
+        *_find_load_errors(store),
         *_find_lost_output_schemas(entries),
-        *[finding for imported in servers for finding in _find_refused_tools(imported)],
+        *[finding for imported in store.imported_servers.values() for finding in _find_refused_tools(imported)],
         *[finding for one in view.selections for finding in _find_unknown_members("the selection", one, entries)],
+        *_find_duplicates(store),
     ]
+    kept = [one for one in about_toolkit if one.rule not in ignored and (one.tool is None or one.tool in names)]
+    logged = [one for one in in_definitions if one.rule in _FOUND_IN_DEFINITIONS]
+    strict = dict(zip(logged, _as_strict(store, logged), strict=True))
+    return [*[strict.get(one, one) for one in in_definitions], *dict.fromkeys(kept)]
 
 
-def as_strict(store: ToolStore, findings: Iterable[Finding]) -> list[Finding]:
+def _as_strict(store: ToolStore, findings: Iterable[Finding]) -> list[Finding]:
     """Return findings as errors if the toolkit is strict: it raises them when it is exported or served."""
     return [replace(finding, severity="error") if store.finding_log.is_strict else finding for finding in findings]
 
@@ -54,27 +70,22 @@ def _find_unlogged(view: StoreView) -> list[Finding]:
     servers: list[ImportedServer] = list(store.imported_servers.values())
     return [
         *_find_unused_bindings(store, entries),
-        *_find_unsealable_tools(store, entries),
-        *_find_unsent_secrets(store, entries),
         *_find_empty_groups(store, entries),
         *_find_unmatched_toolsets(StoreView(store, view.session_states[-1:]), entries),
-        *_find_name_clashes(entries),
-        *_find_missing_descriptions(entries),
-        *_find_unreadable_results(entries),
-        *_find_unbound_parameters(store, entries),
-        *_find_tools_without_executor(store, entries),
+        *find_name_clashes(entry.name for entry in entries),
+        *[finding for entry in entries for finding in _find_in_tool(store, entry)],
         *_find_unlisted_tools(store, entries),
         *_find_unused_middleware(store, entries),
         *store.load_findings,
-        *[finding for imported in servers for finding in _find_unmatched_options(imported)],
-        *[finding for imported in servers for finding in _find_unmatched_tools(imported, entries)],
+        *[finding for imported in servers for finding in _find_unmatched_options(imported, entries)],
     ]
 
 
 def find_in_server(imported: ImportedServer) -> list[Finding]:
     """Return the findings about one MCP server and its tools."""
     entries = [entry for entry in imported.entries.values() if entry.refusal is None]
-    return [*_find_missing_descriptions(entries), *_find_unmatched_options(imported)]
+    undescribed = [entry.name for entry in entries if not entry.spec.compiled.template.texts.is_described]
+    return [*map(missing_description, undescribed), *_find_unmatched_options(imported, None)]
 
 
 def not_exported(
@@ -84,15 +95,9 @@ def not_exported(
 ) -> Finding:
     """Return the finding about a server's tool without which the tools are exported."""
     fix = "Exclude or rename it, or change who may call it."
-    return _tool_finding("refused", entry, f"it is not exported for {format!r}: {reason}", fix)
-
-
-def _finding(rule: str, place: str, problem: str, fix: str, severity: Severity = "warning") -> Finding:
-    return Finding(rule=rule, severity=severity, place=place, problem=problem, fix=fix)
-
-
-def _tool_finding(rule: str, entry: Entry, problem: str, fix: str, severity: Severity = "warning") -> Finding:
-    return replace(_finding(rule, f"the tool {entry.name!r}", problem, fix, severity), tool=entry.name)
+    return make_finding(
+        "refused", "", f"it is not exported for {format!r}: {reason}", fix, tool=entry.name, severity="warning"
+    )
 
 
 def _find_load_errors(store: ToolStore) -> Iterator[Finding]:
@@ -101,7 +106,9 @@ def _find_load_errors(store: ToolStore) -> Iterator[Finding]:
         place = error.file or "a source"
         problem = str(error).removeprefix(f"{place}: ")
         severity: Severity = "warning" if isinstance(error, SkippedOperationError) else "error"
-        yield _finding("load-error", place, problem, "Correct it, or leave it out of the sources.", severity)
+        yield make_finding(
+            "load-error", place, problem, "Correct it, or leave it out of the sources.", severity=severity
+        )
 
 
 def _find_unused_bindings(store: ToolStore, entries: list[Entry]) -> Iterator[Finding]:
@@ -110,36 +117,46 @@ def _find_unused_bindings(store: ToolStore, entries: list[Entry]) -> Iterator[Fi
         known.update(entry.spec.compiled.template.inputs.parameters)
     for name in sorted(store.bindings.keys() - known.keys()):
         problem = "no tool has this parameter"
-        yield _finding("unused-binding", f"the binding of {name!r}", problem, near_misses(name, known))
+        yield make_finding("unused-binding", f"the binding of {name!r}", problem, near_misses(name, known))
 
 
-def _find_unsealable_tools(store: ToolStore, entries: list[Entry]) -> Iterator[Finding]:
-    """Yield the tools of servers with a bound parameter that cannot be taken out of their input schema."""
-    for entry in entries:
-        if entry.server_access is None:
-            continue
-        compiled = entry.compiled_tool(store.bindings, store.timeout)
-        if (obstacle := compiled.template.inputs.find_obstacle(frozenset(compiled.bindings))) is not None:
+def _find_in_tool(store: ToolStore, entry: Entry) -> Iterator[Finding]:
+    """Yield what is wrong with one tool in this toolkit."""
+    template, compiled = entry.spec.compiled.template, entry.compiled_tool(store.bindings, store.timeout)
+    found = functools.partial(make_finding, tool=entry.name)
+    if not template.texts.is_described:
+        yield missing_description(entry.name)
+    if entry.server_access is not None:
+        yield from _find_in_tool_of_server(store, entry, compiled)
+    if template.output.is_unreadable:
+        problem = "models cannot read its raw results, whose type has no JSON form"
+        fix = "Add it with render=…, a function that returns what models read, or use register_encoder."
+        yield found("unreadable-result", "", problem, fix)
+    if not compiled.is_usable and (parameter := compiled.plan.unbound_parameter) is not None:
+        problem = f"its parameter {parameter.name!r} is not bound, and {parameter.expected!r} has no JSON form"
+        fix = f"Bind it: toolkit.bind({parameter.name!r}), or add the tool with preset={{{parameter.name!r}: …}}."
+        yield found("unbound-parameter", "", problem, fix)
+    if compiled.plan.isolation == "executor" and store.executor is None and entry.executor is None:
+        problem = 'it has isolation="executor", and the toolkit has no executor'
+        yield found("no-executor", "", problem, "Pass one: Toolkit(…, executor=…), or load(…, executor=…).")
+
+
+def _find_in_tool_of_server(store: ToolStore, entry: Entry, compiled: CompiledTool) -> Iterator[Finding]:
+    """Yield why calls fail: a bound parameter cannot be taken out of the input schema, or is a secret that is not sent.
+
+    Such a secret was not named for the server.
+    """
+    if (obstacle := compiled.template.inputs.find_obstacle(frozenset(compiled.bindings))) is not None:
+        problem = f"no one can call it: a bound parameter cannot be taken out of its input schema, because {obstacle}"
+        fix = "Unbind the parameter, or remove the tool."
+        yield make_finding("refused-tool", "", problem, fix, tool=entry.name)
+    for name, binding in compiled.bindings.items() if not entry.is_blocked(store.bindings, store.timeout) else ():
+        if is_missing(binding):
             problem = (
-                f"no one can call it: a bound parameter cannot be taken out of its input schema, because {obstacle}"
+                f"each call fails: its parameter {name!r} is bound to a secret that its MCP server may not receive"
             )
-            yield _tool_finding("refused-tool", entry, problem, "Unbind the parameter, or remove the tool.")
-
-
-def _find_unsent_secrets(store: ToolStore, entries: list[Entry]) -> Iterator[Finding]:
-    """Yield the tools of servers that require a secret which was not named for their server: each call fails."""
-    for entry in entries:
-        if entry.server_access is None or entry.is_blocked(store.bindings, store.timeout):
-            continue
-        for name, binding in entry.compiled_tool(store.bindings, store.timeout).bindings.items():
-            if is_missing(binding):
-                problem = (
-                    f"each call fails: its parameter {name!r} is bound to a secret that its MCP server may not receive"
-                )
-                fix = (
-                    f"Pass binds=[{name!r}] to add_mcp or in the server's source of a manifest, or bind it on the tool."
-                )
-                yield _tool_finding("unsent-secret", entry, problem, fix, "error")
+            fix = f"Pass binds=[{name!r}] to add_mcp or in the server's source of a manifest, or bind it on the tool."
+            yield make_finding("unsent-secret", "", problem, fix, tool=entry.name)
 
 
 def warn_of_missing_approver(view: StoreView, entries: Iterable[Entry]) -> None:
@@ -148,11 +165,12 @@ def warn_of_missing_approver(view: StoreView, entries: Iterable[Entry]) -> None:
     if names:
         what = "the tool" if len(names) == 1 else "the tools"
         view.store.finding_log.log(
-            _finding(
+            make_finding(
                 "no-approver",
                 f"{what} {', '.join(map(repr, names))}",
                 "calls that need an approval do not run, because the toolkit has no approver",
                 "Pass an approver to the Toolkit, or resume the request that is in the `meta` of the result.",
+                severity="warning",
             )
         )
 
@@ -171,7 +189,7 @@ def _find_empty_groups(store: ToolStore, entries: list[Entry]) -> Iterator[Findi
     for name in list(store.groups):
         if name not in used:
             fix = "Add a tool with group=…, or remove the group."
-            yield _finding("empty-group", f"the group {name!r}", "it has no tool", fix)
+            yield make_finding("empty-group", f"the group {name!r}", "it has no tool", fix)
 
 
 def _find_unmatched_toolsets(view: StoreView, entries: list[Entry]) -> Iterator[Finding]:
@@ -182,11 +200,11 @@ def _find_unmatched_toolsets(view: StoreView, entries: list[Entry]) -> Iterator[
             is_empty = not any(map(view.select(toolset.selection).is_selected, entries))
         except Exception as error:  # noqa: BLE001  # `where` is the host's own function
             problem = f"its `where` raised {type(error).__name__}"
-            yield _finding("empty-toolset", place, problem, "Let it return True or False.")
+            yield make_finding("empty-toolset", place, problem, "Let it return True or False.")
             continue
         if is_empty:
             fix = "Change its conditions, or add a tool that meets them."
-            yield _finding("empty-toolset", place, "no tool matches it", fix)
+            yield make_finding("empty-toolset", place, "no tool matches it", fix)
 
 
 def _find_unknown_members(place: str, selection: Selection, entries: list[Entry]) -> Iterator[Finding]:
@@ -199,39 +217,7 @@ def _find_unknown_members(place: str, selection: Selection, entries: list[Entry]
         for kind, wanted in (("tool", part.names), ("tag", part.tags), ("group", part.groups)):
             for name in sorted((wanted or frozenset()).difference(existing[kind])):
                 problem = f"there is no tool {name!r}" if kind == "tool" else f"no tool has the {kind} {name!r}"
-                yield _finding("unknown-member", place, problem, near_misses(name, existing[kind]))
-
-
-def _find_name_clashes(entries: list[Entry]) -> Iterator[Finding]:
-    first: dict[str, Entry] = {}
-    for entry in entries:
-        other = first.setdefault(entry.wire_name, entry)
-        if other is not entry:
-            yield _tool_finding(
-                "name-clash",
-                entry,
-                f"models would see it as {entry.wire_name!r}, as {other.name!r}, and no export has both",
-                "Add one of them with prefix=… or rename=….",
-                "error",
-            )
-
-
-def _find_missing_descriptions(entries: Iterable[Entry]) -> Iterator[Finding]:
-    for entry in entries:
-        if not entry.spec.compiled.template.texts.is_described:
-            fix = (
-                "Write a docstring or a `description`; for a tool of a server, add_mcp(…, describe={…}) or a manifest."
-            )
-            yield _tool_finding("missing-description", entry, "it has no description", fix)
-
-
-def _find_unreadable_results(entries: Iterable[Entry]) -> Iterator[Finding]:
-    for entry in entries:
-        output = entry.spec.compiled.template.output
-        if output.is_unreadable:
-            problem = "models cannot read its raw results, whose type has no JSON form"
-            fix = "Add it with render=…, a function that returns what models read, or use register_encoder."
-            yield _tool_finding("unreadable-result", entry, problem, fix)
+                yield make_finding("unknown-member", place, problem, near_misses(name, existing[kind]))
 
 
 def _find_lost_output_schemas(entries: Iterable[Entry]) -> Iterator[Finding]:
@@ -239,25 +225,7 @@ def _find_lost_output_schemas(entries: Iterable[Entry]) -> Iterator[Finding]:
         if entry.spec.compiled.template.output.has_lost_schema:
             problem = "it has no output schema, because its return annotation has no JSON Schema or is not known"
             fix = "Annotate a type that pydantic can describe, pass output_schema, or say -> Any."
-            yield _tool_finding("no-output-schema", entry, problem, fix, "note")
-
-
-def _find_unbound_parameters(store: ToolStore, entries: Iterable[Entry]) -> Iterator[Finding]:
-    for entry in entries:
-        compiled = entry.compiled_tool(store.bindings, store.timeout)
-        if not compiled.is_usable and (parameter := compiled.plan.unbound_parameter) is not None:
-            problem = f"its parameter {parameter.name!r} is not bound, and {parameter.expected!r} has no JSON form"
-            fix = f"Bind it: toolkit.bind({parameter.name!r}), or add the tool with preset={{{parameter.name!r}: …}}."
-            yield _tool_finding("unbound-parameter", entry, problem, fix, "error")
-
-
-def _find_tools_without_executor(store: ToolStore, entries: Iterable[Entry]) -> Iterator[Finding]:
-    for entry in entries if store.executor is None else ():
-        plan = entry.compiled_tool(store.bindings, store.timeout).plan
-        if plan.isolation == "executor" and entry.executor is None:
-            fix = "Pass one: Toolkit(…, executor=…), or load(…, executor=…)."
-            problem = 'it has isolation="executor", and the toolkit has no executor'
-            yield _tool_finding("no-executor", entry, problem, fix, "error")
+            yield make_finding("no-output-schema", "", problem, fix, tool=entry.name)
 
 
 def _find_unlisted_tools(store: ToolStore, entries: list[Entry]) -> Iterator[Finding]:
@@ -271,7 +239,7 @@ def _find_unlisted_tools(store: ToolStore, entries: list[Entry]) -> Iterator[Fin
     for entry in entries:
         if not entry.allows(PROGRAMMATIC) and entry.name not in listing.core and not is_code_tool(entry.spec):
             problem = "no model can call it: programs may not, and code mode does not list it"
-            yield _tool_finding("unlisted-tool", entry, problem, "Name it in `core` of add_code_mode.")
+            yield make_finding("unlisted-tool", "", problem, "Name it in `core` of add_code_mode.", tool=entry.name)
 
 
 def _find_unused_middleware(store: ToolStore, entries: list[Entry]) -> Iterator[Finding]:
@@ -295,51 +263,60 @@ def _find_unused_layer(owner: str, layer: Any, store: ToolStore, entries: list[E
         return
     place = f"the middleware {layer.kind!r} of {owner}"
     if plans and not usable:
-        yield _finding("unused-middleware", place, "it does nothing: each tool takes a ToolContext", "Remove it.")
+        yield make_finding("unused-middleware", place, "it does nothing: each tool takes a ToolContext", "Remove it.")
         return
     problem = "it does nothing: no tool has `readOnlyHint` or `idempotentHint`"
     unknown = sorted(names - plans.keys())
     hint = (
         near_misses(unknown[0], plans) if unknown else f'Name the tools that may run twice: {layer.kind}(tools=["…"]).'
     )
-    yield _finding("unused-middleware", place, f"{problem}, and none is in `tools`", hint)
+    yield make_finding("unused-middleware", place, f"{problem}, and none is in `tools`", hint)
 
 
-def _find_unmatched_options(imported: ImportedServer) -> Iterator[Finding]:
-    """Yield the findings about the options of `add_mcp`; an unknown name among them is refused when it is added."""
+def _find_unmatched_options(imported: ImportedServer, entries: list[Entry] | None) -> Iterator[Finding]:
+    """Yield the findings about the options of `add_mcp`; an unknown name among them is refused when it is added.
+
+    With the `entries` of the toolkit, also about `tools`, which may name tools that are added after the server.
+    """
     if imported.error is not None:
         return
-    place = f"the MCP server {imported.server.name!r}"
-    known = (*imported.server.tools, *imported.server.refused)
-    for option, pattern in imported.unmatched_patterns():
-        problem = f"no tool matches {pattern!r} in `{option}`"
-        yield _finding("unmatched-option", place, problem, near_misses(pattern, known))
+    own = (*imported.server.tools, *imported.server.refused)
     parameters: dict[str, Any] = {}
     for entry in imported.entries.values():
         parameters.update(entry.spec.compiled.template.inputs.parameters)
-    for name in imported.options.get("preset", {}).get("*", {}):
-        if name not in parameters:
-            problem = f"no tool has the parameter {name!r} of its preset"
-            yield _finding("unmatched-option", place, problem, near_misses(name, parameters))
-
-
-def _find_unmatched_tools(imported: ImportedServer, entries: list[Entry]) -> Iterator[Finding]:
-    """Yield the findings about the option `tools`, which may name tools that are added after the server."""
-    if imported.error is not None:
-        return
-    known = dict.fromkeys([*imported.local_names(), *(entry.name for entry in entries)])
-    for pattern in imported.unmatched_tools():
-        problem = f"no tool matches {pattern!r} in `tools`"
+    preset = imported.options.get("preset", {}).get("*", {})
+    unmatched: list[tuple[str, str, Iterable[str]]] = [
+        *[
+            (f"no tool matches {pattern!r} in `{option}`", pattern, own)
+            for option, pattern in imported.unmatched_patterns()
+        ],
+        *[
+            (f"no tool has the parameter {name!r} of its preset", name, parameters)
+            for name in preset
+            if name not in parameters
+        ],
+    ]
+    if entries is not None:
+        known = dict.fromkeys([*imported.local_names(), *(entry.name for entry in entries)])
+        unmatched += [(f"no tool matches {one!r} in `tools`", one, known) for one in imported.unmatched_tools()]
+        unmatched += [
+            (f"no tool that matches {pattern!r} in `tools` has the parameter {name!r}", name, names)
+            for pattern, name, names in imported.unmatched_parameters()
+        ]
+    for problem, name, names in unmatched:
         place = f"the MCP server {imported.server.name!r}"
-        yield _finding("unmatched-option", place, problem, near_misses(pattern, known))
-    for pattern, parameter, own in imported.unmatched_parameters():
-        problem = f"no tool that matches {pattern!r} in `tools` has the parameter {parameter!r}"
-        place = f"the MCP server {imported.server.name!r}"
-        yield _finding("unmatched-option", place, problem, near_misses(parameter, own))
+        yield make_finding("unmatched-option", place, problem, near_misses(name, names))
 
 
 def _find_refused_tools(imported: ImportedServer) -> Iterator[Finding]:
     place = f"the MCP server {imported.server.name!r}"
     for name, reason in imported.refused.items():
         fix = "See `servers[…].refused`."
-        yield _finding("refused-tool", f"the tool {name!r} of {place}", f"it is not used: {reason}", fix)
+        yield make_finding("refused-tool", f"the tool {name!r} of {place}", f"it is not used: {reason}", fix)
+
+
+def _find_duplicates(store: ToolStore) -> Iterator[Finding]:
+    for one in store.duplicates:
+        if one.action == "keep":
+            problem, fix = f"that from {one.other} is not used: {one.reason}", "Rename one, or add one with a prefix."
+            yield make_finding("duplicate-tool", f"the tool {one.name!r}", problem, fix)

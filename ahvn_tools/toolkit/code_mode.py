@@ -22,9 +22,13 @@ from ahvn_tools.settings import ToolOptions
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.toolkit.entry import FIND_SECRETS
 from ahvn_tools.toolkit.model_tools import require_toolkit
-from ahvn_tools.toolkit.program_calls import refuse_nested_programs
-from ahvn_tools.toolkit.program_run import CODE_TOOL, ProgramRun, callable_entries
-from ahvn_tools.toolkit.program_secrets import may_pass_secrets
+from ahvn_tools.toolkit.program_run import (
+    CODE_TOOL,
+    ProgramRun,
+    callable_entries,
+    may_pass_secrets,
+    refuse_nested_programs,
+)
 
 if TYPE_CHECKING:
     from ahvn_tools.toolkit.visibility import StoreView

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import functools
+import logging
+import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from ahvn_tools.binding import Binding
+from ahvn_tools.binding import Binding, StateScopes
 from ahvn_tools.encoders.loaded_classes import loaded_classes
-from ahvn_tools.errors import BindError, DefinitionError, StateKeyError, ToolkitError
+from ahvn_tools.errors import BindError, DefinitionError, StateKeyError, ToolkitError, ToolSpecError
 from ahvn_tools.execution.plan import CompiledTool
 from ahvn_tools.formats.rendering.names import wire_name
 from ahvn_tools.results import DIRECT, PROGRAMMATIC
 from ahvn_tools.schema.inputs import Inputs
-from ahvn_tools.settings import given_options, read_settings, refuse_unused_ship
+from ahvn_tools.settings import ToolOptions, given_options, read_settings, refuse_unused_ship, validate_options
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.state import StateKey
+from ahvn_tools.template import ToolTemplate
 from ahvn_tools.toolkit import entry_options
-from ahvn_tools.toolkit.changed_spec import ChangedSpec
-from ahvn_tools.toolkit.duplicates import OnDuplicate
-from ahvn_tools.toolkit.entry_options import BASIC_GROUP, EntryOptions, to_names
+from ahvn_tools.toolkit.entry_options import BASIC_GROUP, EntryOptions, OnDuplicate, to_names
 from ahvn_tools.toolkit.locks import KeyedLocks
 from ahvn_tools.toolkit.server_access import ServerAccess, declared_names
 
@@ -31,6 +32,76 @@ if TYPE_CHECKING:
     from ahvn_tools.execution.call import Call, Middleware
     from ahvn_tools.middleware.postprocess import Postprocess
     from ahvn_tools.toolkit.exclusive import Exclusive
+
+
+log = logging.getLogger(__name__)
+
+
+class ChangedSpec(ToolSpec):
+    """Another spec with more options. What is bound on that spec later, or changed by its server, applies here too."""
+
+    def __init__(self, spec: ToolSpec, options: ToolOptions) -> None:
+        """Change a spec. Raises DefinitionError for options that do not fit."""
+        self.original = spec
+        self._options = validate_options(options)
+        self._lock = threading.Lock()
+        self._adapter = None
+        self.error: str | None = None
+        """Why the options no longer fit the spec, which has changed; then `compiled` is the last one that they fit."""
+        base = spec.compiled
+        self._cache = base, self._compile(base)
+
+    @property
+    def changes(self) -> ToolOptions:
+        """The options that are changed."""
+        return self._options  # type: ignore[return-value]  # validated, and a mapping as it was given
+
+    @property
+    def compiled(self) -> CompiledTool:  # type: ignore[override]  # computed here, an attribute of a spec
+        """The template with the options, and the bindings of the spec."""
+        base, compiled = self._cache
+        if base is self.original.compiled:
+            return compiled
+        base = self.original.compiled
+        try:
+            compiled, self.error = self._compile(base), None
+        except ToolSpecError as error:
+            self.error = str(error)
+            name = compiled.template.name
+            log.warning("The options of the tool %r no longer fit it, and it keeps its definition: %s", name, error)
+        self._cache = base, compiled
+        return compiled
+
+    def _compile(self, base: CompiledTool) -> CompiledTool:
+        return base.with_options(self._options, self.original.body)
+
+    @property
+    def body(self) -> Callable[..., Any]:  # type: ignore[override]  # as above
+        """The body of the spec."""
+        return self.original.body
+
+    @property
+    def state_scopes(self) -> StateScopes:  # type: ignore[override]  # as above
+        """The states of the spec."""
+        return self.original.state_scopes
+
+    @property
+    def _secrets(self) -> frozenset[StateKey]:  # type: ignore[override]  # as above
+        return self.original._secrets  # noqa: SLF001  # of another spec
+
+    def replace_template(self, template: ToolTemplate, body: Callable[..., Any]) -> None:
+        """Let the spec become another tool."""
+        self.original.replace_template(template, body)
+
+    def clone(self) -> ToolSpec:  # type: ignore[override]  # a plain spec
+        """Return a copy of the spec with these options."""
+        twin = self.original.clone()
+        twin.compiled = self.compiled
+        return twin
+
+    def _clear_cache(self) -> None:
+        self.original._clear_cache()  # noqa: SLF001  # of another spec
+
 
 DELEGATES: Final = "delegates"
 """An attribute of a body that only calls another tool. The toolkit's middleware wraps that inner call alone."""
@@ -97,7 +168,7 @@ class Entry:
         self.wire_name = wire_name(name)
         """The name under which models know it."""
         self.origin = origin
-        self.is_imported = isinstance(spec.body, loaded_classes("ahvn_tools.mcp.client.remote_tool", "RemoteTool"))
+        self.is_imported = isinstance(spec.body, loaded_classes("ahvn_tools.mcp.client.remote_server", "RemoteTool"))
         """Whether it comes from an MCP server that may change it."""
         self.server_access = server_access
         """What an MCP server's tool may receive; None for other tools."""
@@ -127,10 +198,12 @@ class Entry:
         self.task = options.get("task")
         self.requires_approval = options.get("requires_approval", False)
         self._inherited_middleware = inherited_middleware
-        self._option_middleware = _to_option_middleware(options)
+        self.option_middleware = _to_option_middleware(options)
+        """The middleware that the options name, outermost first."""
         self._lock_middleware = () if self.exclusive is False else (_lock(self.exclusive, locks),)
-        self._own_middleware = (*self._option_middleware, *self._lock_middleware)
-        self._preset: Bindings = entry_options.to_preset_bindings(spec, name, options.get("preset", {}))
+        self._own_middleware = (*self.option_middleware, *self._lock_middleware)
+        self.preset: Bindings = entry_options.to_preset_bindings(spec, name, options.get("preset", {}))
+        """The fixed parameters, each bound to a constant."""
         self.own_bindings: Bindings = {}
         """Of parameters that are bound in this toolkit only."""
         self._labels = object()
@@ -153,20 +226,10 @@ class Entry:
             raise ToolkitError(f"{self.name!r}: {problem}")
         return settings
 
-    @property
-    def preset(self) -> Bindings:
-        """The fixed parameters, each bound to a constant."""
-        return self._preset
-
     @functools.cached_property
     def described_groups(self) -> dict[tuple[str, ...], tuple[ToolDefinition, ToolDefinition]]:
         """By the active groups: the definition of the tool that switches groups, and the same with their names."""
         return {}
-
-    @property
-    def option_middleware(self) -> tuple[Middleware, ...]:
-        """The middleware that the options name, outermost first."""
-        return self._option_middleware
 
     @property
     def follows_server(self) -> bool:
@@ -209,7 +272,7 @@ class Entry:
         """The middleware of its calls, outermost first: from the options, then inherited, then the lock."""
         if self._inherited_middleware is None:
             return self._own_middleware
-        return (*self._option_middleware, *self._inherited_middleware(), *self._lock_middleware)
+        return (*self.option_middleware, *self._inherited_middleware(), *self._lock_middleware)
 
     def is_blocked(self, toolkit_bindings: Bindings, timeout: float | None) -> bool:
         """Return whether its MCP server describes it differently from what the host has accepted."""
@@ -280,7 +343,7 @@ class Entry:
         refused_names = base.refused_names
         if base.template.inputs.accepts_other_names:
             refused_names = refused_names.union(toolkit_bindings, self.preset_names)
-        fixed = {**own_bindings, **self._preset}
+        fixed = {**own_bindings, **self.preset}
         reaching = self._reaching_bindings(base, toolkit_bindings, fixed, accepted_parameters)
         bindings = _applicable_bindings(base, {**reaching, **fixed})
         if (
@@ -321,7 +384,7 @@ class Entry:
         selected, unaccepted = self.server_access.select_bindings(others, base, declared, accepted)
         if unaccepted and self.is_imported:
             unaccepted = frozenset(own_names.get(name, name) for name in unaccepted)
-            self.spec.body.require_acceptance(self.spec.body.name, unaccepted)  # type: ignore[attr-defined]  # a RemoteTool
+            self.spec.body.server.require_acceptance(self.spec.body.name, unaccepted)  # type: ignore[attr-defined]  # a RemoteTool
         return selected
 
     def _compile(
@@ -357,7 +420,7 @@ class Entry:
 
     def refuse_unbinding(self, parameter: str, *, others: Bindings) -> None:
         """Raise BindError for a parameter that must be bound, unless it is preset or bound in `others` or the spec."""
-        bound = {*others, *self._preset, *self.spec.compiled.bindings}
+        bound = {*others, *self.preset, *self.spec.compiled.bindings}
         if parameter in self.spec.compiled.template.inputs.parameters_without_schema - bound:
             raise BindError(
                 f"Parameter {parameter!r} of {self.name!r} must stay bound: its type has no JSON form. "
@@ -370,11 +433,11 @@ class Entry:
 
     def copy_preset_from(self, other: Entry) -> None:
         """Replace the preset by that of another entry of the same tool."""
-        self._preset, self._cache = other._preset, None
+        self.preset, self._cache = other.preset, None
 
     def refuse_preset(self, parameter: str) -> None:
         """Raise BindError for a parameter that is preset here."""
-        if parameter in self._preset:
+        if parameter in self.preset:
             raise BindError(f"{parameter!r} of {self.name!r} is preset here; add the tool without that preset.")
 
 

@@ -14,8 +14,7 @@ from ahvn_tools.settings import DefinitionOptions, OutputForm, ToolOptions, chec
 from ahvn_tools.sources import function as function_source
 from ahvn_tools.sources.langchain_injection import spec_behind
 from ahvn_tools.spec import ToolSpec
-from ahvn_tools.toolkit.changed_spec import ChangedSpec
-from ahvn_tools.toolkit.entry import Entry
+from ahvn_tools.toolkit.entry import ChangedSpec, Entry
 from ahvn_tools.toolkit.entry_options import (
     AddOptions,
     EntryOptions,
@@ -87,19 +86,14 @@ def to_entries(
     added = added if output == "json" else [tool.with_output(output) for tool in added]
     _refuse_unknown_tools(options, [tool.original.name for tool in added])
     _refuse_options_of_one_tool(options, added)
-    specs = [tool.spec for tool in added]
-    names = _apply_rename([spec.name for spec in specs], rename)
-    presets = _split_preset(specs, options.get("preset"))
-    own_options = [_own_options(spec, entry_options, len(specs)) for spec in specs]
-    entries = [
-        tool.to_entry(prefix + validate_name("name of a tool", name), {**own, **preset}, locks)
-        for name, tool, own, preset in zip(names, added, own_options, presets, strict=True)
-    ]
-    for entry in entries:
+    _refuse_unknown_presets([tool.spec for tool in added], options.get("preset", {}))
+    entries = []
+    for tool, name in zip(added, _apply_rename([tool.spec.name for tool in added], rename), strict=True):
+        own_options = entry_options if len(added) == 1 else _fitting_options(tool.spec, entry_options)
+        entry = tool.to_entry(prefix + validate_name("name of a tool", name), own_options, locks)
         entry.preset_names = options.get("preset", {}).keys()
-    if "on_duplicate" in options:
-        for entry in entries:
-            entry.on_duplicate = options["on_duplicate"]
+        entry.on_duplicate = options.get("on_duplicate")
+        entries.append(entry)
     return entries
 
 
@@ -246,23 +240,21 @@ def _origin(spec: ToolSpec) -> str:
     return f"{getattr(function, '__module__', None)}.{getattr(function, '__qualname__', spec.name)}"
 
 
-def _split_preset(specs: Sequence[ToolSpec], preset: Any) -> list[EntryOptions]:
-    """Return the part of a preset for each tool. Raises BindError for a parameter that none of the tools has."""
-    if len(specs) == 1 or not isinstance(preset, Mapping):
-        return [{} for _ in specs]  # the whole preset stays in the options, and Entry validates it
-    known = [spec.compiled.template.inputs.parameters for spec in specs]
-    names = {name for parameters in known for name in parameters}
-    for name in preset:
+def _refuse_unknown_presets(specs: Sequence[ToolSpec], preset: Mapping[str, Any]) -> None:
+    """Raise BindError for a preset of several tools that none of them has; Entry validates that of one tool."""
+    names = {name for spec in specs for name in spec.compiled.template.inputs.parameters}
+    for name in preset if len(specs) > 1 else ():
         if name not in names:
             raise BindError(f"None of these tools has a parameter {name!r} to preset. {near_misses(str(name), names)}")
-    return [{"preset": {name: value for name, value in preset.items() if name in parameters}} for parameters in known]
 
 
-def _own_options(spec: ToolSpec, options: Any, count: int) -> Any:
-    """Return the options without `ship`, among several tools, for one that takes no ToolContext."""
-    if count == 1 or "ship" not in options or spec.compiled.plan.takes_context:
-        return options
-    return {name: value for name, value in options.items() if name != "ship"}
+def _fitting_options(spec: ToolSpec, options: Any) -> Any:
+    """Return the options for one of several tools: of a preset its parameters, `ship` if it takes a ToolContext."""
+    parameters = spec.compiled.template.inputs.parameters
+    own = {name: value for name, value in options.items() if name != "ship" or spec.compiled.plan.takes_context}
+    if "preset" in own:
+        own["preset"] = {name: value for name, value in own["preset"].items() if name in parameters}
+    return own
 
 
 def _apply_rename(names: list[str], rename: Rename) -> list[str]:

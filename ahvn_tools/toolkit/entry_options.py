@@ -4,6 +4,7 @@ The checks stand in the annotations and are read from there: this module has no 
 """
 
 import fnmatch
+import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypedDict, TypeVar, get_args
 
@@ -13,7 +14,6 @@ from ahvn_tools.redaction import contains_secret, reveal_secrets
 from ahvn_tools.schema.argument_changes import ArgumentChange
 from ahvn_tools.settings import (
     FLAG,
-    SECONDS,
     TEXT,
     Check,
     DefinitionOptions,
@@ -21,12 +21,12 @@ from ahvn_tools.settings import (
     ToolOptions,
     check_options,
     is_count,
+    is_duration,
     must_be,
     one_of,
 )
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.state import UNSET
-from ahvn_tools.toolkit.duplicates import ON_DUPLICATE, OnDuplicate
 
 if TYPE_CHECKING:  # slow, and few tools need it
     from ahvn_tools.execution.call import Middleware
@@ -41,6 +41,9 @@ TaskMode = Literal["optional", "required"]
 Caller = Literal["direct", "programmatic"]
 """Who calls a tool for a model: the model itself, or a program that it has written."""
 
+OnDuplicate = Literal["raise", "keep", "replace", "rename"]
+"""What to do with a second tool of the same name."""
+
 BASIC_GROUP: Final = "basic"
 """The group of a tool that was added without one; always active."""
 
@@ -49,14 +52,15 @@ def _is_name(value: Any) -> bool:
     return isinstance(value, str) and value != ""
 
 
-def _are_names(value: Any) -> bool:
+def are_names(value: Any) -> bool:
+    """Return whether a value is a name, or some names."""
     return _is_name(value) or (
         isinstance(value, Iterable) and not isinstance(value, str | Mapping) and all(map(_is_name, value))
     )
 
 
 def _are_callers(value: Any) -> bool:
-    return _are_names(value) and bool(value) and to_names(value).issubset(get_args(Caller))
+    return are_names(value) and bool(value) and to_names(value).issubset(get_args(Caller))
 
 
 def mapping_of(words: str, kind: type = object) -> Check:
@@ -69,7 +73,15 @@ def mapping_of(words: str, kind: type = object) -> Check:
     return check
 
 
-NAMES: Final = must_be("names", _are_names)
+COUNT: Final = must_be("a whole number, at least 1", is_count)
+TIMEOUT: Final = must_be(
+    "a number of seconds greater than 0, or None", lambda value: value is None or (is_duration(value) and value > 0)
+)
+WAIT: Final = must_be(
+    "a number of seconds, at least 0, or None", lambda value: value is None or (is_duration(value) and value >= 0)
+)
+ON_DUPLICATE: Final = one_of(*get_args(OnDuplicate))
+NAMES: Final = must_be("names", are_names)
 DESCRIBE: Final = mapping_of('a mapping by tool: {"tool": "new description"}', str)
 ARGUMENTS: Final = mapping_of('a mapping by tool: {"tool": {"argument": {"name": "new name"}}}', Mapping)
 
@@ -184,7 +196,7 @@ def validate_name(what: str, text: Any) -> str:
 
 def to_name_set(what: str, names: Any) -> frozenset[str]:
     """Return names as a set; a string is one name. Raises ToolkitError for anything that is no name."""
-    if not _are_names(names):
+    if not are_names(names):
         raise ToolkitError(f"The {what} are names, not {names!r}.")
     return to_names(names)
 
@@ -194,18 +206,6 @@ def to_names(names: Any) -> frozenset[str]:
     return frozenset([names] if isinstance(names, str) else names)
 
 
-def validate_timeout(timeout: float | None) -> float | None:
-    """Return a timeout in seconds. Raises ToolkitError unless it is a positive number."""
-    return None if timeout is None else checked("timeout", timeout, SECONDS)
-
-
-def validate_max_concurrency(value: int) -> int:
-    """Return how many calls may run at once. Raises ToolkitError unless it is a positive integer."""
-    if not is_count(value):
-        raise ToolkitError(f"max_concurrency must be a whole number, at least 1, not {value!r}.")
-    return value
-
-
 def validate_callable(what: str, kind: str, value: Value) -> Value:
     """Return a function. Raises ToolkitError when it cannot be called; `kind` describes the function."""
     if not callable(value):
@@ -213,19 +213,26 @@ def validate_callable(what: str, kind: str, value: Value) -> Value:
     return value
 
 
-def validate_flag(option: str, value: Any) -> bool:
-    """Return an option that is on or off. Raises ToolkitError for anything but a bool."""
-    return bool(checked(option, value, FLAG))
-
-
 def validate_middleware(middleware: "Middleware") -> "Middleware":
-    """Return a middleware. Raises ToolkitError for what cannot be one."""
-    from ahvn_tools.toolkit.middleware_check import find_problem
-
+    """Return a middleware. Raises ToolkitError for what cannot be one, such as a function that returns one."""
     validate_callable("A middleware", "`async (call, next) -> ToolResult`", middleware)
-    if (problem := find_problem(middleware)) is not None:
-        raise ToolkitError(f"A middleware is `async (call, next) -> ToolResult`: {problem}")
+    is_factory = getattr(middleware, "__annotations__", {}).get("return") == "Middleware"
+    if is_factory or not _takes_two(middleware):
+        raise ToolkitError(
+            f"A middleware is `async (call, next) -> ToolResult`, unlike {middleware!r}. Pass an instance of a class, "
+            "and call a function that returns a middleware."
+        )
     return middleware
+
+
+def _takes_two(function: Callable[..., Any]) -> bool:
+    try:
+        inspect.signature(function).bind(None, None)
+    except TypeError:
+        return False
+    except ValueError:  # it has no signature
+        return True
+    return True
 
 
 def validate_exclusive(spec: ToolSpec, name: str, exclusive: Any) -> "Exclusive":

@@ -68,16 +68,10 @@ async def find_key(exclusive: Exclusive, arguments: dict[str, Any]) -> Hashable 
     """
     if isinstance(exclusive, bool):
         return ALONE if exclusive else None
-    if isinstance(exclusive, str):
-        exclusive = ParameterKey(exclusive)
     if isinstance(exclusive, ParameterKey):
         return "by function", exclusive(arguments)
     outcome = await capture_outcome(call_host_function, exclusive, arguments)
-    try:
-        hash(outcome.value)
-    except Exception:  # noqa: BLE001  # a class of the host defines it
-        return ALONE
-    if outcome.error is not None:
+    if outcome.error is not None or not isinstance(outcome.value, Hashable):
         return ALONE
     return None if outcome.value is None else ("by function", outcome.value)
 

@@ -1,12 +1,10 @@
 """ImportedServer: one MCP server of a toolkit, and the tools that the toolkit has from it."""
 
-from __future__ import annotations
-
 import contextlib
 import fnmatch
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 from ahvn_tools.binding import bindable_parameters
 from ahvn_tools.errors import BindError, ToolkitError, ToolLookupError, near_misses
@@ -14,28 +12,29 @@ from ahvn_tools.mcp.client.options import ConnectOptions
 from ahvn_tools.mcp.client.remote_server import RemoteServer, resolve_servers
 from ahvn_tools.mcp.trust.changes import Changes
 from ahvn_tools.schema.argument_changes import ArgumentChange
-from ahvn_tools.settings import ToolOptions
+from ahvn_tools.settings import FLAG, TEXT, ToolOptions, given_options, must_be
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.template import ToolTemplate
-from ahvn_tools.toolkit.changed_spec import ChangedSpec
-from ahvn_tools.toolkit.duplicates import OnDuplicate, validate_on_duplicate
-from ahvn_tools.toolkit.entry import Entry
+from ahvn_tools.toolkit.entry import ChangedSpec, Entry
 from ahvn_tools.toolkit.entry_options import (
     ARGUMENTS,
     DEFINITION_OPTIONS,
     DESCRIBE,
+    NAMES,
+    ON_DUPLICATE,
     EntryOptions,
+    OnDuplicate,
     SharedOptions,
     SingleToolOptions,
-    checked,
+    are_names,
     is_pattern,
+    mapping_of,
     matches_name,
     options_of_tool,
     refuse_unknown_options,
     to_key_bindings,
     to_name_set,
     tool_changes,
-    validate_callable,
     validate_name,
     validate_single_options,
 )
@@ -46,42 +45,41 @@ from ahvn_tools.toolkit.store import ToolStore
 class ImportOptions(ConnectOptions, SharedOptions, total=False):
     """The options of `add_mcp`: those of the connection, and those of the tools that come from the server."""
 
-    prefix: str | None
+    prefix: Annotated[str | None, TEXT]
     """Precedes each name; with several servers, each one's name and `_` by default."""
-    include: Collection[str]
+    include: Annotated[Collection[str], NAMES]
     """Only these tools: names as the server has them, or patterns such as `"get_*"`."""
-    exclude: Collection[str]
+    exclude: Annotated[Collection[str], NAMES]
     """Tools to leave out: names or patterns."""
-    rename: Mapping[str, str]
+    rename: Annotated[
+        Mapping[str, str],
+        must_be(
+            'a mapping, {"old name": "new name"}',
+            lambda names: isinstance(names, Mapping) and are_names(names.values()),
+        ),
+    ]
     """New names: the server's name -> the name here."""
-    preset: Mapping[str, Mapping[str, Any]]
+    preset: Annotated[
+        Mapping[str, Mapping[str, Any]], mapping_of('a mapping by tool: {"tool": {"parameter": value}}', Mapping)
+    ]
     """Tool -> fixed parameters; `"*"` applies to each tool that has the parameter."""
-    describe: Mapping[str, str]
+    describe: Annotated[Mapping[str, str], DESCRIBE]
     """New descriptions: the server's name of a tool -> description."""
-    arguments: Mapping[str, Mapping[str, ArgumentChange]]
+    arguments: Annotated[Mapping[str, Mapping[str, ArgumentChange]], ARGUMENTS]
     """Changes of arguments: the server's name of a tool -> argument -> its new name, description, default and so on.
     `preset`, `binds` and bindings use the new names."""
     tools: Mapping[str, SingleToolOptions]
     """Options of single tools, now and later: their names in the toolkit, or patterns -> options. They replace those of
     the server, and add tags; those of later patterns have priority."""
-    coerce_numbers_to_str: bool
+    coerce_numbers_to_str: Annotated[bool, FLAG]
     """Whether a number is accepted, and made a text, where a tool wants a text (default)."""
-    binds: str | Collection[str]
+    binds: Annotated[str | Collection[str], must_be('names of parameters: ["user"]', are_names)]
     """Parameters that bindings of the toolkit may fill in all tools of the server, now and later. Of the others, secret
     bindings fill none, and other bindings fill those that the tools have now."""
-    on_duplicate: OnDuplicate
+    on_duplicate: Annotated[OnDuplicate, ON_DUPLICATE]
     """What happens to a tool of the server whose name is taken, now or later: `"keep"` the other tool, `"rename"` this
     one, `"replace"` tools that were there before the server. `"raise"` is for the tools that the server has now; later
     ones are kept out. By default `"rename"` where the toolkit renames, else `"keep"`."""
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class AddedServer:
-    """What `add_mcp` was called with."""
-
-    server: Any = field(repr=False)
-    """It may contain credentials."""
-    name: str | None
 
 
 @dataclass(eq=False)
@@ -95,8 +93,6 @@ class ImportedServer:
     timeout: float | None
     is_owned: bool
     """Whether the toolkit connected it, and so closes it."""
-    added: AddedServer
-    """One object for all servers of an mcp.json."""
     entries: dict[str, Entry] = field(default_factory=dict)
     """By the server's names; refused ones and those that the host has removed among them."""
     missing_entries: dict[str, Entry] = field(default_factory=dict)
@@ -291,6 +287,7 @@ def to_imported_servers(
     store: ToolStore, server: Any, name: str | None, timeout: float | None, options: ImportOptions
 ) -> list[ImportedServer]:
     """Return the servers that the first argument of `add_mcp` describes. Raises ToolkitError for invalid options."""
+    options = cast("ImportOptions", given_options(options))
     connect_options = _validate_import_options(name, options)
     for one in (options, *options.get("tools", {}).values()):
         if "group" in one:
@@ -300,46 +297,21 @@ def to_imported_servers(
         misplaced = sorted(connect_options) + (["name"] if name is not None else [])
         raise ToolkitError(f"The server {server.name!r} is connected already: pass {misplaced} to `mcp.connect`.")
     servers = resolve_servers(server, name, connect_options) if is_owned else [server]
-    added = AddedServer(server=server, name=name)
-    prefix = options.get("prefix")
-    if prefix is not None or len(servers) == 1:
-        return [ImportedServer(remote, store, options, prefix or "", timeout, is_owned, added) for remote in servers]
-    return [ImportedServer(remote, store, options, f"{remote.name}_", timeout, is_owned, added) for remote in servers]
+    prefix = options.get("prefix", "" if len(servers) == 1 else None)
+    return [
+        ImportedServer(remote, store, options, f"{remote.name}_" if prefix is None else prefix, timeout, is_owned)
+        for remote in servers
+    ]
 
 
 def _validate_import_options(name: str | None, options: ImportOptions) -> ConnectOptions:
     """Return the options of the connection. Raises ToolkitError for invalid options."""
     refuse_unknown_options(options, ImportOptions)
-    preset: Any = options.get("preset", {})
-    if not (isinstance(preset, Mapping) and all(isinstance(values, Mapping) for values in preset.values())):
-        raise ToolkitError('`preset` of a server is a mapping by tool: {"tool": {"parameter": value}}.')
-    if isinstance(binds := options.get("binds", ()), Mapping):
-        raise ToolkitError('`binds` of a server are names of parameters: ["user"]. `bind` says where values come from.')
-    to_name_set("parameters in `binds`", binds)
-    if "on_duplicate" in options:
-        validate_on_duplicate(options["on_duplicate"])
-    if (listener := options.get("on_change")) is not None:
-        validate_callable("`on_change` of a server", "a function", listener)
-    _validate_name_options(options)
-    checked("describe", options.get("describe", {}), DESCRIBE)
-    checked("arguments", options.get("arguments", {}), ARGUMENTS)
     validate_single_options(options.get("tools", {}))
-    for new_name in (*options.get("rename", {}).values(), *([] if name is None else [name])):
-        validate_name("new name of a server or of one of its tools", new_name)
+    if name is not None:
+        validate_name("name of a server", name)
     known = ConnectOptions.__annotations__.keys() - {"on_change"}  # it is called when the toolkit is up to date
     return cast("ConnectOptions", {key: value for key, value in options.items() if key in known})
-
-
-def _validate_name_options(options: ImportOptions) -> None:
-    """Raise ToolkitError for an option about the names of tools that is of another kind."""
-    rename: Any = options.get("rename", {})
-    if not isinstance(rename, Mapping):
-        raise ToolkitError(f'`rename` of a server is a mapping, {{"old name": "new name"}}, not {rename!r}.')
-    prefix: Any = options.get("prefix")
-    if not (prefix is None or isinstance(prefix, str)):
-        raise ToolkitError(f"`prefix` of a server is a text, not {prefix!r}.")
-    for option in ("include", "exclude"):
-        to_name_set(f"names or patterns in `{option}` of a server", options.get(option, ()))
 
 
 def refuse_unknown_names(imported_servers: Sequence[ImportedServer], options: ImportOptions) -> None:

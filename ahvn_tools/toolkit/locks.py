@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Mapping
@@ -28,7 +27,7 @@ class Waiter:
         self.loop = asyncio.get_running_loop()
         self.holds_key = asyncio.Event()
         self.outer = outer
-        self.key = os.getpid(), outer, key  # a forked child does not wait for calls of its parent
+        self.key = outer, key
         self.users = 1
         """The number of active calls that it covers: its own, and the nested ones."""
 

@@ -16,9 +16,8 @@ from ahvn_tools.execution.convert import body_error_detail, error_result
 from ahvn_tools.execution.plan import validate_executor
 from ahvn_tools.execution.runner import capture_outcome
 from ahvn_tools.results import ToolCall, ToolResult
-from ahvn_tools.settings import is_count
 from ahvn_tools.toolkit import calls
-from ahvn_tools.toolkit.entry_options import validate_timeout
+from ahvn_tools.toolkit.entry_options import COUNT, TIMEOUT, checked
 from ahvn_tools.toolkit.visibility import StoreView
 
 MappedCall = ToolCall | tuple[str, calls.Arguments | None]
@@ -87,9 +86,8 @@ def submit(
 
 
 def _options(executor: Executor, timeout: float | None, buffersize: int) -> calls.CallOptions:
-    if not is_count(buffersize):
-        raise ToolkitError(f"`buffersize` is a whole number of at least 1, not {buffersize!r}.")
-    return calls.CallOptions(timeout=validate_timeout(timeout), executor=validate_executor(executor))
+    checked("buffersize", buffersize, COUNT)
+    return calls.CallOptions(timeout=checked("timeout", timeout, TIMEOUT), executor=validate_executor(executor))
 
 
 def _parse(item: MappedCall, options: calls.CallOptions) -> tuple[str, calls.Arguments | None, calls.CallOptions]:

@@ -16,8 +16,7 @@ from ahvn_tools.mcp.client.remote_server import RemoteServer
 from ahvn_tools.mcp.trust.changes import Changes
 from ahvn_tools.template import ToolTemplate
 from ahvn_tools.toolkit import check
-from ahvn_tools.toolkit.changed_spec import ChangedSpec
-from ahvn_tools.toolkit.entry import Entry
+from ahvn_tools.toolkit.entry import ChangedSpec, Entry
 from ahvn_tools.toolkit.imported_server import (
     ImportedServer,
     ImportOptions,

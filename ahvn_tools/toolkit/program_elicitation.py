@@ -18,8 +18,7 @@ from ahvn_tools.results import ToolResult
 from ahvn_tools.toolkit.batch import Batch
 from ahvn_tools.toolkit.elicitation import FORM, is_approval, to_message
 from ahvn_tools.toolkit.resume import aresumed_batch
-from ahvn_tools.toolkit.run import Run
-from ahvn_tools.toolkit.saved_run import waiting_call
+from ahvn_tools.toolkit.run import Run, waiting_call
 from ahvn_tools.toolkit.visibility import StoreView
 
 

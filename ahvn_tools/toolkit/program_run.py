@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import ast
+import asyncio
 import builtins
 import contextlib
 import functools
+import io
 import json
 import re
+import tokenize
 import unicodedata
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Iterator, Mapping
+from contextvars import ContextVar
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ahvn_tools.code_mode.call_form import awaits_calls, find_names
-from ahvn_tools.code_mode.identifiers import MODULES, assign_identifiers
+from ahvn_tools.code_mode.contents import Contents
+from ahvn_tools.code_mode.identifiers import MODULES, assign_identifiers, to_identifier
 from ahvn_tools.code_mode.limits import CodeLimits
-from ahvn_tools.code_mode.program_state import ProgramCall, ProgramState
-from ahvn_tools.code_mode.running_program import RunningProgram, Suspended
+from ahvn_tools.code_mode.running_program import ProgramCall, ProgramState, RunningProgram, Suspended
 from ahvn_tools.code_mode.sandbox import (
     Answer,
     Event,
@@ -27,6 +32,7 @@ from ahvn_tools.code_mode.sandbox import (
     Sandbox,
     SandboxBusyError,
     SandboxSession,
+    Value,
 )
 from ahvn_tools.code_mode.saved_program import (
     MAX_SNAPSHOT_BYTES,
@@ -38,17 +44,29 @@ from ahvn_tools.code_mode.saved_program import (
 from ahvn_tools.code_mode.stubs import HEADER, ToolStub
 from ahvn_tools.context import ToolContext
 from ahvn_tools.error_detail import ErrorDetail
-from ahvn_tools.errors import LimitExceededError, ToolError, near_misses
+from ahvn_tools.errors import LimitExceededError, ToolCallError, ToolError, near_misses
+from ahvn_tools.execution.call import CallScope
 from ahvn_tools.execution.threads import run_in_thread
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.middleware.approve import ApprovalRequest, RequestSigner, pending_result
-from ahvn_tools.results import PROGRAMMATIC, ToolResult, text_block, to_text
+from ahvn_tools.middleware.approve import (
+    ApprovalRequest,
+    RequestSigner,
+    pending_requests,
+    pending_result,
+    without_other_request,
+)
+from ahvn_tools.middleware.reporting import declared_secrets
+from ahvn_tools.middleware.truncate import whole_blocks
+from ahvn_tools.redaction import find_secrets, is_secret_name, reveal_secrets
+from ahvn_tools.results import PROGRAMMATIC, ToolResult, as_readable, text_block, to_text, whole_value
+from ahvn_tools.toolkit import calls
 from ahvn_tools.toolkit.entry import Entry
-from ahvn_tools.toolkit.program_calls import ProgramCalls
-from ahvn_tools.toolkit.program_secrets import hide_bound_values, hide_literals, may_pass_secrets
+from ahvn_tools.toolkit.structured_output import STRUCTURED_KEY
+from ahvn_tools.toolkit.visibility import StoreView
 
 if TYPE_CHECKING:
     from ahvn_tools.toolkit.visibility import StoreView
+
 
 CODE_TOOL: Final = "is_code_tool"
 """The attribute of functions that no program may call."""
@@ -306,3 +324,255 @@ def _to_result(value: Any, state: ProgramState, lost: list[ProgramCall], content
         structured["note"] = " ".join(notes)
     blocks = (text_block(to_text(structured)), *contents) if contents else None
     return ToolResult(value, structured_content=structured, is_unwrapped=True, blocks=blocks)
+
+
+_PARTS_OF_TEXTS: Final = {getattr(tokenize, name, None) for name in ("FSTRING_MIDDLE", "TSTRING_MIDDLE")}
+"""The tokens of what is written in an f-string. Before Python 3.12, the f-string is one text."""
+
+_PREFIX: Final = re.compile(r"^\w*")
+_BETWEEN_PARTS: Final = re.compile(r"""["'{}\n]+""")
+_ESCAPE: Final = re.compile(
+    r"""\\(?:[\\'"abfnrtv\n]|[0-3]?[0-7]{1,2}|x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|N\{[^{}]*\})"""
+)
+
+_KEY_OF_VALUE: Final = re.compile(r"""(["'])([\w-]{1,64})\1\s*(?::|\]\s*=(?!=))""")
+"""A key that gets a value: in a dict, or by an assignment."""
+
+
+def may_pass_secrets(view: StoreView, entries: Iterable[Entry], code: str) -> bool:
+    """Return whether a program may pass a secret: it names a function that takes one, or sets a key like `password`."""
+    text = unicodedata.normalize("NFKC", code)  # as Python reads names
+    keys = {key for _, key in _KEY_OF_VALUE.findall(text)}
+    if any(map(is_secret_name, keys)):
+        return True
+    return any(to_identifier(entry.name) in text and takes_secrets(view, entry) for entry in entries)
+
+
+def takes_secrets(view: StoreView, entry: Entry) -> bool:
+    """Return whether a caller can pass a secret to a tool."""
+    definition = view.definition(entry)
+    properties: Mapping[str, Any] = definition.input_schema.get("properties") or {}
+    return bool(declared_secrets(definition)) or not view.compiled_tool(entry).plan.secret_names.isdisjoint(properties)
+
+
+async def hide_literals(view: StoreView, entries: Iterable[Entry], code: str, context: ToolContext) -> None:
+    """Mask what is written in a program, in reports of its call, if the program may pass secrets."""
+    if may_pass_secrets(view, entries, code):
+        literals = (await run_in_thread(lambda _: list(find_literals(code)))).get()  # a long program takes 0.3 seconds
+        hidden = context._inner_values  # noqa: SLF001  # of this package
+        hidden.extend(("code", text) for text in literals)
+
+
+def hide_bound_values(view: StoreView, entries: Iterable[Entry], context: ToolContext) -> list[Any]:
+    """Mask the bound values of tools that a program has called before it waited, as far as they can be read again.
+
+    Return those that are secret.
+    """
+    hidden = context._inner_values  # noqa: SLF001  # of this package
+    secrets: list[Any] = []
+    for entry in entries:
+        scopes, plan = calls.state_scopes(view, entry), view.compiled_tool(entry).plan
+        for bound in plan.bound_parameters:
+            if bound.binding.resolver is None:
+                name = bound.parameter.name
+                with contextlib.suppress(ToolCallError):
+                    value = bound.read(scopes)
+                    hidden.append((name, value))
+                    secrets += [value] if name in plan.secret_names else []
+    return secrets
+
+
+def find_literals(code: str) -> Iterator[str]:
+    """Yield the texts and numbers that are written in a program, up to where it cannot be read."""
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(code).readline):
+            if token.type == tokenize.NUMBER:
+                yield token.string
+                yield _evaluate(token.string, token.string)
+            elif token.type == tokenize.STRING:
+                yield from _find_texts(_PREFIX.sub("", token.string).strip("\"'"))
+            elif token.type in _PARTS_OF_TEXTS:
+                yield from _find_texts(token.string)
+    except (tokenize.TokenError, SyntaxError):
+        return
+
+
+def _find_texts(text: str) -> Iterator[str]:
+    """Yield a text and the parts of one that has several lines or may be an f-string: as written, and as read."""
+    for part in dict.fromkeys((text, *_BETWEEN_PARTS.split(text))):
+        yield part
+        yield _ESCAPE.sub(lambda escape: _evaluate(f"'{escape[0]}'", escape[0]), part)
+
+
+def _evaluate(literal: str, default: str) -> str:
+    """Return the value of a number or a text as a text; `default` for one that has none."""
+    try:
+        return str(ast.literal_eval(literal))
+    except (ValueError, SyntaxError):
+        return default
+
+
+_running_sandboxes: ContextVar[tuple[Sandbox, ...]] = ContextVar("running_sandboxes", default=())
+
+MIN_SECRET_CHARS: Final = 6
+"""Shorter texts are in many values by chance."""
+
+_NESTED: Final = "A program cannot run another program. Call the functions in this one."
+
+
+@contextlib.contextmanager
+def refuse_nested_programs(sandbox: Sandbox) -> Generator[None]:
+    """Raise ToolError in a program of this sandbox: the inner one could wait forever for the outer one's worker."""
+    running = _running_sandboxes.get()
+    if any(other is sandbox for other in running):
+        raise ToolError(_NESTED)
+    token = _running_sandboxes.set((*running, sandbox))
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ValueError):  # the loop was closed, and this runs outside the call's context
+            _running_sandboxes.reset(token)
+
+
+class ProgramCalls:
+    """Makes the calls of one program, as parts of the call that runs the program."""
+
+    def __init__(
+        self,
+        view: StoreView,
+        context: ToolContext,
+        state: ProgramState,
+        limits: CodeLimits,
+        fingerprints: Mapping[str, str],
+    ) -> None:
+        """`fingerprints` are those of the tools when the program was started, by their names."""
+        self._view, self._context, self._state = view, context, state
+        self._fingerprints = fingerprints
+        self._turns, self._slots = Turns(), asyncio.Semaphore(view.store.max_concurrency)
+        self._structured: Any = None
+        self._secret_texts: set[str] = set()
+        self._has_passed_secret = False
+        state.run_id = state.run_id or context.run_id or f"run_{uuid.uuid4().hex}"
+        self.contents = Contents(state.contents, limits.content_bytes)
+        if state.ends_session:
+            context.end_session()
+
+    async def run(self, call: ProgramCall, decision: ProgramDecision | None) -> Answer | ApprovalRequest:
+        """Make a call; `decision` says what a person has approved of it. Return its request if nobody approves it."""
+        context, view = self._context, self._view
+        entry = view.store.entries.get(call.tool)
+        scope, call_id = CallScope(pause_outer=context._links.pause), f"{context.call_id}.{call.number}"  # noqa: SLF001  # of this package
+        with view.store.active_calls.track(call_id, view.session_states, scope):
+            async with self._turns.take(alone=entry is not None and entry.exclusive is True), self._slots:
+                if (failure := self.find_change(call.tool)) is not None:  # it may have waited for long
+                    return failure
+                result = await self._execute(call, call_id, scope, decision)
+        result = without_other_request(replace(result, id=call_id), view.store.secret_key)
+        return self._to_answer(call, result)
+
+    def find_change(self, tool: str) -> Failure | None:
+        """Return what the program reads of a tool that has changed since the program was started, else None."""
+        entry, fingerprint = self._view.store.entries.get(tool), self._fingerprints.get(tool)
+        if entry is None or fingerprint is None or self._view.definition(entry).fingerprint == fingerprint:
+            return None  # the call of a removed tool is answered like any other
+        return Failure(f"The tool {tool!r} has changed since the program was started. Run a new program.")
+
+    def result_meta(self) -> dict[str, Any]:
+        """Return what the results of calls say about the result of the program."""
+        call = self._state.finish_call
+        if call is not None and self._structured is None:  # made before the program waited
+            entry = self._view.store.entries.get(call.tool)
+            output = None if entry is None else self._view.structured_output(entry)
+            self._structured = None if output is None else output.read(call.arguments, call.tool)
+        return {} if self._structured is None else {STRUCTURED_KEY: self._structured}
+
+    async def _execute(
+        self, call: ProgramCall, call_id: str, scope: CallScope, decision: ProgramDecision | None
+    ) -> ToolResult:
+        context = self._context
+        questions: Any = context._links.asker  # noqa: SLF001  # of this package
+        options = calls.CallOptions(
+            id=call_id,
+            run_id=self._state.run_id,
+            caller=PROGRAMMATIC,
+            scope=scope,
+            is_served=context.is_served,
+            masks_errors=context.masks_errors,
+            report=functools.partial(self._report, call.tool),
+            is_approved=decision is not None and decision.is_call_approved,
+            approved_questions=() if decision is None else decision.approved_questions,
+            question_approver=None if questions is None else questions.approver,
+            answer_by=None if questions is None else questions.answer_by,
+        )
+        try:
+            return await calls.aexecute(self._view, call.tool, call.arguments, options)
+        finally:
+            self._hide_values(call, scope)
+
+    def _report(self, tool: str, progress: float, total: float | None = None, message: str | None = None) -> None:
+        """Report the progress of a call as that of the program."""
+        self._context.report_progress(progress, total, tool if message is None else f"{tool}: {message}")
+
+    def _hide_values(self, call: ProgramCall, scope: CallScope) -> None:
+        """Mask the secrets and the bound values of a call in reports of the program, which may contain them."""
+        entry = self._view.store.entries.get(call.tool)
+        names = frozenset() if entry is None else self._view.compiled_tool(entry).plan.secret_names
+        hidden = self._context._inner_values  # noqa: SLF001  # of this package
+        hidden.extend(scope.bound_values.items())
+        for name, values in find_secrets(call.arguments, names).items():
+            hidden.extend((name, value) for value in values)
+            self._has_passed_secret |= any(values)
+        self.add_secrets(value for name, value in scope.bound_values.items() if name in names)
+
+    def add_secrets(self, values: Iterable[Any]) -> None:
+        """Add secret bound values, which no saved program may contain."""
+        texts = map(reveal_secrets, values)
+        self._secret_texts.update(text for text in texts if isinstance(text, str) and len(text) >= MIN_SECRET_CHARS)
+
+    def has_secret(self, saved: str, snapshot: bytes) -> bool:
+        """Return whether a saved program, as JSON and with its unpacked state, may contain a secret of its calls."""
+        return self._has_passed_secret or any(
+            json.dumps(text)[1:-1] in saved or text.encode("utf-8", "surrogatepass") in snapshot
+            for text in self._secret_texts
+        )
+
+    def _to_answer(self, call: ProgramCall, result: ToolResult) -> Answer | ApprovalRequest:
+        if result.meta.get("ends_session") is True:
+            self._state.ends_session = True
+            self._context.end_session()
+        if result.is_raw:
+            result = as_readable(result)
+        if result.error is not None:
+            requests = pending_requests(result.meta)
+            return requests[0] if requests else Failure(result.error.message)
+        if (structured := result.meta.get(STRUCTURED_KEY)) is not None:
+            self._structured, self._state.finish_call = structured, call
+        blocks = whole_blocks(result.blocks) or ()
+        if all(block.type == "text" for block in blocks):
+            return Value(whole_value(result) if result.is_raw else result.value)
+        try:
+            return Value(self.contents.add(blocks))
+        except ProgramError as error:
+            return Failure(str(error))
+
+
+class Turns:
+    """Lets a call run alone: after all earlier ones, and before all later ones."""
+
+    def __init__(self) -> None:
+        self._active: list[tuple[asyncio.Future[None], bool]] = []
+
+    @contextlib.asynccontextmanager
+    async def take(self, *, alone: bool) -> AsyncGenerator[None]:
+        """Wait for those that this one must not run with, and let others wait for it."""
+        ended = asyncio.get_running_loop().create_future()
+        earlier = [other for other, is_alone in self._active if alone or is_alone]
+        turn = (ended, alone)
+        self._active.append(turn)
+        try:
+            if earlier:
+                await asyncio.wait(earlier)
+            yield
+        finally:
+            self._active.remove(turn)
+            ended.set_result(None)

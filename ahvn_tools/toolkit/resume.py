@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
-from ahvn_tools.code_mode.program_state import ProgramCall
+from ahvn_tools.code_mode.running_program import ProgramCall
 from ahvn_tools.code_mode.saved_program import ProgramDecision, ResumedProgram, SavedProgram
 from ahvn_tools.errors import (
     InvalidParametersError,
@@ -35,12 +35,11 @@ from ahvn_tools.middleware.approve import (
 from ahvn_tools.redaction import contains_secret
 from ahvn_tools.results import ToolCall, ToolResult
 from ahvn_tools.toolkit import model_tools
+from ahvn_tools.toolkit.background_calls import CallStatus
 from ahvn_tools.toolkit.batch import Batch, changed_result, changed_text
-from ahvn_tools.toolkit.call_status import CallStatus
 from ahvn_tools.toolkit.calls import find_entry, state_scopes
 from ahvn_tools.toolkit.code_mode import is_program_tool
-from ahvn_tools.toolkit.run import Run
-from ahvn_tools.toolkit.saved_run import waiting_call
+from ahvn_tools.toolkit.run import Run, waiting_call
 from ahvn_tools.toolkit.server_access import is_missing
 from ahvn_tools.toolkit.visibility import StoreView
 
@@ -81,6 +80,7 @@ def resumed_batch(
 
     Raises ToolkitError for what does not fit the requests, and for a request that was decided before.
     """
+    background_calls = view.background_calls
     run, edits = _to_run(waiting, approved, arguments)
     _require_single_ids(run, [names for names in (approved, edits, reason) if isinstance(names, Mapping)])
     decisions = _decisions(run, approved, edits, reason)
@@ -114,7 +114,7 @@ def resumed_batch(
     _mark_decided(view, decided, [resumed.program for resumed in programs.values()])
     return Batch(
         view=view, calls=calls, format=run.format, continuation=run.continuation, known_results=known_results,
-        requests=requests, programs=programs,
+        requests=requests, programs=programs, background_calls=background_calls,
     )  # fmt: skip
 
 

@@ -10,8 +10,9 @@ from typing import Any, TypedDict
 
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import ToolkitError
+from ahvn_tools.settings import FLAG
 from ahvn_tools.toolkit.entry import Entry
-from ahvn_tools.toolkit.entry_options import refuse_unknown_options, to_name_set, validate_callable, validate_flag
+from ahvn_tools.toolkit.entry_options import checked, refuse_unknown_options, to_name_set, validate_callable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +80,7 @@ class Selection:
         """Return the selection of these options. Raises ToolkitError for an unknown option and for a wrong type."""
         refuse_unknown_options(options, SelectionOptions)
         any_of = _to_alternatives(options["any_of"]) if options.get("any_of") is not None else None
-        ordered = validate_flag("`ordered` of a selection", options.get("ordered", False))
+        ordered = checked("`ordered` of a selection", options.get("ordered", False), FLAG)
         if ordered:
             _refuse_names_without_order([options, *(options.get("any_of") or ())])
         conditions: Any = {key: value for key, value in options.items() if key not in {"any_of", "ordered"}}

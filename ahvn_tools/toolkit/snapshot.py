@@ -9,7 +9,9 @@ from typing import Any, Final
 
 from ahvn_tools.errors import ToolkitError, ToolLookupError, ToolSpecError, near_misses
 from ahvn_tools.json_types import JsonObject
+from ahvn_tools.settings import TEXT
 from ahvn_tools.state import StateKey, may_have, without_keys
+from ahvn_tools.toolkit.entry_options import checked
 from ahvn_tools.toolkit.selection import Conditions, Selection, Toolset
 from ahvn_tools.toolkit.visibility import StoreView
 
@@ -137,28 +139,16 @@ def _validate_snapshot(data: Any) -> None:
 
 
 def _parse_toolset(name: Any, saved: Any) -> Toolset:
-    options = dict(saved) if isinstance(saved, dict) else {}
-    description, any_of = options.pop("description", ""), options.pop("any_of", [])
-    ordered = options.pop("ordered", False)
-    is_valid = isinstance(name, str) and isinstance(saved, dict) and isinstance(description, str)
-    is_valid = is_valid and isinstance(ordered, bool)
-    is_valid = is_valid and _is_conditions(options) and isinstance(any_of, list)
-    if not (is_valid and all(isinstance(part, str) or _is_conditions(part) for part in any_of)):
-        raise ToolkitError(f"The toolset {name!r} of a saved state is an object with lists of names.")
-    conditions: Any = {**options, **({"any_of": any_of} if "any_of" in saved else {}), "ordered": ordered}
-    selection = Selection.from_options(conditions)
-    return Toolset(name=name, description=description, selection=selection)
-
-
-def _is_conditions(conditions: Any) -> bool:
-    return isinstance(conditions, dict) and all(
-        isinstance(part, str) if key in {"audience", "toolset"} else _is_name_list(part) and key != "where"
-        for key, part in conditions.items()
-    )
-
-
-def _is_name_list(part: Any) -> bool:
-    return isinstance(part, list) and all(isinstance(name, str) for name in part)
+    """Return a saved toolset. Raises ToolkitError for one of another shape, which is one with a null, too."""
+    place = f"The toolset {name!r} of a saved state"
+    if not (isinstance(name, str) and isinstance(saved, dict)) or None in saved.values():
+        raise ToolkitError(f"{place} is an object with lists of names.")
+    description = checked(f"{place}: description", saved.get("description", ""), TEXT)
+    options: Any = {key: value for key, value in saved.items() if key != "description"}
+    try:
+        return Toolset(name=name, description=description, selection=Selection.from_options(options))
+    except ToolkitError as error:
+        raise ToolkitError(f"{place}: {error}") from None
 
 
 def _unknown_part_errors(view: StoreView, data: JsonObject) -> list[ToolSpecError]:

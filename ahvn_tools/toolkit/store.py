@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ahvn_tools.binding import Binding
 from ahvn_tools.errors import SourceError, ToolkitError, ToolLookupError, near_misses, quote_name
+from ahvn_tools.execution.plan import CompiledTool
 from ahvn_tools.formats.read_only import ReadOnlyExports
 from ahvn_tools.schema.dialects.finding import Finding
 from ahvn_tools.secret_key import SecretKey
@@ -18,24 +19,22 @@ from ahvn_tools.settings import OutputForm
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.state import StateKey
 from ahvn_tools.template import ToolTemplate
-from ahvn_tools.toolkit.approval_options import DEFAULT_EXPIRY
-from ahvn_tools.toolkit.approval_store import ApprovalStore, MemoryApprovalStore
+from ahvn_tools.toolkit.approval_store import DEFAULT_EXPIRY, ApprovalStore, to_approval_store
 from ahvn_tools.toolkit.background_calls import DEFAULT_MAX_RUNNING
-from ahvn_tools.toolkit.duplicates import Duplicate, OnDuplicate, validate_on_duplicate
 from ahvn_tools.toolkit.entry import Entry
 from ahvn_tools.toolkit.entry_options import (
     BASIC_GROUP,
-    validate_max_concurrency,
+    COUNT,
+    ON_DUPLICATE,
+    TIMEOUT,
+    OnDuplicate,
+    checked,
     validate_middleware,
     validate_name,
-    validate_timeout,
 )
-from ahvn_tools.toolkit.finding_log import FindingLog
 from ahvn_tools.toolkit.locks import KeyedLocks
-from ahvn_tools.toolkit.name_clashes import NameClashes, WireNames, keep_bindings
-from ahvn_tools.toolkit.search_index import SearchIndex
-from ahvn_tools.toolkit.search_listing import SearchListing
-from ahvn_tools.toolkit.secret_keys import SecretKeys
+from ahvn_tools.toolkit.name_clashes import Duplicate, NameClashes, WireNames, keep_bindings
+from ahvn_tools.toolkit.search import SearchIndex, SearchListing
 from ahvn_tools.toolkit.selection import Group, Selection, Toolset
 from ahvn_tools.toolkit.sessions import ActiveCalls, GroupSwitches
 
@@ -46,12 +45,100 @@ if TYPE_CHECKING:
     from ahvn_tools.middleware.approve import Approver
     from ahvn_tools.toolkit.structured_output import StructuredOutput
 
+
+Bindings = Mapping[str, Binding]
+
+
+class SecretKeys:
+    """The state keys that bindings mark as secret, or have marked so: the state may still hold the values."""
+
+    def __init__(self) -> None:
+        self.known: frozenset[StateKey] = frozenset()
+        """Keys that a binding once marked as secret."""
+        self._own: frozenset[StateKey] = frozenset()
+        """Those among them that the host has marked, and not the definition of a server's tool."""
+        self._found: tuple[Bindings, list[CompiledTool], frozenset[StateKey]] | None = None
+        """What `find_unchanged` has returned, and of what."""
+
+    def add(self, binding: Binding, entry: Entry | None) -> None:
+        """Remember the key of a binding if it is secret; `entry` is the one tool that it is for."""
+        if binding.is_secret and binding.key is not None:
+            self.known |= {binding.key}
+            self._found = None
+            if entry is None or entry.server_access is None:
+                self._own |= {binding.key}
+
+    def remember(self, entries: Iterable[Entry], bindings: Bindings, timeout: float | None) -> None:
+        """Remember the keys of tools that are about to change or go."""
+        self.known = self.find(entries, bindings, timeout)
+        self._found = None
+
+    def find(self, entries: Iterable[Entry], bindings: Bindings, timeout: float | None) -> frozenset[StateKey]:
+        """Return the keys that a binding or a parameter marks as secret, or has marked so."""
+        return self.known.union(*[entry.secret_keys(bindings, timeout) for entry in entries])
+
+    def find_unchanged(
+        self, entries: Iterable[Entry], bindings: Bindings, timeout: float | None
+    ) -> frozenset[StateKey]:
+        """Return the same, from the last time if no tool has changed since: each call in an executor asks for them."""
+        entries = list(entries)
+        compiled, found = [entry.spec.compiled for entry in entries], self._found
+        if found is not None and found[0] is bindings and found[1] == compiled:
+            return found[2]
+        keys = self.find(entries, bindings, timeout)
+        self._found = bindings, compiled, keys
+        return keys
+
+    def mark(self, bindings: Bindings, parameters: Iterable[str], entries: Collection[Entry]) -> Bindings:
+        """Return bindings, with those marked as secret that are to be: the same mapping if none is.
+
+        These are the bindings of state keys that the host has bound as secret, and those of secret `parameters` of the
+        tools in `entries`. Such a binding reaches a server only where it was named for it.
+        """
+        marked = {name for name in parameters if any(entry.has_secret_parameter(name) for entry in entries)}
+        secret = {
+            name: replace(binding, is_secret=True)
+            for name, binding in bindings.items()
+            if not binding.is_secret and (name in marked or binding.key in self._own)
+        }
+        return {**bindings, **secret} if secret else bindings
+
+
 MAX_DUPLICATES: Final = 1000
 """How many decisions about tools of one name a toolkit remembers: a server could list other names each time."""
 
 log = logging.getLogger(__name__)
 
 Item = TypeVar("Item")
+
+
+class FindingLog:
+    """Logs each finding once or, in a strict toolkit, raises."""
+
+    def __init__(self) -> None:
+        self.is_strict = False
+        self.checked_revision: tuple[Any, ...] | None = None
+        """What the toolkit contained when its findings were last reported."""
+        self._logged: set[Finding] = set()
+
+    def report(self, findings: Iterable[Finding]) -> None:
+        """Log the new ones among the findings as warnings. Raises ToolkitError for all of them if it is strict."""
+        found = list(findings)
+        if found and self.is_strict:
+            raise ToolkitError(f"The toolkit is strict. {' '.join(map(_to_sentences, found))}")
+        for finding in found:
+            self.log(finding)
+
+    def log(self, finding: Finding) -> None:
+        """Log a finding as a warning if it is new. A strict toolkit does so, too."""
+        if finding not in self._logged:
+            self._logged.add(finding)
+            log.warning("%s", _to_sentences(finding))
+
+
+def _to_sentences(finding: Finding) -> str:
+    text = str(finding)
+    return f"{text[0].upper()}{text[1:].removesuffix('.')}. {finding.fix}"
 
 
 class ToolStore:
@@ -74,9 +161,9 @@ class ToolStore:
 
     def __init__(self, on_duplicate: OnDuplicate, timeout: float | None, max_concurrency: int) -> None:
         """Begin with no tool. Raises ToolkitError for an unknown policy and for invalid limits."""
-        self.on_duplicate = validate_on_duplicate(on_duplicate)
-        self.timeout = validate_timeout(timeout)
-        self.max_concurrency = validate_max_concurrency(max_concurrency)
+        self.on_duplicate = checked("on_duplicate", on_duplicate, ON_DUPLICATE)
+        self.timeout = checked("timeout", timeout, TIMEOUT)
+        self.max_concurrency = checked("max_concurrency", max_concurrency, COUNT)
         self._lock = threading.Lock()
         self.entries: dict[str, Entry] = {}
         self._names = WireNames()
@@ -95,11 +182,9 @@ class ToolStore:
         """In which the bodies of tools with `isolation="executor"` run."""
         self.masks_errors = True
         """Whether results hide the text of an exception that is no ToolError."""
-        self.middleware_timeout: float | None = None
-        """Seconds that the middleware of a call may take, without its body."""
         self.secret_key = SecretKey.create(None)
         """Signs approval requests; random unless the host has set one."""
-        self.approval_store: ApprovalStore = MemoryApprovalStore()
+        self.approval_store: ApprovalStore = to_approval_store(None)
         self.approval_expiry: float | None = DEFAULT_EXPIRY
         """For how many seconds a request can be approved; None: forever."""
         self.locks = KeyedLocks()

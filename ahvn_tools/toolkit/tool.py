@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import threading
 import types
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping, MutableMapping
+from collections.abc import AsyncGenerator, Callable, Collection, Generator, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NoReturn, Self, Unpack
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, Unpack
 
+from ahvn_tools import formats
 from ahvn_tools.binding import Binding, StateScopes
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import PickleError, ToolkitError
 from ahvn_tools.execution.plan import CompiledTool
+from ahvn_tools.formats.rendering.names import to_list
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.results import ToolResult
+from ahvn_tools.results import DIRECT, ToolResult
 from ahvn_tools.settings import ToolOptions
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.state import StateKey
-from ahvn_tools.toolkit import calls
-from ahvn_tools.toolkit.changed_spec import ChangedSpec
-from ahvn_tools.toolkit.entry import Entry
+from ahvn_tools.toolkit import calls, check
+from ahvn_tools.toolkit.entry import ChangedSpec, Entry
 from ahvn_tools.toolkit.entry_options import EntryOptions
-from ahvn_tools.toolkit.exported_callers import takes_callers
 from ahvn_tools.toolkit.model_tools import GroupsTool
 from ahvn_tools.toolkit.server_access import ServerAccess, declared_names
 from ahvn_tools.toolkit.visibility import StoreView
@@ -283,3 +284,126 @@ def _attribute_of_original(tool: ToolkitTool, name: str) -> Any:
 
 def _call_options(positional: tuple[Any, ...]) -> calls.CallOptions:
     return calls.CallOptions(positional=positional) if positional else calls.DEFAULT_OPTIONS
+
+
+class GroupView:
+    """A group of tools. Each attribute is read when you ask for it; it raises ToolLookupError for a removed group."""
+
+    __slots__ = ("_view", "name")
+
+    def __init__(self, view: StoreView, name: str) -> None:
+        """Raises ToolLookupError for a group that is not here."""
+        self._view = view
+        self.name = view.group(name).name
+
+    @property
+    def description(self) -> str:
+        """What the group is for."""
+        return self._view.group(self.name).description
+
+    @property
+    def notes(self) -> str | None:
+        """The notes for a model while the group is active."""
+        return self._view.group(self.name).notes
+
+    @property
+    def active(self) -> bool:
+        """Whether the group is active here."""
+        return self._view.is_active(self._view.group(self.name).name)
+
+    @property
+    def tools(self) -> list[ToolSpec]:
+        """The tools of the group here, active or not. They can be called only while the group is active."""
+        name = self._view.group(self.name).name
+        return [ToolkitTool.create(self._view, entry) for entry in self._view.usable_entries() if entry.group == name]
+
+    def __repr__(self) -> str:
+        return f"<group {self.name!r} of {_count(self.tools)}, {'active' if self.active else 'inactive'}>"
+
+
+class ToolsetView:
+    """A toolset, a selection that was saved under a name. Each attribute is read when you ask for it."""
+
+    __slots__ = ("_view", "name")
+
+    def __init__(self, view: StoreView, name: str) -> None:
+        """Raises ToolLookupError for an unknown toolset."""
+        self._view = view
+        self.name = view.store.toolset(name).name
+
+    @property
+    def description(self) -> str:
+        """What the toolset is for."""
+        return self._view.store.toolset(self.name).description
+
+    @property
+    def tools(self) -> list[ToolSpec]:
+        """The tools here that are in the toolset, those of inactive groups among them."""
+        selected = self._view.select(self._view.store.toolset(self.name).selection)
+        entries = filter(self._view.is_selected, selected.usable_entries())  # a session may not be for its audience
+        return [ToolkitTool.create(self._view, entry) for entry in entries]
+
+    def __repr__(self) -> str:
+        return f"<toolset {self.name!r} of {_count(self.tools)}>"
+
+
+def _count(tools: list[ToolSpec]) -> str:
+    return f"{len(tools)} tool{'' if len(tools) == 1 else 's'}"
+
+
+_OPTION: Final = "allowed_callers"
+
+
+def takes_callers(format: str) -> bool:  # noqa: A002  # the word for it
+    """Return whether the provider of a format is told who may call a tool."""
+    return _has_option(formats.get(format).export)
+
+
+@functools.lru_cache(maxsize=64)
+def _has_option(export: Callable[..., Any]) -> bool:
+    return _OPTION in inspect.signature(export).parameters
+
+
+def export_arguments(
+    view: StoreView,
+    format: str,  # noqa: A002  # the word for it
+    options: dict[str, Any],
+) -> tuple[list[ToolDefinition], dict[str, Any]]:
+    """Return the definitions and the options for an export of the tools of a view.
+
+    What a tool says has priority over the option for all tools. A format without programs lacks the tools that only
+    programs may call. A tool of an MCP server for which the export would raise is reported and left out: a server must
+    not break the export of the other tools.
+    """
+    entries = list(view.listed_entries())
+    own = {entry.name: sorted(entry.allowed_callers) for entry in entries if entry.allowed_callers is not None}
+    if own and not takes_callers(format):
+        entries, own = [entry for entry in entries if entry.allows(DIRECT)], {}
+    given: Any = options.get(_OPTION)
+    is_for_all = given is not None and not isinstance(given, Mapping)
+    for_all = dict.fromkeys((entry.name for entry in entries), to_list(given)) if is_for_all else {}
+    servers = [entry for entry in entries if entry.server_name is not None]
+    refused = _find_refused(view, format, servers, {**for_all, **own}, options) if servers else ()
+    definitions = [view.definition(entry) for entry in entries if entry.name not in refused]
+    if not own and not refused:
+        return definitions, options
+    callers = {**(for_all if is_for_all else given or {}), **own}
+    return definitions, {**options, _OPTION: {name: callers[name] for name in callers if name not in refused}}
+
+
+def _find_refused(
+    view: StoreView,
+    format: str,  # noqa: A002  # the word for it
+    entries: Iterable[Entry],
+    callers: Mapping[str, Sequence[str]],
+    options: Mapping[str, Any],
+) -> Collection[str]:
+    """Report the tools among these for which an export with these options raises. Return their names."""
+    find = getattr(formats.get(format), "refusal", None)
+    if find is None or not (callers or options):
+        return ()
+    others = {name: value for name, value in options.items() if name != _OPTION}
+    reasons = {entry: find(view.definition(entry), callers.get(entry.name, ()), **others) for entry in entries}
+    refused = {entry: reason for entry, reason in reasons.items() if reason is not None}
+    view.store.finding_log.report(check.not_exported(entry, format, reason) for entry, reason in refused.items())
+    return {entry.name for entry in refused}

@@ -6,6 +6,7 @@ from collections.abc import (
     AsyncGenerator,
     Awaitable,
     Callable,
+    Coroutine,
     Generator,
     Iterable,
     Iterator,
@@ -14,7 +15,7 @@ from collections.abc import (
     Sequence,
 )
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Final, Literal, Never, NoReturn, Self, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, TypeVar, Unpack, cast, overload
 
 from pydantic import BaseModel
 
@@ -28,7 +29,6 @@ from ahvn_tools.errors import (
     ToolLookupError,
     near_misses,
     suggests_options,
-    unknown_options,
 )
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.registry import ToolRegistry
@@ -37,33 +37,33 @@ from ahvn_tools.roots import Roots, to_roots
 from ahvn_tools.schema.annotations import Namespace, caller_locals
 from ahvn_tools.schema.dialects.finding import Finding
 from ahvn_tools.secret_key import SecretKey
-from ahvn_tools.settings import OUTPUT_FORM, OutputForm, ToolOptions
+from ahvn_tools.settings import FLAG, OUTPUT_FORM, OutputForm, ToolOptions
 from ahvn_tools.spec import ToolSpec, validate_spec_class
 from ahvn_tools.state import UNSET
 from ahvn_tools.toolkit import calls, check, model_tools, snapshot
-from ahvn_tools.toolkit.approval_options import DEFAULT_EXPIRY, to_approval_store, validate_expiry
-from ahvn_tools.toolkit.approval_store import ApprovalStore
-from ahvn_tools.toolkit.background_calls import DEFAULT_MAX_RUNNING, validate_max_background, validate_wait
-from ahvn_tools.toolkit.duplicates import Duplicate, OnDuplicate
+from ahvn_tools.toolkit.approval_store import DEFAULT_EXPIRY, ApprovalStore, to_approval_store
+from ahvn_tools.toolkit.background_calls import DEFAULT_MAX_RUNNING
+from ahvn_tools.toolkit.calls import CallKeywords
 from ahvn_tools.toolkit.entry import Entry
 from ahvn_tools.toolkit.entry_factory import OtherToolkit, Rename, to_entries
 from ahvn_tools.toolkit.entry_options import (
+    COUNT,
+    TIMEOUT,
+    WAIT,
     AddOptions,
     EntryOptions,
+    OnDuplicate,
+    checked,
     to_name_set,
     validate_callable,
-    validate_flag,
-    validate_max_concurrency,
     validate_name,
-    validate_timeout,
 )
-from ahvn_tools.toolkit.exported_callers import export_arguments
-from ahvn_tools.toolkit.group_view import GroupView, ToolsetView
-from ahvn_tools.toolkit.search_listing import Rank, SearchListing, refuse_second_listing, refuse_taken_names
+from ahvn_tools.toolkit.name_clashes import Duplicate
+from ahvn_tools.toolkit.search import Rank, SearchListing, refuse_second_listing, refuse_taken_names
 from ahvn_tools.toolkit.selection import Group, Selection, SelectionOptions, Toolset
 from ahvn_tools.toolkit.sessions import SessionState
 from ahvn_tools.toolkit.store import ToolStore
-from ahvn_tools.toolkit.tool import ToolkitTool
+from ahvn_tools.toolkit.tool import GroupView, ToolkitTool, ToolsetView, export_arguments
 from ahvn_tools.toolkit.visibility import StoreView
 
 if TYPE_CHECKING:  # slow, and few toolkits need it
@@ -77,9 +77,8 @@ if TYPE_CHECKING:  # slow, and few toolkits need it
     from ahvn_tools.mcp.client.remote_server import RemoteServer
     from ahvn_tools.mcp.trust.changes import Changes
     from ahvn_tools.middleware.approve import Approver
-    from ahvn_tools.toolkit.answer import ModelAnswer
-    from ahvn_tools.toolkit.batch import Batch
-    from ahvn_tools.toolkit.call_status import CallStatus
+    from ahvn_tools.toolkit.background_calls import CallStatus
+    from ahvn_tools.toolkit.batch import Batch, ModelAnswer
     from ahvn_tools.toolkit.imported_server import ImportOptions
     from ahvn_tools.toolkit.mapped_calls import MappedCall
     from ahvn_tools.toolkit.mcp_imports import MCPImports
@@ -98,9 +97,6 @@ _HINTS = {"tools": "Iterate over it for its tools: list(kit).", "serve": "Call a
 
 Arguments = JsonObject | None
 """Arguments by parameter; None for no argument."""
-
-
-_CALL_OPTIONS: Final = ("timeout", "call_id", "roots", "on_output", "cancel_when")
 
 
 class Toolkit:
@@ -138,7 +134,6 @@ class Toolkit:
         approval_store: str | PathLike[str] | ApprovalStore | None = None,
         approval_expiry: float | None = DEFAULT_EXPIRY,
         timeout: float | None = None,
-        middleware_timeout: float | None = None,
         max_concurrency: int = 16,
         max_background: int = DEFAULT_MAX_RUNNING,
         roots: Roots | None = None,
@@ -157,17 +152,18 @@ class Toolkit:
         a SQLite file in which these processes remember which requests were decided, or an object with the methods of
         an ApprovalStore; by default this toolkit remembers them in memory. `approval_expiry` is for how many seconds a
         request can be approved (7 days; None: forever). `timeout` is how many seconds any call may take without its
-        middleware, `middleware_timeout` how many its middleware may take. `max_concurrency` is how many calls of one
-        answer run at once, `max_background` how many background calls of one session run at once. `roots` are the
-        folders, as paths or `file:` URIs, that a tool finds in its ToolContext. `executor`, any of
-        `concurrent.futures`, is where the bodies of tools with `isolation="executor"` run; the host shuts it down.
+        middleware. `max_concurrency` is how many calls of one answer run at once, `max_background` how many background
+        calls of one session run at once. `roots` are the folders, as paths or `file:` URIs, that a tool finds in its
+        ToolContext. `executor`, any of `concurrent.futures`, is where the bodies of tools with `isolation="executor"`
+        run; the host shuts it down.
         `on_duplicate` decides about a second tool of the same name: `"raise"` ToolkitError, `"keep"` the first,
         `"replace"` it, or `"rename"` the second; `add` and `add_mcp` have this option, too. `mask_errors=False` lets a
-        result contain the text of any exception, and not only of a ToolError. With `strict` a finding of `check` raises
-        ToolkitError in `to`, in `add_mcp` and when the toolkit is served. `output="raw"` applies to functions that are
-        added without `output` and `output_schema`: the value of a result is the object that the function returned.
-        `spec_class`, a subclass of ToolSpec, is the class of the specs that the toolkit makes. Raises ToolkitError, and
-        DefinitionError for an unknown `output` and for another class or executor, for what does not fit.
+        result contain the text of any exception, and not only of a ToolError. With `strict`, what is wrong with the
+        toolkit raises ToolkitError in `to`, in `add_mcp` and when it is served. `output="raw"` applies to functions
+        that are added without `output` and `output_schema`: the value of a result is the object that the function
+        returned. `spec_class`, a subclass of ToolSpec, is the class of the specs that the toolkit makes. Raises
+        ToolkitError, and DefinitionError for an unknown `output` and for another class or executor, for what does not
+        fit.
         """
         if approver is not None:
             validate_callable("An approver", "a function of the request", approver)
@@ -183,13 +179,12 @@ class Toolkit:
         OUTPUT_FORM("output", output)
         store.output = output
         store.spec_class = validate_spec_class(spec_class)
-        store.masks_errors = validate_flag("mask_errors", mask_errors)
-        store.finding_log.is_strict = validate_flag("strict", strict)
-        store.middleware_timeout = validate_timeout(middleware_timeout)
+        store.masks_errors = checked("mask_errors", mask_errors, FLAG)
+        store.finding_log.is_strict = checked("strict", strict, FLAG)
         store.secret_key = SecretKey.create(secret_key)
         store.approval_store = to_approval_store(approval_store)
-        store.approval_expiry = validate_expiry(approval_expiry)
-        store.max_background = validate_max_background(max_background)
+        store.approval_expiry = checked("approval_expiry", approval_expiry, TIMEOUT)
+        store.max_background = checked("max_background", max_background, COUNT)
         unheld = self._with_view(self._view.without_session())  # the store does not keep the toolkit's calls alive
         store.make_toolkit = unheld._with_view  # noqa: SLF001  # of this class
         for layer in middleware:
@@ -314,7 +309,7 @@ class Toolkit:
 
     @max_concurrency.setter
     def max_concurrency(self, value: int) -> None:
-        self._store_for("set max_concurrency").max_concurrency = validate_max_concurrency(value)
+        self._store_for("set max_concurrency").max_concurrency = checked("max_concurrency", value, COUNT)
 
     def add_group(self, name: str, description: str = "", *, active: bool = False, notes: str | None = None) -> Self:
         """Define a group of tools to switch on and off together; `notes` are for the model while it is active.
@@ -495,11 +490,17 @@ class Toolkit:
         return f"<Toolkit {self.name!r}{session} of {count} tool{'' if count == 1 else 's'}>"
 
     def _repr_html_(self) -> str:
-        """Return a table of the tools here, for notebooks."""
-        from ahvn_tools.toolkit.html_tables import tools_table  # only a notebook needs it
+        """Return a table of the tools here, for notebooks: names and labels, and no value that is bound."""
+        from ahvn_tools import html  # only a notebook needs it
 
-        tools = (ToolkitTool.create(self._view, entry) for entry in self._view.contained_entries())
-        return tools_table(repr(self), tools)
+        rows = []
+        for tool in self:
+            unbound = tool.compiled.plan.unbound_parameter
+            parameters = html.code(", ".join(tool.params)) if unbound is None else f"{unbound.name!r} must be bound"
+            tags, description = ", ".join(sorted(tool.tags)), tool.description.partition("\n")[0]
+            rows.append((html.code(tool.name), parameters, html.bindings(tool.binds), tool.group, tags, description))
+        columns = ("tool", "parameters", "bound", "group", "tags", "description")
+        return html.lines([repr(self), html.table(columns, rows)])
 
     @property
     def state(self) -> MutableMapping[str, Any]:
@@ -692,29 +693,20 @@ class Toolkit:
         snapshot.load_state_dict(self._view, data, strict=strict)
         return self
 
-    def check(self) -> list[Finding]:
-        """Return what has no effect in this toolkit, or cannot be used as it is; in a session or selection as well.
+    def check(self, *, formats: Iterable[str] | None = None, ignore: Iterable[str] = ()) -> list[Finding]:
+        """Return what is wrong with the tools here, and what has no effect in the toolkit or cannot be used as it is.
 
-        Bindings that no tool has, presets and patterns of `add_mcp` that match nothing, tools of servers that are not
-        used, empty groups and toolsets, names that are one name to a model, tools with a parameter that must be bound,
-        tools that no model can call in code mode, and tools without a description.
-        """
-        return check.find_all(self._view)
-
-    def lint(self, *, formats: Iterable[str] | None = None, ignore: Iterable[str] = ()) -> list[Finding]:
-        """Return what `check` returns, and what is wrong with each tool here: the rules are `ahvn_tools.lint.RULES`.
-
-        Names, descriptions, parameters, hidden characters, prompt injections, and what the formats change or refuse: of
-        these `formats`, or of all. Rules in `ignore` are left out. Raises ToolSpecError for an unknown rule.
+        The rules are `ahvn_tools.lint.RULES`: names, descriptions, parameters, hidden characters, prompt injections,
+        and what the formats change or refuse, of these `formats` or of all; bindings that no tool has, options of
+        servers that match nothing, empty groups and toolsets, tools that no model can call. Rules in `ignore` are left
+        out. Raises ToolSpecError for an unknown rule.
 
         >>> from ahvn_tools import Toolkit
         >>> def find(query: str): ...
-        >>> [finding.rule for finding in Toolkit("notes").add(find).lint(formats=["openai"])]
+        >>> [finding.rule for finding in Toolkit("notes").add(find).check(formats=["openai"])]
         ['missing-description', 'undocumented-parameter']
         """
-        from ahvn_tools.toolkit import lint  # only a check needs it
-
-        return lint.find_all(self._view, formats=formats, ignore=ignore)
+        return check.find_all(self._view, formats=formats, ignore=ignore)
 
     def definitions(self) -> list[ToolDefinition]:
         """Return the definitions to list to a model: of each visible tool or, after `add_search`, of those it lists."""
@@ -781,17 +773,7 @@ class Toolkit:
         """
         return [ToolkitTool.create(self._view, entry) for entry in self._view.search(query, k)]
 
-    def call(
-        self,
-        name: str,
-        arguments: Arguments = None,
-        /,
-        *,
-        timeout: float | None = None,
-        call_id: str | None = None,
-        roots: Roots | None = None,
-        **unknown: Never,
-    ) -> Any:
+    def call(self, name: str, arguments: Arguments = None, /, **options: Unpack[CallKeywords]) -> Any:
         """Call a tool and return the value, or raise as a spec does.
 
         Also raises ToolNotFoundError, and ToolNotAvailableError for a tool that is not visible here. `timeout`, in
@@ -799,38 +781,15 @@ class Toolkit:
         interrupt the body (`run_in_thread=False`). `call_id` is for `cancel`. `roots` are the folders that a tool finds
         in its ToolContext, in place of those of the session and the toolkit.
         """
-        _refuse_arguments(unknown)
-        return calls.call(self._view, name, arguments, calls.CallOptions.create(timeout, call_id, roots))
+        return calls.call(self._view, name, arguments, calls.CallOptions.create(options))
 
-    async def acall(
-        self,
-        name: str,
-        arguments: Arguments = None,
-        /,
-        *,
-        timeout: float | None = None,
-        call_id: str | None = None,
-        roots: Roots | None = None,
-        **unknown: Never,
-    ) -> Any:
+    async def acall(self, name: str, arguments: Arguments = None, /, **options: Unpack[CallKeywords]) -> Any:
         """Call a tool from async code and return the value, or raise as `call` does."""
-        _refuse_arguments(unknown)
-        return await calls.acall(self._view, name, arguments, calls.CallOptions.create(timeout, call_id, roots))
+        return await calls.acall(self._view, name, arguments, calls.CallOptions.create(options))
 
-    def exec(
-        self,
-        name: str,
-        arguments: Arguments = None,
-        /,
-        *,
-        timeout: float | None = None,
-        call_id: str | None = None,
-        roots: Roots | None = None,
-        **unknown: Never,
-    ) -> ToolResult:
+    def exec(self, name: str, arguments: Arguments = None, /, **options: Unpack[CallKeywords]) -> ToolResult:
         """Call a tool and return a ToolResult, also for an error of the tool."""
-        _refuse_arguments(unknown)
-        return calls.execute(self._view, name, arguments, calls.CallOptions.create(timeout, call_id, roots))
+        return calls.execute(self._view, name, arguments, calls.CallOptions.create(options))
 
     async def aexec(
         self,
@@ -838,12 +797,9 @@ class Toolkit:
         arguments: Arguments = None,
         /,
         *,
-        timeout: float | None = None,
-        call_id: str | None = None,
-        roots: Roots | None = None,
         on_output: OnOutput | None = None,
         cancel_when: CancelWhen | None = None,
-        **unknown: Never,
+        **options: Unpack[CallKeywords],
     ) -> ToolResult:
         """Call a tool from async code and return a ToolResult, also for an error of the tool.
 
@@ -851,45 +807,26 @@ class Toolkit:
         waits until it has returned. `cancel_when` is an Event, an object with `aborted`, or a function. It is asked 20
         times a second, and the call is cancelled when it is true. What the two raise ends the call, and is raised.
         """
-        _refuse_arguments(unknown)
-        options = calls.CallOptions.create(timeout, call_id, roots)
+        made = calls.CallOptions.create(options)
         if on_output is None and cancel_when is None:
-            return await calls.aexecute(self._view, name, arguments, options)
+            return await calls.aexecute(self._view, name, arguments, made)
         from ahvn_tools.toolkit import observed_call  # few calls need it
 
         return await observed_call.aexecute(
-            self._view, name, arguments, options, on_output=on_output, cancel_when=cancel_when
+            self._view, name, arguments, made, on_output=on_output, cancel_when=cancel_when
         )
 
     def stream(
-        self,
-        name: str,
-        arguments: Arguments = None,
-        /,
-        *,
-        timeout: float | None = None,
-        call_id: str | None = None,
-        roots: Roots | None = None,
-        **unknown: Never,
+        self, name: str, arguments: Arguments = None, /, **options: Unpack[CallKeywords]
     ) -> Generator[ToolResult, None, None]:
         """Call a tool and yield one result per item as it is produced, then the whole with `is_last=True`."""
-        _refuse_arguments(unknown)
-        return calls.stream(self._view, name, arguments, calls.CallOptions.create(timeout, call_id, roots))
+        return calls.stream(self._view, name, arguments, calls.CallOptions.create(options))
 
     def astream(
-        self,
-        name: str,
-        arguments: Arguments = None,
-        /,
-        *,
-        timeout: float | None = None,
-        call_id: str | None = None,
-        roots: Roots | None = None,
-        **unknown: Never,
+        self, name: str, arguments: Arguments = None, /, **options: Unpack[CallKeywords]
     ) -> AsyncGenerator[ToolResult, None]:
         """Call a tool from async code and yield results as `stream` does."""
-        _refuse_arguments(unknown)
-        return calls.astream(self._view, name, arguments, calls.CallOptions.create(timeout, call_id, roots))
+        return calls.astream(self._view, name, arguments, calls.CallOptions.create(options))
 
     def cancel(self, call_id: str) -> bool:
         """Cancel the calls of this id, from any thread, and return whether any run; a session cancels its own.
@@ -1007,11 +944,7 @@ class Toolkit:
         """
         from ahvn_tools.toolkit.resume import resumed_batch
 
-        background_calls = self._view.background_calls
-        batch = resumed_batch(self._view, waiting, approved, arguments, reason)
-        run = batch.run()
-        background_calls.set_resumed_results(batch.resumed_results(run))
-        return run
+        return resumed_batch(self._view, waiting, approved, arguments, reason).run()
 
     async def aresume(
         self,
@@ -1024,35 +957,15 @@ class Toolkit:
         """Run or reject the calls that waited from async code, as `resume` does."""
         from ahvn_tools.toolkit.resume import aresumed_batch
 
-        background_calls = self._view.background_calls
         batch = await aresumed_batch(self._view, waiting, approved, arguments, reason)
-        run = await batch.arun()
-        background_calls.set_resumed_results(batch.resumed_results(run))
-        return run
+        return await batch.arun()
 
     def _batch(self, answer: ModelAnswer, format: str | None, *, run_in_thread: bool = True) -> Batch:  # noqa: A002  # as above
-        from ahvn_tools.toolkit.answer import parse_answer
-        from ahvn_tools.toolkit.batch import Batch
+        from ahvn_tools.toolkit.batch import parse_answer
 
-        parsed = parse_answer(self._view, answer, format)
-        return Batch(
-            view=self._view,
-            calls=parsed.calls,
-            format=parsed.format,
-            continuation=parsed.continuation,
-            run_in_thread=run_in_thread,
-        )
+        return parse_answer(self._view, answer, format, run_in_thread=run_in_thread)
 
-    def start(
-        self,
-        name: str,
-        arguments: JsonObject | None = None,
-        /,
-        *,
-        timeout: float | None = None,
-        call_id: str | None = None,
-        roots: Roots | None = None,
-    ) -> str:
+    def start(self, name: str, arguments: Arguments = None, /, **options: Unpack[CallKeywords]) -> str:
         """Start a call in the background and return its id, at once, from sync and async code.
 
         It runs as `aexec` would run it, with the context variables of its starter. It belongs to this session and ends
@@ -1062,7 +975,7 @@ class Toolkit:
         Raises ToolNotFoundError, ToolNotAvailableError, LimitExceededError while `max_background` calls of this session
         run, and ToolkitError for options that do not fit. Errors of the call itself are in its status.
         """
-        return calls.start(self._view, name, arguments, calls.CallOptions.create(timeout, call_id, roots))
+        return calls.start(self._view, name, arguments, calls.CallOptions.create(options))
 
     def status(self, call_id: str) -> CallStatus:
         """Return what is known of a background call of this session; of a finished one, with its result.
@@ -1077,12 +990,9 @@ class Toolkit:
 
         Raises ToolLookupError as `status` does.
         """
-        from ahvn_tools.execution import background_loop
-        from ahvn_tools.execution.runner import capture_outcome
-
-        call, seconds = self._view.background_calls.get(call_id), validate_wait(timeout)
+        call, seconds = self._view.background_calls.get(call_id), checked("timeout", timeout, WAIT)
         if call.is_running:
-            background_loop.run(capture_outcome, call.wait, seconds).get()
+            _run_async(call.wait, seconds)
         return call.status()
 
     async def await_(self, call_id: str, timeout: float | None = None) -> CallStatus:
@@ -1090,11 +1000,9 @@ class Toolkit:
 
         Cancelling the task that waits does not cancel the call.
         """
-        from ahvn_tools.execution import background_loop
-
-        call, seconds = self._view.background_calls.get(call_id), validate_wait(timeout)
+        call, seconds = self._view.background_calls.get(call_id), checked("timeout", timeout, WAIT)
         if call.is_running:
-            await background_loop.arun(call.wait, seconds)
+            await _arun(call.wait, seconds)
         return call.status()
 
     def background_calls(self) -> list[CallStatus]:
@@ -1114,10 +1022,8 @@ class Toolkit:
         They act for the session that calls them, on the tools that it sees. The options change the name and the texts
         of each, as those of `@tool` do: the texts refer to the other tools by their names.
         """
-        from ahvn_tools.toolkit import background_tools
-
         options = (start_call, call_status, wait_for_call, cancel_call)
-        functions = background_tools.BACKGROUND_TOOLS
+        functions = model_tools.BACKGROUND_TOOLS
         return [
             ToolSpec.from_function(function, **(own or {})) for function, own in zip(functions, options, strict=True)
         ]
@@ -1149,9 +1055,7 @@ class Toolkit:
         self, server: Any, *, name: str | None = None, timeout: float | None = 30, **options: Unpack[ImportOptions]
     ) -> Self:
         """Add the tools of an MCP server from async code, as `add_mcp` does."""
-        from ahvn_tools.execution import background_loop
-
-        await background_loop.arun(self._mcp_imports("add an MCP server").add, server, name, timeout, options)
+        await _arun(self._mcp_imports("add an MCP server").add, server, name, timeout, options)
         return self
 
     def remove_mcp(self, name: str | None = None) -> Self:
@@ -1161,9 +1065,7 @@ class Toolkit:
 
     async def aremove_mcp(self, name: str | None = None) -> Self:
         """Remove an MCP server, or all of them, from async code, as `remove_mcp` does."""
-        from ahvn_tools.execution import background_loop
-
-        await background_loop.arun(self._mcp_imports("remove an MCP server").remove, name)
+        await _arun(self._mcp_imports("remove an MCP server").remove, name)
         return self
 
     def refresh_mcp(self, name: str | None = None) -> dict[str, Changes]:
@@ -1177,9 +1079,8 @@ class Toolkit:
 
     async def arefresh_mcp(self, name: str | None = None) -> dict[str, Changes]:
         """List the tools of an MCP server, or of all of them, again from async code, as `refresh_mcp` does."""
-        from ahvn_tools.execution import background_loop
-
-        return await background_loop.arun(self._mcp_imports().refresh, name)
+        changes: dict[str, Changes] = await _arun(self._mcp_imports().refresh, name)
+        return changes
 
     @property
     def servers(self) -> dict[str, RemoteServer]:
@@ -1208,16 +1109,16 @@ def validate_state(state: Any) -> Mapping[str, Any]:
     return state
 
 
-def _refuse_arguments(unknown: Mapping[str, object]) -> None:
-    """Raise TypeError for keyword arguments: the arguments of a tool are one dict."""
-    if unknown:
-        text = unknown_options(unknown, _CALL_OPTIONS)
-        raise TypeError(f"{text} Pass the arguments of a tool as one dict: call('tool', {{'name': value}}).")
-
-
 def _run_async(function: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
     """Run an async function on the background loop and return its value."""
     from ahvn_tools.execution import background_loop
     from ahvn_tools.execution.runner import capture_outcome
 
     return background_loop.run(capture_outcome, function, *arguments).get()
+
+
+async def _arun(function: Callable[..., Coroutine[Any, Any, Any]], *arguments: Any) -> Any:
+    """Run an async function on the background loop from async code, and return its value."""
+    from ahvn_tools.execution import background_loop
+
+    return await background_loop.arun(function, *arguments)

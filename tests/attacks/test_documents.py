@@ -274,8 +274,7 @@ def member(name: str, options: str = "") -> Attack:
 def outside(text: str, name: str = "") -> Attack:
     """Name data outside of the repository, with its name as the canary."""
     secret = json.dumps([{"name": CANARY, "inputSchema": {"type": "object"}}])
-    toolset = f"name: {CANARY}\ntools: [a]"
-    files = {"../outside/x.json": secret, "../outside/x.yaml": toolset, "../outside/s.json": SERVERS}
+    files = {"../outside/x.json": secret, "../outside/x.yaml": f"name: {CANARY}", "../outside/s.json": SERVERS}
     links = {"link.json": "{outside}/x.json", "folder": "{outside}", "chain.json": "folder/x.json"}
     return Attack(name or f"outside: {text}", Try(text, (), files, links), is_refused)
 
@@ -407,7 +406,7 @@ ATTACKS = [
     ),
     Attack(
         "a foreign module through a trusted one",
-        Try("sources: [{module: 'json:codecs.builtins.exec'}]", ("json",)),
+        Try("sources: [{source: 'json:codecs.builtins.exec'}]", ("json",)),
         is_refused,
     ),
     *(
@@ -447,12 +446,12 @@ ATTACKS = [
     ),
     Attack(
         "a module of the folder, after a file of it was loaded",
-        Try("sources: [{module: evil}]", ("evil",), UP, prepare=after_another_load),
+        Try("sources: [{source: evil}]", ("evil",), UP, prepare=after_another_load),
         is_refused,
     ),
     Attack(
         "a part of an installed namespace package",
-        Try("sources: [{module: acme.evil}]", ("acme.*",), {**UP, "acme/evil.py": EVIL}, prepare=namespace),
+        Try("sources: [{source: acme.evil}]", ("acme.*",), {**UP, "acme/evil.py": EVIL}, prepare=namespace),
         is_refused,
     ),
     Attack(
@@ -640,7 +639,7 @@ ATTACKS = [
             "timeout: '${CANARY}'",
             "sources: ['${CANARY}']",
             "sources: [{manifest: '${CANARY}.yaml'}]",
-            "agents: {a: {tools: ['${CANARY}']}}",
+            "toolsets: {a: ['${CANARY}']}",
             "sources: [{server: '${CANARY} x'}]",
             http("https://${CANARY}:x/"),
         )
@@ -667,25 +666,14 @@ ATTACKS = [
             "sources: ['mcp:../outside/s.json']",
             "sources: ['openapi:../outside/x.json']",
             "sources: [{server: '../outside/s.json:a'}]",
-            "sources: [{path: '../outside/s.json:a'}]",
+            "sources: [{source: '../outside/s.json:a'}]",
             "sources: ['/proc/self/root{outside}/x.json']",
             "sources: ['/proc/self/cwd/../outside/x.json']",
             "sources: [{manifest: ../outside/x.yaml}]",
             "sources: [{openapi: /dev/zero}]",
-            "tool_sets: [../outside]",
             "middleware: [{replay: {path: link.json}}]",
             "roots: [folder]",
         ),
-    ),
-    Attack(
-        "a link `~` beside the manifest",
-        Try(
-            "sources: [wire.json]\ntool_sets: ['~/x.yaml']",
-            (),
-            {"wire.json": WIRE, "../outside/x.yaml": f"name: {CANARY}\ntools: [a]"},
-            {"~": "../outside"},
-        ),
-        is_refused,
     ),
     Attack(
         "a link `~` in a folder",
@@ -697,24 +685,10 @@ ATTACKS = [
         ),
         has("a"),
     ),
-    Attack(
-        "a link in a folder of toolsets that the host names",
-        Try(
-            "",
-            (),
-            {"wire.json": WIRE, "../outside/x.yaml": f"name: {CANARY}\ntools: [a]"},
-            {"sets/x.yaml": "../../outside/x.yaml"},
-            source="wire.json",
-            options={"tool_sets": ["sets"]},
-        ),
-        has("a"),
-    ),
     *(
         Attack(
             f"a pipe: {text}",
-            Try(
-                text, (HOST,), {"api.json": openapi(operation={"parameters": [{"$ref": "pipe.yaml#/x"}]})}, pipes=PIPES
-            ),
+            Try(text, (HOST,), pipes=PIPES),
             lambda outcome: is_idle(outcome) and "no file" in found(outcome).error,
         )
         for text in (
@@ -723,8 +697,6 @@ ATTACKS = [
             "sources: ['mcp:pipe.json']",
             "sources: [{server: pipe.json}]",
             "middleware: [{replay: {path: pipe.json}}]",
-            "tool_sets: [.]",
-            f"sources: [{{openapi: api.json, external_files: true, base_url: '{HOST}'}}]",
             "sources: [pipe.yaml]",
         )
     ),
@@ -755,17 +727,6 @@ ATTACKS = [
         "an mcp.json that is nested without an end",
         Try("sources: [{server: x.json}]", files={"x.json": '{"a": ' + "[" * 100_000}),
         fails("is not JSON"),
-    ),
-    Attack(
-        "a toolset of a thousand unknown names",
-        Try(
-            "sources: [wire.json]\ntool_sets: [s.yaml]",
-            files={
-                "wire.json": json.dumps([{"name": f"tool_{n}", "inputSchema": {"type": "object"}} for n in range(50)]),
-                "s.yaml": f"name: s\ntools: {json.dumps([f'tol_{number}' for number in range(1_000)])}",
-            },
-        ),
-        has(*(f"tool_{number}" for number in range(50))),
     ),
     Attack("a long path", Try(f"sources: ['{'a/' * 3000}']"), fails("is no path")),
     Attack(
@@ -838,12 +799,12 @@ ATTACKS = [
     ),
     Attack(
         "data with a proxy of the environment",
-        Try(source=from_dict(http_tool(), code__sending={"proxy": "environment"}), trust=(HOST,)),
+        Try(source=from_dict(http_tool(), code__sending__proxy="environment"), trust=(HOST,)),
         is_refused,
     ),
     Attack(
         "data with redirects to anywhere",
-        Try(source=from_dict(http_tool(), code__sending={"follow_redirects": True}), trust=(HOST,)),
+        Try(source=from_dict(http_tool(), code__sending__follow_redirects=True), trust=(HOST,)),
         is_refused,
     ),
     Attack(

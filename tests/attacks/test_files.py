@@ -27,7 +27,7 @@ from ahvn_tools.errors import ToolkitError, ToolSpecError
 from ahvn_tools.mcp.client.stdio import StderrWriter
 from ahvn_tools.mcp.trust.pins import Pins
 from ahvn_tools.middleware import record, replay
-from ahvn_tools.toolkit.sqlite_approval_store import SQLiteApprovalStore
+from ahvn_tools.toolkit.approval_store import SQLiteApprovalStore
 from tests.attacks.attack import CANARY, Attack, Outcome, equals, raises, rows
 
 LONGEST = 60.0

@@ -35,7 +35,7 @@ from ahvn_tools import Toolkit, ToolResult
 from ahvn_tools.errors import ToolCallError, ToolkitError, ToolSpecError
 from ahvn_tools.mcp.client import remote_server
 from ahvn_tools.mcp.client.refresh import INITIAL_REFRESH_DELAY
-from ahvn_tools.mcp.client.remote_tool import RemoteTool
+from ahvn_tools.mcp.client.remote_server import RemoteTool
 from ahvn_tools.mcp.trust import pins
 from tests.attacks.attack import CANARY, Attack, Outcome, all_of, ends_with, equals, fails_silently, rows
 from tests.execution.entry_points import until

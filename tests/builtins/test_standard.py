@@ -167,7 +167,7 @@ async def test_an_mcp_client_uses_the_tools(tmp_path: Path) -> None:
 
 def test_no_tool_of_the_standard_toolkit_has_a_finding(tmp_path: Path) -> None:
     kit = standard_toolkit(tmp_path, runner=finish, text_files=True, database=Database("sqlite://", read_only=False))
-    assert kit.lint(formats=["openai", "anthropic"], ignore=["not-enforced", "not-strict"]) == []
+    assert kit.check(formats=["openai", "anthropic"], ignore=["not-enforced", "not-strict"]) == []
 
 
 def test_load_needs_folders_for_the_built_in_tools(tmp_path: Path) -> None:
@@ -180,7 +180,7 @@ def test_load_needs_folders_for_the_built_in_tools(tmp_path: Path) -> None:
     assert names(load("builtins", roots=tmp_path)) >= COMMON - {"self_fork", "get_available_models"}
 
 
-def test_a_manifest_has_built_in_tools_as_a_source(tmp_path: Path) -> None:
+def test_a_manifest_has_built_in_tools_as_a_source_with_roots(tmp_path: Path) -> None:
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "tea.txt").write_text("green\n")
     manifest = tmp_path / "kit.yaml"
@@ -193,17 +193,8 @@ def test_a_manifest_has_built_in_tools_as_a_source(tmp_path: Path) -> None:
     assert "my_create_file" not in kit
     assert "my_shell_exec" not in kit
     assert "my_git_status" in kit
-
-
-def test_a_manifest_takes_its_own_roots_for_the_built_in_tools(tmp_path: Path) -> None:
-    manifest = tmp_path / "kit.yaml"
-    manifest.write_text("roots: [.]\nsources:\n  - builtins\n", encoding="utf-8")
-    (tmp_path / "tea.txt").write_text("green\n")
+    manifest.write_text("roots: [notes]\nsources:\n  - builtins\n", encoding="utf-8")
     assert load(manifest).call("read_file", {"uri": "tea.txt"}) == "green\n"
-
-
-def test_a_manifest_without_roots_for_the_built_in_tools_is_refused(tmp_path: Path) -> None:
-    manifest = tmp_path / "kit.yaml"
     manifest.write_text("sources:\n  - builtins: standard\n", encoding="utf-8")
     with pytest.raises(SourceError, match=r"kit\.yaml.*need folders"):
         load(manifest)

@@ -384,16 +384,6 @@ def test_a_default_of_a_secret_inside_of_another_type_is_not_shown(manager):
     assert shown[2] == "Error: <phrase> is wrong"
 
 
-def test_a_default_is_used_and_also_one_without_a_json_form(manager):
-    marker = object()
-
-    @manager.tool_func
-    def find(query: str = "tea", known: Any = marker) -> Any:
-        return query, known
-
-    assert manager.call_tool("find", {}) == ("tea", marker)
-
-
 def test_a_type_without_a_json_form_accepts_anything(manager):
     @manager.tool_func
     def draw(shape: Annotated[Counter, "what to draw"], done: Callable[[], None]) -> Any:
@@ -504,15 +494,6 @@ def test_arguments_are_passed_on_as_json(manager):
     assert manager.call_tool("move", {"to": {"x": "one"}, "on": ""}).startswith("Error: Invalid arguments: 'to.x'")
 
 
-def test_the_value_of_a_generator_is_the_list_of_its_items(manager):
-    @manager.tool_func
-    def count(to: int) -> Any:
-        yield from range(to)
-
-    assert manager.call_tool("count", {"to": 3}) == [0, 1, 2]
-    assert list(manager.get_tool_func("count")(2)) == [0, 1]
-
-
 def test_a_structured_result_says_whether_the_call_failed(manager):
     manager.register("lie", "", {}, lambda: "Error: not at all")
     manager.register("fail", "", {}, lambda: 1 // 0)
@@ -521,37 +502,6 @@ def test_a_structured_result_says_whether_the_call_failed(manager):
     )  # fmt: skip
     assert [manager.toolkit.exec(name).is_error for name in ("lie", "fail")] == [False, True]
     assert isinstance(manager.toolkit.exec("fail").exception, ZeroDivisionError)
-
-
-def test_bound_values_and_secrets_are_masked_in_the_text_of_an_error(manager):
-    def sign_in(token: str, phrase: Annotated[str, Secret] = "open sesame") -> None:
-        raise ValueError(f"{token} and {phrase} are wrong")
-
-    manager.register("sign_in", "", {"token": (str, ""), "phrase": (str, "")}, sign_in)
-    manager.toolkit.bind("token")
-    manager.toolkit.state["token"] = "sk-4711-0815"
-    assert manager.call_tool("sign_in", {"phrase": "close sesame"}) == "Error: <token> and <phrase> are wrong"
-
-
-def test_bound_values_are_masked_in_the_error_of_a_server(manager):
-    def sign_in(token: str) -> None:
-        raise ValueError(f"{token} is wrong")
-
-    manager.use_mcp(server_with(sign_in=sign_in), binds=["token"])
-    manager.toolkit.bind("token")
-    manager.toolkit.state["token"] = "sk-4711-0815"
-    assert manager.tool_info["sign_in"]["kwargs"] == {}
-    assert manager.call_tool("sign_in", {}) == {"error": "Error calling tool 'sign_in': <token> is wrong"}
-    assert "unknown argument 'token'" in manager.call_tool("sign_in", {"token": "mine"})["error"]
-    manager.toolkit.remove_mcp()
-
-
-def test_an_exception_without_a_text_is_named(manager):
-    def fail() -> None:
-        raise NotImplementedError
-
-    manager.register("fail", "", {}, fail)
-    assert manager.call_tool("fail", {}) == "Error: NotImplementedError"
 
 
 def test_a_toolkit_of_your_own_says_whether_texts_are_shown():

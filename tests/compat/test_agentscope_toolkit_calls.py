@@ -141,7 +141,9 @@ class TestCalls:
         assert (texts_of(response), response.is_last) == (["Error: 'gone'"], True)
 
     @pytest.mark.parametrize(
-        "returned", ["a text", 3, None, [3], [], [text(1)], {"type": "text", "text": "a"}], ids=repr
+        "returned",
+        ["a text", 3, None, [3], [], [text(1)], {"type": "text", "text": "a"}],
+        ids=["text", "number", "none", "list", "empty", "responses", "block"],
     )
     async def test_anything_but_a_response_is_a_type_error(self, toolkit, returned):
         toolkit.register_tool_function(lambda: returned, func_name="wrong")

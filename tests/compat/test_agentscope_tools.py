@@ -196,11 +196,14 @@ TOOLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
 every_tool = pytest.mark.parametrize("tool", sorted(TOOLS))
 
 
+TEN = [f"line {number}" for number in range(1, 11)]
+
+
 @pytest.fixture
 def numbers(tmp_path: Path) -> Path:
     """A file of ten lines."""
     path = tmp_path / "numbers.txt"
-    path.write_text("".join(f"line {number}\n" for number in range(1, 11)))
+    path.write_text("".join(f"{line}\n" for line in TEN))
     return path
 
 
@@ -288,18 +291,84 @@ def _allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "allow")
 
 
+def shown(first: int, last: int) -> str:
+    """Return these of the ten lines with their numbers."""
+    return "\n".join(["```", *(f"{number}: line {number}" for number in range(first, last + 1)), "```"])
+
+
+RANGE_FORMAT = "Invalid range format. Expected a list of two integers, but got"
+OUT_OF_BOUNDS = "The range '[11, 13]' is out of bounds for the file '{path}', which has only 10 lines."
+REPLACED = "1: line 1\n2: line 2\n3: NEW\n4: line 5\n5: line 6\n6: line 7\n7: line 8\n8: line 9"
+INSERTED = "Insert content into {path} at line 2 successfully. The new content between lines 1-8 is:\n```\n"
+CALLS = {
+    "a range includes both ends": (view_text_file, [[3, 5]], "The content of {path} in [3, 5] lines:\n" + shown(3, 5)),
+    "it ends with the file": (view_text_file, [[9, 20]], "The content of {path} in [9, 20] lines:\n" + shown(9, 10)),
+    "it counts from the end": (view_text_file, [[-3, -1]], "The content of {path} in [-3, -1] lines:\n" + shown(8, 10)),
+    "behind the end": (view_text_file, [[11, 13]], "InvalidArgumentError: " + OUT_OF_BOUNDS),
+    "the end before the start": (
+        view_text_file,
+        [[5, 3]],
+        "InvalidArgumentError: The start line is greater than the end line in the given range [5, 3].",
+    ),
+    **{
+        f"view {ranges}": (view_text_file, [ranges], f"InvalidArgumentError: {RANGE_FORMAT} {ranges}.…")
+        for ranges in ([1], [], [1, 2, 3], [0, 2])
+    },
+    "true is no number of a line": (view_text_file, [[True, 2]], "Error: Invalid arguments: 'ranges[0]'…"),
+    "a file is overwritten": (write_text_file, ["tea\n"], "Overwrite {path} successfully.", ["tea"]),
+    "lines are replaced and shown with five around them": (
+        write_text_file,
+        ["NEW\n", [3, 4]],
+        f"Write {{path}} successfully. The new content snippet:\n```\n{REPLACED}\n```",
+        [*TEN[:2], "NEW", *TEN[4:]],
+    ),
+    "lines are never joined": (write_text_file, ["NEW", [3, 3]], "Write …", [*TEN[:2], "NEW", *TEN[3:]]),
+    "a start behind the end": (
+        write_text_file,
+        ["x", [11, 12]],
+        "Error: The start line 11 is invalid. The file only has 10 lines.",
+    ),
+    **{
+        f"write {ranges}": (write_text_file, ["x", ranges], f"Error: {RANGE_FORMAT} {ranges}.…")
+        for ranges in ([1], [0, 0], [1, 2, 3])
+    },
+    **{
+        f"write {ranges}": (write_text_file, ["x", ranges], "Error: …")
+        for ranges in ([3, 2], [0, 2], [-1, 2], [-99, -98])
+    },
+    "lines are inserted before the line": (
+        insert_text_file,
+        ["NEW", 2],
+        INSERTED + "1: line 1\n2: NEW\n3: line 2\n…",
+        [*TEN[:1], "NEW", *TEN[1:]],
+    ),
+    "one line more than the file has appends": (insert_text_file, ["NEW", 11], "Insert …", [*TEN, "NEW"]),
+    "a line below one": (insert_text_file, ["x", 0], "InvalidArgumentsError: The line number 0 is invalid.…"),
+    "no line": (insert_text_file, ["x", True], "Error: Invalid arguments…"),
+    "a line behind the end": (
+        insert_text_file,
+        ["x", 12],
+        "InvalidArgumentsError: The given line_number (12) is not in the valid range [1, 11].",
+    ),
+}  # fmt: skip
+
+
 @pytest.mark.usefixtures("_allowed")
-class TestViewTextFile:
-    """`view_text_file` shows lines with their numbers."""
+class TestTextFiles:
+    """The tools show, write and insert lines."""
+
+    @pytest.mark.parametrize("name", CALLS)
+    async def test_a_call_on_a_file_of_ten_lines(self, numbers, name):
+        """A text that ends with `…` is only the beginning; without lines the file stays as it was."""
+        function, arguments, expected, *after = CALLS[name]
+        text = text_of(await function(str(numbers), *arguments)).replace(str(numbers), "{path}")
+        assert text == expected or (expected[-1] == "…" and text.startswith(expected[:-1]))
+        assert numbers.read_text().splitlines() == (after[0] if after else TEN)
 
     async def test_a_whole_file(self, tmp_path):
         path = tmp_path / "tea.txt"
         path.write_text("green\nblack\n")
         assert text_of(await view_text_file(str(path))) == f"The content of {path}:\n```\n1: green\n2: black\n```"
-
-    async def test_a_range_includes_both_ends(self, numbers):
-        expected = f"The content of {numbers} in [3, 5] lines:\n```\n3: line 3\n4: line 4\n5: line 5\n```"
-        assert text_of(await view_text_file(str(numbers), [3, 5])) == expected
 
     async def test_a_hint_about_a_long_line_names_no_tool_that_the_agent_does_not_have(self, tmp_path):
         path = tmp_path / "long.json"
@@ -311,149 +380,41 @@ class TestViewTextFile:
             assert f"execute_python_code, such as: print(list(open(FILE))[{line} - 1][2001 - 1:][:2000])" in text
             assert "partially_read_by_range" not in text
 
-    async def test_a_range_ends_with_the_file(self, numbers):
-        expected = f"The content of {numbers} in [9, 20] lines:\n```\n9: line 9\n10: line 10\n```"
-        assert text_of(await view_text_file(str(numbers), ranges=[9, 20])) == expected
-
-    async def test_a_negative_range_counts_from_the_end(self, numbers):
-        expected = f"The content of {numbers} in [-3, -1] lines:\n```\n8: line 8\n9: line 9\n10: line 10\n```"
-        assert text_of(await view_text_file(str(numbers), [-3, -1])) == expected
-
-    async def test_a_range_behind_the_end_is_an_error(self, numbers):
-        assert text_of(await view_text_file(str(numbers), [11, 13])) == (
-            f"InvalidArgumentError: The range '[11, 13]' is out of bounds for the file '{numbers}', which has only 10 "
-            "lines."
+    async def test_what_is_no_text_file_is_an_error(self, tmp_path):
+        (tmp_path / "data").write_bytes(bytes(range(256)))
+        none = tmp_path / "none.txt"
+        assert text_of(await view_text_file(str(none))) == f"Error: The file {none} does not exist."
+        assert text_of(await insert_text_file(str(none), "x", 1)).startswith(
+            f"InvalidArgumentsError: The target file {none} does not exist."
         )
-
-    async def test_a_range_that_ends_before_it_starts_is_an_error(self, numbers):
-        assert text_of(await view_text_file(str(numbers), [5, 3])) == (
-            "InvalidArgumentError: The start line is greater than the end line in the given range [5, 3]."
-        )
-
-    @pytest.mark.parametrize("ranges", [[1], [], [1, 2, 3], [0, 2]], ids=str)
-    async def test_other_ranges_are_errors(self, numbers, ranges):
-        expected = f"InvalidArgumentError: Invalid range format. Expected a list of two integers, but got {ranges}."
-        assert text_of(await view_text_file(str(numbers), ranges)).startswith(expected)
-
-    async def test_true_is_no_number_of_a_line(self, numbers):
-        assert text_of(await view_text_file(str(numbers), [True, 2])).startswith(
-            "Error: Invalid arguments: 'ranges[0]'"
-        )
-        assert text_of(await insert_text_file(str(numbers), "x", True)).startswith("Error: Invalid arguments")
-
-    async def test_a_file_that_does_not_exist(self, tmp_path):
-        path = tmp_path / "none.txt"
-        assert text_of(await view_text_file(str(path))) == f"Error: The file {path} does not exist."
-
-    async def test_a_folder_is_no_file(self, tmp_path):
         assert text_of(await view_text_file(str(tmp_path))) == f"Error: The path {tmp_path} is not a file."
         assert text_of(await view_text_file("/")) == "Error: The path / is not a file."
+        assert text_of(await view_text_file(str(tmp_path / "data"))).startswith("Error: ")
 
-    async def test_a_path_may_begin_with_the_home_folder(self, numbers, monkeypatch):
+    async def test_a_path_begins_in_the_home_or_the_current_folder(self, numbers, monkeypatch):
         monkeypatch.setenv("HOME", str(numbers.parent))
         assert "1: line 1" in text_of(await view_text_file("~/numbers.txt"))
-
-    async def test_a_relative_path_begins_in_the_current_folder(self, numbers, monkeypatch):
         (numbers.parent / "inner").mkdir()
         monkeypatch.chdir(numbers.parent / "inner")
         assert text_of(await view_text_file("../numbers.txt", [1, 1])) == (
             "The content of ../numbers.txt in [1, 1] lines:\n```\n1: line 1\n```"
         )
 
-    async def test_a_binary_file_is_an_error_as_text(self, tmp_path):
-        (tmp_path / "data").write_bytes(bytes(range(256)))
-        assert text_of(await view_text_file(str(tmp_path / "data"))).startswith("Error: ")
-
-
-@pytest.mark.usefixtures("_allowed")
-class TestWriteTextFile:
-    """`write_text_file` creates files, and replaces their content or some of their lines."""
-
-    async def test_a_new_file_is_created(self, tmp_path):
-        path = tmp_path / "new.txt"
-        assert text_of(await write_text_file(str(path), "tea\n")) == f"Create and write {path} successfully."
-        assert path.read_text() == "tea\n"
-
-    async def test_the_folders_of_a_new_file_are_created(self, tmp_path):
+    @pytest.mark.parametrize("ranges", [None, [1, 2]])
+    async def test_a_new_file_is_created_with_its_folders_and_has_no_ranges(self, tmp_path, ranges):
         path = tmp_path / "a" / "b" / "new.txt"
-        assert text_of(await write_text_file(str(path), "tea")) == f"Create and write {path} successfully."
+        ignored = " The ranges [1, 2] is ignored because the file does not exist." if ranges else ""
+        written = text_of(await write_text_file(str(path), "tea", ranges))
+        assert written == f"Create and write {path} successfully.{ignored}"
         assert path.read_text() == "tea"
-
-    async def test_a_new_file_has_no_ranges(self, tmp_path):
-        path = tmp_path / "new.txt"
-        assert text_of(await write_text_file(str(path), "tea", [1, 2])) == (
-            f"Create and write {path} successfully. The ranges [1, 2] is ignored because the file does not exist."
-        )
-
-    async def test_a_file_is_overwritten(self, numbers):
-        assert text_of(await write_text_file(str(numbers), "tea\n")) == f"Overwrite {numbers} successfully."
-        assert numbers.read_text() == "tea\n"
-
-    async def test_lines_are_replaced_and_shown_with_five_around_them(self, numbers):
-        lines = "\n".join(f"{n}: line {n}" for n in (1, 2)) + "\n3: NEW\n" + "\n".join(
-            f"{n}: line {n + 1}" for n in range(4, 9)
-        )  # fmt: skip
-        assert text_of(await write_text_file(str(numbers), "NEW\n", [3, 4])) == (
-            f"Write {numbers} successfully. The new content snippet:\n```\n{lines}\n```"
-        )
-
-    async def test_lines_are_never_joined(self, numbers):
-        await write_text_file(str(numbers), "NEW", [3, 3])
-        assert numbers.read_text().splitlines()[1:4] == ["line 2", "NEW", "line 4"]
-
-    async def test_a_start_behind_the_end_is_an_error(self, numbers):
-        expected = "Error: The start line 11 is invalid. The file only has 10 lines."
-        assert text_of(await write_text_file(str(numbers), "x", [11, 12])) == expected
-
-    @pytest.mark.parametrize("ranges", [[1], [0, 0], [1, 2, 3]], ids=str)
-    async def test_a_range_that_is_none_is_an_error(self, numbers, ranges):
-        expected = f"Error: Invalid range format. Expected a list of two integers, but got {ranges}."
-        assert text_of(await write_text_file(str(numbers), "x", ranges)).startswith(expected)
-
-    @pytest.mark.parametrize("ranges", [[3, 2], [0, 0], [0, 2], [-1, 2], [11, 12], [-99, -98], [1]], ids=str)
-    async def test_a_range_that_does_not_fit_changes_nothing(self, numbers, ranges):
-        before = numbers.read_bytes()
-        assert text_of(await write_text_file(str(numbers), "x", ranges)).startswith("Error: ")
-        assert numbers.read_bytes() == before
 
     @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(first=st.integers(1, 10), more=st.integers(0, 9), content=st.lists(st.sampled_from("abc"), min_size=1))
     def test_a_written_range_replaces_exactly_its_lines(self, numbers, first, more, content):
-        lines = [f"line {number}" for number in range(1, 11)]
-        numbers.write_text("".join(f"{line}\n" for line in lines))
+        numbers.write_text("".join(f"{line}\n" for line in TEN))
         last = min(first + more, 10)
         asyncio.run(write_text_file(str(numbers), "\n".join(content) + "\n", [first, last]))
-        assert numbers.read_text().splitlines() == [*lines[: first - 1], *content, *lines[last:]]
-
-
-@pytest.mark.usefixtures("_allowed")
-class TestInsertTextFile:
-    """`insert_text_file` inserts lines before a line."""
-
-    async def test_lines_are_inserted_before_the_line(self, numbers):
-        text = text_of(await insert_text_file(str(numbers), "NEW", 2))
-        assert numbers.read_text().splitlines()[:3] == ["line 1", "NEW", "line 2"]
-        assert text.startswith(
-            f"Insert content into {numbers} at line 2 successfully. The new content between lines 1-8 is:\n```\n"
-            "1: line 1\n2: NEW\n3: line 2\n"
-        )
-
-    async def test_one_line_more_than_the_file_has_appends(self, numbers):
-        await insert_text_file(str(numbers), "NEW", 11)
-        assert numbers.read_text().splitlines()[9:] == ["line 10", "NEW"]
-
-    async def test_a_line_below_one_is_an_error(self, numbers):
-        expected = "InvalidArgumentsError: The line number 0 is invalid."
-        assert text_of(await insert_text_file(str(numbers), "x", 0)).startswith(expected)
-
-    async def test_a_line_behind_the_end_is_an_error(self, numbers):
-        assert text_of(await insert_text_file(str(numbers), "x", 12)) == (
-            "InvalidArgumentsError: The given line_number (12) is not in the valid range [1, 11]."
-        )
-
-    async def test_a_file_that_does_not_exist_is_an_error(self, tmp_path):
-        expected = f"InvalidArgumentsError: The target file {tmp_path / 'x'} does not exist."
-        assert text_of(await insert_text_file(str(tmp_path / "x"), "x", 1)).startswith(expected)
+        assert numbers.read_text().splitlines() == [*TEN[: first - 1], *content, *TEN[last:]]
 
 
 async def run(toolkit: Toolkit, name: str, **arguments: Any) -> str:

@@ -307,12 +307,6 @@ class TestLoading:  # 4.1.2
         assert ToolExecutor().execute(manager.get_tool("one"), {}).output == "one"
         assert [record.levelname for record in caplog.records if "'one'" in record.getMessage()] == ["WARNING"]
 
-    def test_a_duplicate_is_recorded_as_a_reference(self, tmp_path):
-        write(tmp_path, {"tools/builtin/a.py": builtin("one"), "tools/builtin/b.py": builtin("one")})
-        (duplicate,) = ToolManager(tmp_path).toolkit.duplicates
-        assert (duplicate.name, duplicate.action) == ("one", "keep")
-        assert duplicate.kept != duplicate.other
-
     def test_values_come_from_the_environment(self, tmp_path, guarded_service):
         write(
             tmp_path,
@@ -856,7 +850,3 @@ class TestPoints:  # 8
         after = manager.get_tool("calculate")
         assert (list(before.args), list(after.args)) == ([], ["a", "b"])
         assert ToolExecutor().execute(after, {"a": 1, "b": 2}).output == 3
-
-    def test_many_calls_are_merged_in_their_order(self):
-        calls = [(calculate, {"a": number, "b": 0}) for number in range(40)]
-        assert [message.output for message in ToolExecutor().execute_parallel(calls)] == list(range(40))

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import datetime as dt
+import os
 from pathlib import Path
-from typing import Any, Literal
 
 import pytest
 from fastmcp import FastMCP
@@ -35,28 +34,6 @@ def add(a: int, b: int) -> int:
     return a + b
 
 
-@tool
-async def double(number: int) -> int:
-    """Double a number."""
-    await asyncio.sleep(0)
-    return 2 * number
-
-
-class Address(BaseModel):
-    street: str
-    number: int
-
-
-@tool
-def ship(to: Address, kind: Literal["fast", "cheap"] = "fast", weights: list[float] = []) -> dict[str, Any]:
-    """Ship a parcel.
-
-    Args:
-        to: Where it goes.
-    """
-    return {"to": to, "kind": kind, "weights": weights}
-
-
 @pytest.fixture(scope="module")
 def service():
     with tool_service.running() as running:
@@ -74,10 +51,6 @@ class TestParallelCalls:
     def test_calls_of_one_tool_keep_their_own_results(self, numbers):
         messages = ToolExecutor().execute_parallel([(add, {"a": number, "b": 1}) for number in numbers])
         assert [message.output for message in messages] == [number + 1 for number in numbers]
-
-    def test_async_tools_run_at_once_from_sync_code(self):
-        messages = ToolExecutor().execute_parallel([(double, {"number": number}) for number in range(3)])
-        assert [message.output for message in messages] == [0, 2, 4]
 
     def test_two_tools_of_one_name_have_their_own_results(self):
         another, third = tool(name="add")(lambda a, b: a - b), tool(name="add_2")(lambda a, b: a * b)
@@ -107,38 +80,10 @@ class TestParallelCalls:
         assert [each.name for each in ToolExecutor().guard(add, another)] == ["add", "add_2"]
 
 
-class TestAsyncCalls:
-    async def test_a_sync_tool_with_parameters_runs_from_async_code(self):
-        assert (await ToolExecutor().async_execute(add, {"a": 1, "b": 2})).output == 3
-
-
 @tool
 async def sleep_long() -> None:
     """Sleep."""
     await asyncio.sleep(60)
-
-
-class TestValidation:
-    def test_the_message_names_the_place_and_not_the_value(self):
-        message = ToolExecutor().execute(ship, {"to": {"street": "Elm", "number": "hunter2"}})
-        assert "to.number" in message.text
-        assert "hunter2" not in message.text
-
-    def test_the_schema_has_the_types_of_the_annotations(self):
-        assert ship.args["kind"] == {"enum": ["fast", "cheap"], "type": "string", "default": "fast"}
-        assert ship.args["weights"]["items"] == {"type": "number"}
-        assert ship.args["to"]["description"] == "Where it goes."
-        assert ship.args_schema["required"] == ["to"]
-
-    def test_a_function_gets_json_or_what_its_annotations_say(self):
-        @tool(convert=True)
-        def age(born: dt.date, at: Address) -> str:
-            """Say it."""
-            return f"{born.year} {at.street}"
-
-        address = {"street": "Elm", "number": 1}
-        assert ToolExecutor().execute(ship, {"to": address}).output["to"] == address
-        assert ToolExecutor().execute(age, {"born": "2001-02-03", "at": address}).output == "2001 Elm"
 
 
 class Mass(BaseModel):
@@ -238,21 +183,6 @@ class TestRequests:
 
 
 class TestFiles:
-    def test_a_broken_file_costs_only_itself(self, tmp_path):
-        write(
-            tmp_path,
-            {
-                "tools/builtin/bad.py": "1 / 0\n",
-                "tools/builtin/good.py": BUILTIN.format(name="good"),
-                "tools/native/wrong.yaml": "api_url: https://notes.example\ntimeuot: 3\n",
-            },
-        )
-        manager = ToolManager(tmp_path)
-        assert [each.name for each in manager.load_tools()] == ["good"]
-        errors = [(error.file.removeprefix(f"{tmp_path}/"), error.line) for error in manager.toolkit.load_errors]
-        assert errors == [("tools/native/wrong.yaml", 2), ("tools/builtin/bad.py", 1)]
-        assert "Did you mean 'timeout'" in str(manager.toolkit.load_errors[0])
-
     def test_a_server_that_cannot_be_reached_costs_only_itself(self, tmp_path):
         write(
             tmp_path,
@@ -277,27 +207,6 @@ class TestFiles:
         assert "write a Python file with MCPTool(NAME, URL)" in str(error)
         assert "write a Python file with MCPTool(NAME, URL)" in caplog.text
 
-    @pytest.mark.parametrize("key", ["parameters", "parameters_schema", "input_schema"])
-    def test_the_schema_of_a_definition_has_several_names(self, tmp_path, key):
-        schema = "{type: object, properties: {q: {type: integer}}, required: [q]}"
-        write(tmp_path, {"tools/native/find.yaml": f"api_url: https://notes.example\n{key}: {schema}\n"})
-        assert ToolManager(tmp_path).get_tool("find").args == {"q": {"type": "integer"}}
-
-    def test_a_definition_may_have_all_keys(self, tmp_path):
-        write(
-            tmp_path,
-            {
-                "tools/builtin/total.yaml": "name: total\ntool_type: builtin\ndescription: Add up.\nenabled: true\n"
-                "parameters_schema: {type: object, properties: {a: {type: integer}}, required: [a]}\n"
-                "timeout: 5\nmetadata: {owner: ann}\nfunction_path: sums.py:total\n",
-                "tools/builtin/sums.py": "def total(a, b=1):\n    return a + b\n",
-            },
-        )
-        total = ToolManager(tmp_path).get_tool("total")
-        assert (total.description, list(total.args), total.metadata) == ("Add up.", ["a"], {"owner": "ann"})
-        assert total.spec.timeout == 5
-        assert ToolExecutor().execute(total, {"a": 1}).output == 2
-
     @pytest.mark.parametrize(
         ("files", "errors"),
         [
@@ -313,7 +222,23 @@ class TestFiles:
         manager = ToolManager(write(tmp_path, {"tools/builtin/good.py": BUILTIN.format(name="good"), **found}))
         assert list(manager.toolkit.toolsets) == ["good_set"]
         assert [each.name for each in manager.get_tool_set("good_set")] == ["good"]
-        assert [Path(error.file).name for error in manager.toolkit.load_errors] == errors
+        assert [Path(error.file).name for error in manager.load_errors] == errors
+
+    def test_a_link_out_of_the_folder_of_tool_sets_and_a_pipe_are_not_read(self, tmp_path):
+        write(
+            tmp_path,
+            {"outside.yaml": "name: outside\ntools: [a]\n", "configs/tool_sets/a.yaml": "name: a\ntools: [b]\n"},
+        )
+        (tmp_path / "configs/tool_sets/link.yaml").symlink_to(tmp_path / "outside.yaml")
+        os.mkfifo(tmp_path / "configs/tool_sets/pipe.yaml")
+        manager = ToolManager(tmp_path)
+        assert list(manager.toolkit.toolsets) == ["a"]
+        assert ["leads out of its folder" in str(error) for error in manager.load_errors] == [True]
+
+    def test_two_tool_sets_of_one_name_are_an_error_of_the_second(self, tmp_path):
+        one = "name: one\ntools: []\n"
+        manager = ToolManager(write(tmp_path, {"configs/tool_sets/a.yaml": one, "configs/tool-sets/b.yaml": one}))
+        assert [Path(error.file).name for error in manager.load_errors] == ["b.yaml"]
 
     def test_loading_needs_no_current_folder(self, tmp_path, monkeypatch):
         write(tmp_path, {"project/tools/builtin/good.py": BUILTIN.format(name="good")})

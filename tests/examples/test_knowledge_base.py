@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib
 import json
 import os
@@ -18,7 +17,6 @@ import pytest
 
 import ahvn_tools
 from ahvn_tools import ToolError, ToolSpec
-from ahvn_tools.errors import InvalidParametersError
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 TOOLS = ["search", "read", "add", "update", "delete", "stats"]
@@ -287,59 +285,10 @@ def names(hits: list[dict[str, Any]]) -> set[str]:
     return {hit["name"] for hit in hits}
 
 
-@pytest.mark.parametrize(
-    "query",
-    [
-        "tripod",
-        '"tripod',
-        'tripod"',
-        '"tripod" AND',
-        "AND tripod",
-        "tripod OR",
-        "NOT tripod",
-        "tripod*",
-        "tripod *",
-        "* tripod",
-        "^tripod",
-        "tripod + +",
-        "NEAR(tripod, 2)",
-        "NEAR tripod",
-        "(tripod",
-        "tripod)",
-        "name:tripod",
-        "{name body}: tripod",
-        "- name : tripod",
-        "nosuchcolumn:tripod",
-        "'tripod'; DROP TABLE texts; --",
-        "tripod\0",
-        "tripod 🙂 … %_?",
-        "TRIPOD",
-        "trípod",
-        "tripod " * 5_000,
-        "word " * 40 + "tripod",
-    ],
-    ids=lambda query: query[:20].encode("ascii", "backslashreplace").decode().replace("\0", "NUL"),
-)
-def test_query_syntax_is_plain_words(tools_of: ToolsOf, query: str) -> None:
-    """A word is found whatever signs surround it, and no query is an error of FTS5."""
-    assert "guide.md" in names(tools_of("ann")["search"](query=query))
-
-
-@pytest.mark.parametrize("query", ["OR NOT", "NOT", "user:bob", "tenant : acme", "rank", "zzz"])
-def test_query_of_syntax_alone_finds_nothing(tools_of: ToolsOf, query: str) -> None:
-    assert tools_of("ann")["search"](query=query) == []
-
-
 @pytest.mark.parametrize("query", ["", " \n", '"', '""', "*", "()", "_", "-- ;", "🙂", "\0"])
 def test_query_without_words_is_refused_with_a_hint(tools_of: ToolsOf, query: str) -> None:
     with pytest.raises(ToolError, match="Pass at least one word or number"):
         tools_of("ann")["search"](query=query)
-
-
-@pytest.mark.parametrize("arguments", [{"limit": 0}, {"limit": 21}, {"limit": "many"}, {"query": None}])
-def test_search_refuses_what_its_schema_refuses(tools_of: ToolsOf, arguments: dict[str, Any]) -> None:
-    with pytest.raises(InvalidParametersError):
-        tools_of("ann")["search"](**{"query": "tea"} | arguments)
 
 
 @pytest.mark.parametrize("parameter", ["context", "tenant", "user", "self"])
@@ -365,35 +314,6 @@ def test_note_is_found_by_its_user_in_its_tenant_only(tools_of: ToolsOf, user: s
         other["read"](name=name)
 
 
-def test_note_is_replaced(tools_of: ToolsOf) -> None:
-    """It replaces the note of that user only."""
-    ann, bob = tools_of("ann"), tools_of("bob")
-    for tools, text in [(ann, "first"), (bob, "untouched")]:
-        tools["add"](title="Plan", text=text)
-    ann["update"](name="note://Plan", text="second")
-    assert ann["read"](name="note://Plan")["text"] == "second"
-    assert bob["read"](name="note://Plan")["text"] == "untouched"
-    assert (ann["stats"]()["notes"], bob["stats"]()["notes"]) == (1, 1)
-
-
-@pytest.mark.parametrize("arguments", [{"title": " ", "text": "x"}, {"title": "x", "text": ""}])
-def test_note_without_words_is_refused(tools_of: ToolsOf, arguments: dict[str, str]) -> None:
-    with pytest.raises(ToolError, match="Pass both"):
-        tools_of("ann")["add"](**arguments)
-
-
-def test_long_text_is_read_piece_by_piece(tools_of: ToolsOf, database: Any) -> None:
-    text = "".join(f"line {number}\n" for number in range(1_000))
-    database.replace_documents([("long.txt", text)])
-    read, pieces, start = tools_of("ann")["read"], [], 0
-    while start is not None:
-        piece = read(name="long.txt", start=start)
-        pieces.append(piece["text"])
-        start = piece["next_start"]
-    assert "".join(pieces) == text
-    assert len(pieces) > 1
-
-
 def test_documents_are_replaced_and_notes_stay(tools_of: ToolsOf, database: Any) -> None:
     ann = tools_of("ann")
     ann["add"](title="Tea", text="I like tea.")
@@ -408,16 +328,3 @@ def test_frequent_word_comes_from_the_documents(example: ModuleType, tools_of: T
     assert example.frequent_word(database) == "telescope"
     database.replace_documents([])
     assert example.frequent_word(database) is None
-
-
-async def test_calls_from_many_threads_and_users(tools_of: ToolsOf) -> None:
-    """Worker threads of one loop write and read at once, and every user has separate notes."""
-    users = [tools_of(f"user{number}") for number in range(8)]
-
-    async def work(number: int, tools: dict[str, ToolSpec]) -> set[str]:
-        for count in range(5):
-            await tools["add"].acall(title=f"{number} {count}", text=f"sunrise {number}")
-        return names(await tools["search"].acall(query="sunrise", limit=20))
-
-    found = await asyncio.gather(*(work(number, tools) for number, tools in enumerate(users)))
-    assert found == [{f"note://{number} {count}" for count in range(5)} for number in range(8)]

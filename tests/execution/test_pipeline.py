@@ -286,22 +286,6 @@ async def test_arguments_may_be_changed_and_the_call_answered_without_its_tool(e
         assert value_of(returned) == expected
 
 
-def test_next_may_be_called_again():
-    async def twice(call, next):
-        await next(call)
-        return await next(call)
-
-    ran: list[int] = []
-    kit = Toolkit("kit", middleware=[twice])
-
-    @kit.tool
-    def note() -> int:
-        ran.append(1)
-        return len(ran)
-
-    assert kit.call("note") == 2
-
-
 @combinations(entry_point=["exec", "call"])
 def test_system_exit_of_a_body_is_raised_in_a_local_caller(entry_point):
     kit = kit_of(noting("a", []))
@@ -367,15 +351,6 @@ async def test_closing_a_stream_ends_the_call_and_leaves_no_task():
     assert (await asyncio.to_thread(next, stream)).value == 0
     await asyncio.to_thread(stream.close)
     assert await auntil(lambda: ended == ["body", "middleware"] * 2)
-
-
-async def test_the_time_of_a_slow_reader_does_not_count():
-    kit = kit_of(noting("a", []))
-    results = []
-    async for result in kit.astream("count_later", {"n": 3}, timeout=0.8):
-        results.append(result)
-        await asyncio.sleep(0.3)
-    assert results[-1].error is None
 
 
 @pytest.mark.parametrize("name", ["add", "add_later"])
@@ -551,10 +526,10 @@ def test_closing_a_stream_closes_the_body_and_middleware_sees_the_interrupted_re
 def test_the_time_of_a_middleware_after_the_body_does_not_count(entry_point, name):
     async def slow(call, next):
         result = await next(call)
-        await asyncio.sleep(1.2)
+        await asyncio.sleep(0.4)
         return result
 
-    kit = Toolkit("kit", middleware=[slow], timeout=1.0)
+    kit = Toolkit("kit", middleware=[slow], timeout=0.3)
 
     @kit.tool
     def quick() -> int:

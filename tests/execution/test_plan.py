@@ -218,20 +218,6 @@ def test_a_bound_value_of_a_wrong_type_is_reported_without_the_value(entry_point
     assert "'int'" in str(result.exception)
 
 
-@each_result_entry_point
-def test_bound_values_are_masked_in_the_texts_of_exceptions(entry_point: EntryPoint) -> None:
-    def body(token: str, n: int) -> None:
-        raise ValueError(f"no access with {token} for {n}")
-
-    async def abody(token: str, n: int) -> None:
-        body(token, n)
-
-    for function in (body, abody):
-        for timeout in (None, 30.0):
-            spec = ToolSpec.from_function(function, timeout=timeout).bind("token", default="hunter2-secret")
-            assert entry_point(spec, n=1).error.message == "ValueError: no access with <token> for 1"
-
-
 @each_value_entry_point
 def test_call_raises_exceptions_with_unmasked_texts(entry_point: EntryPoint) -> None:
     def body(token: str) -> None:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
-import gc
 import threading
-import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -202,27 +200,6 @@ def test_an_abandoned_thread_works_again_once_its_body_has_ended(hung: Hung) -> 
     hung.release.set()
     assert until(lambda: threads.count_abandoned_threads() == 0)
     assert run(ToolSpec.from_function(get_thread_id).acall) != threading.get_ident()
-
-
-class Value:
-    """An object that a weak reference can watch."""
-
-
-def pass_to_a_tool() -> weakref.ref[Value]:
-    """Pass a value to a tool in a worker thread; return a weak reference to it."""
-    value = Value()
-
-    def body(value: Any) -> int:
-        return 1
-
-    assert run(ToolSpec.from_function(body).bind("value", default=value).acall) == 1
-    return weakref.ref(value)
-
-
-def test_an_idle_thread_keeps_no_objects_alive() -> None:
-    reference = pass_to_a_tool()
-    gc.collect()
-    assert until(lambda: reference() is None)
 
 
 def test_a_body_that_ends_while_its_caller_is_cancelled_is_counted_correctly() -> None:

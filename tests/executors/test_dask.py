@@ -146,12 +146,6 @@ class TestWorkers:
         os.kill(read_pids(pids, 2)[1], signal.SIGKILL)
         assert [result.value for result in stream] == ["run 2", 2]
 
-    def test_a_body_that_ends_the_dask_worker_is_not_run_again(self, threads: DaskExecutor, tmp_path: Path) -> None:
-        path = tmp_path / "pids"
-        result = in_executor(threads, bodies.die_once).exec("die_once", {"path": str(path)})
-        assert result.error is not None
-        assert (result.error.code, len(path.read_text().splitlines())) == ("connection", 1)
-
 
 class TestQueued:
     """Calls that wait for a worker."""

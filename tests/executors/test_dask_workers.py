@@ -158,23 +158,6 @@ class TestLostWorkers:
         assert count_runs(path) == (2 if is_repeatable else 1)
         assert are_gone(pids)
 
-    @pytest.mark.exhaustive
-    def test_a_restart_of_all_workers_ends_calls(self, client: Any, tmp_path: Path) -> None:
-        paths = [tmp_path / "alone", tmp_path / "connected"]
-        futures = [
-            ToolSpec.from_function(body).submit(DaskExecutor(client), path=str(path), seconds=600.0)
-            for body, path in zip((run_for, run_connected), paths, strict=True)
-        ]
-        pids = [pid for path in paths for pid in read_pids(path, 2)]
-        client.restart(timeout=bodies.WAIT)
-        for future in futures:
-            error = future.result(bodies.WAIT).error
-            assert error is not None
-            assert (error.code, "scheduler-restart" in error.message) == ("connection", True)
-        assert are_gone(pids)
-        assert [count_runs(path) for path in paths] == [1, 1]
-        assert in_executor(DaskExecutor(client), bodies.add).call("add", {"a": 1, "b": 2}) == 3
-
     @pytest.mark.parametrize(
         "is_repeatable",
         [pytest.param(False, id="once"), pytest.param(True, id="repeatable", marks=pytest.mark.exhaustive)],
@@ -237,18 +220,6 @@ class TestMovedCalls:
         assert [future.result(bodies.WAIT).error for future in futures] == [None] * 12
         assert [count_runs(path) for path in paths] == [1] * 12
         executor.shutdown()
-
-    @pytest.mark.exhaustive
-    def test_an_adaptive_cluster_starts_and_ends_workers(self, tmp_path: Path) -> None:
-        with local_cluster(workers=0) as cluster, distributed.Client(cluster) as client:
-            cluster.adapt(minimum=0, maximum=2, interval="50ms", wait_count=2)
-            paths = [tmp_path / str(number) for number in range(6)]
-            spec, executor = ToolSpec.from_function(run_for), DaskExecutor(client)
-            for _ in range(2):
-                futures = [spec.submit(executor, path=str(path), seconds=0.5) for path in paths]
-                assert [future.result(bodies.WAIT).error for future in futures] == [None] * 6
-                assert until(lambda: client.scheduler_info()["workers"] == {})
-            assert [count_runs(path) for path in paths] == [2] * 6
 
 
 class TestClients:

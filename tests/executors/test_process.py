@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import concurrent.futures
-import gc
 import os
 import queue
 import signal
 import threading
 import time
-import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,9 +17,9 @@ import pytest
 
 from ahvn_tools import ToolSpec
 from ahvn_tools.errors import DefinitionError, PickleError, ToolConnectionError
-from ahvn_tools.execution.workers import slots, worker_process
+from ahvn_tools.execution.workers import worker_process
 from ahvn_tools.execution.workers.call_executor import CallObserver, CallTask, encode_function
-from ahvn_tools.executors import ProcessExecutor, process
+from ahvn_tools.executors import ProcessExecutor
 from tests.execution.entry_points import until
 from tests.execution.workers.bodies import is_gone, read_pids
 from tests.executors import worker_bodies as bodies
@@ -44,10 +42,6 @@ class BecomesText(Exception):
         return str, ("no exception",)
 
 
-def raise_what_becomes_a_text() -> None:
-    raise BecomesText("odd")
-
-
 @pytest.fixture
 def executor() -> Iterator[ProcessExecutor]:
     with ProcessExecutor(max_workers=2) as executor:
@@ -61,9 +55,6 @@ class TestCalls(ExecutorContract):
 @pytest.mark.exhaustive
 class TestFunctions:
     """Functions that are submitted."""
-
-    def test_a_generator_is_consumed_in_the_process(self, executor: ProcessExecutor) -> None:
-        assert executor.submit(bodies.count, 3).result(bodies.WAIT) == [0, 1, 2]
 
     def test_a_coroutine_function_runs_to_its_end(self, executor: ProcessExecutor) -> None:
         assert executor.submit(bodies.add_later, 1, 2).result(bodies.WAIT) == 3
@@ -91,21 +82,6 @@ class TestFunctions:
         with pytest.raises(bodies.OddError) as raised:
             executor.submit(bodies.fail, "no").result(bodies.WAIT)
         assert "in fail" in str(raised.value.__cause__)
-
-    def test_what_is_no_exception_when_it_is_unpickled_is_replaced(self, executor: ProcessExecutor) -> None:
-        with pytest.raises(Exception, match="odd") as raised:
-            executor.submit(raise_what_becomes_a_text).result(bodies.WAIT)
-        assert type(raised.value).__name__ == "BecomesText"
-
-    def test_a_result_is_freed_with_its_future(self, executor: ProcessExecutor) -> None:
-        future = executor.submit(set, [1])
-        found = weakref.ref(future.result(bodies.WAIT))
-        gc.disable()
-        try:
-            del future
-            assert until(lambda: found() is None)
-        finally:
-            gc.enable()
 
     def test_a_process_that_ends_is_a_connection_error(self, executor: ProcessExecutor) -> None:
         with pytest.raises(ToolConnectionError, match=r"ended \(exit code 3\) before it returned a result"):
@@ -172,27 +148,6 @@ class TestLimits:
                 if n != [0, 1]
             ]
         assert sums == [1, 2]
-
-    def test_streams_that_wait_for_their_readers_are_limited_too(
-        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-    ) -> None:
-        monkeypatch.setattr(slots, "MAX_UNCOUNTED_STREAMS", 1)
-        gate = tmp_path / "gate"
-        with ProcessExecutor(max_workers=1) as executor:
-            kit = in_executor(executor, bodies.count)
-            streams = [kit.stream("count", {"to": 2}) for _ in range(2)]
-            assert [next(stream).value for stream in streams] == [0, 0]
-            assert until(lambda: executor._slots._lent == 2)
-            future = executor.submit(bodies.add, 1, 2)
-            assert len(executor._slots._waiting) == 1
-            for stream in streams:
-                stream.close()
-            assert future.result(bodies.WAIT) == 3
-            assert until(lambda: executor._slots._lent == 0)
-            waiting = [executor.submit(bodies.wait_for, str(gate)) for _ in range(2)]
-            assert len(executor._slots._waiting) == 1
-            gate.touch()
-            assert [future.result(bodies.WAIT) for future in waiting] == [None, None]
 
     def test_a_queued_call_begins_when_a_stream_waits_for_its_reader(self, tmp_path: Path) -> None:
         gate = tmp_path / "gate"
@@ -266,25 +221,6 @@ class TestLimits:
         with ProcessExecutor(max_workers=1) as executor:
             executor.submit(bodies.add, 1, 2).result(bodies.WAIT)
         assert kept() == pid
-
-    def test_calls_fail_when_no_thread_can_be_started(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        def run(_: Any) -> None:
-            raise RuntimeError("can't start new thread")
-
-        gate = tmp_path / "gate"
-        with ProcessExecutor(max_workers=1) as executor, ProcessExecutor(max_workers=1) as idle_executor:
-            running = executor.submit(bodies.wait_for, str(gate))
-            monkeypatch.setattr(process.thread_pool, "run", run)
-            failing = [executor.submit(bodies.add, 1, 2) for _ in range(2)]
-            failing.append(idle_executor.submit(bodies.add, 1, 2))
-            gate.touch()
-            assert running.result(bodies.WAIT) is None
-            for future in failing:
-                with pytest.raises(ToolConnectionError, match="could not be started: can't start new thread"):
-                    future.result(bodies.WAIT)
-            monkeypatch.undo()
-            assert executor.submit(bodies.add, 1, 2).result(bodies.WAIT) == 3
-            assert idle_executor.submit(bodies.add, 1, 2).result(bodies.WAIT) == 3
 
     def test_shutdown_can_leave_the_calls_running(self, tmp_path: Path) -> None:
         gate = tmp_path / "gate"

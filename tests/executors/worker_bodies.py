@@ -164,14 +164,6 @@ def watch_context(path: str, context: ToolContext) -> str:
     return "over"
 
 
-def use_cpu(rounds: int) -> int:
-    """Use the processor for a time."""
-    total = 0
-    for number in range(rounds):
-        total += number * number % 7
-    return total
-
-
 def list_modules() -> list[str]:
     """Return the packages of MCP that are loaded."""
     return [name for name in ("fastmcp", "mcp") if name in sys.modules]

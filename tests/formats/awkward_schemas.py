@@ -16,9 +16,14 @@ def of(*required: str, **properties: Any) -> dict[str, Any]:
     return {"type": "object", "properties": properties, **({"required": list(required)} if required else {})}
 
 
-def one(node: Any, **root: Any) -> dict[str, Any]:
+def one(node: Any, defs: Any = None, **root: Any) -> dict[str, Any]:
     """Return an object schema with one required member `a`."""
-    return {**of("a", a=node), **root}
+    return {**of("a", a=node), **root, **({"$defs": defs} if defs else {})}
+
+
+def ref(name: str) -> dict[str, Any]:
+    """Return a reference to a definition."""
+    return {"$ref": f"#/$defs/{name}"}
 
 
 def deep(levels: int, leaf: Any = TEXT) -> dict[str, Any]:
@@ -42,45 +47,40 @@ def bomb(definitions: int, key: str = "properties") -> dict[str, Any]:
     return one({"$ref": "#/$defs/D0"}, **{"$defs": {**chain, f"D{definitions}": TEXT}})
 
 
-NODE = of("value", value=TEXT, next={"$ref": "#/$defs/Node"})
+OTHER_TYPES = (
+    "dict float any tuple HashMap long String str int bool list set double Boolean Array ArrayList char byte "
+    "date datetime bytes None undefined OBJECT List[int] Optional[str] string[] file number|string"
+)
+"""Words for types in other languages."""
+FORMATS = (
+    "date-time date time duration email idn-email hostname ipv4 ipv6 uri uri-reference uuid regex json-pointer "
+    "binary byte password path x-own"
+)
+"""Words for formats."""
+
+NODE = of("value", value=TEXT, next=ref("Node"))
 CAT = of("kind", kind={"const": "cat"}, lives=WHOLE)
 DOG = of("kind", kind={"const": "dog"}, name=TEXT)
 CASES: dict[str, Any] = {
     # references
-    "recursive": one({"$ref": "#/$defs/Node"}, **{"$defs": {"Node": NODE}}),
-    "recursive, required": one(
-        {"$ref": "#/$defs/Node"}, **{"$defs": {"Node": {**NODE, "required": ["value", "next"]}}}
-    ),
+    "recursive": one(ref("Node"), defs={"Node": NODE}),
+    "recursive, required": one(ref("Node"), defs={"Node": {**NODE, "required": ["value", "next"]}}),
     "recursive through items": one(
-        {"$ref": "#/$defs/Tree"},
-        **{"$defs": {"Tree": of("leaves", leaves={"type": "array", "items": {"$ref": "#/$defs/Tree"}})}},
+        ref("Tree"), defs={"Tree": of("leaves", leaves={"type": "array", "items": ref("Tree")})}
     ),
-    "recursive through a map": one(
-        {"$ref": "#/$defs/M"}, **{"$defs": {"M": {"type": "object", "additionalProperties": {"$ref": "#/$defs/M"}}}}
-    ),
+    "recursive through a map": one(ref("M"), defs={"M": {"type": "object", "additionalProperties": ref("M")}}),
     "recursive through a choice": one(
-        {"$ref": "#/$defs/J"},
-        **{"$defs": {"J": {"anyOf": [TEXT, WHOLE, {"type": "array", "items": {"$ref": "#/$defs/J"}}]}}},
+        ref("J"), defs={"J": {"anyOf": [TEXT, WHOLE, {"type": "array", "items": ref("J")}]}}
     ),
-    "mutually recursive": one(
-        {"$ref": "#/$defs/A"}, **{"$defs": {"A": of(b={"$ref": "#/$defs/B"}), "B": of("a", a={"$ref": "#/$defs/A"})}}
-    ),
-    "mutually recursive, required": one(
-        {"$ref": "#/$defs/A"},
-        **{"$defs": {"A": of("b", b={"$ref": "#/$defs/B"}), "B": of("a", a={"$ref": "#/$defs/A"})}},
-    ),
+    "mutually recursive": one(ref("A"), defs={"A": of(b=ref("B")), "B": of("a", a=ref("A"))}),
+    "mutually recursive, required": one(ref("A"), defs={"A": of("b", b=ref("B")), "B": of("a", a=ref("A"))}),
     "recursive at the root": of("name", name=TEXT, child={"$ref": "#"}),
     "recursive at the root, required": of("child", child={"$ref": "#"}),
     "root is a reference": {"$ref": "#/$defs/Node", "$defs": {"Node": NODE}},
     "root is a reference to itself": {"$ref": "#"},
-    "root is a loop of references": {
-        "$ref": "#/$defs/A",
-        "$defs": {"A": {"$ref": "#/$defs/B"}, "B": {"$ref": "#/$defs/A"}},
-    },
-    "a loop of references": one(
-        {"$ref": "#/$defs/A"}, **{"$defs": {"A": {"$ref": "#/$defs/B"}, "B": {"$ref": "#/$defs/A"}}}
-    ),
-    "a loop of choices": one({"$ref": "#/$defs/A"}, **{"$defs": {"A": {"anyOf": [{"$ref": "#/$defs/A"}, TEXT]}}}),
+    "root is a loop of references": {"$ref": "#/$defs/A", "$defs": {"A": ref("B"), "B": ref("A")}},
+    "a loop of references": one(ref("A"), defs={"A": ref("B"), "B": ref("A")}),
+    "a loop of choices": one(ref("A"), defs={"A": {"anyOf": [ref("A"), TEXT]}}),
     "a reference to itself": one({"$ref": "#/properties/a"}),
     "escaped references": of(
         "a",
@@ -93,19 +93,19 @@ CASES: dict[str, Any] = {
     )
     | {"$defs": {"a/b": TEXT, "a~b": WHOLE, "a b": of(x=TEXT), "a%b": NONE}},
     "odd names of definitions": one(
-        {"$ref": "#/$defs/List%5Bint%5D"}, **{"$defs": {"List[int]": {"type": "array", "items": WHOLE}}}
+        {"$ref": "#/$defs/List%5Bint%5D"}, defs={"List[int]": {"type": "array", "items": WHOLE}}
     ),
     "old definitions": one(
         {"$ref": "#/definitions/A"}, definitions={"A": of(x={"$ref": "#/definitions/B"}), "B": TEXT}
     ),
-    "both kinds of definitions": of(a={"$ref": "#/definitions/A"}, b={"$ref": "#/$defs/A"})
+    "both kinds of definitions": of(a={"$ref": "#/definitions/A"}, b=ref("A"))
     | {"definitions": {"A": TEXT}, "$defs": {"A": WHOLE}},
     "definitions further in": one(
         {
             **of(x={"$ref": "#/properties/a/$defs/X"}, y={"$ref": "#/properties/a/definitions/Y"}),
             "$defs": {"X": TEXT},
             "definitions": {"Y": WHOLE},
-        },
+        }
     ),
     "references into members": of(
         a=of(x=TEXT, y=WHOLE), b={"$ref": "#/properties/a"}, c={"$ref": "#/properties/a/properties/x"}
@@ -115,9 +115,9 @@ CASES: dict[str, Any] = {
     "an external reference": one({"$ref": "https://example.com/schemas/a.json"}),
     "a reference to a file": one({"$ref": "file:///etc/passwd"}),
     "a reference to a neighbour": one({"$ref": "other.json#/$defs/A", "description": "Elsewhere."}),
-    "a reference to nothing": one({"$ref": "#/$defs/Gone"}, **{"$defs": {"Here": TEXT}}),
+    "a reference to nothing": one(ref("Gone"), defs={"Here": TEXT}),
     "a reference to nothing, with words": one({"$ref": "#/$defs/Gone", "description": "It is gone."}),
-    "a reference to an anchor": one({"$ref": "#here"}, **{"$defs": {"A": {"$anchor": "here", **TEXT}}}),
+    "a reference to an anchor": one({"$ref": "#here"}, defs={"A": {"$anchor": "here", **TEXT}}),
     "a reference by id": one({"$ref": "a.json"}, **{"$id": "https://a.b/", "$defs": {"A": {"$id": "a.json", **TEXT}}}),
     "a reference to what is no schema": one({"$ref": "#/required"}),
     "a reference to words": one({"$ref": "#/description"}, description="Words."),
@@ -127,53 +127,38 @@ CASES: dict[str, Any] = {
     "a reference that is no address": one({"$ref": "not a % ref"}),
     "a dynamic reference": one({"$dynamicRef": "#node"}, **{"$dynamicAnchor": "node"}),
     "an old recursive reference": one({"$recursiveRef": "#"}, **{"$recursiveAnchor": True}),
-    "a reference with words": one({"$ref": "#/$defs/A", "description": "Which."}, **{"$defs": {"A": of("x", x=TEXT)}}),
+    "a reference with words": one({"$ref": "#/$defs/A", "description": "Which."}, defs={"A": of("x", x=TEXT)}),
     "a reference with a default": of(a={"$ref": "#/$defs/A", "default": "x"}) | {"$defs": {"A": {"enum": ["x", "y"]}}},
     "a required reference with a default": one(
-        {"$ref": "#/$defs/A", "default": "red"}, **{"$defs": {"A": {"enum": ["red", "blue"]}}}
+        {"$ref": "#/$defs/A", "default": "red"}, defs={"A": {"enum": ["red", "blue"]}}
     ),
     "a required reference with words and a default": one(
         {"$ref": "#/$defs/A", "description": "Which color", "default": "red"},
-        **{"$defs": {"A": {**TEXT, "enum": ["red", "blue"], "description": "A color."}}},
+        defs={"A": {**TEXT, "enum": ["red", "blue"], "description": "A color."}},
     ),
     "a recursive reference with a default": one(
-        {"$ref": "#/$defs/Node"},
-        **{
-            "$defs": {
-                "Node": of(
-                    "next",
-                    next={"anyOf": [{"$ref": "#/$defs/Node"}, NONE], "default": None},
-                    other={"$ref": "#/$defs/Node", "default": {}},
-                )
-            }
+        ref("Node"),
+        defs={
+            "Node": of(
+                "next",
+                next={"anyOf": [ref("Node"), NONE], "default": None},
+                other={"$ref": "#/$defs/Node", "default": {}},
+            )
         },
     ),
-    "a reference with a constraint": one(
-        {"$ref": "#/$defs/A", "maxLength": 3}, **{"$defs": {"A": {**TEXT, "minLength": 1}}}
-    ),
+    "a reference with a constraint": one({"$ref": "#/$defs/A", "maxLength": 3}, defs={"A": {**TEXT, "minLength": 1}}),
     "a reference with a tighter constraint": one(
-        {"$ref": "#/$defs/A", "maxLength": 3}, **{"$defs": {"A": {**TEXT, "maxLength": 9}}}
+        {"$ref": "#/$defs/A", "maxLength": 3}, defs={"A": {**TEXT, "maxLength": 9}}
     ),
-    "a reference with members": one({"$ref": "#/$defs/A", **of("y", y=WHOLE)}, **{"$defs": {"A": of("x", x=TEXT)}}),
+    "a reference with members": one({"$ref": "#/$defs/A", **of("y", y=WHOLE)}, defs={"A": of("x", x=TEXT)}),
     "a recursive reference with words": of(next={"$ref": "#", "description": "The next one."}),
-    "unused definitions": one(TEXT, **{"$defs": {"A": of(x={"$ref": "#/$defs/Gone"}), "B": 3}}),
-    "recursive through allOf": one(
-        {"$ref": "#/$defs/A"}, **{"$defs": {"A": of(b={"allOf": [{"$ref": "#/$defs/A"}], "description": "One more."})}}
-    ),
+    "unused definitions": one(TEXT, defs={"A": of(x=ref("Gone")), "B": 3}),
+    "recursive through allOf": one(ref("A"), defs={"A": of(b={"allOf": [ref("A")], "description": "One more."})}),
     "recursive through a map of allOf": one(
-        {"$ref": "#/$defs/A"},
-        **{
-            "$defs": {
-                "A": {
-                    "type": "object",
-                    "additionalProperties": {"allOf": [{"$ref": "#/$defs/A"}, {"minProperties": 1}]},
-                }
-            }
-        },
+        ref("A"), defs={"A": {"type": "object", "additionalProperties": {"allOf": [ref("A"), {"minProperties": 1}]}}}
     ),
     "recursive through the root and allOf": one(
-        {"$ref": "#/$defs/A"},
-        **{"$defs": {"A": {"anyOf": [of("a", a={"$ref": "#"}, b={"allOf": [{"$ref": "#/$defs/A"}]})]}}},
+        ref("A"), defs={"A": {"anyOf": [of("a", a={"$ref": "#"}, b={"allOf": [ref("A")]})]}}
     ),
     "a reference bomb": bomb(31),
     "a reference bomb of choices": bomb(31, "anyOf"),
@@ -191,11 +176,7 @@ CASES: dict[str, Any] = {
     "oneOf at the root": {"type": "object", "oneOf": [of("a", a=TEXT), of("b", b=WHOLE)]},
     "anyOf at the root": {"anyOf": [of("a", a=TEXT), of("a", "b", a=WHOLE, b=WHOLE), NONE]},
     "anyOf of requirements": {**of(a=TEXT, b=TEXT), "anyOf": [{"required": ["a"]}, {"required": ["b"]}]},
-    "allOf at the root": {
-        "type": "object",
-        "allOf": [of("a", a=TEXT), {"$ref": "#/$defs/B"}],
-        "$defs": {"B": of("b", b=WHOLE)},
-    },
+    "allOf at the root": {"type": "object", "allOf": [of("a", a=TEXT), ref("B")], "$defs": {"B": of("b", b=WHOLE)}},
     "allOf and anyOf at the root": {**of(c=NONE), "allOf": [of(a=TEXT)], "anyOf": [of(b=TEXT), of(b=WHOLE)]},
     "not at the root": {**of(a=TEXT, b=TEXT), "not": {"required": ["a", "b"]}},
     "if at the root": {
@@ -229,25 +210,21 @@ CASES: dict[str, Any] = {
     },
     "a vocabulary": {"$schema": DRAFT, "$id": "urn:x", "$comment": "Ours.", "$vocabulary": {}, **one(TEXT)},
     # combinators further in
-    "allOf of one": one(
-        {"allOf": [{"$ref": "#/$defs/A"}], "description": "Which."}, **{"$defs": {"A": of("x", x=TEXT)}}
-    ),
+    "allOf of one": one({"allOf": [ref("A")], "description": "Which."}, defs={"A": of("x", x=TEXT)}),
     "allOf of two objects": one({"allOf": [of("x", x=TEXT), {**of("y", y=WHOLE), "description": "Second."}]}),
     "allOf of two objects, closed": one(
         {"allOf": [{**of(x=TEXT), "additionalProperties": False}, {**of(y=TEXT), "additionalProperties": False}]}
     ),
     "allOf of limits": one({"type": "string", "allOf": [{"minLength": 2}, {"maxLength": 5}]}),
     "allOf that cannot hold": one({"allOf": [TEXT, WHOLE]}),
-    "allOf of references to itself": one(
-        {"$ref": "#/$defs/A"}, **{"$defs": {"A": {"allOf": [{"$ref": "#/$defs/A"}, of(x=TEXT)]}}}
-    ),
+    "allOf of references to itself": one(ref("A"), defs={"A": {"allOf": [ref("A"), of(x=TEXT)]}}),
     "oneOf with discriminator": one({"oneOf": [CAT, DOG], "discriminator": {"propertyName": "kind"}}),
     "oneOf of references with discriminator": one(
         {
-            "oneOf": [{"$ref": "#/$defs/Cat"}, {"$ref": "#/$defs/Dog"}],
+            "oneOf": [ref("Cat"), ref("Dog")],
             "discriminator": {"propertyName": "kind", "mapping": {"cat": "#/$defs/Cat", "dog": "#/$defs/Dog"}},
         },
-        **{"$defs": {"Cat": CAT, "Dog": DOG}},
+        defs={"Cat": CAT, "Dog": DOG},
     ),
     "oneOf next to members": one({**of("x", x=TEXT), "oneOf": [of("y", y=TEXT), of("z", z=WHOLE)]}),
     "anyOf next to a type": one(
@@ -353,7 +330,7 @@ CASES: dict[str, Any] = {
             **{"$defs": TEXT, "required": TEXT, "default": TEXT},
         )
     ),
-    "a member named like a definition": of(definitions={"$ref": "#/$defs/A"}) | {"$defs": {"A": of(definitions=TEXT)}},
+    "a member named like a definition": of(definitions=ref("A")) | {"$defs": {"A": of(definitions=TEXT)}},
     # anything and nothing
     "anything": one({}),
     "anything, described": of(a={"description": "Whatever."}),
@@ -372,38 +349,7 @@ CASES: dict[str, Any] = {
     "null that may be missing": of(a=NONE),
     **{
         f"type {word!r}": one({"type": word, "description": "Of another language."})
-        for word in (
-            "dict",
-            "float",
-            "any",
-            "tuple",
-            "HashMap",
-            "long",
-            "String",
-            "str",
-            "int",
-            "bool",
-            "list",
-            "set",
-            "double",
-            "Boolean",
-            "Array",
-            "ArrayList",
-            "char",
-            "byte",
-            "date",
-            "datetime",
-            "bytes",
-            "None",
-            "undefined",
-            "OBJECT",
-            "List[int]",
-            "Optional[str]",
-            "string[]",
-            "file",
-            "number|string",
-            "",
-        )
+        for word in [*OTHER_TYPES.split(), ""]
     },
     "dict with members": one({"type": "dict", "properties": {"x": {"type": "float"}}, "required": ["x"]}),
     "dict at the root": {"type": "dict", "properties": {"x": {"type": "tuple", "items": {"type": "float"}}}},
@@ -474,30 +420,7 @@ CASES: dict[str, Any] = {
     "pattern with backreference": one({**TEXT, "pattern": r"^(a)\1$"}),
     "pattern of Python": one({**TEXT, "pattern": r"(?P<year>\d{4})\Z"}),
     "pattern that is none": one({**TEXT, "pattern": "("}),
-    **{
-        f"format {word}": of(a={**TEXT, "format": word})
-        for word in (
-            "date-time",
-            "date",
-            "time",
-            "duration",
-            "email",
-            "idn-email",
-            "hostname",
-            "ipv4",
-            "ipv6",
-            "uri",
-            "uri-reference",
-            "uuid",
-            "regex",
-            "json-pointer",
-            "binary",
-            "byte",
-            "password",
-            "path",
-            "x-own",
-        )
-    },
+    **{f"format {word}": of(a={**TEXT, "format": word}) for word in FORMATS.split()},
     "formats of numbers": of(
         a={**WHOLE, "format": "int64"}, b={"type": "number", "format": "double"}, c={**WHOLE, "format": "date-time"}
     ),

@@ -6,8 +6,7 @@ import pytest
 
 from ahvn_tools import ToolDefinition, Toolkit, tool
 from ahvn_tools.errors import ToolLookupError, ToolSpecError
-from ahvn_tools.lint import RULES, lint, verdicts
-from ahvn_tools.lint.linter import to_skeleton
+from ahvn_tools.lint import RULES, lint, to_skeleton, verdicts
 
 TEXT = {"type": "string", "description": "A text."}
 
@@ -106,20 +105,19 @@ def test_rules_can_be_ignored_and_formats_chosen():
         lint([of()], formats=["opena"])
 
 
-def test_a_toolkit_adds_what_its_check_finds():
+def test_a_toolkit_adds_what_is_about_the_toolkit():
     kit = Toolkit("notes").add_group("empty").bind("nobody")
 
     @kit.tool
     def find(query):
         return query
 
-    assert [(finding.rule, finding.tool) for finding in kit.lint(formats=["mcp"])] == [
+    assert [(finding.rule, finding.tool) for finding in kit.check(formats=["mcp"])] == [
         ("missing-description", "find"),
         ("undocumented-parameter", "find"),
         ("unused-binding", None),
         ("empty-group", None),
     ]
-    assert {finding.rule for finding in kit.check()} == {"missing-description", "unused-binding", "empty-group"}
 
 
 def test_a_tool_that_was_not_added_because_of_its_name_is_found():
@@ -129,20 +127,20 @@ def test_a_tool_that_was_not_added_because_of_its_name_is_found():
 
     kit = Toolkit("notes", on_duplicate="keep").add(find)
     kit.add(tool(lambda: None, name="find", description="Find another."))
-    (finding,) = kit.lint()
+    (finding,) = kit.check()
     assert finding.rule == "duplicate-tool"
     assert "is not used" in finding.problem
 
 
-def test_a_selection_is_linted_without_the_tools_outside_of_it():
+def test_a_selection_is_checked_without_the_tools_outside_of_it():
     kit = Toolkit("notes")
     kit.tool(lambda a: a, name="bad")
     kit.tool(lambda: None, name="good", description="Good.")
-    assert {finding.tool for finding in kit.lint()} == {"bad"}
-    assert kit.select(names=["good"]).lint() == []
+    assert {finding.tool for finding in kit.check()} == {"bad"}
+    assert kit.select(names=["good"]).check() == []
 
 
-def test_a_tool_with_a_parameter_that_must_be_bound_is_linted():
+def test_a_tool_with_a_parameter_that_must_be_bound_is_checked():
     kit = Toolkit("notes")
 
     class Database: ...
@@ -151,7 +149,7 @@ def test_a_tool_with_a_parameter_that_must_be_bound_is_linted():
     def find(query: str, db: Database):
         """Find."""
 
-    assert [(finding.rule, finding.tool) for finding in kit.lint()] == [("unbound-parameter", "find")]
+    assert [(finding.rule, finding.tool) for finding in kit.check()] == [("unbound-parameter", "find")]
 
 
 def test_a_deep_schema_is_read_to_its_end():

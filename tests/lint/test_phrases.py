@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ahvn_tools import ToolDefinition
-from ahvn_tools.lint.linter import find_injections, iter_texts
+from ahvn_tools.lint import find_injections, iter_texts
 
 CORPORA = Path(__file__).resolve().parents[3] / "shared" / "corpora"
 

@@ -8,8 +8,7 @@ import pytest
 
 from ahvn_tools.errors import SourceError
 from ahvn_tools.loading.definitions import read
-from ahvn_tools.loading.environment import expand
-from ahvn_tools.loading.options import ReadOptions
+from ahvn_tools.loading.options import ReadOptions, expand
 from ahvn_tools.manifest import load
 from tests.sources.http.service import serve
 
@@ -353,14 +352,17 @@ def test_a_native_tool_posts_by_default(write, file, text, method):
     ("text", "message"),
     [
         ("auth_method: none", "has an `api_url`"),
-        ("api_url: 5", "line 2: `api_url`: it is a URL such as"),
+        ("api_url: 5", "line 2: `api_url`: api_url must be a URL such as"),
         ("api_url: https://x.example?key=${K}", "line 2: `api_url`: a variable in the query would be no secret"),
         ("api_url: https://${NOT_SET}", "line 2: `api_url`: The environment variable 'NOT_SET' is not set"),
         ("api_url: https://x.example\nurl: a", "line 3: `url`: a definition of the kind 'http' has no such key"),
         ("api_url: https://x.example\nauth_method: api_key\napi_key: canary-1", "'api_key' must not be a plain text"),
-        ("api_url: https://x.example\nallow_private: 10.0.0.0/8", "line 3: `allow_private`: it is true, or a list"),
-        ("api_url: https://x.example\nretry_count: many", "line 3: `retry_count`: it is a whole number, not a text"),
-        ("api_url: https://x.example\nretry_count: -1", "retry_count is a whole number"),
+        (
+            "api_url: https://x.example\nallow_private: 10.0.0.0/8",
+            "line 3: `allow_private`: allow_private must be True, or a list",
+        ),
+        ("api_url: https://x.example\nretry_count: many", "line 3: `retry_count`: retry_count is a whole number"),
+        ("api_url: https://x.example\nretry_count: -1", "line 3: `retry_count`: retry_count is a whole number"),
     ],
 )
 def test_a_wrong_definition_is_an_error_of_the_file(write, text, message):

@@ -5,14 +5,12 @@ from __future__ import annotations
 import concurrent.futures
 import json
 from pathlib import Path
-from typing import get_args
 
 import pytest
 
 from ahvn_tools import ToolSpec
 from ahvn_tools.errors import SourceError
-from ahvn_tools.loading.kinds import _READERS, Kind, classify, read_source
-from ahvn_tools.loading.options import ReadOptions
+from ahvn_tools.loading.kinds import classify
 from ahvn_tools.manifest.loader import aload, load
 
 TOOL = {"name": "find", "inputSchema": {"type": "object"}}
@@ -23,7 +21,6 @@ TOOL = {"name": "find", "inputSchema": {"type": "object"}}
     [
         ("openapi:https://x.example/docs", "openapi", "https://x.example/docs"),
         ("mcp:server.py", "server", "server.py"),
-        ("package:acme", "package", "acme"),
         ("def f():\n  pass", "code", "def f():\n  pass"),
         ("https://x.example/mcp", "server", "https://x.example/mcp"),
         ("HTTP://x.example/v1/openapi.JSON", "openapi", "HTTP://x.example/v1/openapi.JSON"),
@@ -146,12 +143,6 @@ def test_what_is_none_of_these_is_an_error(source, message, write):
 
 
 NAMED_TOOL = "from ahvn_tools import tool\n@tool\ndef {name}() -> str:\n    return '{name}'\n"
-
-
-def test_every_kind_that_a_file_of_this_package_reads_has_a_reader():
-    assert set(get_args(Kind)) - set(_READERS) == {"builtins", "manifest"}
-    with pytest.raises(SourceError, match=r"'x.yaml': sources of the kind 'manifest' cannot be loaded"):
-        read_source("manifest", "x.yaml", ReadOptions())
 
 
 async def test_sources_are_loaded_in_a_loop_and_in_a_worker_thread_of_it(write):

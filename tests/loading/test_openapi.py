@@ -44,7 +44,7 @@ def test_of_keys_that_are_equal_the_last_one_is_read_as_in_json(tmp_path):
 def refusal(location, **choices):
     """Return the message of the error about a source."""
     with pytest.raises(SourceError) as caught:
-        openapi.read(location, ReadOptions(), choices)
+        openapi.read(location, ReadOptions(choices=choices))
     return str(caught.value)
 
 
@@ -105,7 +105,7 @@ def test_a_skipped_operation_is_a_load_error_with_its_line(tmp_path, caplog):
         ("openapi: 3.1.0\npaths:\n  /a: 1\n", "api.yaml, line 3: #/paths/~1a: it must be an object, not 1."),
         (
             '{"openapi": "3.1.0",\n "paths": {\n  "/a": 1}}',
-            "api.yaml, line 3: #/paths/~1a: it must be an object, not 1.",
+            "api.yaml: #/paths/~1a: it must be an object, not 1.",
         ),
         ("swagger: '2.0'\npaths: {}\n", "api.yaml: This is a document of Swagger 2.0; only OpenAPI 3 is read."),
         ('{"openapi": "3.1.0",\n "paths": }', "api.yaml, line 2: this is not JSON"),
@@ -169,52 +169,12 @@ def test_a_document_from_a_url_cannot_read_files_or_send_credentials_elsewhere(s
     message = refusal(f"{url}/evil.json?token=s3cret-3", auth={"key": "${SHOP_KEY}"})
     assert "s3cret" not in message
     assert "would have credentials sent to https://evil.example" in message
-    assert "external_files is for a document that is read from a file" in refusal(
-        f"{service.url}/evil.json", external_files=True
-    )
 
 
-class TestFiles:
-    """A document in several files."""
-
-    @pytest.fixture
-    def folder(self, tmp_path):
-        """The folder of a document that refers to two other files."""
-        folder = tmp_path / "api"
-        (folder / "schemas").mkdir(parents=True)
-        body = {"required": True, "content": {"application/json": {"schema": {"$ref": "schemas/pets.yaml#/Pet"}}}}
-        whole = one_operation({"requestBody": body}, method="post")
-        whole["paths"]["/toys"] = {"$ref": "toys.json"}
-        whole["paths"]["/out"] = {"get": {"operationId": "out", "parameters": [{"$ref": "../outside.yaml#/A"}]}}
-        (folder / "api.yaml").write_text(yaml.safe_dump(whole))
-        toy = {"type": "object", "properties": {"name": {"type": "string"}, "pet": {"$ref": "pets.yaml#/Pet"}}}
-        pet = {"type": "object", "properties": {"toys": {"type": "array", "items": {"$ref": "#/Toy"}}}}
-        (folder / "schemas" / "pets.yaml").write_text(yaml.safe_dump({"Pet": pet, "Toy": toy}))
-        (folder / "toys.json").write_text(json.dumps({"get": {"operationId": "toys", "responses": {}}}))
-        (tmp_path / "outside.yaml").write_text(yaml.safe_dump({"A": parameter("a")}))
-        return folder
-
-    def test_files_of_the_folder_are_read_when_asked(self, folder):
-        contents = openapi.read(str(folder / "api.yaml"), ReadOptions(), {"external_files": True})
-        assert [tool.name for tool in contents.tools] == ["call", "toys"]
-        schema = contents.tools[0].input_schema
-        assert schema["properties"]["toys"] == {"type": "array", "items": {"$ref": "#/$defs/Toy"}}
-        assert schema["$defs"]["Toy"]["properties"]["pet"] == {"$ref": "#/$defs/Pet"}
-        (error,) = contents.errors
-        assert "GET /out is skipped" in str(error)
-        assert "outside of its folder" in str(error)
-
-    def test_otherwise_they_are_not(self, folder):
-        message = refusal(str(folder / "api.yaml"))
-        assert "nothing is fetched" in message
-        assert "external_files=True" in message
-
-    def test_a_link_out_of_the_folder_is_not_followed(self, folder, tmp_path):
-        (folder / "schemas" / "pets.yaml").unlink()
-        (tmp_path / "pets.yaml").write_text(yaml.safe_dump({"Pet": {"type": "object"}}))
-        (folder / "schemas" / "pets.yaml").symlink_to(tmp_path / "pets.yaml")
-        contents = openapi.read(str(folder / "api.yaml"), ReadOptions(), {"external_files": True})
-        assert [tool.name for tool in contents.tools] == ["toys"]
+def test_a_reference_to_another_file_is_refused(tmp_path):
+    (tmp_path / "api.yaml").write_text(yaml.safe_dump(one_operation({"parameters": [{"$ref": "other.yaml#/A"}]})))
+    (tmp_path / "other.yaml").write_text(yaml.safe_dump({"A": parameter("a")}))
+    assert "nothing is fetched" in refusal(str(tmp_path / "api.yaml"))
 
 
 def test_a_secret_binding_of_a_toolkit_does_not_reach_the_document_of_another_party(service):

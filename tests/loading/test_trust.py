@@ -53,7 +53,7 @@ def test_a_worker_process_does_not_run_bytecode_of_another_text(write, tmp_path)
     write("open('made', 'w').close()\n" + TOOL, "other.py")
     cached = importlib.util.cache_from_source("hall.py")
     py_compile.compile("other.py", cfile=cached, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
-    write("sources: [{path: hall.py, isolation: process}]", "kit.yaml")
+    write("sources: [{source: hall.py, isolation: process}]", "kit.yaml")
     assert load("kit.yaml", trust=["hall.py"]).call("greet") == "hello"
     assert not (tmp_path / "made").exists()
 

@@ -38,14 +38,11 @@ def test_the_name_of_load_replaces_that_of_the_manifest(load_text: Load) -> None
         ("notes.py", ["find", "delete", "restore"]),
         ("notes.py:find", ["find"]),
         ("notes:archive", ["restore"]),
-        ("{path: notes.py:archive}", ["restore"]),
-        ("{module: notes}", ["find", "delete", "restore"]),
-        ("{module: 'notes:find'}", ["find"]),
         ("{source: notes.py, include: find}", ["find"]),
-        ("{path: notes.py, include: ['*e', find]}", ["find", "delete", "restore"]),
-        ("{path: notes.py, exclude: 're*'}", ["find", "delete"]),
-        ("{path: notes.py, include: 'f*', prefix: note_}", ["note_find"]),
-        ("{path: notes.py, include: [find, delete], rename: {find: search}}", ["search", "delete"]),
+        ("{source: notes.py, include: ['*e', find]}", ["find", "delete", "restore"]),
+        ("{source: notes.py, exclude: 're*'}", ["find", "delete"]),
+        ("{source: notes.py, include: 'f*', prefix: note_}", ["note_find"]),
+        ("{source: notes.py, include: [find, delete], rename: {find: search}}", ["search", "delete"]),
         ("{code: 'def add(a: int, b: int) -> int: return a + b'}", ["add"]),
         ('"def add(a: int, b: int) -> int:\\n  return a + b"', ["add"]),
     ],
@@ -73,23 +70,17 @@ def test_a_folder_is_a_source(folder: Path, load_text: Load) -> None:
 def test_options_of_a_source_apply_to_its_tools(load_text: Load) -> None:
     kit = load_text("""
         sources:
-          - path: notes.py
+          - source: notes.py
             include: [find, delete]
             group: notes
             tags: [text, local]
             audience: main
             timeout: 7
-            describe: {find: Find anything}
-            arguments: {find: {query: {name: q, description: Words}}}
-            presets: {"*": {token: t1}, find: {limit: 9}}
             binds: {user: user.name}
         """)
     find, delete = kit["find"], kit["delete"]
     assert find.tags == {"read", "text", "local"}
     assert delete.tags == {"text", "local"}
-    assert find.definition.description == "Find anything"
-    assert find.definition.input_schema["properties"]["q"]["description"] == "Words"
-    assert kit.call("find", {"q": "tea"}) == "tea 9 t1"
     assert delete.binds == {"user": "user.name"}
     assert kit.session(user={"name": "ann"}, audience="main").call("delete", {"note": 1}) == "ann deleted 1"
     assert [spec.timeout for spec in kit] == [7, 7]
@@ -100,13 +91,13 @@ def test_options_of_a_source_apply_to_its_tools(load_text: Load) -> None:
 def test_options_of_single_tools_replace_those_of_the_source(load_text: Load) -> None:
     kit = load_text("""
         sources:
-          - {path: notes.py, prefix: n_, group: notes, tags: a, timeout: 7}
+          - {source: notes.py, prefix: n_, group: notes, tags: a, timeout: 7}
         tools:
-          "n_*": {tags: b, timeout: 6}
-          n_find: {group: other, timeout: 5, description: Look, preset: {limit: 1}, annotations: {readOnlyHint: true}}
+          "n_*": {tags: b, timeout: 6, preset: {limit: 9, user: ann}}
+          n_find:
+            {group: other, timeout: 5, description: Look, preset: {limit: 1, token: tt},
+             annotations: {readOnlyHint: true}, arguments: {query: {name: q, description: Words}}}
           n_restore: {enabled: false}
-        presets:
-          "n_*": {token: tt}
         """)
     assert names(kit) == ["n_find", "n_delete"]
     assert kit["n_find"].tags == {"read", "a", "b"}
@@ -114,12 +105,14 @@ def test_options_of_single_tools_replace_those_of_the_source(load_text: Load) ->
     assert [spec.name for spec in kit.group("other").tools] == ["n_find"]
     assert kit["n_find"].definition.description == "Look"
     assert kit["n_find"].definition.annotations["readOnlyHint"] is True
-    assert kit.call("n_find", {"query": "tea"}) == "tea 1 tt"
+    assert kit["n_find"].definition.input_schema["properties"]["q"]["description"] == "Words"
+    assert kit.call("n_delete", {"note": 1}) == "ann deleted 1"
+    assert kit.call("n_find", {"q": "tea"}) == "tea 1 tt"
 
 
 def test_groups_have_descriptions_notes_and_a_default(load_text: Load) -> None:
     kit = load_text("""
-        sources: [{path: notes.py, group: notes}]
+        sources: [{source: notes.py, group: notes}]
         groups:
           notes: {description: Notes, notes: Be careful., active: true}
           danger: Dangerous tools
@@ -181,7 +174,7 @@ def test_an_empty_list_of_roots_forbids_files(load_text: Load) -> None:
 
 def test_middleware_is_outermost_first(load_text: Load, caplog: pytest.LogCaptureFixture) -> None:
     kit = load_text("""
-        sources: [{path: notes.py, middleware: [notes:shout]}]
+        sources: [{source: notes.py, middleware: [notes:shout]}]
         middleware: [log, {"notes:repeat": {times: 3}}]
         tools: {delete: {middleware: []}}
         """)
@@ -220,7 +213,7 @@ def test_an_approver_decides(load_text: Load) -> None:
 
 def test_search_and_groups_tool(load_text: Load) -> None:
     kit = load_text("""
-        sources: [{path: notes.py, group: notes}]
+        sources: [{source: notes.py, group: notes}]
         groups: {notes: Notes}
         search: {core: [set_groups], search_tool: {name: look}}
         groups_tool: {description: Switch groups}
@@ -269,7 +262,7 @@ def test_another_decision_about_two_tools_of_one_name(load_text: Load) -> None:
 
 
 def test_several_sources_make_a_new_toolkit(folder: Path, load_text: Load) -> None:
-    load_text("sources: [{path: notes.py, include: find}]\nbinds: {token: auth.token}")
+    load_text("sources: [{source: notes.py, include: find}]\nbinds: {token: auth.token}")
 
     @tool
     def extra() -> int:
@@ -289,7 +282,7 @@ def test_a_single_toolkit_is_that_object_and_another_name_is_refused(folder: Pat
 
 
 def test_a_spec_of_a_source_is_not_changed(load_text: Load) -> None:
-    load_text("sources: [{path: notes.py, tags: new, presets: {find: {limit: 1}}, describe: {find: Other}}]")
+    load_text("sources: [{source: notes.py, tags: new}]\ntools: {find: {preset: {limit: 1}, description: Other}}")
     import notes  # made by the test
 
     assert isinstance(notes.find, ToolSpec)
@@ -299,7 +292,7 @@ def test_a_spec_of_a_source_is_not_changed(load_text: Load) -> None:
 
 def test_the_callers_of_tools_are_one_or_a_list(load_text: Load) -> None:
     kit = load_text(
-        "sources: [{path: notes.py, allowed_callers: direct}]\ntools: {find: {allowed_callers: [programmatic]}}"
+        "sources: [{source: notes.py, allowed_callers: direct}]\ntools: {find: {allowed_callers: [programmatic]}}"
     )
     callers = {name: entry.allowed_callers for name, entry in kit._view.store.entries.items()}
     assert callers == {"find": {"programmatic"}, "delete": {"direct"}, "restore": {"direct"}}
@@ -308,4 +301,4 @@ def test_the_callers_of_tools_are_one_or_a_list(load_text: Load) -> None:
 @pytest.mark.parametrize("wrong", ["nobody", "[]"])
 def test_what_is_no_caller_is_an_error_with_its_line(load_text: Load, wrong: str) -> None:
     with pytest.raises(SourceError, match=r"kit\.yaml:1: sources\[0\]"):
-        load_text(f"sources: [{{path: notes.py, allowed_callers: {wrong}}}]")
+        load_text(f"sources: [{{source: notes.py, allowed_callers: {wrong}}}]")

@@ -9,15 +9,14 @@ from pathlib import Path
 import pytest
 
 from ahvn_tools import load
-from ahvn_tools.manifest import model, source_model, toolset_model
+from ahvn_tools.manifest import model
 from ahvn_tools.manifest.middleware_table import MIDDLEWARE
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "manifest.md").read_text(encoding="utf-8")
 
 MODELS = [
     *(getattr(model, name) for name in ("Manifest", "Tool", "Group", "Bind", "Approval", "Search", "ModelTool")),
-    *(getattr(source_model, name) for name in ("SourceOptions", "LocalOptions", "ServerSource", "OpenAPISource")),
-    *(getattr(toolset_model, name) for name in ("Toolset", "ToolsetFile", "Agent")),
+    *(getattr(model, name) for name in ("SourceOptions", "LocalOptions", "ServerSource", "OpenAPISource", "Toolset")),
 ]
 
 SESSIONS = re.findall(r"^```text\n(>>> .*?)^```$", PAGE, re.DOTALL | re.MULTILINE)

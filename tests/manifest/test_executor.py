@@ -27,7 +27,7 @@ def where(context: ToolContext) -> dict:
 MANIFEST = """
 name: shop
 sources:
-  - path: tools.py
+  - source: tools.py
     isolation: executor
 tools:
   where:

@@ -10,10 +10,14 @@ import pytest
 
 from ahvn_tools import load
 from ahvn_tools.errors import SourceError
+from tests.sources.http.conftest import short_keepalive
 from tests.sources.http.service import Service, serve
 from tests.sources.openapi.echo_server import running
 
 PETSTORE = Path(__file__).parents[1] / "sources" / "openapi" / "petstore.yaml"
+
+
+__all__ = ["short_keepalive"]
 
 
 @pytest.fixture
@@ -62,7 +66,7 @@ def test_an_http_source_is_one_tool(tmp_path: Path, service: Service, monkeypatc
     [
         ("http: {api_url: 'https://x.example/y'}", "sources[0]: `http` has no `name`: it is that of the tool."),
         ("http: {name: a}", "has an `api_url`"),
-        ("http: {name: a, api_url: 5}", "`api_url`: it is a URL such as"),
+        ("http: {name: a, api_url: 5}", "`api_url`: api_url must be a URL such as"),
         (
             "http: {name: a, api_url: 'https://x.example', url: b}",
             "`url`: a definition of the kind 'http' has no such key",

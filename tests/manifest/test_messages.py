@@ -17,10 +17,10 @@ ENVIRONMENT = {"PATH": "/usr/bin:/bin", "TOKEN": "hunter2-token", "KEY": "short"
 
 BAD = [
     ("- notes.py", snapshot("kit.yaml:1: a manifest is a mapping: `sources: […]`.")),
-    ("toolset: {}", snapshot("kit.yaml:1: toolset: there is no such key. Did you mean 'toolsets' or 'tool_sets' or 'tools'?")),
+    ("toolset: {}", snapshot("kit.yaml:1: toolset: there is no such key. Did you mean 'toolsets' or 'tools'?")),
     ("zzz: 1\nqqq: 2", snapshot("""\
-kit.yaml:1: zzz: there is no such key. The keys are `name`, `description`, `sources`, `groups`, `toolsets`, `tool_sets`, `agents`, `tools`, `binds`, `presets`, `timeout`, `middleware_timeout`, `max_concurrency`, `max_background`, `strict`, `mask_errors`, `output`, `roots`, `on_duplicate`, `approval`, `middleware`, `search`, `code_mode`, `groups_tool`, `audiences`, `profiles`.
-kit.yaml:2: qqq: there is no such key. The keys are `name`, `description`, `sources`, `groups`, `toolsets`, `tool_sets`, `agents`, `tools`, `binds`, `presets`, `timeout`, `middleware_timeout`, `max_concurrency`, `max_background`, `strict`, `mask_errors`, `output`, `roots`, `on_duplicate`, `approval`, `middleware`, `search`, `code_mode`, `groups_tool`, `audiences`, `profiles`.\
+kit.yaml:1: zzz: there is no such key. The keys are `name`, `description`, `sources`, `groups`, `toolsets`, `tools`, `binds`, `timeout`, `max_concurrency`, `max_background`, `strict`, `mask_errors`, `output`, `roots`, `on_duplicate`, `approval`, `middleware`, `search`, `code_mode`, `groups_tool`, `audiences`, `profiles`.
+kit.yaml:2: qqq: there is no such key. The keys are `name`, `description`, `sources`, `groups`, `toolsets`, `tools`, `binds`, `timeout`, `max_concurrency`, `max_background`, `strict`, `mask_errors`, `output`, `roots`, `on_duplicate`, `approval`, `middleware`, `search`, `code_mode`, `groups_tool`, `audiences`, `profiles`.\
 """)),
     ("name: 5", snapshot("kit.yaml:1: name: a text is expected, not a number. Put it in quotes.")),
     ("name: [a]", snapshot("kit.yaml:1: name: a text is expected, not a list.")),
@@ -29,52 +29,43 @@ kit.yaml:2: qqq: there is no such key. The keys are `name`, `description`, `sour
     ("name: !!python/object:os.system a", snapshot("kit.yaml, line 1: the tag '!!python/object:os.system' is not supported: only texts, numbers, lists and the like are.")),
     ("name: *nowhere", snapshot("kit.yaml, line 1: there is no anchor &nowhere before this alias, or it contains the alias.")),
     ("sources: notes.py", snapshot("kit.yaml:1: sources: a list is expected, not a text.")),
-    ("sources: [{}]", snapshot("kit.yaml:1: sources[0]: a source is a text, or a mapping with one of the keys 'source', 'path', 'module', 'package', 'server', 'openapi', 'http', 'code', 'manifest', 'builtins'.")),
-    ("sources: [5]", snapshot("kit.yaml:1: sources[0]: a source is a text, or a mapping with one of the keys 'source', 'path', 'module', 'package', 'server', 'openapi', 'http', 'code', 'manifest', 'builtins'.")),
-    ("sources: [{pth: notes.py}]", snapshot("kit.yaml:1: sources[0]: a source has one of the keys `source`, `path`, `module`, `package`, `server`, `openapi`, `http`, `code`, `manifest`, `builtins`. Did you mean 'path'?")),
-    ("sources: [{path: notes.py, module: notes}]", snapshot("kit.yaml:1: sources[0].module: the source has `path` already: it has only one of `source`, `path`, `module`, `package`, `server`, `openapi`, `http`, `code`, `manifest`, `builtins`.")),
-    ("sources: [{path: notes.py, tag: a}]", snapshot("kit.yaml:1: sources[0].tag: there is no such key. Did you mean 'tags'?")),
-    ("sources: [{path: notes.py, env: {A: b}}]", snapshot("kit.yaml:1: sources[0].env: there is no such key. The keys are `max_items`, `max_bytes`, `isolation`, `ship`, `ship_secrets`, `keep_children`, `group`, `tags`, `audience`, `timeout`, `requires_approval`, `exclusive`, `allowed_callers`, `task`, `middleware`, `include`, `exclude`, `prefix`, `rename`, `describe`, `arguments`, `presets`, `on_duplicate`, `coerce_numbers_to_str`, `binds`, `path`.")),
-    ("sources: [{path: ''}, {module: ''}]", snapshot("""\
-kit.yaml:1: sources[0]: `path` is empty.
-kit.yaml:1: sources[1]: `module` is empty.\
+    ("sources: [{}]", snapshot("kit.yaml:1: sources[0]: a source is a text, or a mapping with one of the keys 'source', 'server', 'openapi', 'http', 'code', 'manifest', 'builtins'.")),
+    ("sources: [5]", snapshot("kit.yaml:1: sources[0]: a source is a text, or a mapping with one of the keys 'source', 'server', 'openapi', 'http', 'code', 'manifest', 'builtins'.")),
+    ("sources: [{pth: notes.py}]", snapshot("kit.yaml:1: sources[0]: a source has one of the keys `source`, `server`, `openapi`, `http`, `code`, `manifest`, `builtins`.")),
+    ("sources: [{source: notes.py, module: notes}]", snapshot("kit.yaml:1: sources[0].module: there is no such key. The keys are `max_items`, `max_bytes`, `isolation`, `ship`, `ship_secrets`, `keep_children`, `group`, `tags`, `audience`, `timeout`, `requires_approval`, `exclusive`, `allowed_callers`, `task`, `middleware`, `include`, `exclude`, `prefix`, `rename`, `on_duplicate`, `coerce_numbers_to_str`, `binds`, `source`.")),
+    ("sources: [{source: notes.py, tag: a}]", snapshot("kit.yaml:1: sources[0].tag: there is no such key. Did you mean 'tags'?")),
+    ("sources: [{source: notes.py, env: {A: b}}]", snapshot("kit.yaml:1: sources[0].env: there is no such key. The keys are `max_items`, `max_bytes`, `isolation`, `ship`, `ship_secrets`, `keep_children`, `group`, `tags`, `audience`, `timeout`, `requires_approval`, `exclusive`, `allowed_callers`, `task`, `middleware`, `include`, `exclude`, `prefix`, `rename`, `on_duplicate`, `coerce_numbers_to_str`, `binds`, `source`.")),
+    ("sources: [{source: ''}, {code: ''}]", snapshot("""\
+kit.yaml:1: sources[0]: `source` is empty.
+kit.yaml:1: sources[1]: `code` is empty.\
 """)),
     ("sources: [{manifest: missing.yaml}]", snapshot("kit.yaml:1: sources[0]: missing.yaml cannot be read: No such file or directory.")),
     ("sources: [notes.py]\ngroups_tool: {name: find}", snapshot("kit.yaml:2: groups_tool: there is a tool 'find' already: give one of them another `name`.")),
     ("sources: [notes.py]\nsearch: {call_tool: {name: find}}", snapshot("kit.yaml:2: search: there is a tool 'find' already: give one of them another `name`.")),
-    ("sources: [{path: missing.py}]", snapshot("kit.yaml:1: sources[0]: There is no file or folder 'missing.py'.")),
-    ("sources: [{path: missing}]", snapshot("kit.yaml:1: sources[0]: There is no file or folder 'missing'.")),
+    ("sources: [{source: missing.py}]", snapshot("kit.yaml:1: sources[0]: There is no file 'missing.py'.")),
     ("sources: [missing.yaml]", snapshot("kit.yaml:1: sources[0]: There is no file 'missing.yaml'.")),
     ("sources: [no_module_here]", snapshot("kit.yaml:1: sources[0]: There is no file and no module 'no_module_here', neither installed nor in FOLDER.")),
     ("sources: [notes.py:nothing]", snapshot("kit.yaml:1: sources[0]: notes.py has no 'nothing'. Known: 'ToolRegistry', 'archive', 'ask', 'delete', 'find', 'reg_toolspec', 'repeat', 'shout', 'tool'.")),
-    ("sources: [{path: notes.py, include: finds}]", snapshot("kit.yaml:1: sources[0].include: 'finds' is no tool of this source. Did you mean 'find'?")),
-    ("sources: [{path: notes.py, exclude: 'get_*'}]", snapshot("kit.yaml:1: sources[0].exclude: 'get_*' matches no tool of this source. Known: 'find', 'delete', 'restore'.")),
-    ("sources: [{path: notes.py, rename: {fnd: search}}]", snapshot("kit.yaml:1: sources[0].rename: 'fnd' is no tool of this source. Did you mean 'find'?")),
-    ("sources: [{path: notes.py, describe: {fnd: Search}}]", snapshot("kit.yaml:1: sources[0].describe: 'fnd' is no tool of this source. Did you mean 'find'?")),
-    ("sources: [{path: notes.py, arguments: {find: {querry: {name: q}}}}]", snapshot("kit.yaml:1: sources[0].arguments.find: There is no argument 'querry' to change. Did you mean 'query'?")),
-    ("sources: [{path: notes.py, arguments: {find: {query: {nam: q}}}}]", snapshot("kit.yaml:1: sources[0].arguments.find: Unknown 'nam' in the change of the argument 'query'. Did you mean 'name'?")),
-    ("sources: [{path: notes.py, presets: {find: {limt: 3}}}]", snapshot("kit.yaml:1: sources[0].presets.find.limt: 'find' has no parameter 'limt' to preset. Did you mean 'limit'?")),
-    ("sources: [{path: notes.py, presets: {'*': {limt: 3}}}]", snapshot("kit.yaml:1: sources[0].presets.*.limt: no tool of this source has a parameter 'limt'. Did you mean 'limit'?")),
-    ("sources: [{path: notes.py, presets: {find: {limit: many}}}]", snapshot("kit.yaml:1: sources[0].presets.find.limit: The preset of 'limit' of 'find' does not fit 'int'.")),
-    ("sources: [{path: notes.py, presets: {find: 3}}]", snapshot("kit.yaml:1: sources[0].presets.find: a mapping is expected, not a number.")),
-    ("sources: [{path: notes.py, binds: {usr: user.id}}]", snapshot("kit.yaml:1: sources[0].binds.usr: no tool of this source has a parameter 'usr'. Did you mean 'user'?")),
-    ("sources: [{path: notes.py, exclusive: nte}]", snapshot("""\
+    ("sources: [{source: notes.py, include: finds}]", snapshot("kit.yaml:1: sources[0].include: 'finds' is no tool of this source. Did you mean 'find'?")),
+    ("sources: [{source: notes.py, exclude: 'get_*'}]", snapshot("kit.yaml:1: sources[0].exclude: 'get_*' matches no tool of this source. Known: 'find', 'delete', 'restore'.")),
+    ("sources: [{source: notes.py, rename: {fnd: search}}]", snapshot("kit.yaml:1: sources[0].rename: 'fnd' is no tool of this source. Did you mean 'find'?")),
+    ("sources: [{source: notes.py, binds: {usr: user.id}}]", snapshot("kit.yaml:1: sources[0].binds.usr: no tool of this source has a parameter 'usr'. Did you mean 'user'?")),
+    ("sources: [{source: notes.py, exclusive: nte}]", snapshot("""\
 kit.yaml:1: sources[0].exclusive: 'find' has no argument 'nte' to be exclusive by. Known: 'query', 'limit', 'token'.
 kit.yaml:1: sources[0].exclusive: 'delete' has no argument 'nte' to be exclusive by. Did you mean 'note'?
 kit.yaml:1: sources[0].exclusive: 'restore' has no argument 'nte' to be exclusive by. Did you mean 'note'?\
 """)),
-    ("sources: [{path: notes.py, on_duplicate: kep}]", snapshot("kit.yaml:1: sources[0].on_duplicate: it is one of 'raise', 'keep', 'replace', 'rename'. Did you mean 'keep'?")),
-    ("sources: [{path: notes.py, timeout: -1}]", snapshot("kit.yaml:1: sources[0].timeout: must be greater than 0.")),
-    ("sources: [{path: notes.py, isolation: thread}]", snapshot("kit.yaml:1: sources[0].isolation: it is one of 'process', 'executor'.")),
-    ("sources: [{path: notes.py, middleware: [lgo]}]", snapshot("kit.yaml:1: sources[0].middleware[0]: there is no middleware 'lgo'. Known: 'approve', 'cache', 'limit', 'log', 'metrics', 'record', 'replay', 'retry', 'trace', 'truncate'. Name your own as `module:name`.")),
+    ("sources: [{source: notes.py, on_duplicate: kep}]", snapshot("kit.yaml:1: sources[0].on_duplicate: it is one of 'raise', 'keep', 'replace', 'rename'. Did you mean 'keep'?")),
+    ("sources: [{source: notes.py, timeout: -1}]", snapshot("kit.yaml:1: sources[0].timeout: must be greater than 0.")),
+    ("sources: [{source: notes.py, isolation: thread}]", snapshot("kit.yaml:1: sources[0].isolation: it is one of 'process', 'executor'.")),
+    ("sources: [{source: notes.py, middleware: [lgo]}]", snapshot("kit.yaml:1: sources[0].middleware[0]: there is no middleware 'lgo'. Known: 'approve', 'cache', 'limit', 'log', 'metrics', 'record', 'replay', 'retry', 'trace', 'truncate'. Name your own as `module:name`.")),
     ("sources: [{server: 'no-such-program --now'}]", snapshot("kit.yaml:1: sources[0]: There is no program 'no-such-program', which would be the command of an MCP server, and no such file.")),
     ("sources: [{server: {command: python, args: 3}}]", snapshot("kit.yaml:1: sources[0]: The mcp.json: Server 'python': `args` is a list of texts, not a int.")),
     ("sources: [{server: {command: python}, limits: {conect: 3}}]", snapshot("kit.yaml:1: sources[0].limits: there is no limit 'conect'. Did you mean 'connect'?")),
     ("sources: [{code: 'def f(: pass'}]", snapshot("kit.yaml:1: sources[0]: code cannot be loaded: SyntaxError: invalid syntax (_loaded_code_de97bcf1ec8c.py, line 1)")),
-    ("sources: [{package: no-such-package}]", snapshot("kit.yaml:1: sources[0]: No installed package has the entry point 'no-such-package' in the group 'ahvn_tools'. There are none.")),
-    ("sources:\n  - notes.py\n  - path: one.py\n  - path: two.py", snapshot("""\
-kit.yaml:3: sources[1]: There is no file or folder 'one.py'.
-kit.yaml:4: sources[2]: There is no file or folder 'two.py'.\
+    ("sources:\n  - notes.py\n  - source: one.py\n  - source: two.py", snapshot("""\
+kit.yaml:3: sources[1]: There is no file 'one.py'.
+kit.yaml:4: sources[2]: There is no file 'two.py'.\
 """)),
     ("groups: {a: {activ: true}}", snapshot("kit.yaml:1: groups.a.activ: there is no such key. Did you mean 'active'?")),
     ("groups: {a: {active: perhaps}}", snapshot("kit.yaml:1: groups.a.active: true or false is expected, not a text.")),
@@ -82,14 +73,14 @@ kit.yaml:4: sources[2]: There is no file or folder 'two.py'.\
     ("sources: [notes.py]\ntools: {fnd: {timeout: 3}}", snapshot("kit.yaml:2: tools.fnd: there is no tool 'fnd'. Did you mean 'find'?")),
     ("sources: [notes.py]\ntools:\n  find:\n    timout: 3", snapshot("kit.yaml:4: tools.find.timout: there is no such key. Did you mean 'timeout'?")),
     ("sources: [notes.py]\ntools: {find: {preset: {limit: many}}}", snapshot("kit.yaml:2: tools.find.preset.limit: The preset of 'limit' of 'find' does not fit 'int'.")),
-    ("sources: [notes.py]\npresets: {fnd: {limit: 1}}", snapshot("kit.yaml:2: presets.fnd: there is no tool 'fnd'. Did you mean 'find'?")),
-    ("sources: [notes.py]\npresets: {find: {limt: 1}}", snapshot("kit.yaml:2: presets.find.limt: 'find' has no parameter 'limt' to preset. Did you mean 'limit'?")),
-    ("sources: [{path: notes.py, include: find, presets: {'*': {limit: many}}}]", snapshot("kit.yaml:1: sources[0].presets.*.limit: The preset of 'limit' of 'find' does not fit 'int'.")),
+    ("sources: [notes.py]\ntools: {fnd: {preset: {limit: 1}}}", snapshot("kit.yaml:2: tools.fnd: there is no tool 'fnd'. Did you mean 'find'?")),
+    ("sources: [notes.py]\ntools: {find: {preset: {limt: 1}}}", snapshot("kit.yaml:2: tools.find.preset.limt: 'find' has no parameter 'limt' to preset. Did you mean 'limit'?")),
+    ("sources: [{source: notes.py, include: find}]\ntools: {'*': {preset: {limit: many}}}", snapshot("kit.yaml:2: tools.*.preset.limit: The preset of 'limit' of 'find' does not fit 'int'.")),
     ("sources: [notes.py]\ntools: {'f*': {exclusive: nte}}", snapshot("kit.yaml:2: tools.f*.exclusive: 'find' has no argument 'nte' to be exclusive by. Known: 'query', 'limit', 'token'.")),
     ("sources: [notes.py]\ntools: {find: {binds: {qury: q}, description: Find}}", snapshot("kit.yaml:2: tools.find.binds.qury: 'find' has no parameter 'qury' to bind. Did you mean 'query'?")),
     ("sources: [notes.py]\ntools: {'get_*': {timeout: 3}}", snapshot("kit.yaml:2: tools.get_*: no tool matches 'get_*'. Known: 'find', 'delete', 'restore'.")),
     ("sources: [notes.py]\nprofiles: {prod: {}}\ntools: {fnd: {enabled: false}}", snapshot("kit.yaml:3: tools.fnd: there is no tool 'fnd'. Did you mean 'find'?")),
-    ("sources: [notes.py]\npresets: {'*': {limt: 3}}", snapshot("kit.yaml:2: presets.*.limt: none of these tools has a parameter 'limt'. Did you mean 'limit'?")),
+    ("sources: [notes.py]\ntools: {'*': {preset: {limt: 3}}}", snapshot("kit.yaml:2: tools.*.preset.limt: none of these tools has a parameter 'limt'. Did you mean 'limit'?")),
     ("sources: [notes.py]\ntools: {'f*': {binds: {qury: q}}}", snapshot("kit.yaml:2: tools.f*.binds.qury: none of these tools has a parameter 'qury'. Did you mean 'query'?")),
     ("binds: {user: 5}", snapshot("kit.yaml:1: binds.user: a text or a mapping is expected, not a number.")),
     ("binds: {user: {key: user.id, value: ann}}", snapshot("kit.yaml:1: binds.user.value: there is no such key. The keys are `key`, `secret`, `default`.")),
@@ -129,24 +120,24 @@ kit.yaml:1: toolsets.b: There is no toolset 'a'. Known: 'b'.\
     ("sources: [notes.py]\nsearch: [fnd]", snapshot("kit.yaml:2: search: There is no tool 'fnd'. Did you mean 'find'?")),
     ("groups_tool: switch", snapshot("kit.yaml:1: groups_tool: true or a mapping is expected, not a text.")),
     ("profiles: {prod: {timeot: 3}}", snapshot("kit.yaml:1: profiles.prod.timeot: there is no such key. Did you mean 'timeout'?")),
-    ("profiles: {prod: {profiles: {}}}", snapshot("kit.yaml:1: profiles.prod.profiles: there is no such key. The keys are `name`, `description`, `sources`, `groups`, `toolsets`, `tool_sets`, `agents`, `tools`, `binds`, `presets`, `timeout`, `middleware_timeout`, `max_concurrency`, `max_background`, `strict`, `mask_errors`, `output`, `roots`, `on_duplicate`, `approval`, `middleware`, `search`, `code_mode`, `groups_tool`, `audiences`.")),
+    ("profiles: {prod: {profiles: {}}}", snapshot("kit.yaml:1: profiles.prod.profiles: there is no such key. The keys are `name`, `description`, `sources`, `groups`, `toolsets`, `tools`, `binds`, `timeout`, `max_concurrency`, `max_background`, `strict`, `mask_errors`, `output`, `roots`, `on_duplicate`, `approval`, `middleware`, `search`, `code_mode`, `groups_tool`, `audiences`.")),
     ("profiles: [prod]", snapshot("kit.yaml:1: profiles: a mapping is expected, not a list.")),
     ("audiences: {sub: {timeout: no}}", snapshot("kit.yaml:1: audiences.sub.timeout: a number is expected, not a text.")),
     ("timeout: ${SECONDS}", snapshot("kit.yaml:1: timeout: the environment variable 'SECONDS' is not set. Set it, or write `${SECONDS:default}`.")),
     ("timeout: ${WORD}", snapshot("kit.yaml:1: timeout: a number is expected, not a text.")),
     ("name: ${TOKEN}", snapshot("kit.yaml:1: name: `${TOKEN}` cannot be used here, because this text is shown and variables count as secrets. Write `$${` for a literal `${`.")),
     ("sources: [notes.py]\ntools: {find: {description: 'Find ${TOKEN}'}}", snapshot("kit.yaml:2: tools.find.description: `${TOKEN}` cannot be used here, because this text is shown and variables count as secrets. Write `$${` for a literal `${`.")),
-    ("sources: [notes.py]\npresets: {find: {limit: '${TOKEN}'}}", snapshot("kit.yaml:2: presets.find.limit: The preset of 'limit' of 'find' does not fit 'int'.")),
-    ("sources: [notes.py]\npresets: {find: {token: '${TOKEN'}}", snapshot("kit.yaml:2: presets.find.token: a variable is `${NAME}` or `${NAME:default}`, and a literal `${` is `$${`.")),
-    ("sources: [notes.py]\npresets: {find: {token: '${1}'}}", snapshot("kit.yaml:2: presets.find.token: a variable is `${NAME}` or `${NAME:default}`, and a literal `${` is `$${`.")),
+    ("sources: [notes.py]\ntools: {find: {preset: {limit: '${TOKEN}'}}}", snapshot("kit.yaml:2: tools.find.preset.limit: The preset of 'limit' of 'find' does not fit 'int'.")),
+    ("sources: [notes.py]\ntools: {find: {preset: {token: '${TOKEN'}}}", snapshot("kit.yaml:2: tools.find.preset.token: a variable is `${NAME}` or `${NAME:default}`, and a literal `${` is `$${`.")),
+    ("sources: [notes.py]\ntools: {find: {preset: {token: '${1}'}}}", snapshot("kit.yaml:2: tools.find.preset.token: a variable is `${NAME}` or `${NAME:default}`, and a literal `${` is `$${`.")),
     ("sources: [{server: {url: 'http://localhost/', headers: {A: '${env:TOKEN}'}}}]", snapshot("kit.yaml:1: sources[0].server.headers.A: write `${TOKEN}`: `env:` belongs to mcp.json, and here `:` begins a default.")),
-    ("sources: [{path: '${WORD}.py'}]", snapshot("kit.yaml:1: sources[0]: There is no file or folder '<WORD>.py'.")),
+    ("sources: [{source: '${WORD}.py'}]", snapshot("kit.yaml:1: sources[0]: There is no file '<WORD>.py'.")),
     ("middleware: [{'${TOKEN}': {}}]", snapshot("""\
 kit.yaml:1: middleware[0].${TOKEN}: a variable cannot be in a key, only in a value.
 kit.yaml:1: middleware[0]: there is no middleware '${TOKEN}'. Known: 'approve', 'cache', 'limit', 'log', 'metrics', 'record', 'replay', 'retry', 'trace', 'truncate'. Name your own as `module:name`.\
 """)),
     ("sources: [notes.py]\ntoolst: {}\ntimeout: x\nmax_background: 0\nmiddleware: [nope]", snapshot("""\
-kit.yaml:2: toolst: there is no such key. Did you mean 'tools' or 'toolsets' or 'tool_sets'?
+kit.yaml:2: toolst: there is no such key. Did you mean 'tools' or 'toolsets'?
 kit.yaml:3: timeout: a number is expected, not a text.
 kit.yaml:4: max_background: must be at least 1.
 kit.yaml:5: middleware[0]: there is no middleware 'nope'. Known: 'approve', 'cache', 'limit', 'log', 'metrics', 'record', 'replay', 'retry', 'trace', 'truncate'. Name your own as `module:name`.\

@@ -21,15 +21,18 @@ def test_tools_come_with_what_their_own_manifest_says(folder: Path) -> None:
     write(
         folder / "parts",
         inner="""
-            sources: [{path: ../notes.py, group: notes}]
+            sources: [{source: ../notes.py, group: notes}]
             binds: {user: user.name}
-            presets: {find: {limit: 3}}
+            tools: {find: {preset: {limit: 3}}}
             timeout: 8
             middleware: [notes:shout]
             groups: {notes: {description: Notes, notes: Careful, active: false}}
             """,
     )
-    write(folder, kit="sources: [{manifest: parts/inner.yaml, prefix: n_, tags: inner, presets: {find: {token: t}}}]")
+    write(
+        folder,
+        kit="sources: [{manifest: parts/inner.yaml, prefix: n_, tags: inner}]\ntools: {n_find: {preset: {token: t}}}",
+    )
     kit = load("kit.yaml")
     assert [spec.name for spec in kit] == ["n_find", "n_delete", "n_restore"]
     assert kit.groups == {"basic": True, "notes": False}
@@ -84,12 +87,12 @@ def test_the_toolkit_for_everyone_is_not_for_an_audience_of_an_included_manifest
 def test_errors_of_an_included_manifest_name_its_file(folder: Path) -> None:
     (folder / "parts").mkdir()
     write(folder / "parts", inner="tols: {}\nsources: [missing.py]")
-    write(folder, kit="sources: [parts/inner.yaml, {path: other.py}]")
+    write(folder, kit="sources: [parts/inner.yaml, {source: other.py}]")
     with pytest.raises(SourceError) as caught:
         load("kit.yaml")
     assert str(caught.value).splitlines() == [
         "parts/inner.yaml:1: tols: there is no such key. Did you mean 'tools'?",
-        "kit.yaml:1: sources[1]: There is no file or folder 'other.py'.",
+        "kit.yaml:1: sources[1]: There is no file 'other.py'.",
     ]
 
 

@@ -18,22 +18,19 @@ sources: [notes.py]
 timeout: 30
 groups: {notes: {description: Notes, active: true}}
 tools:
-  find: {timeout: 9, tags: [a, b]}
-presets: {find: {limit: 2}}
+  find: {timeout: 9, tags: [a, b], preset: {limit: 2}}
 middleware: [log]
 profiles:
   dev:
     timeout: 5
-    tools: {find: {tags: [c]}, delete: {enabled: false}}
-    presets: {find: {token: dev}}
+    tools: {find: {tags: [c], preset: {token: dev}}, delete: {enabled: false}}
     middleware: []
   prod:
     timeout: null
-    presets: null
+    tools: {find: {preset: null}}
 audiences:
   sub:
-    tools: {find: {description: Find for a helper}, delete: {enabled: false}}
-    presets: {find: {limit: 1}}
+    tools: {find: {description: Find for a helper, preset: {limit: 1}}, delete: {enabled: false}}
 """
 
 
@@ -63,7 +60,7 @@ def test_the_environment_does_not_matter_to_other_sources(monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("text", "options", "message"),
     [
-        (MANIFEST, {"profile": "prd"}, "kit.yaml:9: profiles: there is no profile 'prd'. Did you mean 'prod'?"),
+        (MANIFEST, {"profile": "prd"}, "kit.yaml:8: profiles: there is no profile 'prd'. Did you mean 'prod'?"),
         (
             "name: a",
             {"profile": "dev"},
@@ -73,7 +70,7 @@ def test_the_environment_does_not_matter_to_other_sources(monkeypatch: pytest.Mo
             MANIFEST,
             {"env": {"AHVN_TOOLS_PROFILE": "prd"}},
             (
-                "kit.yaml:9: profiles: there is no profile 'prd'. Did you mean 'prod'? "
+                "kit.yaml:8: profiles: there is no profile 'prd'. Did you mean 'prod'? "
                 "The environment variable AHVN_TOOLS_PROFILE names it."
             ),
         ),
@@ -130,7 +127,7 @@ def test_the_toolkit_for_everyone_is_not_for_such_an_audience(load_text: Load) -
 
 def test_tools_of_other_audiences_are_left_out(load_text: Load) -> None:
     text = """
-        sources: [{path: notes.py, audience: [main, sub]}]
+        sources: [{source: notes.py, audience: [main, sub]}]
         tools: {delete: {audience: main}}
         """
     assert [spec.name for spec in load_text(text, audience="sub")] == ["find", "restore"]

@@ -15,6 +15,7 @@ from ahvn_tools import Toolkit, load
 from ahvn_tools.errors import SourceError
 from ahvn_tools.manifest.loader import close_servers
 from tests.manifest.conftest import Load
+from tests.toolkit.subjects import check
 
 SERVER = """
 import os
@@ -58,18 +59,18 @@ def test_options_of_a_server_object_and_of_its_single_tools(load_text: Load, loa
     kit = load_text(
         """
         sources:
-          - path: shelf.py:server
+          - source: shelf.py:server
             prefix: b_
             tags: remote
-            presets: {"*": {token: "${TOKEN}"}}
         tools:
+          "*": {preset: {token: "${TOKEN}"}}
           b_burn*: {requires_approval: true, tags: hot, description: Burn!, timeout: 3}
         """,
         env={"TOKEN": SECRET},
     )
     loaded.append(kit)
     assert SECRET in kit.call("b_get_book", {"title": "Emma"})
-    assert SECRET not in str([repr(kit), kit.to("openai"), kit.servers, kit.state_dict(), kit.check()])
+    assert SECRET not in str([repr(kit), kit.to("openai"), kit.servers, kit.state_dict(), check(kit)])
     burn = kit["b_burn_book"]
     assert (burn.definition.description, burn.tags, burn.timeout) == ("Burn!", {"remote", "hot"}, 3)
     assert kit.exec("b_burn_book", {"title": "Emma"}).error.code == "approval_required"
@@ -86,12 +87,12 @@ def test_options_of_a_server_and_of_single_tools(load_text: Load, loaded: list[T
             group: books
             tags: remote
             env: {{SHELF: "${{SHELF}}"}}
-            presets: {{"*": {{token: "${{TOKEN}}"}}}}
             binds: user
-            describe: {{get_book: Get any book}}
             timeout: 60
           - notes.py
         tools:
+          "b_*": {{preset: {{token: "${{TOKEN}}"}}}}
+          b_get_book: {{description: Get any book}}
           b_burn*: {{group: danger, requires_approval: true, tags: hot, description: Burn!, timeout: 3}}
         groups: {{danger: {{description: Danger, active: true}}, books: {{description: Books, active: true}}}}
         binds: {{user: {{key: user.name, secret: true}}}}
@@ -107,7 +108,7 @@ def test_options_of_a_server_and_of_single_tools(load_text: Load, loaded: list[T
     assert (burn.definition.description, burn.tags, burn.timeout) == ("Burn!", {"remote", "hot"}, 3)
     assert kit.exec("b_burn_book", {"title": "Emma"}).error.code == "approval_required"
     assert [spec.name for spec in kit.group("danger").tools] == ["b_burn_book"]
-    shown = str([repr(kit), kit.to("openai"), kit.servers, kit.state_dict(), kit.check()])
+    shown = str([repr(kit), kit.to("openai"), kit.servers, kit.state_dict(), check(kit)])
     assert SECRET not in shown
     assert "oak-shelf" not in shown
 
@@ -125,14 +126,14 @@ def test_a_server_script_and_an_mcp_json_are_sources(folder: Path, load_text: Lo
 
 
 def test_an_object_in_python_may_be_a_server(load_text: Load, loaded: list[Toolkit]) -> None:
-    kit = load_text("sources: [{path: 'shelf.py:server', prefix: s_}]")
+    kit = load_text("sources: [{source: 'shelf.py:server', prefix: s_}]")
     loaded.append(kit)
     assert kit.call("s_burn_book", {"title": "Emma"}) == "burned Emma"
 
 
 def test_disabled_tools_and_tools_of_other_audiences_do_not_come_later(load_text: Load, loaded: list[Toolkit]) -> None:
     text = """
-        sources: [{path: 'shelf.py:server'}]
+        sources: [{source: 'shelf.py:server'}]
         tools:
           lat*: {enabled: false}
           burn*: {audience: main}
@@ -161,13 +162,9 @@ def test_disabled_tools_and_tools_of_other_audiences_do_not_come_later(load_text
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("{path: 'shelf.py:server', include: get_bok}", "has no tool 'get_bok'. Did you mean 'get_book'?"),
-        (
-            "{path: 'shelf.py:server', presets: {get_book: {tokn: a}}}",
-            "no parameter 'tokn' to preset. Did you mean 'token'?",
-        ),
-        ("{path: 'shelf.py:server', binds: {user: user.id}}", "sources[0].binds: this source is an MCP server"),
-        ("{path: 'shelf.py:server', isolation: process}", "sources[0].isolation: this source is an MCP server"),
+        ("{source: 'shelf.py:server', include: get_bok}", "has no tool 'get_bok'. Did you mean 'get_book'?"),
+        ("{source: 'shelf.py:server', binds: {user: user.id}}", "sources[0].binds: this source is an MCP server"),
+        ("{source: 'shelf.py:server', isolation: process}", "sources[0].isolation: this source is an MCP server"),
         ("{server: shelf.py, limits: {conect: 1}}", "there is no limit 'conect'. Did you mean 'connect'?"),
         ("{server: {url: 'http://127.0.0.1:9/${TOKEN}'}, limits: {connect: 5}}", "sources[0]: "),
         ("{server: 'http://127.0.0.1:9/mcp?key=${TOKEN}', auth: '${TOKEN}', limits: {connect: 5}}", "sources[0]: "),
@@ -218,33 +215,29 @@ def test_options_of_tools_of_other_sources_are_no_findings_of_a_server(
     kit = load_text(f"strict: true\nsources: {order}\ntools: {tools}", audience="guest")
     loaded.append(kit)
     assert {spec.name for spec in kit} == {"find", "burn_book"}
-    assert not kit.check()
+    assert not check(kit)
     assert not caplog.text
 
 
 def test_a_pattern_that_fits_no_tool_yet_is_a_finding(load_text: Load, loaded: list[Toolkit]) -> None:
     kit = load_text("sources: ['shelf.py:server', notes.py]\ntools: {'brn*': {requires_approval: true}}")
     loaded.append(kit)
-    assert [finding.problem for finding in kit.check()] == ["no tool matches 'brn*' in `tools`"]
+    assert [finding.problem for finding in check(kit)] == ["no tool matches 'brn*' in `tools`"]
 
 
-@pytest.mark.parametrize(("key", "path"), [("preset", "tools"), ("binds", "tools"), ("presets", "presets")])
+@pytest.mark.parametrize("key", ["preset", "binds"])
 @pytest.mark.parametrize("pattern", ["find*", "get_*", "*"])
-def test_a_pattern_beside_a_server_must_have_its_parameters_in_a_tool(
-    key: str, path: str, pattern: str, load_text: Load
-) -> None:
-    options = f"{{{key}: {{titel: t}}}}" if path == "tools" else "{titel: t}"
-    text = f"sources: ['shelf.py:server', notes.py]\n{path}: {{'{pattern}': {options}}}"
+def test_a_pattern_beside_a_server_must_have_its_parameters_in_a_tool(key: str, pattern: str, load_text: Load) -> None:
+    text = f"sources: ['shelf.py:server', notes.py]\ntools: {{'{pattern}': {{{key}: {{titel: t}}}}}}"
     with pytest.raises(SourceError, match=r"none of these tools has a parameter 'titel'\."):
         load_text(text)
 
 
 def test_a_pattern_has_the_new_name_of_a_servers_parameter(load_text: Load, loaded: list[Toolkit]) -> None:
-    arguments = "arguments: {get_book: {title: {name: called}}}"
-    source = f"{{source: 'shelf.py:server', prefix: s_, {arguments}}}"
-    loaded.append(kit := load_text(f"sources: [{source}]\ntools: {{'*book': {{preset: {{called: Emma}}}}}}"))
+    tools = "{s_get_book: {arguments: {title: {name: called}}}, '*book': {preset: {called: Emma}}}"
+    loaded.append(kit := load_text(f"sources: [{{source: 'shelf.py:server', prefix: s_}}]\ntools: {tools}"))
     assert kit.call("s_get_book") == "Emma none nobody "
-    assert not kit.check()
+    assert not check(kit)
 
 
 @pytest.mark.parametrize("strict", [False, True])
@@ -255,7 +248,7 @@ def test_a_pattern_that_fits_no_tool_is_an_error_of_a_strict_toolkit(
     loaded.append(kit := load_text(text))
     kit._view.store.finding_log.is_strict = strict
     severity = "error" if strict else "warning"
-    assert {finding.rule: finding.severity for finding in kit.check()} == {
+    assert {finding.rule: finding.severity for finding in check(kit)} == {
         "unused-binding": severity,
         "unmatched-option": severity,
     }
@@ -265,7 +258,7 @@ def test_the_patterns_of_a_manifest_whose_parts_were_skipped_are_findings(folder
     (folder / "parts").mkdir()
     (folder / "parts" / "broken.py").write_text("def (")
     kit = load_text("sources: [parts, notes.py]\ntools: {'find*': {preset: {querry: q}}, 'fnd*': {timeout: 1}}")
-    problems = [str(finding) for finding in kit.check() if finding.rule == "unmatched-option"]
+    problems = [str(finding) for finding in check(kit) if finding.rule == "unmatched-option"]
     assert problems == [
         "'tools.find*.preset.querry' of the manifest: none of these tools has a parameter 'querry'",
         "'tools.fnd*' of the manifest: no tool matches 'fnd*'",
@@ -276,7 +269,7 @@ def test_a_pattern_of_add_mcp_must_have_its_parameters_in_a_tool(loaded: list[To
     server = FastMCP("own")
     server.tool(lambda user: user, name="ask")
     loaded.append(kit := Toolkit("k").add_mcp(server, tools={"a*": {"preset": {"usr": 1}, "binds": {"user": "user"}}}))
-    assert [(str(finding), finding.fix) for finding in kit.check() if finding.rule == "unmatched-option"] == [
+    assert [(str(finding), finding.fix) for finding in check(kit) if finding.rule == "unmatched-option"] == [
         ("the MCP server 'own': no tool that matches 'a*' in `tools` has the parameter 'usr'", "Did you mean 'user'?")
     ]
 

@@ -54,10 +54,10 @@ KEYS = [
     "sources: ['mcp:touch evil.ran']",
     "sources: [\"from pathlib import Path\\nPath('evil.ran').touch()\"]",
     "sources: [{source: evil.py}]",
-    "sources: [{path: evil.py}]",
-    "sources: [{path: tools/../evil.py}]",
-    "sources: [{module: evil}]",
-    "sources: [{module: 'evil:find'}]",
+    "sources: [{source: evil.py}]",
+    "sources: [{source: tools/../evil.py}]",
+    "sources: [{source: evil}]",
+    "sources: [{source: 'evil:find'}]",
     "sources: [{manifest: inner.yaml}]",
     'sources: [{code: \'open("evil.ran", "w")\'}]',
     "sources: [{server: touch evil.ran}]",
@@ -66,7 +66,7 @@ KEYS = [
     "sources: [{server: {command: touch, args: [evil.ran]}}]",
     "sources: [{server: {mcpServers: {a: {command: touch, args: [evil.ran]}}}}]",
     "sources: [{server: mcp.json}]",
-    "sources: [{path: notes.py, middleware: ['evil:middleware']}]",
+    "sources: [{source: notes.py, middleware: ['evil:middleware']}]",
     "tools: {find: {middleware: ['evil:middleware']}}",
     "middleware: ['evil:middleware']",
     "middleware: [{'evil:middleware': {a: 1}}]",
@@ -88,7 +88,7 @@ def test_no_key_runs_what_is_not_trusted(text: str, load_text: Load, evil: Path)
 
 
 def test_files_of_a_folder_that_are_not_trusted_are_skipped(load_text: Load, evil: Path) -> None:
-    for text in ("sources: [tools]", "sources: [{path: tools}]"):
+    for text in ("sources: [tools]", "sources: [{source: tools}]"):
         kit = load_text(text, trust=["notes.py"])
         assert (len(kit), len(kit.load_errors)) == (0, 1)
     assert not list(evil.parent.rglob("*.ran"))
@@ -100,7 +100,7 @@ def test_files_of_a_folder_that_are_not_trusted_are_skipped(load_text: Load, evi
         ("sources: [notes.py]", ["notes.py"]),
         ("sources: [notes]", ["notes", "notes.py"]),
         ("sources: [notes]", ["note*", "."]),
-        ("sources: [{path: notes.py}]", ["."]),
+        ("sources: [{source: notes.py}]", ["."]),
         ("sources: [{code: 'def f(): return 1'}]", ["<code>"]),
         ("sources: [notes.py]\nmiddleware: ['notes:shout', log]\napproval: {approver: 'notes:ask'}", ["notes", "*.py"]),
     ],

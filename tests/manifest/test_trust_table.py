@@ -123,15 +123,15 @@ ROWS: dict[str, list[Case]] = {
         Case("canary_tools.py", PYTHON),
         Case("canary_tools.py:find", PYTHON),
         manifest("sources: [canary_tools.py]", *PYTHON),
-        manifest("sources: [{path: canary_tools.py}]", *PYTHON),
+        manifest("sources: [{source: canary_tools.py}]", *PYTHON),
         Case("tool.yaml", PYTHON, {"tool.yaml": "kind: function\nfunction: canary_tools.py:find"}),
         Case("house/canary_tools.py", ("house/*.py",), {"house/__init__.py": TOUCH, "house/canary_tools.py": CODE}),
     ],
-    "a module, or the entry point of a package": [
+    "a module": [
         Case("tests.manifest.shelf", ("tests.manifest.shelf",)),
-        manifest("sources: [{module: tests.manifest.shelf}]", "tests.manifest.shelf"),
+        manifest("sources: [{source: tests.manifest.shelf}]", "tests.manifest.shelf"),
         Case("canary_tools", ("canary_tools", ".")),
-        manifest("sources: [{module: canary_tools}]", "canary_tools", "."),
+        manifest("sources: [{source: canary_tools}]", "canary_tools", "."),
         from_dict(lambda: ToolSpec.from_function(json.dumps, name="a", input_schema={"type": "object"}), "json"),
     ],
     "code that is a text": [
@@ -208,18 +208,16 @@ ROWS: dict[str, list[Case]] = {
         from_dict(http_tool(allow_private=["api.example"]), "https://api.example", "<private>"),
     ],
     "a file that is read, in the folder of the document": [
-        manifest("sources: [{path: deep/wire.json}, {manifest: other.yaml}]", **{
+        manifest("sources: [{source: deep/wire.json}, {manifest: other.yaml}]", **{
             "deep/wire.json": json.dumps(WIRE), "other.yaml": "sources: []",
         }),
-        manifest("tool_sets: [sets.yaml]", sets__yaml="name: a\ntools: []"),
         manifest("middleware: [{replay: {path: calls.jsonl}}]", **{"calls.jsonl": '{"version": 1}\n'}),
     ],
     "a file that is read, elsewhere": [
         inner("sources: [../wire.json]", "./wire.json", **{"wire.json": json.dumps(WIRE)}),
-        inner("sources: [{path: ../wire.json}]", "./wire.json", **{"wire.json": json.dumps(WIRE)}),
+        inner("sources: [{source: ../wire.json}]", "./wire.json", **{"wire.json": json.dumps(WIRE)}),
         inner("sources: [{manifest: ../b.yaml}]", "./b.yaml", **{"b.yaml": "sources: []"}),
         inner("sources: [../b.yaml]", "./b.yaml", **{"b.yaml": "sources: []"}),
-        inner("tool_sets: [../b.yaml]", "./b.yaml", **{"b.yaml": "name: a\ntools: []"}),
         inner("sources: [{server: ../b.json}]", "./b.json", "touch", **{"b.json": SERVERS}),
         inner("sources: [{openapi: ../b.json, base_url: '{server}'}]", "{server}", "./b.json", **{"b.json": DOCUMENT}),
         inner("middleware: [{replay: {path: ../calls.jsonl}}]", "./calls.jsonl", **{"calls.jsonl": ""}),

@@ -19,7 +19,7 @@ def test_a_variable_is_a_value_from_the_environment_or_its_default(load_text: Lo
         timeout: ${SECONDS:30}
         max_concurrency: ${MANY}
         strict: ${STRICT:false}
-        presets: {find: {token: "a-${TOKEN}-${SUFFIX:z}-${EMPTY:}", limit: "${LIMIT:3}"}}
+        tools: {find: {preset: {token: "a-${TOKEN}-${SUFFIX:z}-${EMPTY:}", limit: "${LIMIT:3}"}}}
         """
     kit = load_text(text, env={"MANY": "4", "TOKEN": "t", "LIMIT": "8"})
     assert (kit["find"].timeout, kit.max_concurrency) == (30, 4)
@@ -28,13 +28,13 @@ def test_a_variable_is_a_value_from_the_environment_or_its_default(load_text: Lo
 
 def test_the_environment_of_the_process_is_the_default(load_text: Load, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("A_TOKEN", "from-process")
-    assert load_text("sources: [notes.py]\npresets: {find: {token: '${A_TOKEN}'}}").call("find", {"query": "q"}) == (
-        "q 5 from-process"
-    )
+    assert load_text("sources: [notes.py]\ntools: {find: {preset: {token: '${A_TOKEN}'}}}").call(
+        "find", {"query": "q"}
+    ) == ("q 5 from-process")
 
 
 def test_two_dollars_are_a_literal(load_text: Load) -> None:
-    kit = load_text("sources: [notes.py]\npresets: {find: {token: '$${TOKEN} $HOME $${'}}", env={})
+    kit = load_text("sources: [notes.py]\ntools: {find: {preset: {token: '$${TOKEN} $HOME $${'}}}", env={})
     assert kit.call("find", {"query": "q"}) == "q 5 ${TOKEN} $HOME ${"
 
 
@@ -53,12 +53,13 @@ def test_code_has_no_variables(load_text: Load) -> None:
 
 
 def test_all_missing_variables_are_named_with_their_lines(load_text: Load) -> None:
+    text = "sources: [notes.py]\ntimeout: ${ONE}\ntools:\n  find:\n    preset: {token: '${TWO}${THREE}'}\n"
     with pytest.raises(SourceError) as caught:
-        load_text("sources: [notes.py]\ntimeout: ${ONE}\npresets:\n  find:\n    token: ${TWO}${THREE}\n", env={})
+        load_text(text, env={})
     assert [line.split(". ")[0] for line in str(caught.value).splitlines()] == [
         "kit.yaml:2: timeout: the environment variable 'ONE' is not set",
-        "kit.yaml:5: presets.find.token: the environment variable 'TWO' is not set",
-        "kit.yaml:5: presets.find.token: the environment variable 'THREE' is not set",
+        "kit.yaml:5: tools.find.preset.token: the environment variable 'TWO' is not set",
+        "kit.yaml:5: tools.find.preset.token: the environment variable 'THREE' is not set",
     ]
 
 
@@ -74,8 +75,7 @@ def leaks(kit: Toolkit) -> str:
 @pytest.mark.parametrize(
     "text",
     [
-        "presets: {find: {token: '${TOKEN}'}}",
-        "presets: {'*': {token: 'x ${TOKEN}'}}",
+        "tools: {'*': {preset: {token: 'x ${TOKEN}'}}}",
         "tools: {find: {preset: {token: '${TOKEN}'}}}",
         "binds: {token: {key: auth.token, default: '${TOKEN}'}}",
     ],
@@ -96,12 +96,12 @@ def test_a_value_from_a_variable_is_secret(text: str, load_text: Load, caplog: p
     )
 
 
-def test_a_preset_of_a_source_is_secret_at_any_depth(load_text: Load) -> None:
+def test_a_preset_is_secret_at_any_depth(load_text: Load) -> None:
     kit = load_text(
         """
         sources:
           - code: "def send(options: dict) -> str: return options['headers']['auth'][0]"
-            presets: {send: {options: {headers: {auth: ["${TOKEN}"]}}}}
+        tools: {send: {preset: {options: {headers: {auth: ["${TOKEN}"]}}}}}
         """,
         env={"TOKEN": SECRET},
     )
@@ -113,7 +113,7 @@ def test_a_preset_of_a_source_is_secret_at_any_depth(load_text: Load) -> None:
 def test_an_error_of_a_source_does_not_show_a_variable(load_text: Load) -> None:
     """Also where other code quotes it."""
     with pytest.raises(SourceError) as caught:
-        load_text("sources: [{path: 'folder/${TOKEN}.py'}, {server: 'program-${TOKEN} now'}]", env={"TOKEN": SECRET})
+        load_text("sources: [{source: 'folder/${TOKEN}.py'}, {server: 'program-${TOKEN} now'}]", env={"TOKEN": SECRET})
     assert SECRET not in str(caught.value)
     assert "<TOKEN>" in str(caught.value)
     chain: BaseException | None = caught.value
@@ -128,7 +128,7 @@ def test_the_result_of_a_failing_tool_does_not_show_a_variable(load_text: Load) 
         mask_errors: false
         sources:
           - code: "def login(token: str) -> str: raise ValueError('bad token ' + token)"
-        presets: {login: {token: "${TOKEN}"}}
+        tools: {login: {preset: {token: "${TOKEN}"}}}
         """,
         env={"TOKEN": SECRET},
     )

@@ -23,7 +23,7 @@ from mcp_types import (
 
 import ahvn_tools
 from ahvn_tools import ToolCall, Toolkit, formats
-from ahvn_tools.errors import DefinitionError
+from ahvn_tools.errors import ToolkitError
 from tests.mcp import serving
 
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -190,7 +190,7 @@ async def test_a_model_reads_a_resource_by_a_tool_that_the_host_has_asked_for() 
     assert refused.error.code == "invalid_parameters"
     async with gateway(notes) as kit:
         assert "read_resource" not in kit
-    with pytest.raises(DefinitionError, match="`resource_tool` of a server is the name of a tool, not 7"):
+    with pytest.raises(ToolkitError, match="resource_tool must be the name of a tool, not 7"):
         await Toolkit("x").aadd_mcp(notes, resource_tool=7)
 
 

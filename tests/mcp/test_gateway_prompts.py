@@ -18,7 +18,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import ImageContent
 
 from ahvn_tools import Toolkit
-from ahvn_tools.errors import DefinitionError
+from ahvn_tools.errors import ToolkitError
 from ahvn_tools.mcp.trust.limits import Budgets
 from ahvn_tools.mcp.trust.screening import screen_prompts
 from tests.mcp import loopback, serving
@@ -143,7 +143,7 @@ async def test_prompts_are_off_with_a_pin_and_when_the_host_says_so(tmp_path: Pa
             assert await names(kit) == expected
     async with gateway(prompts=False) as kit:
         assert await names(kit) == []
-    with pytest.raises(DefinitionError, match="`prompts` of a server is True or False, not a str"):
+    with pytest.raises(ToolkitError, match="prompts must be True or False"):
         await Toolkit("x").aadd_mcp(make_server(), prompts="no")
 
 

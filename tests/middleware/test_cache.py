@@ -513,7 +513,7 @@ def test_outside_of_approve_as_a_middleware_it_answers_what_that_does_not_select
         asked.append(request.tool)
         return "Not at night."
 
-    kit = Toolkit("kit", middleware=[cache(), approve(decide, when=lambda _: is_night)], middleware_timeout=60)
+    kit = Toolkit("kit", middleware=[cache(), approve(decide, when=lambda _: is_night)])
     kit.add(ToolSpec.from_function(counter.look, name="look", **READ))
     assert [kit.exec("look").meta.get("cached") for _ in range(2)] == [None, True]
     is_night = True

@@ -6,6 +6,7 @@ import asyncio
 import importlib
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -25,6 +26,18 @@ def kit_of(**options) -> tuple[Toolkit, list[float]]:
     kit = Toolkit("kit", middleware=[limit(**options)])
     kit.add(note)
     return kit, began
+
+
+SPEED = 5
+"""How much faster the clock of `fast` is."""
+
+
+@pytest.fixture
+def fast(monkeypatch):
+    """Let the clock of `limit` and its waits be faster."""
+    module = importlib.import_module("ahvn_tools.middleware.limit")
+    monkeypatch.setattr(module, "monotonic", lambda: time.monotonic() * SPEED)
+    monkeypatch.setattr(module, "asyncio", SimpleNamespace(sleep=lambda seconds: asyncio.sleep(seconds / SPEED)))
 
 
 def codes(results) -> list[str]:
@@ -48,13 +61,15 @@ def test_call_raises_with_the_seconds_to_wait():
     assert 50 < caught.value.retry_after <= 60
 
 
+@pytest.mark.usefixtures("fast")
 def test_a_call_waits_for_its_start_time_within_wait():
     kit, began = kit_of(per_second=2, wait=5)
     started = time.monotonic()
     assert codes(kit.exec("note") for _ in range(5)) == ["ok"] * 5
-    assert [int(at - started + 0.01) >= turn // 2 for turn, at in enumerate(began)] == [True] * 5
+    assert [int((at - started) * SPEED + 0.01) >= turn // 2 for turn, at in enumerate(began)] == [True] * 5
 
 
+@pytest.mark.usefixtures("fast")
 def test_a_call_that_would_wait_too_long_is_refused_at_once_and_not_counted():
     kit, _ = kit_of(per_second=1, per_minute=2, wait=1.5)
     started = time.monotonic()
@@ -168,6 +183,7 @@ def test_on_a_tool_it_counts_only_the_calls_of_that_tool():
     assert codes(results) == ["ok", "ok", "ok", "limit_exceeded"]
 
 
+@pytest.mark.usefixtures("fast")
 async def test_a_call_cancelled_while_it_waits_does_not_run_or_delay_others():
     kit, began = kit_of(per_second=1, wait=5)
     await kit.aexec("note")

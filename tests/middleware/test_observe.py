@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -53,20 +52,6 @@ def test_a_stream_is_one_call():
     heard = Heard(numbers)
     assert [result.value for result in heard.kit.stream("numbers", {"to": 2})] == [0, 1, [0, 1]]
     assert heard.calls == [("numbers", True, None)]
-
-
-async def test_a_cancelled_call_is_heard():
-    async def sleep() -> None:
-        """Sleep."""
-        await asyncio.sleep(60)
-
-    heard = Heard(sleep)
-    waiting = asyncio.create_task(heard.kit.acall("sleep", {}))
-    await asyncio.sleep(0.01)
-    waiting.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await waiting
-    assert heard.calls == [("sleep", False, "cancelled")]
 
 
 def test_an_observer_that_fails_is_logged_and_costs_no_result(caplog):

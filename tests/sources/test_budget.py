@@ -136,7 +136,7 @@ def test_the_url_of_a_server_does_not_grow_without_end(tmp_path):
 @pytest.mark.parametrize(
     "text",
     [
-        f'x: &a "{TEXT}"\nsources: []\npresets:\n  "*": [' + "*a, " * 100 + "]",
+        f'x: &a "{TEXT}"\nsources: []\ntools:\n  "*": [' + "*a, " * 100 + "]",
         f'openapi: 3.1.0\nx: &a "{TEXT}"\npaths:\n' + "".join(f"  /{i}: {{get: {{summary: *a}}}}\n" for i in MANY),
         f'kind: http\nx: &a "{TEXT}"\nheaders: [' + "*a, " * 100 + "]",
         f"sources: []\nx: &a {{{TEXT[:1000]}: 1}}\ny: &b [" + "*a, " * 60 + "]\nz: [" + "*b, " * 60 + "]",
@@ -160,14 +160,6 @@ def test_a_file_that_is_included_by_two_others_is_loaded(tmp_path):
     assert [tool.name for tool in load(write(tmp_path, {**files, "c.yaml": shared}))] == ["ping"]
 
 
-def test_files_of_a_document_that_refer_to_each_other_twice_are_refused(tmp_path):
-    chain = {f"f{i}.json": {"S": {"allOf": [{"$ref": f"f{i + 1}.json#/S"}] * 2}} for i in range(LEVELS)}
-    api = document({"/a": operation({"$ref": "f0.json#/S"})})
-    manifest = {"m.yaml": "sources: [{openapi: api.json, external_files: true}]", "api.json": api}
-    file = write(tmp_path, {**manifest, **chain, f"f{LEVELS}.json": {"S": LEAF}})
-    assert refusal(file) == exceeds(file, VALUES)
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -188,7 +180,7 @@ def test_a_manifest_with_too_many_parts_is_refused(tmp_path, text):
 
 
 def test_a_manifest_does_not_repeat_a_variable_without_end(tmp_path):
-    file = write(tmp_path, {"m.yaml": "sources: []\npresets:\n  '*': {p: '" + "${LONG}" * 100 + "'}"})
+    file = write(tmp_path, {"m.yaml": "sources: []\ntools:\n  '*': {preset: {p: '" + "${LONG}" * 100 + "'}}"})
     assert refusal(file, env={"LONG": TEXT}) == exceeds(file, CHARS)
 
 
@@ -262,9 +254,9 @@ TOOL = {"name": "t", "inputSchema": {"type": "object", "properties": {"a": {"typ
         f"kind: http\n? {NAME}\n: 2",
         f"sources: [{{? {NAME} : 2}}]",
         f"sources: [{NAME}.py]",
-        f"sources: []\nagents: {{a: {{tools: 1, ? {NAME} : 2}}}}",
+        f"sources: []\ntoolsets: {{a: {{tools: 1, ? {NAME} : 2}}}}",
     ],
-    ids=["path", "version", "reference", "pattern", "yaml", "definition", "source", "location", "agent"],
+    ids=["path", "version", "reference", "pattern", "yaml", "definition", "source", "location", "toolset"],
 )
 def test_an_error_does_not_grow_with_a_name_in_the_document(tmp_path, monkeypatch, content):
     monkeypatch.setattr(budget, "MAX_CHARS", 10_000_000)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import pickle
 from collections import OrderedDict
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -130,16 +129,6 @@ def test_a_wrong_field_is_an_error(change: dict[str, Any], message: str) -> None
 def test_an_unknown_option_is_an_error() -> None:
     with pytest.raises(DefinitionError, match="tag"):
         ToolSpec.from_openai(CHAT, look, tag="x")  # type: ignore[call-arg]
-
-
-@both
-def test_it_survives_pickling(definition: Any) -> None:
-    spec = pickle.loads(pickle.dumps(ToolSpec.from_openai(definition, look)))
-    assert spec.call(city="Bonn") == {"city": "Bonn"}
-
-
-def test_it_runs_in_a_worker_process() -> None:
-    assert ToolSpec.from_openai(CHAT, look, isolation="process").call(city="Bonn") == {"city": "Bonn"}
 
 
 async def test_async_functions_and_contexts_work_in_a_toolkit() -> None:

@@ -138,7 +138,7 @@ UNKNOWN_HTTP = [
         ("code", "request", "arguments", "user", "loction"),
         "'code.request.arguments.user.loction'. Did you mean 'location'",
     ),
-    (("code", "request", "security", 0, "scop"), "'code.request.security.scop'. Did you mean 'scope'"),
+    (("code", "request", "security", 0, "scop"), "'code.request.security.0.scop'. Did you mean 'scope'"),
     (("code", "sending", "timeuot"), "'code.sending.timeuot'. Did you mean 'timeout'"),
 ]
 
@@ -218,12 +218,11 @@ MALFORMED = [
     ("secret", ("binds", "token", "secret"), 1, "'binds.token.secret' can only be true: leave it out instead"),
     ("http", ("code", "sending", "retry_delay"), 2, "'code.sending.retry_delay' is not as to_dict() writes it"),
     ("secret", ("secret_keys",), [], "'secret_keys' must list the keys of all secret bindings, sorted"),
-    ("http", ("code", "request", "security", 0, "kind"), "oauth", "unknown kind 'oauth' of 'code.request.security'"),
     ("http", ("code", "request", "method"), "STEAL", "'STEAL' is not a method of 'notes'"),
     ("http", ("code", "request", "base_url"), "file:///etc", "begins with https:// or http://"),
-    ("http", ("code", "request", "body_type"), "json", "'code.request.body_type' is not as to_dict() writes it"),
+    ("http", ("code", "request", "body_type"), "jsn", "'code.request.body_type': Input should be 'json', 'form'"),
     ("http", ("code", "sending", "retry_count"), "3", "'code.sending.retry_count': Input should be a valid integer"),
-    ("http", ("code", "origin"), "", "'code.origin' is empty"),
+    ("http", ("code", "origin"), "", "'code.origin': String should have at least 1 character"),
 ]
 
 

@@ -5,10 +5,14 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
-from ahvn_tools import ToolRegistry, reg_toolspec
+from ahvn_tools import Toolkit, ToolRegistry, ToolResult, reg_toolspec
+from ahvn_tools.execution.deadline import Deadline
+from ahvn_tools.middleware import Call, Middleware, Next
+from ahvn_tools.schema.dialects.finding import Finding
 
 
 def search(query: str, user: str = "guest", limit: int = 3) -> str:
@@ -98,3 +102,43 @@ class Gauge:
         with self():
             await asyncio.sleep(seconds)
         return "worked"
+
+
+async def passing(call: Call, next: Next) -> ToolResult:
+    """Wrap a call, and await nothing else."""
+    return await next(call)
+
+
+async def waiting(call: Call, next: Next) -> ToolResult:
+    """Wrap a call, and wait before it."""
+    await asyncio.sleep(0)
+    return await next(call)
+
+
+def noting(log: list[Any], see: Callable[[Call], Any] = lambda call: call.name) -> Middleware:
+    """Return a middleware that notes something of each call, by default its tool."""
+
+    async def note(call: Call, next: Next) -> ToolResult:
+        log.append(see(call))
+        return await next(call)
+
+    return note
+
+
+def is_running(clock: Deadline) -> bool:
+    """Return whether the clock of a call runs."""
+    return clock._resumed_at is not None
+
+
+def in_threads(works: Iterable[Callable[[], object]], seconds: float = 60) -> None:
+    """Do each of these in its own thread, all at once, and wait for their ends."""
+    threads = [threading.Thread(target=work) for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(seconds)
+
+
+def check(kit: Toolkit) -> list[Finding]:
+    """Return the findings about a toolkit, without those of formats and about single parameters."""
+    return kit.check(formats=[], ignore=["undocumented-parameter"])

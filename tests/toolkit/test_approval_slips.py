@@ -136,7 +136,6 @@ def test_a_secret_that_a_server_may_not_receive_leaves_the_request_open():
     with pytest.raises(ToolkitError, match=r"may not receive \['api_key'\].*still open"):
         kit.resume(run, approved=True)
     assert kit.resume(run, approved=False).is_done
-    kit.remove_mcp("remote")
 
 
 def test_call_raises_what_exec_returns_for_invalid_arguments():

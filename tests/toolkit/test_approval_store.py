@@ -16,15 +16,15 @@ import pytest
 
 from ahvn_tools import ToolCall, Toolkit
 from ahvn_tools.errors import ToolkitError
-from ahvn_tools.toolkit.approval_store import MIN_KEPT, ApprovalStore, MemoryApprovalStore
-from ahvn_tools.toolkit.sqlite_approval_store import SQLiteApprovalStore
+from ahvn_tools.toolkit.approval_store import MIN_KEPT, ApprovalStore, SQLiteApprovalStore
+from tests.toolkit.subjects import in_threads
 
 KEY = "a key that all processes have"
 
 
 @pytest.fixture(params=["memory", "file"])
 def store(request, tmp_path) -> ApprovalStore:
-    return MemoryApprovalStore() if request.param == "memory" else SQLiteApprovalStore(tmp_path / "approvals.db")
+    return SQLiteApprovalStore(None if request.param == "memory" else tmp_path / "approvals.db")
 
 
 def test_requests_are_decided_once_all_or_none(store):
@@ -47,11 +47,7 @@ def test_one_of_many_threads_decides(store):
         start.wait(30)
         decided.append(store.decide({"a": None}))
 
-    threads = [threading.Thread(target=decide) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
+    in_threads([decide] * 8)
     assert sorted(decided) == [False] * 7 + [True]
 
 
@@ -196,7 +192,7 @@ def test_another_store_is_refused(store):
         kit_of(store)
 
 
-@pytest.mark.parametrize("name", ["approvals.db", "approvals.db-wal", "approvals.db-journal"])
+@pytest.mark.parametrize("name", ["approvals.db", "approvals.db-journal"])
 def test_nothing_is_written_through_a_link(tmp_path, name):
     other = tmp_path / "other"
     (tmp_path / name).symlink_to(other)
@@ -216,7 +212,7 @@ def test_a_new_file_that_another_process_has_locked_is_waited_for(tmp_path, monk
     other.execute("CREATE TABLE other (number INTEGER)")
     other.execute("BEGIN EXCLUSIVE")
     with monkeypatch.context() as patch:
-        patch.setattr("ahvn_tools.toolkit.sqlite_approval_store.LOCK_SECONDS", 0.01)
+        patch.setattr("ahvn_tools.toolkit.approval_store.LOCK_SECONDS", 0.01)
         with pytest.raises(ToolkitError, match=r"cannot be used \(database is locked\)"):
             SQLiteApprovalStore(path)
     stores: list[SQLiteApprovalStore] = []

@@ -14,15 +14,15 @@ from fastmcp import Client
 from fastmcp.client.elicitation import ElicitResult
 from mcp.shared.exceptions import MCPError
 
-from ahvn_tools import ApprovalRequest, Secret, ToolContext, Toolkit, ToolSpec
+from ahvn_tools import ApprovalRequest, Secret, ToolCall, ToolContext, Toolkit, ToolSpec
 from ahvn_tools.errors import CallRejectedError, ToolError, ToolkitError
-from ahvn_tools.execution.deadline import Deadline
 from ahvn_tools.middleware import approve, retry
 from ahvn_tools.middleware.approve import arguments_digest
 from ahvn_tools.toolkit import elicitation
 from ahvn_tools.toolkit.elicitation import Elicitation
 from ahvn_tools.toolkit.run import Run
 from tests.mcp.loopback import over_http
+from tests.toolkit.subjects import is_running
 
 WAIT = 60
 """Seconds within which anything must have happened."""
@@ -117,12 +117,10 @@ def test_a_rejected_question_ends_a_body_that_does_not_handle_it(is_async, decis
 
     desk = Desk(is_async, approver=approver)
     error = desk.kit.exec("deploy", {"target": "live"}).error
-    assert error is not None
     assert (error.code, error.message, desk.events) == ("rejected", text, ["start"])
     with pytest.raises(CallRejectedError, match="was rejected"):
         desk.kit.call("deploy", {"target": "live"})
     result = asyncio.run(desk.kit.aexec("deploy", {"target": "live"}))
-    assert result.error is not None
     assert result.error.message == text
 
 
@@ -147,7 +145,6 @@ def test_an_approver_that_fails_approves_nothing_and_shows_nothing(is_async, cap
 
     desk = Desk(is_async, approver=approver)
     error = desk.kit.exec("deploy", {"target": "live"}).error
-    assert error is not None
     assert error.message == "The approval that this tool needs could not be requested."
     assert "The approver of the call of 'deploy' raised RuntimeError" in caplog.text
     assert "hunter2" not in caplog.text
@@ -216,24 +213,6 @@ def test_asking_synchronously_in_the_loop_of_the_approver_is_an_error_that_names
 
     assert kit.exec("wrong").is_error
     assert "use `await context.aask(…)`" in caplog.text
-
-
-@pytest.fixture
-def clocks(monkeypatch: pytest.MonkeyPatch) -> list[Deadline]:
-    """Return the clocks of the calls that are made from now on."""
-    made: list[Deadline] = []
-    start = Deadline.__init__
-
-    def remember(self: Deadline, seconds: float) -> None:
-        made.append(self)
-        start(self, seconds)
-
-    monkeypatch.setattr(Deadline, "__init__", remember)
-    return made
-
-
-def is_running(clock: Deadline) -> bool:
-    return clock._resumed_at is not None
 
 
 @BOTH
@@ -313,7 +292,6 @@ def test_a_cancelled_call_waits_no_longer(is_async, from_async):
     finally:
         canceller.join(WAIT)
         never.set()
-    assert result.error is not None
     assert (result.error.code, result.is_interrupted, desk.events) == ("cancelled", True, ["start"])
 
 
@@ -491,7 +469,6 @@ def test_what_is_no_question_is_refused(action, details):
         return context.ask(action, details)
 
     error = kit.exec("wrong").error
-    assert error is not None
     assert "ToolSpecError: " in error.message
     assert asked == []
 
@@ -764,6 +741,17 @@ def deploy_and_handle(target: str, context: ToolContext) -> str:
     return "done"
 
 
+def who(context: ToolContext) -> str:
+    """Return who calls, in a worker process."""
+    return str(context.caller)
+
+
+def test_a_body_in_a_worker_process_knows_its_caller():
+    kit = Toolkit("far").add(who, isolation="process")
+    call = ToolCall(id="c1", name="who", provider={"caller": {"type": "code_execution_20260120"}}, format="anthropic")
+    assert kit.run([call]).results[0][1].value == "programmatic"
+
+
 @pytest.mark.parametrize("body", [deploy_sync, deploy_async], ids=["sync", "async"])
 def test_a_body_in_a_worker_process_asks_in_the_calling_process(body):
     requests: list[ApprovalRequest] = []
@@ -819,14 +807,6 @@ def test_sync_tools_in_the_thread_of_their_caller_may_ask_and_in_a_loop_they_may
     blocked = asyncio.run(desk.kit.arun(answer, format="openai", run_in_thread=False))
     assert all(result.is_error for _, result in blocked.results)
     assert "leave out run_in_thread=False" in caplog.text
-
-
-def test_an_approval_in_a_session_is_for_that_session():
-    desk = Desk(False)
-    run = desk.kit.session(session_id="a").run(answer_of(("c1", "deploy", {"target": "live"})), format="openai")
-    with pytest.raises(ToolkitError, match="another session"):
-        desk.kit.session(session_id="b").resume(run, approved=True)
-    assert desk.kit.session(session_id="a").resume(run, approved=True)[0]["content"] == "done"
 
 
 def test_a_secret_argument_of_a_saved_request_is_passed_again():

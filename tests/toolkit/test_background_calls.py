@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import functools
 import gc
 import math
-import os
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -25,9 +25,10 @@ from ahvn_tools.errors import (
     ToolNotAvailableError,
     ToolNotFoundError,
 )
-from ahvn_tools.toolkit import background_calls, background_tools
+from ahvn_tools.toolkit import background_calls, model_tools
 from tests.execution.entry_points import program, run, until
 from tests.mcp.loopback import over_http
+from tests.toolkit.subjects import in_threads, noting
 
 WAIT = 30.0
 """How many seconds a test waits for what should happen soon."""
@@ -102,7 +103,6 @@ class TestResult:
         bodies.go_on.set()
         done = bodies.kit.wait(call_id, WAIT)
         assert (done.state, done.is_running, status.state) == ("done", False, "running")
-        assert done.result is not None
         assert (done.result.value, done.result.id, done.result.is_last) == ("host", call_id, True)
         assert bodies.kit.status(call_id) == done
         assert done.elapsed > 0
@@ -110,7 +110,6 @@ class TestResult:
     async def test_async_code_starts_and_waits(self, bodies: Bodies):
         call_id = bodies.kit.start("add", {"a": 1})
         done = await bodies.kit.await_(call_id, WAIT)
-        assert done.result is not None
         assert done.result.value == 2
         assert await bodies.kit.await_(call_id) == done
 
@@ -143,30 +142,23 @@ class TestResult:
             yield ToolResult(1, meta={"progress": "half"})
 
         status = bodies.kit.add(odd).wait(bodies.kit.start("odd"), WAIT)
-        assert status.result is not None
         assert (status.state, status.items, status.progress, status.result.value) == ("done", 1, None, [1])
 
     def test_an_error_of_the_tool_is_in_the_status(self, bodies: Bodies):
         failed = bodies.kit.wait(bodies.kit.start("fail"), WAIT)
         assert failed.state == "failed"
-        assert failed.result is not None
         assert failed.result.text == "no such file"
         refused = bodies.kit.wait(bodies.kit.start("add", {"a": "x"}), WAIT)
-        assert refused.result is not None
-        assert refused.result.error is not None
         assert (refused.state, refused.result.error.code) == ("failed", "invalid_parameters")
 
     def test_a_body_that_ends_the_process_ends_only_its_call(self, bodies: Bodies):
         failed = bodies.kit.wait(bodies.kit.start("leave"), WAIT)
         assert failed.state == "failed"
-        assert failed.result is not None
         assert failed.result.text == "Error calling tool 'leave'"
         assert bodies.kit.wait(bodies.kit.start("add", {"a": 1}), WAIT).state == "done"
 
     def test_a_timeout_ends_the_call(self, bodies: Bodies):
         late = bodies.kit.wait(bodies.kit.start("asleep", timeout=0.01), WAIT)
-        assert late.result is not None
-        assert late.result.error is not None
         assert (late.state, late.result.error.code) == ("failed", "timeout")
 
     @pytest.mark.parametrize(
@@ -188,18 +180,12 @@ class TestResult:
         call_id = kit.start("read")
         VARIABLE.reset(token)
         done = kit.wait(call_id, WAIT)
-        assert done.result is not None
         assert done.result.value == "starter's"
 
     def test_a_call_passes_through_the_middleware(self):
         seen: list[tuple[str, str | None]] = []
 
-        async def note(call: Any, next: Any) -> ToolResult:
-            seen.append((call.id, call.session_id))
-            result: ToolResult = await next(call)
-            return result
-
-        session = Bodies(middleware=[note]).kit.session(session_id="s")
+        session = Bodies(middleware=[noting(seen, lambda call: (call.id, call.session_id))]).kit.session(session_id="s")
         call_id = session.start("add", {"a": 1}, call_id="mine")
         assert session.wait(call_id, WAIT).state == "done"
         assert (call_id, seen) == ("mine", [("mine", "s")])
@@ -227,11 +213,9 @@ class TestApproval:
         call_id = session.start("pay", {"a": 1})
         waiting = session.wait(call_id, WAIT)
         assert (waiting.state, waiting.is_running) == ("waiting_for_approval", False)
-        assert waiting.pending is not None
         assert (waiting.pending.call_id, waiting.pending.arguments) == (call_id, {"a": 1})
         session.resume(waiting.pending, approved=True)
         done = session.status(call_id)
-        assert done.result is not None
         assert (done.state, done.result.value, done.pending) == ("done", 2, None)
 
     async def test_a_rejected_call_has_failed(self, bodies: Bodies):
@@ -241,8 +225,6 @@ class TestApproval:
         assert waiting.pending is not None
         await bodies.kit.aresume(waiting.pending, approved=False)
         rejected = bodies.kit.status(call_id)
-        assert rejected.result is not None
-        assert rejected.result.error is not None
         assert (rejected.state, rejected.result.error.code) == ("failed", "rejected")
 
     def test_the_result_of_another_call_of_the_same_id_is_not_taken_over(self, bodies: Bodies):
@@ -251,7 +233,6 @@ class TestApproval:
         pending = bodies.kit.run([ToolCall(id="c1", name="pay", arguments={"a": 1})]).pending
         bodies.kit.resume(pending[0], approved=True)
         done = bodies.kit.wait("c1", WAIT)
-        assert done.result is not None
         assert done.result.value == 6
 
     @pytest.mark.parametrize("is_approved", [True, False])
@@ -262,11 +243,9 @@ class TestApproval:
         run = bodies.kit.run([ToolCall(id="c1", name="pay", arguments={"a": 1})])
         bodies.kit.resume(run, approved=is_approved)
         pending = bodies.kit.status("c1").pending
-        assert pending is not None
         assert pending.arguments == {"a": 100}
         bodies.kit.resume(pending, approved=True)
         done = bodies.kit.status("c1").result
-        assert done is not None
         assert done.value == 101
 
     def test_a_request_that_is_not_of_the_call_is_no_request(self, bodies: Bodies):
@@ -293,7 +272,6 @@ class TestCancel:
         assert bodies.began.wait(WAIT)
         assert bodies.kit.cancel(call_id)
         cancelled = bodies.kit.wait(call_id, WAIT)
-        assert cancelled.result is not None
         assert (cancelled.state, cancelled.result.is_interrupted) == ("cancelled", True)
         assert not bodies.kit.cancel(call_id)
 
@@ -303,7 +281,6 @@ class TestCancel:
         assert bodies.kit.status(call_id).items == 3
         bodies.kit.cancel(call_id)
         cancelled = bodies.kit.wait(call_id, WAIT)
-        assert cancelled.result is not None
         assert (cancelled.items, cancelled.result.value) == (3, [0, 1, 2])
 
     def test_a_call_can_be_cancelled_before_it_has_begun(self, bodies: Bodies):
@@ -359,14 +336,6 @@ class TestBounds:
         assert kept[0] == running
         assert (len(kept), kept[-1]) == (3, "last")
 
-    def test_a_result_is_dropped_after_some_time_although_nothing_asks_for_it(
-        self, bodies: Bodies, monkeypatch: pytest.MonkeyPatch
-    ):
-        monkeypatch.setattr(background_calls, "KEPT_SECONDS", 0.05)
-        bodies.kit.start("add", {"a": 1})
-        calls = bodies.kit._view.background_calls  # reads without dropping what is old
-        assert until(lambda: not calls._calls)
-
     def test_an_unknown_id_and_that_of_another_session_are_the_same_error(self, bodies: Bodies):
         one, two = bodies.kit.session(), bodies.kit.session()
         call_id = one.start("add", {"a": 1}, call_id="c1")
@@ -405,11 +374,7 @@ class TestBounds:
                 done = session.wait(call_id, WAIT)
                 results[user, n] = None if done.result is None else done.result.value
 
-        threads = [threading.Thread(target=use, args=(user,)) for user in range(50)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(60)
+        in_threads(functools.partial(use, user) for user in range(50))
         assert results == {(user, n): [user, n] for user in range(50) for n in range(20)}
         assert all(len(session.background_calls()) == 20 for session in sessions)
 
@@ -477,31 +442,6 @@ class TestSessionEnd:
         assert (status, output.split(), errors) == (0, ["running", "running"], "")
         assert time.monotonic() - started < 30
 
-    @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
-    def test_a_forked_child_has_the_results_and_not_the_running_calls_of_its_parent(self):
-        code = """if True:
-            import asyncio, os
-            from ahvn_tools import Toolkit
-            kit = Toolkit("k", max_background=1)
-
-            @kit.tool
-            async def asleep(seconds: float) -> float:
-                await asyncio.sleep(seconds)
-                return seconds
-
-            kit.wait(kit.start("asleep", {"seconds": 0}, call_id="done"))
-            kit.start("asleep", {"seconds": 600}, call_id="runs")
-            child = os.fork()
-            if child == 0:
-                seen = [status.id for status in kit.background_calls()]
-                again = kit.wait(kit.start("asleep", {"seconds": 0}, call_id="runs"), 20).state
-                del kit
-                os._exit(0 if (seen, again) == (["done"], "done") else 1)
-            print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), kit.status("runs").state)
-            """
-        status, output, errors = program(code)
-        assert (status, output.split()) == (0, ["0", "running"]), errors
-
 
 def with_tools(bodies: Bodies, **options: Any) -> Toolkit:
     return bodies.kit.add(*bodies.kit.background_tools(**options))
@@ -565,18 +505,16 @@ class TestTools:
     def test_a_model_reads_why_a_call_cannot_start(self, bodies: Bodies):
         kit = with_tools(bodies)
         unknown = kit.exec("start_call", {"name": "ad"})
-        assert unknown.error is not None
         assert (unknown.error.code, "'add'" in unknown.text) == ("not_found", True)
         for _ in range(3):
             kit.start("wait")
         full = kit.exec("start_call", {"name": "add", "arguments": {"a": 1}})
-        assert full.error is not None
         assert full.error.code == "limit_exceeded"
         itself = kit.exec("start_call", {"name": "wait_for_call", "arguments": {"id": "x"}})
         assert itself.text == "'wait_for_call' cannot run in the background. Call it directly."
 
     def test_a_wait_ends_before_its_own_timeout(self, bodies: Bodies, monkeypatch: pytest.MonkeyPatch):
-        monkeypatch.setattr(background_tools, "_SHARE_OF_TIMEOUT", 0.001)
+        monkeypatch.setattr(model_tools, "_SHARE_OF_TIMEOUT", 0.001)
         kit = with_tools(bodies, wait_for_call={"timeout": 60})
         started = kit.call("start_call", {"name": "asleep"})
         assert kit.call("wait_for_call", {"id": started["id"], "seconds": 100})["state"] == "running"
@@ -598,18 +536,12 @@ class TestTools:
     def test_a_tool_that_a_session_does_not_see_is_not_started(self, bodies: Bodies):
         selection = with_tools(bodies).select(names=["start_call", "fail"])
         refused = selection.exec("start_call", {"name": "add", "arguments": {"a": 1}})
-        assert refused.error is not None
         assert refused.error.code == "not_available"
 
     def test_middleware_sees_the_call_once(self):
         seen: list[str] = []
 
-        async def note(call: Any, next: Any) -> ToolResult:
-            seen.append(call.name)
-            result: ToolResult = await next(call)
-            return result
-
-        kit = with_tools(Bodies(middleware=[note]))
+        kit = with_tools(Bodies(middleware=[noting(seen)]))
         started = kit.call("start_call", {"name": "add", "arguments": {"a": 1}})
         kit.wait(started["id"], WAIT)
         assert seen == ["add"]

@@ -14,11 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ahvn_tools import ToolCall, Toolkit, ToolResult
+from ahvn_tools import ToolCall, Toolkit, ToolResult, formats
 from ahvn_tools.errors import SyncCallError, ToolLookupError
 from ahvn_tools.toolkit import Run
 from ahvn_tools.toolkit.batch import run_in_order
 from ahvn_tools.toolkit.exclusive import ALONE
+from tests.formats.providers import provider
 from tests.toolkit.subjects import Gauge, Notes, add, asearch, fail, search
 
 
@@ -141,66 +142,14 @@ def openai(name: str, number: int, arguments: str) -> dict[str, Any]:
     return {"id": f"c{number}", "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
-ANSWERS: dict[str, Any] = {
-    "openai": {"role": "assistant", "tool_calls": [openai("add", 1, '{"a": 1}'), openai("add", 2, '{"a": 2}')]},
-    "openai-responses": {
-        "output": [
-            {"type": "function_call", "call_id": f"c{number}", "name": "add", "arguments": json.dumps({"a": number})}
-            for number in (1, 2)
-        ]
-    },
-    "anthropic": {
-        "role": "assistant",
-        "content": [
-            {"type": "tool_use", "id": f"c{number}", "name": "add", "input": {"a": number}} for number in (1, 2)
-        ],
-    },
-    "gemini": {
-        "candidates": [
-            {
-                "content": {
-                    "role": "model",
-                    "parts": [
-                        {"function_call": {"id": f"c{number}", "name": "add", "args": {"a": number}}}
-                        for number in (1, 2)
-                    ],
-                }
-            }
-        ]
-    },
-    "bedrock": {
-        "output": {
-            "message": {
-                "role": "assistant",
-                "content": [
-                    {"toolUse": {"toolUseId": f"c{number}", "name": "add", "input": {"a": number}}} for number in (1, 2)
-                ],
-            }
-        }
-    },
-    "mistral": {
-        "choices": [
-            {
-                "message": {
-                    "role": "assistant",
-                    "tool_calls": [openai("add", 1, '{"a": 1}'), openai("add", 2, '{"a": 2}')],
-                }
-            }
-        ]
-    },
-    "ollama": {
-        "message": {
-            "role": "assistant",
-            "tool_calls": [{"function": {"name": "add", "arguments": {"a": number}}} for number in (1, 2)],
-        }
-    },
-    "prompt": '{"tool_calls": [{"name": "add", "arguments": {"a": 1}}, {"name": "add", "arguments": {"a": 2}}]}',
-}
+def response(name: str, *numbers: int) -> Any:
+    """Return an answer with calls of `add` as this provider sends it."""
+    return provider(name).response([(f"c{number}aaaaaaa", "add", json.dumps({"a": number})) for number in numbers])
 
 
-@pytest.mark.parametrize("name", ANSWERS)
+@pytest.mark.parametrize("name", formats.BUILT_IN)
 async def test_an_answer_in_any_format_becomes_its_messages(kit, entry_point, name):
-    run = await entry_point(kit, ANSWERS[name], format=name)
+    run = await entry_point(kit, response(name, 1, 2), format=name)
     assert [result.value for _, result in run.results] == [2, 3]
     listed = json.dumps(list(run))
     assert listed.index("2") < listed.rindex("3")
@@ -240,7 +189,7 @@ async def test_tool_calls_are_answered_in_the_format_that_is_passed(kit, entry_p
 async def test_an_unknown_format_is_refused_before_anything_runs(entry_point):
     notes = Notes()
     kit = Toolkit("k").add(notes)
-    for answer in (ANSWERS["openai"], [call(1, "put", text="x")], call(1, "put", text="x")):
+    for answer in (response("openai", 1), [call(1, "put", text="x")], call(1, "put", text="x")):
         with pytest.raises(ToolLookupError, match="'opnai'"):
             await entry_point(kit, answer, format="opnai")
     assert notes.texts == []

@@ -121,7 +121,6 @@ async def test_a_name_that_is_preset_in_all_tools_of_an_addition_is_refused_by_t
     for toolkit in (kit, remote, Toolkit("outer").add(kit)):
         assert code(await toolkit.aexec("echo", {"tenant": "eve"})) == "invalid_parameters"
         assert await toolkit.acall("echo", {"team": "a"}) == {"team": "a"}
-    await remote.aremove_mcp()
 
 
 def test_arguments_that_a_middleware_has_made_of_others_are_checked_too():

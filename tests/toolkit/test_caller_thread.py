@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -10,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from ahvn_tools import ToolCall, Toolkit, ToolResult, ToolSpec
+from ahvn_tools import ToolCall, Toolkit, ToolSpec
 from ahvn_tools.errors import ToolkitError
+from tests.toolkit.subjects import passing, waiting
 
 LIMIT = 60
 """Seconds: the longest that any of these tests waits."""
@@ -42,12 +42,7 @@ class Recorder:
         yield number
 
 
-async def passing(call: Any, next: Any) -> ToolResult:
-    await asyncio.sleep(0)
-    return await next(call)
-
-
-@pytest.mark.parametrize("middleware", [(), (passing,)], ids=["none", "one"])
+@pytest.mark.parametrize("middleware", [(), (waiting,), (passing,)], ids=["none", "awaiting", "passing"])
 @pytest.mark.parametrize("name", ["work", "count"])
 def test_sync_bodies_run_in_the_callers_thread_one_after_the_other(name, middleware):
     recorder = Recorder()

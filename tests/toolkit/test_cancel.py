@@ -15,6 +15,7 @@ import pytest
 from ahvn_tools import ToolCall, ToolContext, Toolkit, ToolResult
 from ahvn_tools.errors import CallCancelledError
 from ahvn_tools.execution import threads
+from tests.toolkit.subjects import waiting
 from tests.toolkit.test_calls import ENTRY_POINTS
 
 Seen = list[ToolResult | None]
@@ -86,12 +87,6 @@ def noting(outcomes: Seen) -> Any:
     return note
 
 
-async def waiting(call: Any, next: Any) -> ToolResult:
-    await asyncio.sleep(0)
-    result: ToolResult = await next(call)
-    return result
-
-
 each_middleware = pytest.mark.parametrize("middleware", [[], [waiting]], ids=["none", "awaiting"])
 
 
@@ -143,7 +138,6 @@ async def test_the_awaiting_task_continues_after_its_call_was_cancelled():
     await bodies.kit.aexec("wait", {}, call_id="c1")
     await asyncio.sleep(0)
     task = asyncio.current_task()
-    assert task is not None
     assert task.cancelling() == 0
     thread.join()
 
@@ -176,21 +170,9 @@ async def test_middleware_that_waits_before_the_body_is_interrupted():
         assert (last.is_interrupted, last.error.code, last.value) == (True, "cancelled", None)
 
 
-async def test_all_middleware_sees_the_result_of_a_call_cancelled_by_its_id():
+@pytest.mark.parametrize("how", ["close the stream", "cancel the reader", "cancel the caller", "cancel by id"])
+async def test_middleware_receives_the_items_so_far_of_a_call_that_is_interrupted(how):
     """A postprocess that hides something hides it in this result, too."""
-    outcomes: Seen = []
-    bodies = Bodies(noting(outcomes))
-    thread = bodies.cancel_when_begun()
-    last = await bodies.kit.aexec("acount", {}, call_id="c1")
-    thread.join()
-    (noted,) = outcomes
-    assert noted is not None
-    assert noted.is_interrupted
-    assert noted.value == last.value == [0, 1, 2]
-
-
-@pytest.mark.parametrize("leave", ["cancel", "close"])
-async def test_middleware_receives_the_items_so_far_when_the_reader_closes_the_stream(leave):
     outcomes: Seen = []
     bodies = Bodies(noting(outcomes))
     got: list[ToolResult] = []
@@ -199,39 +181,29 @@ async def test_middleware_receives_the_items_so_far_when_the_reader_closes_the_s
         async with contextlib.aclosing(bodies.kit.astream("acount", {})) as results:
             async for result in results:
                 got.append(result)
-                if leave == "close" and len(got) == 3:
+                if how == "close the stream" and len(got) == 3:
                     return
 
-    task = asyncio.create_task(read())
-    if leave == "cancel":
+    is_read = how in {"close the stream", "cancel the reader"}
+    task = asyncio.create_task(read() if is_read else bodies.kit.aexec("acount", {}, call_id="c1"))
+    if how != "close the stream":
         await asyncio.to_thread(bodies.began.wait, 10)
+    began = time.monotonic()
+    if how == "cancel by id":
+        assert bodies.kit.cancel("c1")
+        got = [(await task)]
+    elif how == "close the stream":
+        await task
+    else:
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-    else:
-        await task
-    (noted,) = outcomes
-    assert noted is not None
-    assert noted.is_interrupted
-    assert noted.value == [0, 1, 2]
-    assert [result.value for result in got] == [0, 1, 2]
-    assert bodies.closed.is_set()
-
-
-async def test_a_cancelled_caller_continues_at_once_and_middleware_receives_the_items_so_far():
-    outcomes: Seen = []
-    bodies = Bodies(noting(outcomes))
-    task = asyncio.create_task(bodies.kit.aexec("acount", {}))
-    await asyncio.to_thread(bodies.began.wait, 10)
-    began = time.monotonic()
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
     assert time.monotonic() - began < 25
     (noted,) = outcomes
-    assert noted is not None
-    assert noted.is_interrupted
-    assert noted.value == [0, 1, 2]
+    assert (noted.is_interrupted, noted.value) == (True, [0, 1, 2])
+    expected = {"cancel the caller": [], "cancel by id": [[0, 1, 2]]}.get(how, [0, 1, 2])
+    assert [result.value for result in got] == expected
+    assert not is_read or bodies.closed.is_set()
 
 
 def test_a_session_cancels_its_own_calls_and_the_toolkit_the_calls_of_all_sessions():
@@ -365,8 +337,7 @@ async def test_a_call_that_a_middleware_has_cancelled_does_not_begin(entry_point
     async def cancel(call: Any, next: Any) -> ToolResult:
         kit.cancel(call.id)
         await asyncio.sleep(0)
-        result: ToolResult = await next(call)
-        return result
+        return await next(call)
 
     def body() -> None:
         ran.append(1)

@@ -13,15 +13,15 @@ from ahvn_tools.encoders import registry
 from ahvn_tools.errors import ToolkitError
 from ahvn_tools.middleware import cache, retry
 from ahvn_tools.toolkit.serve import aserve
-from tests.toolkit.subjects import Notes, add, search
+from tests.toolkit.subjects import Notes, add, check, search
 
 
 def problems(kit: Toolkit) -> list[str]:
-    return [str(finding) for finding in kit.check()]
+    return [str(finding) for finding in check(kit)]
 
 
 def logged(caplog: pytest.LogCaptureFixture) -> list[str]:
-    found = [record for record in caplog.records if record.name == "ahvn_tools.toolkit.finding_log"]
+    found = [record for record in caplog.records if record.name == "ahvn_tools.toolkit.store"]
     assert {record.levelno for record in found} <= {logging.WARNING}
     return [record.getMessage() for record in found]
 
@@ -50,7 +50,7 @@ def server() -> FastMCP:
 def test_a_toolkit_in_order_has_no_finding():
     kit = Toolkit("k").add_group("math", "Numbers.").add(add, group="math", tags={"sum"}).add(search).bind("user")
     kit.add_toolset("sums", tags=["sum"]).add_toolset("all", groups=["basic", "math"], names=["add", "search"])
-    assert Toolkit("empty").check() == kit.check() == kit.session().check() == kit.select(names=[]).check() == []
+    assert check(Toolkit("empty")) == check(kit) == check(kit.session()) == check(kit.select(names=[])) == []
 
 
 @pytest.mark.parametrize(
@@ -115,14 +115,14 @@ def test_a_toolkit_in_order_has_no_finding():
 def test_what_has_no_effect_or_cannot_be_used_is_a_finding(change, expected):
     kit = Toolkit("k").add(search, Notes())
     change(kit)
-    assert [(str(finding), finding.fix) for finding in kit.check()] == expected
+    assert [(str(finding), finding.fix) for finding in check(kit)] == expected
 
 
 def test_members_of_a_selection_that_no_tool_has_are_findings_of_the_selection_alone(caplog):
     kit = Toolkit("k", strict=True).add(search)
     view = kit.select(any_of=[{"names": ["search", "serch"]}]).session().select(tags=["wirte"])
     assert problems(view) == ["the selection: there is no tool 'serch'", "the selection: no tool has the tag 'wirte'"]
-    assert (kit.check(), view.to("openai"), logged(caplog)) == ([], [], [])
+    assert (check(kit), view.to("openai"), logged(caplog)) == ([], [], [])
 
 
 def test_patterns_and_presets_of_a_server_that_match_nothing_are_findings():
@@ -139,7 +139,7 @@ def test_patterns_and_presets_of_a_server_that_match_nothing_are_findings():
         "the tool 'find' of the MCP server 'notes': it is not used: the name belongs to"
     )
     kit.remove_mcp("notes")
-    assert kit.check() == []
+    assert check(kit) == []
 
 
 def test_each_finding_is_logged_once_and_a_new_one_again(caplog):
@@ -161,11 +161,10 @@ def test_a_server_of_the_toolkit_and_add_mcp_log_findings(caplog):
     Toolkit("k").add(search).bind("usr").to_fastmcp_server()
     assert len(logged(caplog)) == 1
     caplog.clear()
-    kit = Toolkit("k").bind("usr").add_mcp(server(), include=["find", "zz*"])
+    Toolkit("k").bind("usr").add_mcp(server(), include=["find", "zz*"])
     assert logged(caplog) == [
         "The MCP server 'notes': no tool matches 'zz*' in `include`. Known: 'find', 'wipe'.",
     ]
-    kit.remove_mcp("notes")
 
 
 def test_a_strict_toolkit_raises_where_findings_would_be_logged():
@@ -176,7 +175,7 @@ def test_a_strict_toolkit_raises_where_findings_would_be_logged():
         for _ in range(2):
             with pytest.raises(ToolkitError, match=r"The toolkit is strict\. The binding of 'usr': no tool has"):
                 use()
-    assert len(kit.check()) == 1
+    assert len(check(kit)) == 1
     kit.unbind("usr")
     assert len(kit.to("openai")) == 1
     with pytest.raises(ToolkitError, match="strict must be True or False, not 1"):
@@ -194,7 +193,6 @@ def test_a_strict_toolkit_adds_no_server_with_findings():
         kit.add_mcp(server())
     assert (list(kit), kit.servers) == ([], {})
     assert [tool.name for tool in kit.add_mcp(server(), exclude=["wipe"])] == ["find"]
-    kit.remove_mcp("notes")
 
 
 class Connection:
@@ -236,7 +234,7 @@ class TestMiddlewareForCallsThatMayRunTwice:
     """`retry` and `cache` act only on tools with hints, or on named ones: otherwise they do nothing, and say so."""
 
     def find(self, kit):
-        return [finding for finding in kit.check() if finding.rule == "unused-middleware"]
+        return [finding for finding in check(kit) if finding.rule == "unused-middleware"]
 
     def test_a_toolkit_without_hints_is_found(self, make):
         (finding,) = self.find(Toolkit("k", middleware=[make()]).add(read))
@@ -271,5 +269,5 @@ def test_a_cache_of_tools_that_take_a_context_is_found():
         return context.tool or ""
 
     kit = Toolkit("k", middleware=[cache(all_tools=True)]).add(look)
-    (finding,) = [finding for finding in kit.check() if finding.rule == "unused-middleware"]
+    (finding,) = [finding for finding in check(kit) if finding.rule == "unused-middleware"]
     assert finding.problem == "it does nothing: each tool takes a ToolContext"

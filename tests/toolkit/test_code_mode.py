@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import psutil
 import pytest
 from pydantic import BaseModel
 
-from ahvn_tools import Secret, ToolContext, Toolkit
+from ahvn_tools import ToolContext, Toolkit
 from ahvn_tools.code_mode import CodeLimits
 from ahvn_tools.errors import ToolkitError
 from tests.execution.entry_points import until
@@ -168,11 +168,6 @@ def test_a_bound_parameter_cannot_be_passed_in_a_way_that_the_check_does_not_see
     assert desk.calls == []
 
 
-def test_a_failed_call_raises_with_the_text_that_a_model_reads(desk: Desk) -> None:
-    code = "try:\n    await fail('canary-text')\nexcept RuntimeError as error:\n    text = str(error)\ntext"
-    assert desk.run(code).value == "Error calling tool 'fail'"
-
-
 def test_a_failed_program_says_where_and_what_it_printed(desk: Desk) -> None:
     text = desk.run("print('before')\n1 / 0").text
     assert 'File "program.py", line 2' in text
@@ -195,66 +190,6 @@ def test_a_program_without_await_waits_for_an_approval_too(desk: Desk) -> None:
     done = desk.kit.resume(run, approved=True)
     assert json.loads(done.messages[0]["content"]) == {"result": ["sent to bob", "1: sent to bob"]}
     assert desk.calls == [("send", "bob", "x"), ("comment", 1, "sent to bob")]
-
-
-def test_an_approver_edits_the_arguments_of_the_call(desk: Desk) -> None:
-    run = desk.answer("await send('bob', 'x')")
-    desk.kit.resume(run, approved=True, arguments={run.pending[0].call_id: {"text": "edited"}})
-    assert desk.calls == [("send", "bob", "edited")]
-
-
-def test_a_rejected_call_raises_in_the_program(desk: Desk) -> None:
-    code = "try:\n    await send('bob', 'x')\nexcept RuntimeError as error:\n    text = str(error)\ntext"
-    done = desk.kit.resume(desk.answer(code), approved=False, reason="not today")
-    assert "not today" in done.messages[0]["content"]
-    assert desk.calls == []
-
-
-def test_calls_that_need_an_approval_at_the_same_time_are_asked_for_at_once(desk: Desk) -> None:
-    run = desk.answer("import asyncio\nawait asyncio.gather(send('a', 'x'), comment(1, 'x'), send('b', 'y'))")
-    assert [request.arguments["to"] for request in run.pending] == ["a", "b"]
-    assert desk.kit.resume(run, approved=True).is_done
-    assert sorted(desk.calls) == [("comment", 1, "x"), ("send", "a", "x"), ("send", "b", "y")]
-
-
-def test_a_waiting_program_continues_in_another_toolkit_with_the_same_key(desk: Desk, sandbox: MontySandbox) -> None:
-    saved = json.dumps(desk.answer("await send('bob', 'x')").to_json())
-    other_desk = Desk(sandbox)
-    from ahvn_tools.toolkit.run import Run
-
-    done = other_desk.kit.resume(Run.from_json(json.loads(saved)), approved=True)
-    assert done.is_done
-    assert other_desk.calls == [("send", "bob", "x")]
-
-
-def test_a_changed_program_is_refused(desk: Desk) -> None:
-    data = desk.answer("await send('bob', 'x')").pending[0].to_json()
-    changed = {**data, "program": {**data["program"], "calls_made": 0}}
-    with pytest.raises(ToolkitError, match="has been changed"):
-        desk.kit.resume(changed, approved=True)
-    assert desk.kit.resume(changed, approved=False).results[0][1].is_error
-    assert desk.calls == []
-
-
-def test_a_program_is_continued_once(desk: Desk) -> None:
-    run = desk.answer("await send('bob', 'x')")
-    desk.kit.resume(run, approved=True)
-    with pytest.raises(ToolkitError, match="used before"):
-        desk.kit.resume(run, approved=True)
-    assert desk.calls == [("send", "bob", "x")]
-
-
-def test_an_approver_decides_while_the_program_waits(sandbox: MontySandbox) -> None:
-    kit = Toolkit("k", approver=lambda request: request.arguments["text"] == "good")
-
-    @kit.tool(requires_approval=True)
-    def say(text: str) -> str:
-        """Say it."""
-        return text
-
-    kit.add_code_mode(sandbox=sandbox)
-    code = "try:\n    await say('bad')\nexcept RuntimeError:\n    pass\nawait say('good')"
-    assert kit.call("run_code", {"code": code}) == "good"
 
 
 @pytest.mark.parametrize(
@@ -306,31 +241,6 @@ def test_descriptions_say_how_many_tools_there_are(desk: Desk) -> None:
     assert "user" not in desk.kit.call("describe_tools", {"names": ["list_issues"], "level": "typed"})
 
 
-def test_what_a_tool_asks_in_a_program_is_approved_later(sandbox: MontySandbox) -> None:
-    kit = Toolkit("k")
-    deleted: list[str] = []
-
-    @kit.tool
-    async def delete(path: str, context: ToolContext) -> str:
-        """Delete a folder."""
-        await context.aask("delete a folder", {"path": path})
-        deleted.append(path)
-        return f"deleted {path}"
-
-    kit.add_code_mode(sandbox=sandbox)
-    call = {
-        "id": "c1",
-        "function": {"name": "run_code", "arguments": {"code": "[await delete('a'), await delete('b')]"}},
-    }
-    run = kit.run({"tool_calls": [call]}, format="openai")
-    asked = []
-    while run.pending:
-        asked.append((run.pending[0].action, run.pending[0].details))
-        run = kit.resume(run, approved=True)
-    assert asked == [("delete a folder", {"path": "a"}), ("delete a folder", {"path": "b"})]
-    assert deleted == ["a", "b"]
-
-
 def test_cancelling_the_program_cancels_its_calls_and_ends_its_worker(sandbox: MontySandbox) -> None:
     kit = Toolkit("k")
     cancelled: list[str] = []
@@ -375,21 +285,6 @@ def test_programs_of_many_sessions_run_at_once_without_a_mix(sandbox: MontySandb
     assert {call[1] for call in desk.calls if call[0] == "list_issues"} == {f"user-{user}" for user in range(10)}
 
 
-def test_a_toolkit_with_code_mode_is_served(sandbox: MontySandbox) -> None:
-    from fastmcp import Client
-
-    desk = Desk(sandbox)
-
-    async def use() -> None:
-        async with Client(desk.kit.to_fastmcp_server()) as client:
-            names = [tool.name for tool in await client.list_tools()]
-            assert names == ["search_tools", "describe_tools", "run_code"]
-            answer = await client.call_tool("run_code", {"code": "await comment(1, 'x')"})
-            assert answer.structured_content == {"result": "1: x"}
-
-    asyncio.run(use())
-
-
 def test_inline_declarations_are_those_of_the_view(desk: Desk, sandbox: MontySandbox) -> None:
     kit = Toolkit("k", state={"user": "canary-ann"}).add(desk.list_issues, desk.comment).bind("user")
     kit.add_code_mode(inline=True, sandbox=sandbox)
@@ -399,10 +294,6 @@ def test_inline_declarations_are_those_of_the_view(desk: Desk, sandbox: MontySan
     assert "async def comment(issue: int, text: str) -> str:" in text
     [tool] = kit.select(names=["comment", "run_code"]).to("openai")
     assert "list_issues" not in tool["function"]["description"]
-
-
-def test_an_unknown_function_is_answered_with_similar_ones(desk: Desk) -> None:
-    assert "Did you mean 'list_issues'?" in desk.run("await list_isues()").text
 
 
 def test_the_tools_can_have_other_names(sandbox: MontySandbox) -> None:
@@ -442,33 +333,6 @@ def test_an_image_can_be_returned_and_not_read(sandbox: MontySandbox) -> None:
     assert result.value == {"picture": "[image 2]", "size": len("[image 1]"), "done": "published"}
     assert [block.type for block in result.content] == ["text", "image"]
     assert result.content[1].data == "Ymx1ZQ=="
-
-
-def test_a_program_that_names_a_tool_with_a_secret_argument_is_not_stored(sandbox: MontySandbox) -> None:
-    kit = Toolkit("k")
-
-    @kit.tool
-    def login(password: Annotated[str, Secret]) -> str:
-        """Log in."""
-        return "in"
-
-    @kit.tool(requires_approval=True)
-    def pay(amount: int) -> str:
-        """Pay."""
-        return f"paid {amount}"
-
-    kit.add_code_mode(sandbox=sandbox)
-    run = kit.run(
-        {
-            "tool_calls": [
-                {"id": "c1", "function": {"name": "run_code", "arguments": {"code": "login('canary-1')\npay(5)"}}}
-            ]
-        },
-        format="openai",
-    )
-    assert run.is_done
-    assert "because it names a tool with a secret argument" in run.messages[0]["content"]
-    assert "canary" not in json.dumps(run.to_json())
 
 
 def test_closing_a_sandbox_ends_its_worker_processes() -> None:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
-from ahvn_tools import Run, ToolCall, Toolkit, ToolResult
-from ahvn_tools.execution.call import Call, Next
+from ahvn_tools import Run, ToolCall, Toolkit
+from tests.toolkit.subjects import check, noting
 
 pytest.importorskip("pydantic_monty", reason="programs need the extra `code`")
 
@@ -19,10 +17,9 @@ from ahvn_tools.code_mode import MontySandbox  # as above
 
 
 @pytest.fixture
-def kit() -> Iterator[Toolkit]:
-    with contextlib.closing(MontySandbox(max_processes=1)) as sandbox:
-        kit = Toolkit("sales").add(rows, allowed_callers="programmatic").add(send, allowed_callers="direct")
-        yield kit.add_code_mode(core=["send"], sandbox=sandbox)
+def kit(sandbox: MontySandbox) -> Toolkit:
+    kit = Toolkit("sales").add(rows, allowed_callers="programmatic").add(send, allowed_callers="direct")
+    return kit.add_code_mode(core=["send"], sandbox=sandbox)
 
 
 def rows(region: str) -> str:
@@ -46,11 +43,11 @@ def test_a_tool_for_the_model_alone_does_not_exist_in_a_program(kit: Toolkit) ->
 
 
 def test_a_tool_for_the_model_alone_that_is_not_listed_is_a_finding(kit: Toolkit) -> None:
-    assert kit.check() == []
+    assert check(kit) == []
     kit.add(send, name="mail", allowed_callers="direct")
     problem = "no model can call it: programs may not, and code mode does not list it"
-    assert list(map(str, kit.check())) == [f"the tool 'mail': {problem}"]
-    assert "core" in kit.check()[0].fix
+    assert list(map(str, check(kit))) == [f"the tool 'mail': {problem}"]
+    assert "core" in check(kit)[0].fix
 
 
 def test_tools_for_the_model_alone_take_no_place_among_those_that_a_search_finds(kit: Toolkit) -> None:
@@ -62,38 +59,30 @@ def test_tools_for_the_model_alone_take_no_place_among_those_that_a_search_finds
     assert "notify: Tell all" in kit.call("search_tools", {"query": "send a text", "limit": 1})
 
 
-def test_a_request_of_a_program_in_a_program_expires_with_the_outer_one() -> None:
-    with contextlib.closing(MontySandbox(max_processes=1)) as sandbox:
-        kit = Toolkit("desk", approval_expiry=None).add(rows, requires_approval=True).add_code_mode(sandbox=sandbox)
-        call = ToolCall(
-            id="c1",
-            name="run_code",
-            arguments={"code": "rows('East')"},
-            provider={"caller": {"type": "code_execution_20260120", "tool_id": "s1"}},
-            format="anthropic",
-        )
-        expiry = kit.run([call]).pending[0].expires_at
-        assert expiry is not None
-        assert expiry < time.time() + 241
-        assert kit.run([replace(call, provider={})]).pending[0].expires_at is None
+def test_a_request_of_a_program_in_a_program_expires_with_the_outer_one(sandbox: MontySandbox) -> None:
+    kit = Toolkit("desk", approval_expiry=None).add(rows, requires_approval=True).add_code_mode(sandbox=sandbox)
+    call = ToolCall(
+        id="c1",
+        name="run_code",
+        arguments={"code": "rows('East')"},
+        provider={"caller": {"type": "code_execution_20260120", "tool_id": "s1"}},
+        format="anthropic",
+    )
+    expiry = kit.run([call]).pending[0].expires_at
+    assert expiry < time.time() + 241
+    assert kit.run([replace(call, provider={})]).pending[0].expires_at is None
 
 
 @pytest.mark.parametrize("caller", ["direct", "programmatic"])
-def test_a_program_continues_as_a_call_of_who_has_called_it(caller: str) -> None:
+def test_a_program_continues_as_a_call_of_who_has_called_it(sandbox: MontySandbox, caller: str) -> None:
     """Its calls are those of a program, and it is itself not, unless a program of the provider has called it."""
     callers: list[tuple[str, str | None]] = []
 
-    async def watch(call: Call, next: Next) -> ToolResult:  # the word for it
-        callers.append((call.name, call.caller))
-        return await next(call)
-
-    with contextlib.closing(MontySandbox(max_processes=1)) as sandbox:
-        kit = Toolkit("desk", middleware=[watch]).add(rows, requires_approval=True)
-        kit.add_code_mode(sandbox=sandbox, allowed_callers=caller)
-        provider = {} if caller == "direct" else {"caller": {"type": "code_execution_20260120", "tool_id": "s1"}}
-        call = ToolCall(
-            id="c1", name="run_code", arguments={"code": "rows('East')"}, provider=provider, format="anthropic"
-        )
-        run = Run.from_json(json.loads(json.dumps(kit.run([call]).to_json())))
-        assert kit.resume(run, approved=True).results[0][1].value == "rows of East"
+    kit = Toolkit("desk", middleware=[noting(callers, lambda call: (call.name, call.caller))])
+    kit.add(rows, requires_approval=True)
+    kit.add_code_mode(sandbox=sandbox, allowed_callers=caller)
+    provider = {} if caller == "direct" else {"caller": {"type": "code_execution_20260120", "tool_id": "s1"}}
+    call = ToolCall(id="c1", name="run_code", arguments={"code": "rows('East')"}, provider=provider, format="anthropic")
+    run = Run.from_json(json.loads(json.dumps(kit.run([call]).to_json())))
+    assert kit.resume(run, approved=True).results[0][1].value == "rows of East"
     assert callers == [("run_code", caller), ("rows", "programmatic")] * 2

@@ -56,6 +56,7 @@ class Overlaps:
     ],
     ids=["same value", "other value", "function", "alone", "others beside it"],
 )
+@pytest.mark.default_cases(3)
 def test_exclusive_calls_of_a_program_never_overlap(
     sandbox: MontySandbox, exclusive: Any, calls: str, together: list[Any]
 ) -> None:

@@ -258,7 +258,7 @@ len(await list_issues())
 
 
 @pytest.mark.parametrize(("code", "value"), RUNS.values(), ids=RUNS)
-@pytest.mark.default_cases(10)
+@pytest.mark.default_cases(8)
 def test_a_typical_program_runs(sandbox: MontySandbox, code: str, value: object) -> None:
     result = run(sandbox, code)
     assert not result.is_error, result.text
@@ -406,7 +406,7 @@ await asyncio.sleep(1)""",
 
 
 @pytest.mark.parametrize(("code", "message"), FAILS.values(), ids=FAILS)
-@pytest.mark.default_cases(12)
+@pytest.mark.default_cases(8)
 def test_a_message_says_how_to_write_the_program_instead(sandbox: MontySandbox, code: str, message: str) -> None:
     result = run(sandbox, code)
     assert result.is_error
@@ -452,6 +452,7 @@ def test_a_failed_program_says_how_many_calls_it_has_made(sandbox: MontySandbox)
         ("x = 1\nx", False),
     ],
 )
+@pytest.mark.default_cases(3)
 def test_a_program_without_a_result_says_how_to_return_one(sandbox: MontySandbox, code: str, has_note: bool) -> None:
     assert ("end with it as an expression" in run(sandbox, code).text) is has_note
 

@@ -14,7 +14,7 @@ import pytest
 
 from ahvn_tools import ToolCall
 from ahvn_tools.errors import ToolkitError
-from ahvn_tools.toolkit.approval_store import MemoryApprovalStore
+from ahvn_tools.toolkit.approval_store import SQLiteApprovalStore
 from ahvn_tools.toolkit.run import Run
 
 pytest.importorskip("pydantic_monty", reason="programs need the extra `code`")
@@ -32,7 +32,7 @@ class Decisions:
     def __init__(self, seed: int, sandbox: MontySandbox, folder: Path) -> None:
         self.random = random.Random(seed)
         self.program = RandomProgram(self.random, awaits=seed % 5 > 0)
-        self.calls = NumberedCalls(sandbox, MemoryApprovalStore() if seed % 3 else folder / "approvals.db")
+        self.calls = NumberedCalls(sandbox, SQLiteApprovalStore(None) if seed % 3 else folder / "approvals.db")
         self.kits = [self.calls.make_kit(max_concurrency) for max_concurrency in (1, 2, 16)]
         self.approved: set[int] = set()
         self.rejected: set[int] = set()

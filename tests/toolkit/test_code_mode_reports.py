@@ -71,6 +71,7 @@ STREAMS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("way", STREAMS)
+@pytest.mark.default_cases(3)
 def test_a_reader_sees_what_a_program_prints_and_the_progress_of_its_calls(kit: Toolkit, way: str) -> None:
     results = list(STREAMS[way](kit))
     assert chunks_of(results) == CHUNKS

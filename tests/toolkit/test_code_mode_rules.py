@@ -10,14 +10,13 @@ from typing import Any
 import pytest
 
 from ahvn_tools import ToolCall, ToolContext, Toolkit
-from ahvn_tools.execution.call import Call, Next
 from ahvn_tools.middleware import approve
-from ahvn_tools.results import ToolResult
 from ahvn_tools.toolkit.run import Run
 
 pytest.importorskip("pydantic_monty", reason="programs need the extra `code`")
 
 from ahvn_tools.code_mode import MontySandbox  # after the check that its package is there
+from tests.toolkit.subjects import is_running, noting
 
 CATCH = "try:\n    result = {}\nexcept RuntimeError as error:\n    result = str(error)\nresult"
 """A program that returns the result of a call, or the text of its error."""
@@ -66,14 +65,11 @@ WAYS: dict[str, Callable[[Any, str], Any]] = {
 
 
 @pytest.mark.parametrize("way", WAYS)
+@pytest.mark.default_cases(6)
 def test_calls_pass_through_bindings_and_middleware_however_the_program_is_run(sandbox: MontySandbox, way: str) -> None:
     seen: list[tuple[str, str]] = []
 
-    async def watch(call: Call, next: Next) -> ToolResult:  # the word for it
-        seen.append((call.name, call.id))
-        return await next(call)
-
-    kit = Toolkit("k", state={"user": "ann"}, middleware=[watch])
+    kit = Toolkit("k", state={"user": "ann"}, middleware=[noting(seen, lambda call: (call.name, call.id))])
 
     @kit.tool
     def find(topic: str, user: str) -> str:
@@ -228,32 +224,36 @@ def test_a_program_that_was_approved_itself_is_not_asked_for_again(sandbox: Mont
 
 
 @pytest.mark.parametrize("caller", ["program", "call_tool"])
-def test_the_time_of_an_approver_does_not_count_towards_a_timeout(sandbox: MontySandbox, caller: str) -> None:
+def test_the_time_of_an_approver_does_not_count_towards_a_timeout(sandbox: MontySandbox, caller: str, clocks) -> None:
+    running: list[bool] = []
+
     async def decide(_: Any) -> bool:
-        await asyncio.sleep(0.8)
+        running.extend(map(is_running, clocks))
         return True
 
     def pay() -> str:
         """Pay."""
+        running.append(is_running(clocks[-1]))
         return "paid"
 
     async def ask(context: ToolContext) -> str:
         """Ask a person."""
         await context.aask("pay")
+        running.append(is_running(clocks[-1]))
         return "asked"
 
-    def make_kit(**options: Any) -> Toolkit:
-        return Toolkit("k", **options).add(pay, requires_approval=True).add(ask)
-
-    kit = make_kit(approver=decide, timeout=0.7, middleware_timeout=0.7)
+    kit = Toolkit("k", approver=decide, timeout=60).add(pay, requires_approval=True).add(ask)
     if caller == "call_tool":
         kit.add_search(core=[])
         assert kit.call("call_tool", {"name": "pay"}) == "paid"
+        assert running == [False, True]
     else:
-        programs = [*answer("await pay()", "c1"), *answer("await ask()", "c2")]
-        make_kit().add_code_mode(sandbox=sandbox).run(programs)  # the processes have started
-        results = kit.add_code_mode(sandbox=sandbox).run(programs).results
-        assert [result.value for _, result in results] == ["paid", "asked"]
+        kit.add_code_mode(sandbox=sandbox)
+        assert kit.call("run_code", {"code": "await pay()"}) == "paid"
+        assert running == [False, True]
+        del clocks[:], running[:]
+        assert kit.call("run_code", {"code": "await ask()"}) == "asked"
+        assert running == [False, False, True]
 
 
 def test_a_program_cannot_run_a_program(sandbox: MontySandbox) -> None:

@@ -21,7 +21,7 @@ from ahvn_tools.middleware import log, record, replay, trace
 pytest.importorskip("pydantic_monty", reason="programs need the extra `code`")
 
 from ahvn_tools.code_mode import MontySandbox  # after the check that its package is there
-from ahvn_tools.toolkit import program_secrets
+from ahvn_tools.toolkit import program_run
 from ahvn_tools.toolkit.run import Run
 from tests.toolkit.program_desk import Desk, restored, value
 from tests.toolkit.test_code_mode_rules import answer
@@ -125,13 +125,13 @@ async def test_literals_of_a_program_with_secrets_are_found_outside_of_the_event
     sandbox: MontySandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads: list[int] = []
-    find = program_secrets.find_literals
+    find = program_run.find_literals
 
     def remember(code: str) -> Iterator[str]:
         threads.append(threading.get_ident())
         return find(code)
 
-    monkeypatch.setattr(program_secrets, "find_literals", remember)
+    monkeypatch.setattr(program_run, "find_literals", remember)
     kit = Toolkit("k").add_code_mode(sandbox=sandbox)
     assert await kit.acall("run_code", {"code": "{'password': 'canary-secret'}"}) == {"password": "canary-secret"}
     assert threads
@@ -186,6 +186,7 @@ def test_bound_values_and_secrets_are_in_no_part_of_a_saved_run(
     ],
     ids=["made", "beside", "set", "computed name", "waits itself"],
 )
+@pytest.mark.default_cases(3)
 def test_a_program_with_a_secret_deep_in_an_argument_is_not_stored(sandbox: MontySandbox, code: str) -> None:
     desk = Desk(sandbox)
 
@@ -223,6 +224,7 @@ def everything(run: Run) -> bytes:
     ],
     ids=["kept", "printed", "nested", "only in a waiting call", "in an error"],
 )
+@pytest.mark.default_cases(3)
 def test_a_secret_that_a_tool_returns_is_not_stored(sandbox: MontySandbox, code: str) -> None:
     desk = Desk(sandbox)
 

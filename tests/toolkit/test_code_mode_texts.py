@@ -364,6 +364,7 @@ def test_more_than_255_parameters_and_large_enums_are_declared(sandbox: MontySan
         "lookup",
     ],
 )
+@pytest.mark.default_cases(4)
 def test_a_program_that_may_be_right_is_run(sandbox: MontySandbox, code: str, value: Any) -> None:
     kit = Toolkit("k")
 

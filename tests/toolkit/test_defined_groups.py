@@ -51,14 +51,12 @@ def test_a_group_that_is_not_defined_beside_one_that_is_raises_and_adds_nothing(
     assert len(kit) == 0
     assert dict(kit.servers) == {}
     ADDITIONS[way](kit, "danger")
-    kit.remove_mcp()
 
 
 @pytest.mark.parametrize("way", [way for way in ADDITIONS if way not in {"activate", "deactivate"}])
 def test_a_toolkit_that_defines_no_group_uses_names_of_groups_as_labels(way):
     kit = Toolkit("k")
     ADDITIONS[way](kit, "dangr")
-    kit.remove_mcp()
 
 
 def test_a_group_is_not_defined_while_tools_have_another_one_that_is_not():
@@ -99,7 +97,6 @@ def test_a_tool_that_a_server_adds_later_enters_no_group_that_was_removed():
     kit.refresh_mcp()
     assert [tool.name for tool in kit] == ["drop"]
     assert "no group 'rare'" in kit.servers["shop"].refused["late_find"]
-    kit.remove_mcp()
 
 
 TOOLS = """
@@ -110,7 +107,7 @@ def drop(): "Drop."
 def find(): "Find."
 """
 MANIFESTS = {
-    "a source": "sources:\n  - {path: tools.py, group: dangr}",
+    "a source": "sources:\n  - {source: tools.py, group: dangr}",
     "a tool": "sources: [tools.py]\ntools: {drop: {group: dangr}}",
     "a pattern": "sources: [tools.py]\ntools: {'d*': {group: dangr}}",
     "a toolset": "sources: [tools.py]\ntoolsets: {some: {groups: [dangr]}}",
@@ -119,6 +116,7 @@ MANIFESTS = {
 
 
 @pytest.mark.parametrize("part", MANIFESTS)
+@pytest.mark.default_cases(4)
 def test_a_manifest_with_groups_refuses_another_group_and_names_the_line(part, tmp_path):
     (tmp_path / "tools.py").write_text(TOOLS)
     (tmp_path / "kit.py").write_text(

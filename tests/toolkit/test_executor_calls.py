@@ -18,12 +18,14 @@ from fastmcp.tools import Tool
 from ahvn_tools import ToolCall, ToolContext, ToolError, Toolkit, ToolSpec, tool
 from ahvn_tools.builtins import Database
 from ahvn_tools.errors import DefinitionError, ToolkitError, ToolNotAvailableError
+from ahvn_tools.executors import ProcessExecutor
 from ahvn_tools.middleware.cache import cache
 from ahvn_tools.middleware.limit import limit
 from ahvn_tools.middleware.retry import retry
 from ahvn_tools.middleware.truncate import truncate
 from tests.execution.entry_points import until
 from tests.execution.executors import bodies
+from tests.toolkit.subjects import noting
 
 
 @pytest.fixture(scope="module")
@@ -118,18 +120,19 @@ def test_a_background_call_runs_there_and_can_be_cancelled(executor, tmp_path):
     assert until(lambda: path.read_text() == "cancelled")
 
 
-def test_an_approved_call_runs_there(executor):
+def test_a_call_that_waits_runs_there_when_it_is_approved(executor):
     kit = Toolkit("k", executor=executor).add(bodies.add, isolation="executor", requires_approval=True)
     run = kit.run(calls(("add", {"a": 1})))
     assert run.pending
     assert [result.value for _, result in kit.resume(run, approved=True).results] == [2]
 
 
-def test_a_question_of_a_body_waits_for_resume(executor):
-    kit = Toolkit("k", executor=executor).add(bodies.ask, isolation="executor")
-    run = kit.run(calls(("ask", {"what": "delete"})))
-    assert run.pending
-    assert [result.value for _, result in kit.resume(run, approved=True).results] == ["did delete"]
+def test_a_body_that_asks_runs_in_a_process_when_it_is_approved():
+    with ProcessExecutor(1) as processes:
+        kit = Toolkit("k", executor=processes).add(bodies.ask, isolation="executor")
+        run = kit.run(calls(("ask", {"what": "delete"})))
+        assert run.pending
+        assert [result.value for _, result in kit.resume(run, approved=True).results] == ["did delete"]
 
 
 def test_a_body_ends_its_session_there(executor):
@@ -162,11 +165,7 @@ async def test_a_served_tool_runs_there_and_reports_progress_to_its_client(execu
 def test_a_tool_of_a_toolkit_is_submitted_through_its_middleware_and_its_groups(executor):
     seen = []
 
-    async def watch(call: Any, proceed: Any) -> Any:
-        seen.append(call.name)
-        return await proceed(call)
-
-    kit = Toolkit("k", middleware=[watch]).add_group("g").add(bodies.greet, group="g")
+    kit = Toolkit("k", middleware=[noting(seen)]).add_group("g").add(bodies.greet, group="g")
     kit.bind("user", default="ann")
     kit.activate("g")
     assert kit["greet"].submit(executor, "x").result(10).value == "ann greets x"
@@ -271,7 +270,11 @@ def test_leaving_a_map_cancels_the_other_calls(executor, tmp_path):
     ("make", "error", "message"),
     [
         (lambda kit: kit.map("dask", []), DefinitionError, "An executor is a concurrent.futures.Executor"),
-        (lambda kit: kit.map(ThreadPoolExecutor(1), [], buffersize=0), ToolkitError, "`buffersize` is a whole number"),
+        (
+            lambda kit: kit.map(ThreadPoolExecutor(1), [], buffersize=0),
+            ToolkitError,
+            "buffersize must be a whole number",
+        ),
         (lambda kit: list(kit.map(ThreadPoolExecutor(1), ["add"])), ToolkitError, "A call is a ToolCall, or a pair"),
         (lambda kit: list(kit.map(ThreadPoolExecutor(1), [("add",)])), ToolkitError, "A call is a ToolCall, or a pair"),
         (

@@ -123,14 +123,11 @@ async def test_a_result_of_the_server_behind_passes_as_it_was_sent(mode: str):
         return 1
 
     kit = await Toolkit("gateway").aadd_mcp(upstream)
-    try:
-        async with Client(upstream, mode=mode) as direct, Client(kit.to_fastmcp_server(), mode=mode) as client:
-            for name in ("describe", "count"):
-                sent = _without_sender(await direct.call_tool_mcp(name, {}))
-                assert _without_sender((await kit.aexec(name)).to_mcp()) == sent
-                assert _without_sender(await client.call_tool_mcp(name, {})) == sent
-    finally:
-        await kit.aremove_mcp("upstream")
+    async with Client(upstream, mode=mode) as direct, Client(kit.to_fastmcp_server(), mode=mode) as client:
+        for name in ("describe", "count"):
+            sent = _without_sender(await direct.call_tool_mcp(name, {}))
+            assert _without_sender((await kit.aexec(name)).to_mcp()) == sent
+            assert _without_sender(await client.call_tool_mcp(name, {})) == sent
 
 
 def _without_sender(result: CallToolResult) -> dict[str, Any]:

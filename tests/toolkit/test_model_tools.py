@@ -13,7 +13,7 @@ from ahvn_tools import ToolCall, ToolContext, Toolkit, ToolResult, tool
 from ahvn_tools.errors import PickleError, ToolError, ToolkitError, ToolLookupError, ToolNotAvailableError
 from ahvn_tools.toolkit import model_tools
 from ahvn_tools.toolkit.calls import CallOptions, aexecute
-from tests.toolkit.subjects import add, asearch, count, search
+from tests.toolkit.subjects import add, asearch, count, noting, search
 
 
 def kit() -> Toolkit:
@@ -111,10 +111,6 @@ class TestSearchTools:
             toolkit.add_search()
         assert "search_tools" not in toolkit
 
-    def test_a_session_cannot_add_the_search_tools(self):
-        with pytest.raises(ToolkitError, match="cannot change the toolkit"):
-            kit().session().add_search()
-
     def test_found_tools_have_name_description_and_schema(self):
         toolkit = kit().add_search()
         outcomes = toolkit.call("search_tools", {"query": "numbers"})
@@ -175,12 +171,8 @@ class TestCallTool:
         """Around `call_tool` it would also see secrets of the inner tool, and count each call twice."""
         log = []
 
-        async def note(call, next):
-            log.append((call.name, call.session_id))
-            return await next(call)
-
         toolkit = kit().add_search()
-        toolkit.use(note)
+        toolkit.use(noting(log, lambda call: (call.name, call.session_id)))
         session = toolkit.session(session_id="s")
         session.call("call_tool", {"name": "add", "arguments": {"a": 1}})
         assert log == [("add", "s")]

@@ -94,11 +94,6 @@ def test_a_run_has_no_truth_value_because_one_that_waits_has_no_messages():
             bool(either)
 
 
-def test_a_resumed_run_is_done():
-    kit = kit_of([])
-    assert kit.resume(waiting_run(kit), approved=True).is_done
-
-
 @pytest.mark.parametrize("name", formats.BUILT_IN)
 def test_a_saved_run_goes_on_in_another_toolkit_as_if_nothing_had_happened(name):
     removed: list[str] = []
@@ -122,15 +117,6 @@ def test_a_finished_run_can_be_saved_too(sums):
     again = Run.from_json(json.loads(json.dumps(sums.to_json())))
     assert (again.messages, again.is_done, again.format) == (sums.messages, True, "openai")
     assert [result.value for _, result in again.results] == [1, 2, 3]
-
-
-def test_a_run_is_decided_once_in_whatever_form():
-    kit = kit_of([])
-    run = waiting_run(kit)
-    saved = run.to_json()
-    kit.resume(run, approved=False)
-    with pytest.raises(ToolkitError, match="used before"):
-        kit.resume(Run.from_json(saved), approved=True)
 
 
 def test_a_saved_run_needs_its_secrets_again():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-import threading
 import time
 from collections.abc import Sequence
 
@@ -13,6 +12,7 @@ import pytest
 
 from ahvn_tools import ToolDefinition, Toolkit, tool
 from ahvn_tools.errors import ToolkitError
+from tests.toolkit.subjects import in_threads
 
 
 def get_weather(city: str, unit: str = "celsius") -> str:
@@ -246,7 +246,7 @@ def test_a_common_word_only_ranks_in_a_large_toolkit():
 
 def test_threads_search_while_tools_are_added_and_removed():
     toolkit, failures = kit(), []
-    stop = time.monotonic() + 0.5
+    stop = time.monotonic() + 0.2
 
     def look():
         try:
@@ -265,11 +265,7 @@ def test_threads_search_while_tools_are_added_and_removed():
         except BaseException as error:
             failures.append(error)
 
-    threads = [threading.Thread(target=work) for work in (look, look, look, change)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads((look, look, look, change))
     assert failures == []
 
 

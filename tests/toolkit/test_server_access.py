@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 from typing import Annotated
 
 import pytest
@@ -19,12 +18,9 @@ TAKES_KEY = {"weather": "city! api_key"}
 
 
 @pytest.fixture
-def kit() -> Iterator[Toolkit]:
+def kit() -> Toolkit:
     """A toolkit whose state has a key and a user."""
-    kit = Toolkit("k", state={"api_key": KEY, "user": "ann"})
-    yield kit
-    for name in list(kit.servers):
-        kit.remove_mcp(name)
+    return Toolkit("k", state={"api_key": KEY, "user": "ann"})
 
 
 def parameters(kit: Toolkit, name: str) -> list[str]:
@@ -207,50 +203,42 @@ class TestOtherBindings:
         assert kit.servers["remote"].changed == {"find"}
         assert kit.exec("find", {"query": "tea"}).error.code == "changed"
 
-    def test_a_parameter_inside_a_union_or_a_reference_counts(self, kit):
-        hidden = {"properties": {"user": {"type": "string"}}}
+    @pytest.mark.parametrize(
+        "schema",
+        [
+            {"allOf": [{"properties": {"user": {"type": "string"}}}]},
+            {"$ref": "#/$defs/more", "$defs": {"more": {"anyOf": [{"properties": {"user": {"type": "string"}}}]}}},
+            {"required": ["user"]},
+            {"dependentRequired": {"query": ["user"]}},
+        ],
+        ids=["union", "reference", "required", "dependent"],
+    )
+    def test_a_parameter_counts_wherever_the_schema_names_it(self, kit, schema):
         server = ChangingServer(find="query!")
         kit.bind("user").add_mcp(server.fastmcp)
-        server.put("union", allOf=[hidden])
-        server.put("reference", **{"$ref": "#/$defs/more", "$defs": {"more": {"anyOf": [hidden]}}})
-        kit.refresh_mcp()
-        assert kit.servers["remote"].changed == {"union", "reference"}
-
-    @pytest.mark.parametrize("place", [{"required": ["user"]}, {"dependentRequired": {"query": ["user"]}}])
-    def test_a_parameter_that_is_only_required_counts(self, kit, place):
-        server = ChangingServer(find="query!")
-        kit.bind("user").add_mcp(server.fastmcp)
-        server.put("new", "query", **place)
+        server.put("new", "query", **schema)
         kit.refresh_mcp()
         assert kit.servers["remote"].changed == {"new"}
 
-    def test_a_parameter_in_a_part_of_the_schema_is_bound_as_any_other(self, kit):
-        server = ChangingServer()
-        server.put("find", "query!", allOf=[{"properties": {"user": {"type": "string"}}, "required": ["user"]}])
-        kit.bind("user").add_mcp(server.fastmcp)
-        assert "user" not in str(kit["find"].definition.input_schema)
-        assert kit.exec("find", {"query": "tea", "user": "eve"}).error.code == "invalid_parameters"
-        kit.call("find", {"query": "tea"})
-        assert server.calls == [("find", {"query": "tea", "user": "ann"})]
-
-    def test_a_secret_in_a_part_of_the_schema_does_not_reach_the_server(self, kit):
-        server = ChangingServer()
-        server.put("find", "query!", allOf=[{"properties": {"api_key": {"type": "string"}}}])
-        kit.bind("api_key", secret=True).add_mcp(server.fastmcp)
-        assert "api_key" not in str(kit["find"].definition.input_schema)
-        kit.call("find", {"query": "tea"})
-        assert server.calls == [("find", {"query": "tea"})]
-
     @pytest.mark.parametrize("is_bound_first", [True, False])
+    @pytest.mark.parametrize("is_secret", [True, False])
+    @pytest.mark.parametrize(
+        "schema",
+        [
+            {"properties": {"query": {}, "user": {}}, "not": {"required": ["user", "query"]}},
+            {"properties": {"query": {}}, "allOf": [{"properties": {"user": {}}, "required": ["user"]}]},
+        ],
+        ids=["not", "allOf"],
+    )
     def test_a_tool_from_which_a_bound_parameter_cannot_be_taken_is_not_called_and_costs_no_other(
-        self, kit, is_bound_first
+        self, kit, is_bound_first, is_secret, schema
     ):
         server = ChangingServer(other="query!")
-        server.put("find", "query user", **{"not": {"required": ["user", "query"]}})
+        server.put("find", **schema)
         if is_bound_first:
-            kit.bind("user").add_mcp(server.fastmcp)
+            kit.bind("user", secret=is_secret).add_mcp(server.fastmcp)
         else:
-            kit.add_mcp(server.fastmcp).bind("user")
+            kit.add_mcp(server.fastmcp).bind("user", secret=is_secret)
         assert "user" not in str(kit.to("openai"))
         for arguments in ({"query": "tea"}, {"query": "tea", "user": "eve"}, {"user": "eve"}, {}):
             assert kit.exec("find", arguments).error.code in {"not_available", "invalid_parameters"}
@@ -311,24 +299,17 @@ class TestOtherBindings:
         assert server.calls == [("find", {"query": "tea", "user": "bob"})]
         assert view.servers["remote"].receives == {"find": {"user": "user"}}
 
-    def test_a_tool_that_comes_back_without_its_bound_parameter_waits(self, kit):
+    @pytest.mark.parametrize(("parameters", "changed"), [("query! owner", {"find"}), ("query! user", frozenset())])
+    def test_a_tool_that_comes_back_waits_if_it_lacks_its_bound_parameter(self, kit, parameters, changed):
         server = ChangingServer(find="query! user", other="")
         kit.bind("user").add_mcp(server.fastmcp)
         server.drop("find")
         kit.refresh_mcp()
-        server.put("find", "query! owner")
+        server.put("find", parameters)
         kit.refresh_mcp()
-        assert kit.servers["remote"].changed == {"find"}
-
-    def test_a_tool_that_comes_back_unchanged_does_not_wait(self, kit):
-        server = ChangingServer(find="query! user", other="")
-        kit.bind("user").add_mcp(server.fastmcp)
-        server.drop("find")
-        kit.refresh_mcp()
-        server.put("find", "query! user")
-        kit.refresh_mcp()
-        kit.call("find", {"query": "tea"})
-        assert server.calls == [("find", {"query": "tea", "user": "ann"})]
+        assert kit.servers["remote"].changed == changed
+        assert (kit.exec("find", {"query": "tea"}).error is None) is not bool(changed)
+        assert server.calls == ([] if changed else [("find", {"query": "tea", "user": "ann"})])
 
     def test_of_several_servers_one_waits(self, kit):
         one, other = ChangingServer("one", find="user"), ChangingServer("other", seek="user")
@@ -343,27 +324,22 @@ class TestOtherBindings:
 
 
 class TestNestedToolkits:
-    def test_a_secret_of_the_outer_toolkit_does_not_reach_a_server_of_the_inner_one(self, kit):
+    @pytest.mark.parametrize(
+        ("binds", "is_bound_inside", "received"),
+        [((), False, {}), ("api_key", False, {"api_key": "of the outer one"}), ((), True, {"api_key": KEY})],
+        ids=["not named", "named", "bound inside"],
+    )
+    def test_a_secret_of_the_outer_toolkit_reaches_a_server_of_the_inner_one_if_that_named_it(
+        self, kit, binds, is_bound_inside, received
+    ):
         server = ChangingServer(**TAKES_KEY)
-        outer = Toolkit("outer", state={"api_key": KEY}).add(kit.add_mcp(server.fastmcp)).bind("api_key", secret=True)
+        kit.add_mcp(server.fastmcp, binds=binds)
+        if is_bound_inside:
+            kit["weather"].bind("api_key")
+        outer = Toolkit("outer").add(kit).bind("api_key", "other_key", "of the outer one", secret=True)
         outer.call("weather", {"city": "Oslo"})
-        assert server.calls == [("weather", {"city": "Oslo"})]
+        assert server.calls == [("weather", {"city": "Oslo", **received})]
         assert parameters(outer, "weather") == ["city"]
-
-    def test_what_the_inner_toolkit_named_for_its_server_reaches_it_from_the_outer_one(self, kit):
-        server = ChangingServer(**TAKES_KEY)
-        inner = kit.add_mcp(server.fastmcp, binds="api_key")
-        outer = Toolkit("outer", state={"api_key": "of the outer one"}).add(inner).bind("api_key", secret=True)
-        outer.call("weather", {"city": "Oslo"})
-        assert server.calls == [("weather", {"city": "Oslo", "api_key": "of the outer one"})]
-
-    def test_a_binding_of_the_inner_toolkit_holds_where_the_outer_one_does_not_reach(self, kit):
-        server = ChangingServer(**TAKES_KEY)
-        inner = kit.add_mcp(server.fastmcp)
-        inner["weather"].bind("api_key")
-        outer = Toolkit("outer").add(inner).bind("api_key", "other_key", "of the outer one", secret=True)
-        outer.call("weather", {"city": "Oslo"})
-        assert server.calls == [("weather", {"city": "Oslo", "api_key": KEY})]
 
     def test_a_tool_that_gains_a_parameter_which_only_the_outer_toolkit_binds_waits(self, kit):
         server = ChangingServer(find="query!")
@@ -399,7 +375,7 @@ class TestNames:
 
     @pytest.mark.parametrize("binds", [5, {"api_key": "key"}, [5], [""]])
     def test_names_that_are_no_names_are_errors(self, kit, binds):
-        with pytest.raises(ToolkitError, match=r"`binds`"):
+        with pytest.raises(ToolkitError, match=r"binds must be names"):
             kit.add_mcp(ChangingServer(**TAKES_KEY).fastmcp, binds=binds)
 
 

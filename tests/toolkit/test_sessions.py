@@ -18,7 +18,7 @@ from ahvn_tools.execution.call import CallScope
 from ahvn_tools.toolkit import sessions as session_module
 from ahvn_tools.toolkit.background_calls import BackgroundCall
 from ahvn_tools.toolkit.sessions import ClientState, ClientStates, SessionState
-from tests.toolkit.subjects import acount, add, asearch, count, search
+from tests.toolkit.subjects import acount, add, asearch, count, in_threads, search
 
 SESSIONS = 1000
 
@@ -52,26 +52,18 @@ def test_a_session_has_its_own_state(kit):
     assert kit.state == {"user": "host"}
 
 
-def test_a_passed_state_is_used_itself_and_values_are_put_into_it(kit):
-    state = {"other": 1}
-    session = kit.session(state, user="ann")
-    assert (session.state is state, state) == (True, {"other": 1, "user": "ann"})
-    state["user"] = "amy"
-    assert session.call("search", {"query": "q"}) == "amy:q:3"
-
-
 def test_values_may_have_the_names_of_parameters_and_attributes():
     kit = Toolkit("k").add(search).bind("user", "self")
     assert kit.session(self="ann", name="x", values="y").call("search", {"query": "q"}) == "ann:q:3"
 
 
-def test_the_state_may_be_passed_by_name(kit):
-    state = {"user": "ann"}
-    session = kit.session(state=state, limit=2)
-    assert (session.state is state, state) == (True, {"user": "ann", "limit": 2})
-    assert session.call("search", {"query": "q"}) == "ann:q:3"
-    with pytest.raises(TypeError, match="state must be a mapping such as a dict, not str"):
-        kit.session(state="ann")
+@pytest.mark.parametrize("is_named", [False, True])
+def test_a_passed_state_is_used_itself_and_values_are_put_into_it(kit, is_named):
+    state = {"other": 1}
+    session = kit.session(state=state, user="ann") if is_named else kit.session(state, user="ann")
+    assert (session.state is state, state) == (True, {"other": 1, "user": "ann"})
+    state["user"] = "amy"
+    assert session.call("search", {"query": "q"}) == "amy:q:3"
 
 
 def test_id_is_refused_as_a_mistake_for_session_id_and_accepted_in_a_state(kit):
@@ -226,11 +218,7 @@ def test_threads_that_read_a_session_id_at_once_get_the_same_id():
             gate.wait(10)
             ids.add(session.session_id)
 
-        threads = [threading.Thread(target=ask) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(10)
+        in_threads([ask] * 4)
         assert len(ids) == 1
 
 
@@ -332,10 +320,6 @@ class TestSessionsWithAnId:
         assert kit.session(session_id="u1").wait(call_id, timeout=30).result.value == "ann"
         with pytest.raises(ToolLookupError):
             kit.session(session_id="u2").status(call_id)
-
-    def test_sessions_without_an_id_share_nothing(self):
-        kit = Toolkit("k")
-        assert kit.session().state is not kit.session().state
 
     def test_a_session_that_nothing_uses_is_forgotten_at_the_limit_and_after_its_age(self, monkeypatch):
         monkeypatch.setattr(session_module, "MAX_SESSIONS", 2)

@@ -227,11 +227,6 @@ def test_a_removed_group_is_gone_with_its_tools(kit):
         kit.remove_group("math")
 
 
-def test_a_group_that_is_defined_again_after_removal_is_new(kit):
-    kit.activate("math").remove_group("math").add_group("math").add(add, group="math")
-    assert kit.groups["math"] is False
-
-
 def test_a_group_that_is_defined_again_after_removal_is_new_in_every_session(kit):
     session = kit.session().activate("math")
     inner = session.session().activate("math")
@@ -264,12 +259,6 @@ def test_a_group_is_on_or_off(kit, active):
 
 
 # toolsets
-
-
-def test_a_toolset_is_a_saved_selection(kit):
-    kit.add_toolset("looking", names=["search"])
-    assert names(kit.select(toolset="looking")) == ["search"]
-    assert kit.select(toolset="looking").exec("add").error.code == "not_available"
 
 
 def test_a_toolset_that_is_saved_again_changes_in_every_view(kit):

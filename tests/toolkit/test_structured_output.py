@@ -339,7 +339,6 @@ class TestTwoTypesWithOneName:
         arguments = {"summary": "s", "where": {"place": "p"}, "title": "tea", "sources": [{"page": 3}]}
         assert toolkit.exec("end", arguments).meta["structured"].sources == [Source(page=3)]
         assert server.calls == [("end", {"summary": "s", "where": {"place": "p"}})]
-        toolkit.remove_mcp("remote")
 
     def test_a_parameter_that_a_server_adds_later_does_not_receive_the_field_of_its_name(self):
         server = ChangingServer(end="summary!")
@@ -354,7 +353,6 @@ class TestTwoTypesWithOneName:
         toolkit.refresh_mcp("remote")
         assert toolkit.exec("end", {"summary": "s", "title": "tea"}).meta["structured"].title == "tea"
         assert server.calls == [("end", {"summary": "s"})]
-        toolkit.remove_mcp("remote")
 
 
 class Cat(BaseModel):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import functools
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from ahvn_tools import Toolkit, ToolSpec
-from tests.toolkit.subjects import add, search
+from tests.toolkit.subjects import add, in_threads, search
 
-SECONDS = 0.5
+SECONDS = 0.2
 
 
 @pytest.fixture(autouse=True)
@@ -37,11 +37,7 @@ def at_once(*works: Callable[[], Any], seconds: float = SECONDS) -> None:
         except BaseException as error:  # reported by the test's own thread
             errors.append(error)
 
-    threads = [threading.Thread(target=repeat, args=(work,)) for work in works]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(functools.partial(repeat, work) for work in works)
     if errors:
         raise errors[0]
 
@@ -107,11 +103,7 @@ def test_no_group_or_toolset_is_lost_when_threads_define_them_at_once():
 
         return work
 
-    threads = [threading.Thread(target=make(thread)) for thread in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(map(make, range(4)))
     assert len(kit.groups) == 1 + 800
     assert len([kit.select(toolset=f"set-{thread}-{number}") for thread in range(4) for number in range(200)]) == 800
 
@@ -121,14 +113,7 @@ def test_no_switch_is_lost_when_threads_switch_groups_at_once():
     for number in range(400):
         kit.add_group(f"g{number}")
     session = kit.session()
-    threads = [
-        threading.Thread(target=lambda start=start: [session.activate(f"g{n}") for n in range(start, 400, 4)])
-        for start in range(4)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(lambda start=start: [session.activate(f"g{n}") for n in range(start, 400, 4)] for start in range(4))
     assert all(session.groups.values())
 
 
@@ -161,12 +146,5 @@ def test_tools_are_bound_in_several_threads_at_once():
     )
     kit = Toolkit("k").add(namespace["wide"])
     tool = kit["wide"]
-    threads = [
-        threading.Thread(target=lambda start=start: [tool.bind(name, default=1) for name in names[start::4]])
-        for start in range(4)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(lambda start=start: [tool.bind(name, default=1) for name in names[start::4]] for start in range(4))
     assert tool() == len(names)

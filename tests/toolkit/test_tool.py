@@ -10,7 +10,7 @@ from fastmcp import Client, FastMCP
 
 from ahvn_tools import Toolkit, ToolSpec
 from ahvn_tools.errors import PickleError, ToolkitError
-from tests.toolkit.subjects import acount, add, asearch, count, search
+from tests.toolkit.subjects import acount, add, asearch, count, passing, search
 
 
 @pytest.fixture
@@ -62,11 +62,7 @@ async def test_it_can_be_served_and_reads_the_state_of_its_session(kit):
         assert (gone.is_error, gone.content[0].text.startswith("There is no tool 'my_search'.")) == (True, True)
 
 
-async def through(call, next):
-    return await next(call)
-
-
-@pytest.mark.parametrize("middleware", [[], [through]], ids=["bare", "behind middleware"])
+@pytest.mark.parametrize("middleware", [[], [passing]], ids=["bare", "behind middleware"])
 async def test_an_exception_of_a_served_tool_is_masked_and_does_not_end_the_server(middleware):
     def leak(user: str) -> str:
         raise ValueError("an inner matter")

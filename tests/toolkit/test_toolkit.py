@@ -24,7 +24,7 @@ from ahvn_tools.errors import (
     ToolLookupError,
     ToolTimeoutError,
 )
-from tests.toolkit.subjects import Notes, add, asearch, count, fail, search
+from tests.toolkit.subjects import Notes, add, asearch, count, fail, noting, search
 
 
 def names(kit: Toolkit) -> list[str]:
@@ -32,12 +32,6 @@ def names(kit: Toolkit) -> list[str]:
 
 
 # what can be added
-
-
-def test_a_function_is_added_under_its_own_name():
-    kit = Toolkit("k").add(add)
-    assert names(kit) == ["add"]
-    assert kit.call("add", {"a": 1}) == 2
 
 
 def test_a_spec_is_not_copied_so_later_bindings_of_it_apply():
@@ -202,7 +196,14 @@ def test_what_an_inner_toolkit_demands_of_a_tool_stays_when_its_definition_is_ch
         ((), {}, ToolkitError, "There is nothing to add"),
         ((add, search), {"description": "x"}, ToolkitError, "'description' describes one tool, and there are 2"),
         ((Notes(),), {"examples": [{}]}, ToolkitError, "'examples' describes one tool"),
-        ((add, search), {"name": "x"}, ToolkitError, "'x' is one name for 2 tools"),
+        ((add, search), {"name": "x"}, ToolkitError, "'x' is one name for 2 tools; pass a mapping"),
+        ((Notes(),), {"rename": "note", "on_duplicate": "keep"}, ToolkitError, "'note' is one name for 2 tools"),
+        ((Notes(),), {"rename": {"putt": "x"}}, ToolLookupError, r"no tool 'putt' to rename\. Did you mean 'put'\?"),
+        ((Notes(),), {"rename": {"put": "x", "get": "x"}}, ToolkitError, r"Notes\.put and from Notes\.get"),
+        ((add,), {"rename": 3}, ToolkitError, "is a new name, or a mapping"),
+        ((add,), {"rename": [("add", "plus")]}, ToolkitError, "is a new name, or a mapping"),
+        ((add,), {"prefix": 3}, ToolkitError, "A prefix is a text"),
+        ((add,), {"prefix": None}, ToolkitError, "A prefix is a text"),
         ((add,), {"name": "x", "rename": "y"}, ToolkitError, "`name` and `rename` are both"),
         ((add,), {"desciption": "x"}, ToolkitError, "Unknown option"),
         ((tool(add),), {"binds": {"c": "c"}}, BindError, "'add' has no parameter 'c' to bind. Known: 'a', 'b'"),
@@ -250,27 +251,19 @@ def test_annotations_may_name_what_is_local_where_the_tool_is_added():
 # names
 
 
-def test_a_prefix_goes_before_every_name():
-    assert names(Toolkit("k").add(Notes(), prefix="notes_")) == ["notes_put", "notes_get"]
-
-
-def test_a_tool_is_renamed_by_a_string_and_several_by_a_mapping():
-    assert names(Toolkit("k").add(add, rename="plus", prefix="my_")) == ["my_plus"]
-    assert names(Toolkit("k").add(Notes(), rename={"put": "write"})) == ["write", "get"]
-
-
-def test_one_new_name_for_several_tools_is_refused():
-    kit = Toolkit("k", on_duplicate="keep")
-    with pytest.raises(ToolkitError, match=r"'note' is one name for 2 tools; pass a mapping"):
-        kit.add(Notes(), rename="note")
-    assert len(kit) == 0
-
-
-def test_a_new_name_for_an_unknown_tool_is_refused():
-    kit = Toolkit("k")
-    with pytest.raises(ToolLookupError, match=r"There is no tool 'putt' to rename\. Did you mean 'put'\?"):
-        kit.add(Notes(), rename={"putt": "write"})
-    assert len(kit) == 0
+@pytest.mark.parametrize(
+    ("thing", "options", "expected"),
+    [
+        (Notes(), {"prefix": "notes_"}, ["notes_put", "notes_get"]),
+        (add, {"rename": "plus", "prefix": "my_"}, ["my_plus"]),
+        (Notes(), {"rename": {"put": "write"}}, ["write", "get"]),
+        (Toolkit("inner").add(add).add(search), {"prefix": "in_"}, ["in_add", "in_search"]),
+        (Toolkit("inner").add(Notes()).add(add).select(tags=["read"]), {}, ["get"]),
+    ],
+    ids=["prefix", "name", "names", "toolkit", "selection"],
+)
+def test_tools_are_added_under_new_names(thing, options, expected):
+    assert names(Toolkit("k").add(thing, **options)) == expected
 
 
 def test_the_new_name_is_the_one_that_models_and_errors_see():
@@ -290,12 +283,6 @@ def test_a_name_is_a_string_that_is_not_empty(name):
             Toolkit("k").add(add, rename={"add": name}, prefix=prefix)
     with pytest.raises(ToolkitError, match="The name of a toolkit must be a string"):
         Toolkit(name)
-
-
-@pytest.mark.parametrize("options", [{"rename": 3}, {"rename": [("add", "plus")]}, {"prefix": 3}, {"prefix": None}])
-def test_a_new_name_or_prefix_of_another_kind_is_refused(options):
-    with pytest.raises(ToolkitError, match=r"is a new name, or a mapping|A prefix is a text"):
-        Toolkit("k").add(add, **options)
 
 
 def test_a_new_name_is_the_name_of_a_function_that_has_none():
@@ -378,25 +365,6 @@ def test_add_adds_all_tools_or_none():
     assert "notes" not in kit.groups
 
 
-def test_two_tools_of_one_name_in_one_registry_are_refused():
-    kit = Toolkit("k")
-    with pytest.raises(ToolkitError, match=r"Notes\.put and from Notes\.get"):
-        kit.add(Notes(), rename={"put": "note", "get": "note"})
-    assert len(kit) == 0
-
-
-def test_on_duplicate_keep_keeps_the_first_tool():
-    kit = Toolkit("k", on_duplicate="keep").add(add, rename="get").add(Notes())
-    assert (names(kit), kit.call("get", {"a": 1})) == (["get", "put"], 2)
-
-
-def test_on_duplicate_replace_replaces_the_first_tool():
-    kit = Toolkit("k", on_duplicate="replace").add(add, rename="get", group="math").add(Notes())
-    assert names(kit) == ["get", "put"]
-    assert kit.exec("get", {"a": 1}).error.code == "invalid_parameters"
-    assert kit.select(groups=["math"]).exec("get").error.code == "not_available"
-
-
 @pytest.mark.parametrize("most", [0, -1, 2.5, float("nan"), "3", True, None])
 def test_max_concurrency_is_at_least_one(most):
     kit = Toolkit("k")
@@ -440,11 +408,6 @@ def test_invalid_options_of_a_toolkit_are_refused(options, message):
 # a toolkit in a toolkit
 
 
-def test_the_tools_of_a_toolkit_are_added_with_a_prefix():
-    inner = Toolkit("inner").add(add).add(search)
-    assert names(Toolkit("outer").add(inner, prefix="in_")) == ["in_add", "in_search"]
-
-
 def test_the_states_of_an_inner_toolkit_are_read_after_the_outer_ones():
     inner = Toolkit("inner", state={"user": "inner", "n": 1}).add(ToolSpec.from_function(search)).bind("user")
     inner.bind("limit", "n")
@@ -463,11 +426,6 @@ def test_a_session_can_be_added_with_its_state():
     outer = Toolkit("outer").add(inner.session(user="ann"), prefix="ann_").add(inner.session(user="bob"), prefix="bob_")
     assert outer.call("ann_search", {"query": "q"}) == "ann:q:3"
     assert outer.call("bob_search", {"query": "q"}) == "bob:q:3"
-
-
-def test_adding_a_selection_adds_the_selected_tools():
-    inner = Toolkit("inner").add(Notes()).add(add)
-    assert names(Toolkit("outer").add(inner.select(tags=["read"]))) == ["get"]
 
 
 def test_adding_a_toolkit_copies_its_labels():
@@ -510,17 +468,10 @@ def test_a_preset_of_an_inner_toolkit_stays_fixed():
 
 def test_middleware_of_an_inner_toolkit_wraps_calls_in_the_outer_one():
     log: list[str] = []
-
-    def noting(note: str) -> Any:
-        async def middleware(call: Any, next: Any) -> Any:
-            log.append(note)
-            return await next(call)
-
-        return middleware
-
-    inner = Toolkit("inner", middleware=[noting("inner")]).add(add, middleware=[noting("tool")])
-    for outer in (Toolkit("outer"), Toolkit("outer", middleware=[noting("outer")])):
-        outer.add(inner, middleware=[noting("added")])
+    of = {name: [noting(log, lambda call, name=name: name)] for name in ("inner", "tool", "outer", "added")}
+    inner = Toolkit("inner", middleware=of["inner"]).add(add, middleware=of["tool"])
+    for outer in (Toolkit("outer"), Toolkit("outer", middleware=of["outer"])):
+        outer.add(inner, middleware=of["added"])
         assert outer.call("add", {"a": 1}) == 2
     assert log == ["added", "inner", "tool", "outer", "added", "inner", "tool"]
 
@@ -528,13 +479,9 @@ def test_middleware_of_an_inner_toolkit_wraps_calls_in_the_outer_one():
 def test_later_middleware_of_an_inner_toolkit_wraps_calls_in_the_outer_one():
     names: list[str] = []
 
-    async def noting(call: Any, next: Any) -> Any:
-        names.append(call.name)
-        return await next(call)
-
     inner = Toolkit("inner").add(add)
     outer = Toolkit("outer").add(Toolkit("middle").add(inner), prefix="outer_")
-    undo = inner.use(noting)
+    undo = inner.use(noting(names))
     outer.call("outer_add", {"a": 1})
     undo()
     outer.call("outer_add", {"a": 1})

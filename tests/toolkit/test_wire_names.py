@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
 
 import pytest
 
@@ -19,11 +18,8 @@ OWN = "notes.find"
 
 
 @pytest.fixture
-def kit() -> Iterator[Toolkit]:
-    kit = Toolkit("k")
-    yield kit
-    for name in list(kit.servers):
-        kit.remove_mcp(name)
+def kit() -> Toolkit:
+    return Toolkit("k")
 
 
 def own_tool(name: str) -> ToolSpec:
@@ -97,33 +93,23 @@ class TestServersTools:
         assert ([name for name, _ in first.calls], [name for name, _ in second.calls]) == (["find"], ["seek"])
         assert [list(kit.servers[name].refused) for name in ("first", "second")] == [["seek"], ["find"]]
 
-    def test_a_refused_tool_is_used_once_the_name_is_free(self, kit):
-        server = ChangingServer(find="user")
+    @pytest.mark.parametrize("comes_back", [False, True])
+    def test_a_refused_tool_is_used_with_its_bindings_once_the_name_is_free(self, kit, comes_back):
+        server = ChangingServer(find="user", other="")
         kit.state["user"] = "ann"
         kit.add_mcp(server.fastmcp)
         kit["find"].bind("user")
+        if comes_back:  # while its name is taken
+            server.drop("find")
+            kit.refresh_mcp()
         kit.add(own_tool("find"))
+        if comes_back:
+            server.put("find", "user")
         kit.refresh_mcp()
         assert kit.call("find") == "ours"
         kit.remove("find")
         kit.refresh_mcp()
         assert dict(kit.servers["remote"].refused) == {}
-        kit.call("find")
-        assert server.calls == [("find", {"user": "ann"})]
-
-    def test_a_tool_that_comes_back_while_its_name_is_taken_keeps_its_bindings(self, kit):
-        server = ChangingServer(find="user", other="")
-        kit.state["user"] = "ann"
-        kit.add_mcp(server.fastmcp)
-        kit["find"].bind("user")
-        server.drop("find")
-        kit.refresh_mcp()
-        kit.add(own_tool("find"))
-        server.put("find", "user")
-        kit.refresh_mcp()
-        assert kit.call("find") == "ours"
-        kit.remove("find")
-        kit.refresh_mcp()
         kit.call("find")
         assert server.calls == [("find", {"user": "ann"})]
 

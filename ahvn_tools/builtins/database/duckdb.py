@@ -13,10 +13,10 @@ from ahvn_tools.builtins.database.statement import (
     SEVERAL_STATEMENTS,
     TOO_MUCH_MEMORY,
     InvalidStatementError,
-    Limits,
     NotAllowedError,
     NotReadOnlyError,
     Parameters,
+    StatementLimits,
 )
 from ahvn_tools.errors import ToolError
 
@@ -59,7 +59,7 @@ class DuckDBSession(DatabaseSession):
         AND constraint_type IN ('PRIMARY KEY', 'FOREIGN KEY', 'UNIQUE') ORDER BY 1
     """
 
-    def __init__(self, target: str, limits: Limits, *, may_write: bool) -> None:
+    def __init__(self, target: str, limits: StatementLimits, *, may_write: bool) -> None:
         """Open the file."""
         configuration = {**_CONFIGURATION, "memory_limit": f"{limits.memory_bytes // 2}B"}
         try:

@@ -10,7 +10,7 @@ import sqlalchemy
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from ahvn_tools.builtins.database.session import DatabaseSession, Table, number_placeholders
-from ahvn_tools.builtins.database.statement import Limits, Parameters, UnreachableError
+from ahvn_tools.builtins.database.statement import Parameters, StatementLimits, UnreachableError
 from ahvn_tools.errors import ToolError
 from ahvn_tools.json_types import JsonObject
 
@@ -22,7 +22,7 @@ class OtherSession(DatabaseSession):
 
     errors = (SQLAlchemyError,)
 
-    def __init__(self, target: str, limits: Limits, *, may_write: bool) -> None:
+    def __init__(self, target: str, limits: StatementLimits, *, may_write: bool) -> None:
         """Connect, and begin the transaction."""
         try:
             connection = sqlalchemy.create_engine(target, poolclass=sqlalchemy.NullPool).connect()

@@ -17,9 +17,9 @@ from psycopg.pq import ExecStatus
 from ahvn_tools.builtins.database.session import DatabaseSession, number_placeholders
 from ahvn_tools.builtins.database.statement import (
     SEVERAL_STATEMENTS,
-    Limits,
     NotReadOnlyError,
     Parameters,
+    StatementLimits,
     UnreachableError,
     lock_error,
     timeout_error,
@@ -74,7 +74,7 @@ class PostgreSQLSession(DatabaseSession):
         WHERE conrelid = {_TABLE} AND contype IN ('p', 'f', 'u') ORDER BY contype DESC, conname
     """  # noqa: S608  # constants
 
-    def __init__(self, target: str, limits: Limits, *, may_write: bool) -> None:
+    def __init__(self, target: str, limits: StatementLimits, *, may_write: bool) -> None:
         """Connect, and begin the transaction."""
         try:
             connection = psycopg.connect(

@@ -12,11 +12,11 @@ from typing import Any, ClassVar, Final
 
 from ahvn_tools.builtins.database.statement import (
     InvalidStatementError,
-    Limits,
     Parameters,
-    Request,
     Rows,
     RowWindow,
+    StatementLimits,
+    StatementRequest,
     plain_cell,
 )
 from ahvn_tools.errors import ToolError, near_misses
@@ -51,7 +51,7 @@ class DatabaseSession(ABC):
     KEYS: ClassVar[str] = ""
     """A query with a schema and a table, for its keys and unique indexes as SQL."""
 
-    def __init__(self, connection: Any, limits: Limits, *, may_write: bool) -> None:
+    def __init__(self, connection: Any, limits: StatementLimits, *, may_write: bool) -> None:
         """`connection` is that of the driver."""
         self._connection = connection
         self._limits = limits
@@ -81,7 +81,7 @@ class DatabaseSession(ABC):
         """Close the connection, which rolls back what was not committed."""
         self._connection.close()
 
-    def perform(self, request: Request) -> JsonObject:
+    def perform(self, request: StatementRequest) -> JsonObject:
         """Return the answer: that of `Rows`, or a description."""
         if request.query is not None:
             return asdict(self.run(request.query, request.parameters))

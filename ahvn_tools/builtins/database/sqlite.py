@@ -11,10 +11,10 @@ from ahvn_tools.builtins.database.statement import (
     READ_ONLY,
     SEVERAL_STATEMENTS,
     InvalidStatementError,
-    Limits,
     NotAllowedError,
     NotReadOnlyError,
     Parameters,
+    StatementLimits,
     lock_error,
 )
 from ahvn_tools.errors import ToolError
@@ -83,7 +83,7 @@ class SQLiteSession(DatabaseSession):
         FROM (SELECT * FROM pragma_index_list(?2) WHERE origin != 'pk' ORDER BY name) AS indexes
     """
 
-    def __init__(self, target: str, limits: Limits, *, may_write: bool) -> None:
+    def __init__(self, target: str, limits: StatementLimits, *, may_write: bool) -> None:
         """Open the file, then limit what the statement may do. Nothing is written unless it may be."""
         self._denied: set[int] = set()
         self._lock_timeout = min(limits.lock_timeout(), _MAX_WAIT)

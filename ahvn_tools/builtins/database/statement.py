@@ -65,7 +65,7 @@ def lock_error(timeout: float) -> ToolError:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limits:
+class StatementLimits:
     """What one call may use."""
 
     max_rows: int
@@ -89,10 +89,10 @@ class Limits:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
+class StatementRequest:
     """Run `query`; without one, describe `table`; without one, describe the database."""
 
-    limits: Limits
+    limits: StatementLimits
     may_write: bool = False
     query: str | None = None
     parameters: Parameters = None
@@ -124,7 +124,7 @@ class Rows:
 class RowWindow:
     """Keeps the first and the last rows of a result, and counts all of them."""
 
-    def __init__(self, columns: Sequence[str], limits: Limits) -> None:
+    def __init__(self, columns: Sequence[str], limits: StatementLimits) -> None:
         """A result that fits into `max_rows` is kept whole."""
         self._columns = columns
         self._limits = limits

@@ -14,7 +14,7 @@ from typing import Final
 from ahvn_tools.builtins.database.statement import (
     NotAllowedError,
     NotReadOnlyError,
-    Request,
+    StatementRequest,
     UnreachableError,
     timeout_error,
 )
@@ -23,7 +23,9 @@ from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import ToolError
 from ahvn_tools.json_types import JsonObject
 
-_START: Final = "import sys; sys.path[:] = {path!r}; from ahvn_tools.builtins.database.program import main; main()"
+_START: Final = (
+    "import sys; sys.path[:] = {path!r}; from ahvn_tools.builtins.database.statement_program import main; main()"
+)
 _ERRORS: Final = {kind.__name__: kind for kind in (NotAllowedError, NotReadOnlyError, UnreachableError)}
 _POLL_SECONDS: Final = 0.02
 """How often a wait looks whether the call was cancelled."""
@@ -31,7 +33,7 @@ _ROLL_BACK_SECONDS: Final = 10.0
 """How long a call waits at most until its change is undone."""
 
 
-def perform_in_process(engine: str, target: str, request: Request, context: ToolContext) -> JsonObject:
+def perform_in_process(engine: str, target: str, request: StatementRequest, context: ToolContext) -> JsonObject:
     """Return the answer. Raises ToolError, also if the process ends without one, and CallCancelledError."""
     output = b""
     try:
@@ -45,7 +47,7 @@ def perform_in_process(engine: str, target: str, request: Request, context: Tool
     return answer
 
 
-def _roll_back(target: str, request: Request) -> None:
+def _roll_back(target: str, request: StatementRequest) -> None:
     """Let SQLite undo a change whose process was killed: no connection that only reads could open the file before."""
     limits = replace(request.limits, timeout=_ROLL_BACK_SECONDS)
     reading = replace(request, limits=limits, query="SELECT 1 FROM sqlite_master LIMIT 1", parameters=None)
@@ -53,7 +55,7 @@ def _roll_back(target: str, request: Request) -> None:
         _run("sqlite", target, reading, ToolContext())
 
 
-def _run(engine: str, target: str, request: Request, context: ToolContext) -> bytes:
+def _run(engine: str, target: str, request: StatementRequest, context: ToolContext) -> bytes:
     """Return the output of the process, which is never empty."""
     timeout = request.limits.timeout
     end = time.monotonic() + timeout

@@ -45,19 +45,19 @@ def rename_by_link(source_folder: int, source: str, target_folder: int, target: 
     except FileExistsError:
         raise
     except OSError:  # a folder, or a file system without hard links
-        if _exists(target_folder, target):
+        if status_of(target_folder, target) is not None:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST)) from None
         os.rename(source, target, src_dir_fd=source_folder, dst_dir_fd=target_folder)
     else:
         os.unlink(source, dir_fd=source_folder)
 
 
-def _exists(folder: int, name: str) -> bool:
+def status_of(folder: int, name: str) -> os.stat_result | None:
+    """Return the status of a member of a folder, None if there is none. Raises other kinds of OSError."""
     try:
-        os.stat(name, dir_fd=folder, follow_symlinks=False)
+        return os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
-        return False
-    return True
+        return None
 
 
 @cache

@@ -9,7 +9,7 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 PATH_ONLY: Final[int] = getattr(os, "O_PATH", os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
@@ -23,6 +23,15 @@ REGULAR_FILE: Final[int] = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(
 
 _NO_LINK: Final[int] = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 _O_PATH: Final[int] = getattr(os, "O_PATH", 0)
+
+
+@contextlib.contextmanager
+def closing(descriptor: int) -> Iterator[int]:
+    """Yield a descriptor, and close it at the end."""
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def open_without_links(folder: int, path: str, flags: int) -> int:

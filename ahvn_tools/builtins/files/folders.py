@@ -18,10 +18,11 @@ from ahvn_tools.builtins.files.atomic_write import (
     locked_folder,
     never_cancelled,
     rename_exclusive,
+    status_of,
     sweep,
     write_file,
 )
-from ahvn_tools.builtins.files.beneath import FOLDER, FOLDER_PART, make_parts, open_without_links
+from ahvn_tools.builtins.files.beneath import FOLDER, FOLDER_PART, closing, make_parts, open_without_links
 from ahvn_tools.builtins.files.file_status import (
     REPLACED_ROOT,
     FileKind,
@@ -74,32 +75,23 @@ class RootFolder:
     @contextmanager
     def opened(self) -> Iterator[int]:
         """Open the folder and yield its descriptor. Raises ToolError if another one has its place."""
-        descriptor = self._open()
-        try:
+        with closing(self._open()) as descriptor:
             yield descriptor
-        finally:
-            os.close(descriptor)
 
     def _open(self) -> int:
-        if self.container is None:
-            return self._open_same()
         try:
-            with self.container.opened() as outer:
-                relative = self.path.relative_to(self.container.path).as_posix()
-                return open_without_links(outer, relative, FOLDER_PART)
-        except OSError as error:
-            raise _to_error(error) from None
-
-    def _open_same(self) -> int:
-        try:
+            if self.container is not None:
+                with self.container.opened() as outer:
+                    relative = self.path.relative_to(self.container.path).as_posix()
+                    return open_without_links(outer, relative, FOLDER_PART)
             descriptor = os.open(self.path, FOLDER_PART | os.O_NOFOLLOW | os.O_CLOEXEC)
         except OSError as error:
             raise _to_error(error) from None
         status = os.fstat(descriptor)
-        if (status.st_dev, status.st_ino) != self.identity:
-            os.close(descriptor)
-            raise ToolError(REPLACED_ROOT)
-        return descriptor
+        if (status.st_dev, status.st_ino) == self.identity:
+            return descriptor
+        os.close(descriptor)
+        raise ToolError(REPLACED_ROOT)
 
 
 def _to_error(error: OSError) -> ToolError:
@@ -215,11 +207,16 @@ class ConfinedFolders:
 
     def status(self, path: str) -> FileStatus:
         """Return the status of a file or folder; of what a link leads to."""
-        descriptor = self._open(path, beneath.PATH_ONLY)
-        try:
+        with closing(self._open(path, beneath.PATH_ONLY)) as descriptor:
             return FileStatus.from_stat(os.fstat(descriptor))
-        finally:
-            os.close(descriptor)
+
+    def exists(self, path: str) -> bool:
+        """Return whether there is a file or folder; False also for a path that cannot be used."""
+        try:
+            self.status(path)
+        except ToolError:
+            return False
+        return True
 
     @contextmanager
     def open(self, path: str) -> Iterator[tuple[BinaryIO, FileStatus]]:
@@ -231,10 +228,8 @@ class ConfinedFolders:
     def read(self, path: str, *, max_bytes: int) -> tuple[bytes, FileStatus]:
         """Return the whole content; ToolError with the size for a larger file."""
         descriptor, status = self._open_file(path)
-        try:
+        with closing(descriptor):
             return _read_all(path, descriptor, status.st_size, max_bytes), FileStatus.from_stat(status)
-        finally:
-            os.close(descriptor)
 
     def check_update(self, path: str) -> None:
         """Raise ToolError for a file that `update` would refuse: read-only, or with other names."""
@@ -257,16 +252,10 @@ class ConfinedFolders:
 
         Bytes in a name that are no UTF-8 are escaped: backslash, x, ff. A path cannot name such a file.
         """
-        descriptor = self.open_folder(path)
-        try:
-            with tool_errors(path), os.scandir(descriptor) as members:
-                return {
-                    readable_name(member.name): _kind(member)
-                    for member in members
-                    if not is_temporary_name(member.name)
-                }
-        finally:
-            os.close(descriptor)
+        with closing(self.open_folder(path)) as descriptor, tool_errors(path), os.scandir(descriptor) as members:
+            return {
+                readable_name(member.name): _kind(member) for member in members if not is_temporary_name(member.name)
+            }
 
     def open_folder(self, path: str) -> int:
         """Return a descriptor of a folder, to list it; the caller closes it."""
@@ -281,7 +270,7 @@ class ConfinedFolders:
             self._make_folders(path, place.parent)
         parent = self._locked_parent(path, is_cancelled, is_link_followed=True)
         with parent as (folder, name), tool_errors(path):
-            old = _status_of(folder, name)
+            old = status_of(folder, name)
             if old is not None:
                 if not overwrite:
                     raise ToolError(f"{path!r} exists already. Nothing was written.")
@@ -304,7 +293,7 @@ class ConfinedFolders:
             status = FileStatus.from_stat(old)
             changed = change(content, status)
             with tool_errors(path):
-                now = _status_of(folder, name)
+                now = status_of(folder, name)
                 if now is None or FileStatus.from_stat(now).version != status.version:
                     raise ToolError(f"{path!r} was changed by another program at this moment. Read it again.")
                 return write_file(folder, name, changed, old=old)
@@ -365,10 +354,8 @@ class ConfinedFolders:
     def _opened_parent(self, path: str, *, is_link_followed: bool) -> Iterator[tuple[int, str]]:
         """Yield a descriptor of the folder that a path is in, and its name there."""
         folder, name = self._open_parent(path, is_link_followed=is_link_followed)
-        try:
+        with closing(folder):
             yield folder, name
-        finally:
-            os.close(folder)
 
     @contextmanager
     def _locked_parent(
@@ -465,12 +452,9 @@ class ConfinedFolders:
             raise
 
     def _read_to_change(self, path: str, folder: int, name: str, max_bytes: int) -> tuple[bytes, os.stat_result]:
-        descriptor = beneath.open_part(folder, name, beneath.REGULAR_FILE)
-        try:
+        with closing(beneath.open_part(folder, name, beneath.REGULAR_FILE)) as descriptor:
             status = self._check_replaced(path, folder, name, os.fstat(descriptor))
             return _read_all(path, descriptor, status.st_size, max_bytes), status
-        finally:
-            os.close(descriptor)
 
     def _check_replaced(self, path: str, folder: int, name: str, status: os.stat_result) -> os.stat_result:
         """Return the status of a file that may be replaced. Raises ToolError."""
@@ -529,14 +513,6 @@ def _read_up_to(descriptor: int, expected: int, limit: int) -> bytes:
         chunks.append(chunk)
         size += len(chunk)
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
-
-
-def _status_of(folder: int, name: str) -> os.stat_result | None:
-    """Return the status of a member of a folder, None if there is none. Raises other kinds of OSError."""
-    try:
-        return os.stat(name, dir_fd=folder, follow_symlinks=False)
-    except FileNotFoundError:
-        return None
 
 
 def _kind(member: os.DirEntry[str]) -> FileKind:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from ahvn_tools.builtins.files.atomic_write import is_temporary_name, never_cancelled
-from ahvn_tools.builtins.files.beneath import FOLDER, REGULAR_FILE, open_part, open_without_links
+from ahvn_tools.builtins.files.beneath import FOLDER, REGULAR_FILE, closing, open_part, open_without_links
 from ahvn_tools.builtins.files.file_status import FileStatus, readable_name
 from ahvn_tools.builtins.files.folders import ConfinedFolders
 from ahvn_tools.builtins.files.gitignore import MAX_RULES_BYTES, IgnoreRules
@@ -38,27 +38,20 @@ def walk(
     files that no path can name: their names are no UTF-8. Raises ToolError for what is no folder, and
     CallCancelledError.
     """
-    top = folders.open_folder(folder)
-    try:
+    with closing(folders.open_folder(folder)) as top:
         rules, offset = _outer_rules(folders, folder) if respect_gitignore else (IgnoreRules(), "")
         walker = _Walk(folders, top, offset, respect_gitignore, hidden, is_cancelled)
         yield from walker.run(rules)
-    finally:
-        os.close(top)
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """A member of a folder."""
+_Found = tuple[str, int | None]
+"""The path and the size of a member of a folder; None for a folder."""
 
-    path: str
-    size: int | None
-    """None for a folder."""
 
-    @property
-    def order(self) -> str:
-        """The paths of files are sorted as texts, so a folder is sorted as what is in it."""
-        return f"{self.path}/" if self.size is None else self.path
+def _order(member: _Found) -> str:
+    """Return what sorts the paths of files as texts: a folder is sorted as what is in it."""
+    path, size = member
+    return f"{path}/" if size is None else path
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,30 +66,25 @@ class _Walk:
     is_cancelled: Callable[[], bool]
 
     def run(self, rules: IgnoreRules) -> Iterator[WalkedFile]:
-        waiting = [(_Found("", None), rules)]
+        waiting: list[tuple[_Found, IgnoreRules]] = [(("", None), rules)]
         while waiting:
-            found, rules = waiting.pop()
-            if found.size is not None:
-                yield WalkedFile(found.path, found.size)
+            (path, size), rules = waiting.pop()
+            if size is not None:
+                yield WalkedFile(path, size)
                 continue
             self._check_cancelled()
-            inner, members = self._read(found.path, rules)
-            waiting += [(member, inner) for member in sorted(members, key=lambda member: member.order, reverse=True)]
+            inner, members = self._read(path, rules)
+            waiting += [(member, inner) for member in sorted(members, key=_order, reverse=True)]
 
     def _read(self, path: str, rules: IgnoreRules) -> tuple[IgnoreRules, list[_Found]]:
         """Return the rules in a folder and its members that are wanted; none if it cannot be read."""
         try:
-            folder = open_without_links(self.top, path or ".", FOLDER)
-        except OSError:
+            with closing(open_without_links(self.top, path or ".", FOLDER)) as folder:
+                if self.respect_gitignore and path:
+                    rules = _extend(rules, self.offset + path, folder)
+                return rules, list(self._members(folder, f"{path}/" if path else "", rules))
+        except OSError:  # it cannot be read, or was deleted meanwhile
             return rules, []
-        try:
-            if self.respect_gitignore and path:
-                rules = _extend(rules, self.offset + path, folder)
-            return rules, list(self._members(folder, f"{path}/" if path else "", rules))
-        except OSError:  # it was deleted meanwhile
-            return rules, []
-        finally:
-            os.close(folder)
 
     def _members(self, folder: int, prefix: str, rules: IgnoreRules) -> Iterator[_Found]:
         with os.scandir(folder) as members:
@@ -121,11 +109,11 @@ class _Walk:
             if rules.files and rules.ignores(self.offset + path, is_folder=is_folder):
                 return None
             if is_folder:
-                return _Found(path, None)
+                return path, None
             status = member.stat(follow_symlinks=False)
         except OSError:  # it was deleted meanwhile
             return None
-        return None if self.folders.hard_links == "refuse" and status.st_nlink > 1 else _Found(path, status.st_size)
+        return None if self.folders.hard_links == "refuse" and status.st_nlink > 1 else (path, status.st_size)
 
     def _check_cancelled(self) -> None:
         if self.is_cancelled():
@@ -141,7 +129,7 @@ def _outer_rules(folders: ConfinedFolders, folder: str) -> tuple[IgnoreRules, st
     place = folders.locate(folder)
     root = max((root for root in folders.roots if place.is_relative_to(root)), key=lambda root: len(root.parts))
     ancestors = [place, *(parent for parent in place.parents if parent.is_relative_to(root))]
-    first = next((ancestor for ancestor in ancestors if _exists(folders, ancestor / ".git")), root)
+    first = next((ancestor for ancestor in ancestors if folders.exists(str(ancestor / ".git"))), root)
     rules = IgnoreRules().extended("", _read_rules(folders, first / ".git" / "info" / "exclude"))
     path = ""
     rules = rules.extended("", _read_rules(folders, first / ".gitignore"))
@@ -151,14 +139,6 @@ def _outer_rules(folders: ConfinedFolders, folder: str) -> tuple[IgnoreRules, st
             rules = IgnoreRules()
         rules = rules.extended(path, _read_rules(folders, first / path / ".gitignore"))
     return rules, f"{path}/" if path else ""
-
-
-def _exists(folders: ConfinedFolders, path: Path) -> bool:
-    try:
-        folders.status(str(path))
-    except ToolError:
-        return False
-    return True
 
 
 def _read_rules(folders: ConfinedFolders, path: Path) -> bytes:
@@ -175,9 +155,7 @@ def _extend(rules: IgnoreRules, path: str, folder: int) -> IgnoreRules:
         descriptor = open_part(folder, ".gitignore", REGULAR_FILE)
     except OSError:
         return rules
-    try:
+    with closing(descriptor):
         status = FileStatus.from_stat(os.fstat(descriptor))
         is_usable = status.kind == "file" and status.size <= MAX_RULES_BYTES
         return rules.extended(path, os.read(descriptor, MAX_RULES_BYTES)) if is_usable else rules
-    finally:
-        os.close(descriptor)

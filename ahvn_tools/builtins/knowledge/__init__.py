@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from ahvn_tools.builtins.knowledge.tools import Hit, Knowledge, Passage, Stats
+from ahvn_tools.builtins.knowledge.knowledge import Hit, Knowledge, Passage, Stats
 
 __all__ = ["Hit", "Knowledge", "Passage", "Stats"]

@@ -7,7 +7,7 @@ import secrets
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
@@ -158,10 +158,10 @@ class Job:
     """Whether `output_id` is final, and the files belong to the stored outputs."""
     _result: ProcessResult | None = None
 
-    def wait(self, timeout: float, *, is_cancelled: Callable[[], bool] = lambda: False) -> ProcessResult | None:
-        """Return how it ended; None if it still runs after `timeout` seconds."""
+    def result(self) -> ProcessResult | None:
+        """Return how it ended; None if it still runs."""
         if self._result is None:
-            self._result = self.process.wait(timeout, is_cancelled=is_cancelled)
+            self._result = self.process.wait(0)
         return self._result
 
     def stop(self) -> ProcessResult:
@@ -172,7 +172,7 @@ class Job:
 
     def status(self) -> JobStatus:
         """Return what it does now."""
-        done = self.wait(0)
+        done = self.result()
         return JobStatus(
             job_id=self.job_id, command=self.command.text, is_running=done is None,
             exit_code=None if done is None else done.exit_code, ended_by=None if done is None else done.ended_by,
@@ -237,13 +237,13 @@ class Jobs:
 
     def _take_old(self, session_id: str | None) -> list[Job]:
         """Remove the oldest ended jobs if there are too many, and return them. Store the output of the others."""
-        ended = [job for job in self._jobs.values() if job.wait(0) is not None]
+        ended = [job for job in self._jobs.values() if job.result() is not None]
         own = [job for job in ended if job.session_id == session_id]
         old = [*dict.fromkeys([*own[:-MAX_ENDED_JOBS], *ended[:-MAX_ENDED_JOBS_IN_ALL]])]
         for job in old:
             del self._jobs[job.job_id]
         for job in self._jobs.values():
-            if job.wait(0) is not None:
+            if job.result() is not None:
                 with job.lock:
                     job.store(self._outputs)
         return old
@@ -251,7 +251,7 @@ class Jobs:
     def _check_limits(self, session_id: str | None) -> None:
         if self._is_closed:
             raise ToolError("The shell is closed, so no job can be started.")
-        running = [job for job in self._jobs.values() if job.wait(0) is None]
+        running = [job for job in self._jobs.values() if job.result() is None]
         own = [job.job_id for job in running if job.session_id == session_id]
         if len(own) >= self._max_jobs:
             raise ToolError(f"{len(own)} jobs are running already, and no more may. Stop one of {', '.join(own)}.")

@@ -265,7 +265,7 @@ class Shell(ToolRegistry):
 
     def _read(self, job: Job) -> CommandResult:
         with job.lock:
-            done = job.wait(0)  # before reading: what is read afterwards has all of an ended job
+            done = job.result()  # before reading: what is read afterwards has all of an ended job
             stdout, stderr = job.process.read_new()
             notes = [f"The job {job.job_id} is still running. Call job_output again for more, or stop_job."]
             if done is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ahvn_tools.builtins.sub_agents.task import Runner, SubAgentRequest, SubAgentTask
+from ahvn_tools.builtins.sub_agents.group import Runner, SubAgentRequest, SubAgentTask
 from ahvn_tools.builtins.sub_agents.tools import SubAgents
 
 __all__ = ["Runner", "SubAgentRequest", "SubAgentTask", "SubAgents"]

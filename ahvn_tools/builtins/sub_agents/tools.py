@@ -11,8 +11,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field
 
-from ahvn_tools.builtins.sub_agents.group import SubAgentGroup, join
-from ahvn_tools.builtins.sub_agents.task import Runner, SubAgentRequest, SubAgentTask
+from ahvn_tools.builtins.sub_agents.group import Runner, SubAgentGroup, SubAgentRequest, SubAgentTask, join
 from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import DefinitionError, ToolError, near_misses, suggests_options
 from ahvn_tools.registry import ToolRegistry, reg_toolspec

@@ -52,7 +52,7 @@ _SETTINGS: Final = re.compile(r"(^|/)(tsconfig[^/]*|jsconfig|pyrightconfig)\.jso
 
 
 @dataclass(frozen=True, kw_only=True)
-class Problem:
+class FoundProblem:
     """An error or a warning that a checker found in a file."""
 
     path: str
@@ -106,7 +106,7 @@ class Checker:
         trusted = (program for program in found if not is_in_untrusted(program, tuple(roots)))
         return next(trusted, None), bool(found)
 
-    def read(self, output: str, copy: Path, paths: Sequence[str]) -> Iterator[Problem]:
+    def read(self, output: str, copy: Path, paths: Sequence[str]) -> Iterator[FoundProblem]:
         """Yield the problems of these files in what a run has written."""
         for found in re.finditer(self.pattern, output, re.MULTILINE):
             rule = found["rule"] or ""
@@ -114,7 +114,7 @@ class Checker:
             path = place.relative_to(copy).as_posix() if place.is_relative_to(copy) else ""
             if path in paths:
                 is_warning = found.groupdict().get("kind") == "warning" or not re.match(self.is_error, rule)
-                yield Problem(
+                yield FoundProblem(
                     path=path, line=max(int(found["line"]), 1), column=max(int(found["column"]), 1),
                     severity="Warning" if is_warning else "Error", message=found["message"],
                     source=f"{self.name} {rule}".strip(), is_syntax_error=rule in _SYNTAX_RULES,
@@ -249,7 +249,7 @@ class CheckRun:
         """The files to check, relative to the folder that is copied."""
         self.has_more = False
         """Whether there are more files than are checked."""
-        self.problems: list[Problem] = []
+        self.problems: list[FoundProblem] = []
         self.notes: list[str] = []
         """What could not be checked."""
         self.checked: dict[str, set[str]] = {}
@@ -356,7 +356,7 @@ class CheckRun:
             if reply.reason:
                 self.notes.append(f"{reply.source.path} is not checked: {reply.reason}.")
             self.problems += [
-                Problem(
+                FoundProblem(
                     path=reply.source.path, line=line, column=column, severity="Error", message=message,
                     source=f"{reply.source.language} syntax", is_syntax_error=True,
                 )
@@ -400,7 +400,7 @@ def _report(run: CheckRun, *, skip: int, max_chars: int) -> str:
     return "\n\n".join([*parts, "\n".join(_coverage(run))])
 
 
-def _line(problem: Problem) -> str:
+def _line(problem: FoundProblem) -> str:
     message = invisible.escape_line(on_one_line(problem.message, _MAX_MESSAGE_CHARS))
     return f"[{problem.severity}] Line {problem.line}:{problem.column} - {message} ({problem.source})"
 

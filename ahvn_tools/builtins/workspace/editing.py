@@ -2,22 +2,141 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import difflib
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, Final
+from functools import cached_property
+from pathlib import Path
+from typing import Final
 
-from ahvn_tools.builtins.approval import Action, ActionKind
+from ahvn_tools import invisible
+from ahvn_tools.builtins.approval import Action
 from ahvn_tools.builtins.files.folders import ConfinedFolders, FileStatus
 from ahvn_tools.builtins.files.risky_paths import is_risky
 from ahvn_tools.builtins.files.text import TextForm, encode
-from ahvn_tools.builtins.workspace.changes import DIFF_IS_CUT, Change
-from ahvn_tools.builtins.workspace.folder_tools import FolderTools, Target, exists, explained_misses, shown
-from ahvn_tools.builtins.workspace.lines import TextFile, content_lines, replace_lines, split_lines, with_newline
+from ahvn_tools.builtins.workspace.folder_tools import FolderTools, explained_misses, shown
+from ahvn_tools.builtins.workspace.lines import (
+    TextFile,
+    bare,
+    content_lines,
+    numbered_block,
+    replace_lines,
+    split_lines,
+    with_newline,
+)
 from ahvn_tools.builtins.workspace.search_replace import apply_blocks, parse_blocks
 from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import ToolError
 from ahvn_tools.registry import reg_toolspec
+
+CONTEXT_LINES: Final = 3
+"""Unchanged lines that are shown before and after a change."""
+MAX_COMPARED_LINES: Final = 5_000
+"""More changed lines are one change, because comparing them would be slow."""
+MAX_SNIPPET_CHARS: Final = 4_000
+MAX_DIFF_CHARS: Final = 20_000
+DIFF_IS_CUT: Final = "... (the diff is longer)"
+"""The last line of a diff that was cut. No other line of a diff can be the same."""
+
+
+@dataclass(frozen=True)
+class Region:
+    """Lines that were replaced by others: indexes before and after."""
+
+    start: int
+    stop: int
+    new_start: int
+    new_stop: int
+
+
+@dataclass(frozen=True)
+class Change:
+    """The lines of a file before and after an edit."""
+
+    before: list[str]
+    after: list[str]
+
+    @cached_property
+    def regions(self) -> list[Region]:
+        """The lines that differ."""
+        first = _count_equal(self.before, self.after)
+        same = _count_equal(self.before[first:][::-1], self.after[first:][::-1])
+        old, new = self.before[first : len(self.before) - same], self.after[first : len(self.after) - same]
+        if not old and not new:
+            return []
+        if not old or not new or len(old) + len(new) > MAX_COMPARED_LINES:
+            return [Region(first, first + len(old), first, first + len(new))]
+        codes = difflib.SequenceMatcher(None, old, new).get_opcodes()
+        return [Region(first + a, first + b, first + c, first + d) for tag, a, b, c, d in codes if tag != "equal"]
+
+    @property
+    def snippet(self) -> str:
+        """The changed lines as they are now, with their numbers and the lines around them."""
+        shown, left = [], MAX_SNIPPET_CHARS
+        for group in self._groups():
+            if left <= 0:
+                shown.append("... (more changes)")
+                break
+            start = max(group[0].new_start - CONTEXT_LINES, 0)
+            stop = min(group[-1].new_stop + CONTEXT_LINES, len(self.after))
+            shown.append(numbered_block(self.after, start, stop, max_chars=left) or "(The file is empty.)")
+            left -= len(shown[-1])
+        return "\n...\n".join(shown)
+
+    def diff(self, name: str) -> str:
+        """Return a unified diff, whose last line is DIFF_IS_CUT if it is longer than a person can read."""
+        lines = [f"--- {name}", f"+++ {name}"]
+        left = MAX_DIFF_CHARS
+        for group in self._groups():
+            for line in self._hunk(group):
+                visible = invisible.escape(line)  # what a terminal would not show, or show in another order
+                lines.append(visible[:left])
+                left -= len(visible) + 1
+                if left < 0:
+                    return "\n".join([*lines, DIFF_IS_CUT])
+        return "\n".join(lines)
+
+    def _hunk(self, group: list[Region]) -> list[str]:
+        start = max(group[0].start - CONTEXT_LINES, 0)
+        stop = min(group[-1].stop + CONTEXT_LINES, len(self.before))
+        new_start = start + group[0].new_start - group[0].start
+        new_stop = stop + group[-1].new_stop - group[-1].stop
+        lines = [f"@@ -{_span(start, stop)} +{_span(new_start, new_stop)} @@"]
+        position = start
+        for region in group:
+            lines += [f" {bare(line)}" for line in self.before[position : region.start]]
+            lines += [f"-{bare(line)}" for line in self.before[region.start : region.stop]]
+            lines += [f"+{bare(line)}" for line in self.after[region.new_start : region.new_stop]]
+            position = region.stop
+        return lines + [f" {bare(line)}" for line in self.before[position:stop]]
+
+    def _groups(self) -> list[list[Region]]:
+        """Return the regions, with those together whose context lines meet."""
+        groups: list[list[Region]] = []
+        for region in self.regions:
+            if groups and region.start - groups[-1][-1].stop <= 2 * CONTEXT_LINES:
+                groups[-1].append(region)
+            else:
+                groups.append([region])
+        return groups
+
+
+def _count_equal(one: list[str], other: list[str]) -> int:
+    """Return how many lines at the beginning are equal: by halves, which is faster than line by line."""
+    equal, end = 0, min(len(one), len(other))
+    while equal < end:
+        middle = (equal + end + 1) // 2
+        if one[equal:middle] == other[equal:middle]:
+            equal = middle
+        else:
+            end = middle - 1
+    return equal
+
+
+def _span(start: int, stop: int) -> str:
+    return f"{start + 1 if stop > start else start},{stop - start}"
+
 
 ADDS: Final = {"readOnlyHint": False, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
 """The MCP annotations of tools that destroy nothing."""
@@ -31,6 +150,34 @@ _NOT_RESTORED: Final = (
 
 ChangeLines = Callable[[TextFile], list[str]]
 """Returns the new lines of a file, with their endings. Raises ToolError if the file does not fit the edit."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EditTarget:
+    """A file or folder that a call is about to change."""
+
+    uri: str
+    """As the model wrote it."""
+    place: Path
+    """Its absolute path without links."""
+    name: str
+    """The path as models and persons read it."""
+    is_risky: bool
+    """Whether another program executes or obeys the file later, whichever root it is seen from."""
+
+    @classmethod
+    def located(cls, folders: ConfinedFolders, uri: str, all_folders: ConfinedFolders) -> EditTarget:
+        """Return the target that a path means in the folders of a call, perhaps outside of all folders."""
+        place, base = folders.locate(uri), folders.base
+        name = place.relative_to(base) if place.is_relative_to(base) else place
+        roots = (*all_folders.roots, *folders.roots)  # those of a call may lie outside of the others
+        seen = (place.relative_to(root) for root in roots if place.is_relative_to(root))
+        return cls(
+            uri=uri,
+            place=place,
+            name=shown(name.as_posix()),
+            is_risky=is_risky(uri) or any(is_risky(path.as_posix()) for path in seen),
+        )
 
 
 @dataclass(frozen=True)
@@ -58,15 +205,9 @@ class WritingTools(FolderTools):
             raise ToolError("These folders are read-only, so nothing was changed.")
         return self.folders.for_call(context)
 
-    def target(self, folders: ConfinedFolders, uri: str) -> Target:
+    def target(self, folders: ConfinedFolders, uri: str) -> EditTarget:
         """Return what a path means. Raises ToolError for a path outside."""
-        return Target.located(folders, uri, self.folders)
-
-    def approve(
-        self, context: ToolContext, kind: ActionKind, text: str, *, is_risky: bool, details: Mapping[str, Any]
-    ) -> None:
-        """Ask for the approval of an action on files or folders, if it needs one."""
-        self.approval.require(context, Action(kind=kind, text=text, is_risky=is_risky, details=details))
+        return EditTarget.located(folders, uri, self.folders)
 
     def edit(
         self, folders: ConfinedFolders, uri: str, change_lines: ChangeLines, context: ToolContext, *,
@@ -132,7 +273,7 @@ class WritingTools(FolderTools):
 
     def create(
         self, folders: ConfinedFolders, uri: str, content: str, context: ToolContext, *, encoding: str | None
-    ) -> Target:
+    ) -> EditTarget:
         """Write a new file, after its approval; the session knows its content from then on."""
         form = TextForm() if encoding is None else TextForm.named(encoding)
         target, data = self.target(folders, uri), encode(content, form)
@@ -148,7 +289,7 @@ class WritingTools(FolderTools):
             raise ToolError(f"The content has {size:,} bytes, more than {self.max_bytes:,}. Write a smaller file.")
 
     def _replace(
-        self, folders: ConfinedFolders, target: Target, change: Callable[[bytes], Edit], context: ToolContext
+        self, folders: ConfinedFolders, target: EditTarget, change: Callable[[bytes], Edit], context: ToolContext
     ) -> None:
         """Replace the content of a file while no other edit of it runs."""
         known = context.session_id, target.place
@@ -166,7 +307,7 @@ class WritingTools(FolderTools):
             self.versions.remember(*known, written[0].after, written[0].encoding)
 
 
-def _planned(target: Target, content: bytes, file: TextFile, form: TextForm, change_lines: ChangeLines) -> Edit:
+def _planned(target: EditTarget, content: bytes, file: TextFile, form: TextForm, change_lines: ChangeLines) -> Edit:
     change = Change(file.lines, change_lines(file))
     after = encode("".join(change.after), form)
     note = "" if form.label == file.form.label else f" (from {file.form.label} to {form.label})"
@@ -174,7 +315,7 @@ def _planned(target: Target, content: bytes, file: TextFile, form: TextForm, cha
     return Edit(target.name, content, after, change, form.encoding, note, action)
 
 
-def _action(verb: str, target: Target, change: Change, note: str) -> Action:
+def _action(verb: str, target: EditTarget, change: Change, note: str) -> Action:
     diff = change.diff(target.name)
     cut = " (the diff shows only the beginning)" if diff.endswith(f"\n{DIFF_IS_CUT}") else ""
     details = {"path": target.name, "diff": diff}
@@ -199,7 +340,8 @@ class EditingTools(WritingTools):
         folders = self.folders_to_write(context)
         target = self.target(folders, uri)
         text, details = f"Make the folder {target.name}", {"path": target.name}
-        self.approve(context, "write", text, is_risky=target.is_risky, details=details)
+        action = Action(kind="write", text=text, is_risky=target.is_risky, details=details)
+        self.approval.require(context, action)
         folders.make_folder(uri)
         return f"Directory created: {target.name}"
 
@@ -217,7 +359,7 @@ class EditingTools(WritingTools):
                 keeps its encoding.
         """
         folders = self.folders_to_write(context)
-        if not exists(folders, uri):
+        if not folders.exists(uri):
             target = self.create(folders, uri, content, context, encoding=encoding)
             return f"File created successfully: {target.name}"
         if not overwrite:
@@ -298,7 +440,8 @@ class EditingTools(WritingTools):
         with explained_misses(folders, uri):
             _check_deletion(folders, uri)
             status, protected = folders.status_of_name(uri), _protection(folders, uri)
-            self.approve(context, "delete", f"Delete {shown(uri)}{protected}", is_risky=True, details={"path": uri})
+            text, details = f"Delete {shown(uri)}{protected}", {"path": uri}
+            self.approval.require(context, Action(kind="delete", text=text, is_risky=True, details=details))
             folders.delete(uri, approved=status, is_cancelled=lambda: context.cancelled)
         return f"Deleted: {shown(uri)}"
 
@@ -314,7 +457,7 @@ class EditingTools(WritingTools):
         with explained_misses(folders, uri):
             is_folder = folders.status(uri).kind == "folder"
         source, target = self.target(folders, uri), self.target(folders, target_uri)
-        if exists(folders, target_uri):
+        if folders.exists(target_uri):
             reason = "Pass another target_uri: the whole new path, with the name."
             raise ToolError(f"{shown(target_uri)!r} exists. {reason}")
         protected = _protection(folders, uri)
@@ -322,7 +465,7 @@ class EditingTools(WritingTools):
         details = {"path": uri, "target": target.name}
         makes_hooks = is_folder and is_risky(f"{target.place.name}/pre-commit")  # of the files in a folder `hooks`
         risky = source.is_risky or target.is_risky or makes_hooks or bool(protected)  # its path is free then
-        self.approve(context, "write", text, is_risky=risky, details=details)
+        self.approval.require(context, Action(kind="write", text=text, is_risky=risky, details=details))
         folders.move(uri, target_uri, is_cancelled=lambda: context.cancelled)
         self.versions.move(context.session_id, source.place, target.place)
         return f"Moved {shown(uri)} to {target.name}"

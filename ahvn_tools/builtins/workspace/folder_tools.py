@@ -8,14 +8,12 @@ import unicodedata
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from ahvn_tools import invisible
 from ahvn_tools.builtins.approval import Approval, Approve
 from ahvn_tools.builtins.files.folders import CallRoots, ConfinedFolders, HardLinks
-from ahvn_tools.builtins.files.risky_paths import is_risky
 from ahvn_tools.builtins.workspace.lines import TextFile
 from ahvn_tools.builtins.workspace.near_lines import describe_near_name
 from ahvn_tools.context import ToolContext
@@ -217,15 +215,6 @@ def _document_tool(folders: ConfinedFolders, uri: str) -> str | None:
     return "read_image" if mime_type in _IMAGE_TYPES else "read_pdf" if mime_type == "application/pdf" else None
 
 
-def exists(folders: ConfinedFolders, uri: str) -> bool:
-    """Return whether there is a file or folder; False also for a path that cannot be used."""
-    try:
-        folders.status(uri)
-    except ToolError:
-        return False
-    return True
-
-
 def shown(path: str) -> str:
     """Return a path as a text for models: on one line, with its invisible characters escaped."""
     return path if path.isascii() and path.isprintable() else invisible.escape_line(path)
@@ -243,31 +232,3 @@ def with_note(text: str, note: str) -> str:
 
 def _only_reads(spec: ToolSpec) -> bool:
     return (spec.definition.annotations or {}).get("readOnlyHint") is True
-
-
-@dataclass(frozen=True, kw_only=True)
-class Target:
-    """A file or folder that a call is about to change."""
-
-    uri: str
-    """As the model wrote it."""
-    place: Path
-    """Its absolute path without links."""
-    name: str
-    """The path as models and persons read it."""
-    is_risky: bool
-    """Whether another program executes or obeys the file later, whichever root it is seen from."""
-
-    @classmethod
-    def located(cls, folders: ConfinedFolders, uri: str, all_folders: ConfinedFolders) -> Target:
-        """Return the target that a path means in the folders of a call, perhaps outside of all folders."""
-        place, base = folders.locate(uri), folders.base
-        name = place.relative_to(base) if place.is_relative_to(base) else place
-        roots = (*all_folders.roots, *folders.roots)  # those of a call may lie outside of the others
-        seen = (place.relative_to(root) for root in roots if place.is_relative_to(root))
-        return cls(
-            uri=uri,
-            place=place,
-            name=shown(name.as_posix()),
-            is_risky=is_risky(uri) or any(is_risky(path.as_posix()) for path in seen),
-        )

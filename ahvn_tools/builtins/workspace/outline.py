@@ -12,6 +12,7 @@ from ahvn_tools.builtins.files.folders import ConfinedFolders
 from ahvn_tools.builtins.files.walk import walk
 from ahvn_tools.builtins.processes.confinement import choose_sandbox
 from ahvn_tools.builtins.workspace.folder_tools import FolderTools, explained_misses
+from ahvn_tools.builtins.workspace.lines import fitting
 from ahvn_tools.builtins.workspace.parser_program import Definition, language_of
 from ahvn_tools.builtins.workspace.parsing import MAX_FILE_BYTES, Reply, Source, is_available, parse
 from ahvn_tools.context import ToolContext
@@ -182,16 +183,10 @@ def _blocks(
 
 def _block(reply: Reply, with_signatures: bool, max_chars: int) -> str:
     """Return the definitions of a file, as many as fit."""
-    lines = [f"File: {invisible.escape_line(reply.source.path)}"]
-    size, is_complete = len(lines[0]), reply.is_complete
-    for definition in reply.definitions:
-        line = _line(definition, with_signatures)
-        size += len(line) + 1
-        if size > max_chars:
-            is_complete = False
-            break
-        lines.append(line)
-    if not is_complete:
+    name = f"File: {invisible.escape_line(reply.source.path)}"
+    definitions = (_line(definition, with_signatures) for definition in reply.definitions)
+    lines, is_whole = fitting([name, *definitions], max_chars)
+    if not (is_whole and reply.is_complete):
         last = reply.definitions[max(len(lines) - 2, 0)].first_line
         lines.append(f"(Limit reached: the file defines more after line {last}. Search in it for the rest.)")
     return "\n".join(lines)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import BinaryIO, ClassVar, Final
 
-from ahvn_tools.builtins.files.folders import ConfinedFolders
+from ahvn_tools.builtins.files.folders import ConfinedFolders, FileStatus
 from ahvn_tools.builtins.files.text import TextForm, find_encoding
 from ahvn_tools.builtins.workspace.folder_tools import (
     READS,
@@ -218,10 +218,7 @@ class ReadingTools(FolderTools):
             uri: The path or file: URI of the file.
         """
         folders = self.folders.for_call(context)
-        with explained_misses(folders, uri):
-            status = folders.status(uri)
-        if status.kind == "folder":
-            raise ToolError(f"{shown(uri)!r} is a folder. List it with ls, or pass a file.")
+        status = _file_status(folders, uri)
         return f"Size: {status.size / 1024:.2f} KB ({status.size} bytes)"
 
     @contextmanager
@@ -234,10 +231,7 @@ class ReadingTools(FolderTools):
         The first wanted line comes without its first `dropped` characters. Lines of a large file are cut after
         `max_line_chars`, or more if more can be shown.
         """
-        with explained_misses(folders, uri):
-            status = folders.status(uri)
-        if status.kind == "folder":
-            raise ToolError(f"{shown(uri)!r} is a folder. List it with ls, or pass a file.")
+        status = _file_status(folders, uri)
         if status.size <= self.max_bytes:
             file = self.read_text(folders, uri, context, encoding)
             yield OpenedText(file, _with_dropped(file.lines, first, dropped), file.form.note)
@@ -247,6 +241,15 @@ class ReadingTools(FolderTools):
             form = read_form(opened, encoding)
             with closing(iterate_lines(opened, form.encoding, longest, first=first, dropped=dropped)) as read:
                 yield OpenedText(None, _checked(read, context), form.note)
+
+
+def _file_status(folders: ConfinedFolders, uri: str) -> FileStatus:
+    """Return the status of a file. Raises ToolError for a folder."""
+    with explained_misses(folders, uri):
+        status = folders.status(uri)
+    if status.kind == "folder":
+        raise ToolError(f"{shown(uri)!r} is a folder. List it with ls, or pass a file.")
+    return status
 
 
 def _windows(

@@ -6,9 +6,8 @@ from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator
 
-from ahvn_tools.builtins.workspace.changes import MAX_SNIPPET_CHARS, Change
-from ahvn_tools.builtins.workspace.editing import CHANGES, WritingTools, insert_lines
-from ahvn_tools.builtins.workspace.folder_tools import READS, exists, shown, similar_names, with_note
+from ahvn_tools.builtins.workspace.editing import CHANGES, MAX_SNIPPET_CHARS, Change, WritingTools, insert_lines
+from ahvn_tools.builtins.workspace.folder_tools import READS, shown, similar_names, with_note
 from ahvn_tools.builtins.workspace.lines import REST_HINT, TextFile, content_lines, numbered_block, replace_lines
 from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import ToolError
@@ -81,7 +80,7 @@ class TextFileTools(WritingTools):
                 that the file gets.
         """
         folders = self.folders_to_write(context)
-        if not exists(folders, uri):
+        if not folders.exists(uri):
             self.create(folders, uri, content, context, encoding=encoding)
             ignored = "" if ranges is None else f" The ranges {ranges} is ignored because the file does not exist."
             return f"Create and write {shown(uri)} successfully.{ignored}"
@@ -119,7 +118,7 @@ class TextFileTools(WritingTools):
         folders = self.folders_to_write(context)
         if line_number < 1:
             raise ToolError(f"InvalidArgumentsError: The line number {line_number} is invalid. Lines count from 1.")
-        if not exists(folders, uri):
+        if not folders.exists(uri):
             folders.locate(uri)
             if similar_names(folders, uri) is None:
                 folders.status(uri)  # says why the file cannot be used

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -17,11 +17,6 @@ from ahvn_tools.execution.workers import replies
 from ahvn_tools.execution.workers.request import CallRequest, ContextSnapshot
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.redaction import redact
-
-
-@contextlib.contextmanager
-def _hold_nothing() -> Iterator[None]:
-    yield
 
 
 class BodyCall:
@@ -82,7 +77,7 @@ class BodyCall:
         emit: EmitItemSync,
         send: Callable[[bytes], Any],
         *,
-        while_waiting: Callable[[], AbstractContextManager[None]] = _hold_nothing,
+        while_waiting: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext,
     ) -> Outcome | None:
         """Do what a reply asks for, and return the outcome of the body if the reply has it.
 

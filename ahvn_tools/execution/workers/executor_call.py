@@ -14,7 +14,7 @@ from ahvn_tools.errors import ToolConnectionError
 from ahvn_tools.execution.deadline import CANCEL_GRACE_SECONDS
 from ahvn_tools.execution.outcome import Outcome
 from ahvn_tools.execution.plan import Arguments, Body, Plan
-from ahvn_tools.execution.threads import EmitItem, EmitItemSync, run_emitting_in_thread, run_in_thread
+from ahvn_tools.execution.threads import EmitItem, EmitItemSync, run_in_thread
 from ahvn_tools.execution.workers import replies, shipping
 from ahvn_tools.execution.workers.body_call import BodyCall, WorkerLostError
 from ahvn_tools.execution.workers.call_executor import CallObserver, CallTask, RunningCall
@@ -93,7 +93,7 @@ class ExecutorCall(BodyCall):
                 items = await inbox.take_all()
                 has_ended = any(isinstance(item, WorkerLostError) or replies.is_final(item) for item in items)
                 handle = functools.partial(self._handle, items, call)
-                outcome = (await run_emitting_in_thread(handle, emit)).get()
+                outcome = (await run_in_thread(handle, emit)).get()
                 if outcome is not None:
                     return outcome  # type: ignore[no-any-return]  # what handle_reply returns
         finally:

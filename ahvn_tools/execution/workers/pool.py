@@ -91,7 +91,7 @@ class ProcessPool(Generic[Process]):
             process.kill()
         self.end_idle()
 
-    def detach(self) -> None:
+    def detach(self) -> None:  # pragma: no cover  # runs in child processes, which report no coverage
         """Begin without processes: in a forked child they belong to the parent.
 
         The child closes its copies of what connects to them, so that they notice when the parent ends.

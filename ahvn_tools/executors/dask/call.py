@@ -89,16 +89,9 @@ class DaskCall:
     async def _run(self) -> DaskResult:
         """Run the task, and return its result. All that the body has sent comes before."""
         calls = find_client_calls(self._client)
-        task: Any = DaskTask(
-            request=self._task.request,
-            key=self._key,
-            is_connected=self._task.is_connected,
-            starts_once=self._task.is_connected or not self._task.is_repeatable,  # replies must not come twice
-            seconds=self._task.seconds,
-            is_killable=self._is_killable,
-        )
+        task: Any = DaskTask(call=self._task, key=self._key, is_killable=self._is_killable)
         await calls.prepare(self._client)
-        if len(task.request) > MAX_MESSAGE_BYTES:
+        if len(self._task.request) > MAX_MESSAGE_BYTES:
             task = await self._client.scatter(task, hash=False, workers=self._submit_options.get("workers"))
         if self._is_over or self._lost:
             return DaskResult(lost=self._lost)

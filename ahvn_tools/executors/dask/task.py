@@ -19,6 +19,7 @@ from distributed.comm import CommClosedError
 from ahvn_tools.errors import ToolConnectionError
 from ahvn_tools.execution.threads import thread_pool
 from ahvn_tools.execution.workers.body_call import WorkerLostError
+from ahvn_tools.execution.workers.call_executor import CallTask
 from ahvn_tools.execution.workers.link import Link
 from ahvn_tools.execution.workers.plain import run_here
 from ahvn_tools.execution.workers.process_call import run_killable
@@ -42,18 +43,16 @@ ANSWER_OPERATION: Final = "ahvn_tools_answer"
 class DaskTask:
     """One call, as it is sent to a worker. Its repr shows no value: Dask writes arguments into messages."""
 
-    request: bytes = field(repr=False)
-    """A pickled CallRequest."""
+    call: CallTask
     key: str
     """The key of the task."""
-    is_connected: bool
-    """Whether the caller gets what the body sends while it runs."""
-    starts_once: bool
-    """Whether the body must not start again when its worker was lost."""
-    seconds: float | None
-    """How many seconds the body may take."""
     is_killable: bool
     """Whether it runs in a process that can be killed."""
+
+    @property
+    def starts_once(self) -> bool:
+        """Whether the body must not start again when its worker was lost: replies must not come twice."""
+        return self.call.is_connected or not self.call.is_repeatable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,13 +74,11 @@ def run_task(task: DaskTask) -> DaskResult:
             return DaskResult(lost=f"ended ({LOST_WORKER}) before it returned a result")
     except Exception as error:  # noqa: BLE001  # Dask raises many types when the scheduler is gone
         return DaskResult(lost=f"cannot reach the scheduler of Dask ({type(error).__name__})")
-    link = TaskLink(worker, task.key, is_connected=task.is_connected)
+    link = TaskLink(worker, task.key, is_connected=task.call.is_connected)
     with running.added(worker, task.key, link):
         try:
-            if task.is_killable:
-                reply = run_killable(task.request, link, task.seconds)
-            else:
-                reply = run_here(task.request, link, task.seconds)
+            run = run_killable if task.is_killable else run_here
+            reply = run(task.call.request, link, task.call.seconds)
         except WorkerLostError as error:
             return DaskResult(lost=str(error))
         except (Exception, concurrent.futures.CancelledError) as error:  # noqa: BLE001  # see DaskResult

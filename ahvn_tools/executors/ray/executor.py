@@ -15,8 +15,7 @@ from ahvn_tools.execution import background_loop
 from ahvn_tools.execution.threads import thread_pool
 from ahvn_tools.execution.workers import replies
 from ahvn_tools.execution.workers.call_executor import CallExecutor, CallObserver, CallTask, RunningCall
-from ahvn_tools.executors.ray import task as tasks
-from ahvn_tools.executors.ray.task import Batch, RayProcess, kill_worker
+from ahvn_tools.executors.ray.task import Batch, RayProcess, kill_worker, stream_body
 
 WATCH_SECONDS: Final = 0.5
 """How often to look whether Ray was shut down; Ray has no event for it."""
@@ -59,30 +58,37 @@ class RayExecutor(CallExecutor):
         if refused := [name for name in _OWN_OPTIONS if name in options]:
             raise DefinitionError(f"RayExecutor sets {refused[0]!r} itself: leave it out.")
         try:
-            options |= {"num_cpus": num_cpus, "max_retries": 0}
-            self._body = ray.remote(**options)(tasks.run_body)
             environment = {name: options[name] for name in ("runtime_env",) if name in options}
             self._kill_worker = ray.remote(num_cpus=0, **environment)(kill_worker)
-            options |= {"num_returns": "streaming", "_generator_backpressure_num_objects": 1}
-            self._stream = ray.remote(**options)(tasks.stream_body)
+            options |= {"num_cpus": num_cpus, "max_retries": 0, "num_returns": "streaming"}
+            self._stream = ray.remote(**options, _generator_backpressure_num_objects=1)(stream_body)
         except (AssertionError, TypeError, ValueError) as error:
             raise DefinitionError(f"Ray refuses the options of RayExecutor: {error}") from error
         self._is_shut_down = False
         self._is_watched = False
         self._condition = threading.Condition()
-        self._running: dict[TaskCall | StreamCall, str] = {}
+        self._running: dict[RayCall, str] = {}
         """The calls that have not ended, and the connection to Ray of each."""
 
     def start_call(self, task: CallTask, observer: CallObserver) -> RunningCall:
         """Run the body of a task in a worker."""
-
-        def start() -> TaskCall | StreamCall:
-            if task.is_connected:
-                generator = self._stream.options(name=task.tool).remote(task.request, task.seconds)
-                return StreamCall(generator, observer, self._kill_worker)
-            return TaskCall(self._body.options(name=task.tool).remote(task.request, task.seconds), observer)
-
-        return self._start(start)
+        self._require_open()
+        connection = _connect(RuntimeError)
+        remote = self._stream.options(name=task.tool).remote
+        generator = remote(task.request, task.seconds)  # without the lock: it waits when Ray's object store is full
+        call = RayCall(generator, observer, self._kill_worker)
+        try:
+            with self._condition:
+                self._require_open()
+                self._running[call] = connection
+                is_watched, self._is_watched = self._is_watched, True
+        except RuntimeError:
+            call.cancel()
+            raise
+        if not is_watched:
+            thread_pool.run(self._watch_ray)
+        call.watch(self._forget)
+        return call
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Accept no more calls. Wait until those that run have ended; `cancel_futures` kills them."""
@@ -98,28 +104,11 @@ class RayExecutor(CallExecutor):
             with self._condition:
                 self._condition.wait_for(lambda: not self._running)
 
-    def _start(self, start: Callable[[], TaskCall | StreamCall]) -> TaskCall | StreamCall:
-        self._require_open()
-        connection = _connect(RuntimeError)
-        call = start()  # without the lock: it waits when Ray's object store is full
-        try:
-            with self._condition:
-                self._require_open()
-                self._running[call] = connection
-                is_watched, self._is_watched = self._is_watched, True
-        except RuntimeError:
-            call.cancel()
-            raise
-        if not is_watched:
-            thread_pool.run(self._watch_ray)
-        call.watch(self._forget)
-        return call
-
     def _require_open(self) -> None:
         if self._is_shut_down:
             raise RuntimeError("The executor was shut down: create a new one.")
 
-    def _forget(self, call: TaskCall | StreamCall) -> None:
+    def _forget(self, call: RayCall) -> None:
         with self._condition:
             self._running.pop(call, None)
             self._condition.notify_all()
@@ -141,52 +130,7 @@ class RayExecutor(CallExecutor):
                 call.lose()
 
 
-class TaskCall:
-    """A Ray task that returns all its replies."""
-
-    def __init__(self, reference: Any, observer: CallObserver) -> None:
-        self._reference = reference
-        self._observer = observer
-        self._lock = threading.Lock()
-        self._is_over = False
-
-    def watch(self, on_done: Callable[[TaskCall], None]) -> None:
-        """Wait in the background for the task; `on_done` is called last."""
-
-        def take(future: concurrent.futures.Future[list[bytes]]) -> None:
-            error = future.exception()
-            if self._close():
-                if error is not None:
-                    self._observer.fail(describe_loss(error))
-                for reply in () if error is not None else future.result():
-                    self._observer.deliver(reply)
-            on_done(self)
-
-        self._reference.future().add_done_callback(take)
-
-    def send(self, answer: bytes) -> None:
-        """Do nothing: the body sends nothing that needs an answer."""
-
-    def cancel(self) -> None:
-        """Remove the task from the queue, or kill its worker."""
-        reference = self._reference
-        if self._close():
-            _cancel(reference, force=True)
-
-    def lose(self) -> None:
-        """Ray was shut down."""
-        if self._close():
-            self._observer.fail(RAY_SHUT_DOWN)
-
-    def _close(self) -> bool:
-        """Return whether the call was not over yet. The object of the result is released."""
-        with self._lock:
-            was_over, self._is_over = self._is_over, True
-            self._reference = None
-        return not was_over
-
-
-class StreamCall:
+class RayCall:
     """A Ray task that streams batches of replies. They are read in the background loop.
 
     No thread waits inside of Ray: `ray.shutdown()` would crash the process.
@@ -205,7 +149,7 @@ class StreamCall:
         self._is_over = False
         self._has_ended = threading.Event()
 
-    def watch(self, on_done: Callable[[StreamCall], None]) -> None:
+    def watch(self, on_done: Callable[[RayCall], None]) -> None:
         """Deliver what the task streams; `on_done` is called last."""
         self._reading = asyncio.run_coroutine_threadsafe(self._read(), self._loop)
         self._reading.add_done_callback(lambda _: on_done(self))
@@ -278,14 +222,11 @@ def describe_loss(error: BaseException) -> str:
     """Return what happened to a worker, without the texts of other code: they may have arguments in them."""
     if not _is_connected():
         return RAY_SHUT_DOWN
-    name = type(error).__name__
     cause = getattr(error, "cause", None)
+    name = type(cause if isinstance(cause, BaseException) else error).__name__
+    reason = f"{name}: {_REASONS[name]}" if name in _REASONS else name
     if isinstance(cause, ImportError):  # the worker has not what is installed here
-        reason = f"{type(cause).__name__}: {cause}"
-    elif isinstance(cause, BaseException):
-        reason = type(cause).__name__
-    else:
-        reason = f"{name}: {_REASONS[name]}" if name in _REASONS else name
+        reason = f"{name}: {cause}"
     return f"ended ({reason}) before it returned a result"
 
 

@@ -1,15 +1,13 @@
-"""What a Ray worker runs: a body whose replies are returned, or one whose replies are streamed."""
+"""What a Ray worker runs: a body, whose replies are streamed."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import os
 import signal
-import socket
 import threading
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any, Final
@@ -18,7 +16,7 @@ from ahvn_tools.errors import CallCancelledError, ToolConnectionError
 from ahvn_tools.execution.deadline import CANCEL_GRACE_SECONDS
 from ahvn_tools.execution.workers import replies
 from ahvn_tools.execution.workers.body_run import run_request
-from ahvn_tools.execution.workers.link import KeepingLink, Link
+from ahvn_tools.execution.workers.link import Link
 
 END_SECONDS: Final = 0.5
 """How long a cancelled body that streams may take to end by itself before its process does."""
@@ -30,17 +28,6 @@ MAX_WAITING_BYTES: Final = 16_000_000
 """How many bytes of replies may wait for the caller; a body that sends more waits, too."""
 
 
-def run_body(request: bytes, seconds: float | None) -> list[bytes]:
-    """Run the body of a pickled CallRequest in this thread, and return its replies; the last one ends the call.
-
-    After `seconds` the process ends itself: the caller, who cancels the task then, may be gone.
-    """
-    link = KeepingLink()
-    with _limit(seconds), _ending_when_terminated():
-        last = run_request(request, link)
-    return [*link.replies, last]
-
-
 def stream_body(request: bytes, seconds: float | None) -> Generator[Batch, None, None]:
     """Run the body of a pickled CallRequest in another thread; yield this process, and then what the body sends.
 
@@ -50,14 +37,13 @@ def stream_body(request: bytes, seconds: float | None) -> Generator[Batch, None,
     """
     body = _LinkedBody(request)
     try:
-        with get_interrupts().calling(body.end):
-            yield Batch([], worker=RayProcess.current())  # before the body, which may keep all threads from running
-            body.start()
-            while (batch := body.link.take(seconds)).replies:
-                yield batch
-                if replies.is_chunk(batch.replies[-1]):
-                    yield Batch([])
-                    body.link.answer(b"")
+        yield Batch([], worker=RayProcess.current())  # before the body, which may keep all threads from running
+        body.start()
+        while (batch := body.link.take(seconds)).replies:
+            yield batch
+            if replies.is_chunk(batch.replies[-1]):
+                yield Batch([])
+                body.link.answer(b"")
     finally:
         body.end()
 
@@ -98,31 +84,6 @@ def end_process() -> None:  # pragma: no cover  # a killed process reports no co
     if hasattr(os, "killpg") and os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)
     os._exit(1)
-
-
-@contextlib.contextmanager
-def _limit(seconds: float | None) -> Iterator[None]:
-    """End this process if the block takes longer."""
-    if seconds is None:
-        yield
-        return
-    timer = threading.Timer(max(seconds, 0) + CANCEL_GRACE_SECONDS, end_process)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-
-
-@contextlib.contextmanager
-def _ending_when_terminated() -> Iterator[None]:
-    """End this process at a SIGTERM, which Ray would turn into a SystemExit of the body."""
-    handler = signal.signal(signal.SIGTERM, lambda *_: end_process())
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, handler)
 
 
 @dataclass(frozen=True)
@@ -270,38 +231,3 @@ def kill_worker(worker: RayProcess) -> None:
             process.kill()
     except psutil.NoSuchProcess:  # it has ended
         return
-
-
-class Interrupts:
-    """Calls a function when the main thread of this process is interrupted: so does Ray cancel a task.
-
-    The main thread takes an interrupt when it runs Python code again, but Python writes it into a socket at once.
-    """
-
-    def __init__(self) -> None:
-        self._function: Callable[[], None] | None = None
-        self._reader, self._writer = socket.socketpair()
-        self._writer.setblocking(False)
-        threading.Thread(target=self._read, name="ahvn-tools-interrupts", daemon=True).start()
-
-    @contextlib.contextmanager
-    def calling(self, function: Callable[[], None]) -> Iterator[None]:
-        """Call a function in another thread at each interrupt during the block. Only for the main thread."""
-        self._function = function
-        signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
-        try:
-            yield
-        finally:
-            self._function = None
-
-    def _read(self) -> None:
-        while number := self._reader.recv(1):
-            function = self._function
-            if function is not None and number[0] == signal.SIGINT:
-                function()
-
-
-@functools.cache
-def get_interrupts() -> Interrupts:
-    """Return those of this process."""
-    return Interrupts()

@@ -16,7 +16,7 @@ from ahvn_tools.errors import ToolCallError, ToolError, ToolTimeoutError
 from ahvn_tools.execution.background_loop import running_loop
 from ahvn_tools.invisible import escape
 from ahvn_tools.mcp.client.errors import INVALID_REQUEST, sanitize_text
-from ahvn_tools.mcp.trust.limits import Budgets, Limits, RefusedToolError, check_size
+from ahvn_tools.mcp.trust.limits import Budgets, Limits, RefusedToolError, check_result, check_size
 
 if TYPE_CHECKING:  # slow
     from mcp_types import CreateMessageResult, ElicitResult, ErrorData, ListRootsResult
@@ -204,7 +204,7 @@ class CallerRequests:
 
     def __init__(self, server_name: str, limits: Limits, get_roots: GetRoots) -> None:
         """Name the server in each question; `get_roots` returns the folders of the toolkit."""
-        self._server_name, self._limits, self._get_roots = server_name, limits, get_roots
+        self.server_name, self._limits, self._get_roots = server_name, limits, get_roots
         self._counts: dict[RunningCall | None, int] = {}
         """The running calls, and how many questions each has caused; None stands for calls of the host."""
         self._log_counts: dict[RunningCall | None, int] = {}
@@ -255,9 +255,7 @@ class CallerRequests:
             mask = call.context._links.mask  # noqa: SLF001  # of this package
             data = map_texts(params.data, lambda text: escape(mask(text)))
             name = (
-                f"{self._server_name}.{sanitize_text(mask(params.logger))[:100]}"
-                if params.logger
-                else self._server_name
+                f"{self.server_name}.{sanitize_text(mask(params.logger))[:100]}" if params.logger else self.server_name
             )
             call.caller.loop.call_soon_threadsafe(call.caller.log, params.level, name, data, context=call.variables)
         except (ToolError, RefusedToolError, RuntimeError):  # no client is known, or its loop was closed
@@ -292,7 +290,7 @@ class CallerRequests:
         except RefusedToolError as error:
             return ErrorData(code=INVALID_REQUEST, message=f"The question is refused: {error}.")
         except Exception:
-            log.exception("A question of the MCP server %r was not answered.", self._server_name)
+            log.exception("A question of the MCP server %r was not answered.", self.server_name)
             return ErrorData(code=INVALID_REQUEST, message="The client could not answer.")
 
     def _find_call(self) -> RunningCall | None:
@@ -316,13 +314,11 @@ class CallerRequests:
         check_size(schema, Budgets())
         mask = call.context._links.mask  # noqa: SLF001  # of this package
         text = sanitize_text(mask(params.message))
-        message = f"The MCP server {self._server_name!r} asks: {text}"
+        message = f"The MCP server {self.server_name!r} asks: {text}"
         form = map_texts(schema, lambda text: escape(mask(text)))
         return await call.ask(lambda caller: caller.elicit(message, form))
 
     async def _sample(self, call: RunningCall, params: Any) -> CreateMessageResult:
-        from ahvn_tools.mcp.client.guarded_session import check_result
-
         data = params.model_dump(mode="json", by_alias=True, exclude_none=True)
         check_result({**data, "content": None}, self._limits)
         for name in ("_meta", "metadata", "includeContext"):  # the contexts of other servers are not for this one

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ahvn_tools.execution.threads import call_host_function
+from ahvn_tools.mcp.client.caller import CallerRequests
 from ahvn_tools.mcp.trust.limits import Limits
 from ahvn_tools.secret_texts import SecretTexts
 
@@ -56,16 +57,10 @@ class ClientSettings:
     """Answers a request to a model; without it the client answers that sampling is not supported."""
     samples_from_client: bool = False
     """Whether the client of a served toolkit answers requests to a model."""
-    answer_elicitation: Callable[[Any, Any], Awaitable[Any]] | None = None
-    """Answers questions to the user for which there is no handler, as mcp's callback does."""
-    answer_sampling: Callable[[Any, Any], Awaitable[Any]] | None = None
-    """Answers requests to a model for which there is no handler, as mcp's callback does."""
+    requests: CallerRequests = field(default_factory=lambda: CallerRequests("", Limits(), lambda: None))
+    """What the server asks for goes there where there is no handler, and so do its log messages."""
     get_roots: Callable[[], tuple[Path, ...] | None] = field(default=lambda: None)
     """Returns the folders that the server may use; None: the server is told of no roots."""
-    list_roots: Callable[[Any], Awaitable[Any]] | None = None
-    """Tells the server which folders it may use, as mcp's callback does."""
-    on_log: Callable[[Any], Awaitable[None]] | None = None
-    """Receives the log messages of the server."""
     on_connected: Callable[[str | None], None] = field(default=lambda _: None)
     """Called with the instructions of the server."""
     on_prompts_changed: Callable[[], None] = field(default=lambda: None)
@@ -84,10 +79,6 @@ class ClientSettings:
     status: ConnectionStatus = field(default_factory=ConnectionStatus)
     secrets: SecretTexts = field(default_factory=SecretTexts, repr=False)
     """The credentials of the connection, which are masked in what the server sends."""
-    masks_results: bool = False
-    """Whether they are masked in answers that are no errors, too."""
-    server_name: str = ""
-    """The name of the server, for the log."""
 
 
 def wrap_handler(handler: Callable[..., Any] | None) -> Callable[..., Awaitable[Any]] | None:

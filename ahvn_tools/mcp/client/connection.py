@@ -9,7 +9,7 @@ import functools
 import logging
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ahvn_tools.after_fork import reset_after_fork
@@ -28,14 +28,14 @@ from ahvn_tools.mcp.client.targets import Target
 from ahvn_tools.mcp.trust.limits import Limits, RateGuard
 
 if TYPE_CHECKING:  # slow
-    from mcp_types import CallToolResult, Tool
+    from mcp_types import CallToolResult, ReadResourceResult, Tool
 
 log = logging.getLogger(__name__)
 
 CLOSE_GRACE_SECONDS = 1.5  # for closing a client, in addition to the seconds that the server has to exit
 MAX_EXIT_SECONDS = 5.0  # for closing all connections when the process exits
-MAX_CONNECTIONS = 32  # connections with headers at a time, by default
-IDLE_SECONDS = 300.0  # after which an unused connection with headers is closed, by default
+MAX_CONNECTIONS = 32  # connections with headers at a time
+IDLE_SECONDS = 300.0  # after which an unused connection with headers is closed
 TOOLS_LIST_CHANGED = "notifications/tools/list_changed"
 PROMPTS_LIST_CHANGED = "notifications/prompts/list_changed"
 
@@ -91,16 +91,12 @@ class Session:
         own = replace(
             settings,
             secrets=secrets,
-            answer_elicitation=self._caller_requests.elicit,
-            on_log=self._caller_requests.log,
-            list_roots=self._caller_requests.list_roots,
-            answer_sampling=self._caller_requests.sample if settings.samples_from_client else None,
+            requests=self._caller_requests,
             elicitation=wrap_handler(settings.elicitation),
             sampling=wrap_handler(settings.sampling),
             on_message=self._handle_message,
             on_connection_lost=self.fail,
             status=self.status,
-            server_name=target.name,
         )
         self.owner_task = asyncio.create_task(self._run(target, own))
         open_sessions.add(self)
@@ -119,10 +115,6 @@ class Session:
             self.fail(reason)
         return reason is None
 
-    def was_ready(self) -> bool:
-        """Return whether the client has connected at all."""
-        return self.client is not None
-
     async def send_request(
         self, send: Callable[[Session], Awaitable[T]], what: str, timeout: float | None, tool: str | None
     ) -> T:
@@ -133,7 +125,7 @@ class Session:
         self._user_count += 1
         try:
             await self._started.wait()
-            if not self.was_ready():
+            if self.client is None:
                 cause = errors.find_shown_cause(self._cause, self._mask)
                 raise ConnectionLostError(self.end_reason.result()) from cause
             request = asyncio.ensure_future(self._send(send, is_call=tool is not None))
@@ -299,6 +291,8 @@ class Connection:
         self._sessions: set[Session] = set()
         self._is_closed = False
         self._has_header_parameters = False
+        self.user_count = 0
+        self.idle_timer: asyncio.TimerHandle | None = None
 
     async def tools(self) -> list[Tool]:
         """Return the server's tools from all pages. A malformed one is included as JSON, as it was sent.
@@ -306,6 +300,12 @@ class Connection:
         Raises ToolConnectionError, ToolTimeoutError, LimitExceededError, and ToolError for the server's own error.
         """
         return await self.request(self._fetch_tools, "Listing the tools", timeout=self._limits.listing)
+
+    async def read_resource(self, uri: str, tool: str) -> ReadResourceResult:
+        """Return a resource of the server for a tool. Raises as `call` does."""
+        return await self.request(
+            lambda current: current.client.read_resource_mcp(uri), "Reading a resource", tool=tool
+        )
 
     async def call(
         self,
@@ -326,11 +326,14 @@ class Connection:
 
         async def call_tool(current: Session) -> CallToolResult:
             await self._prepare_call(current, name)
-            report = None if on_progress is None else functools.partial(_report_progress, on_progress)
             result: CallToolResult = await current.client.call_tool_mcp(
-                name, dict(arguments), progress_handler=report, meta=meta
+                name, dict(arguments), progress_handler=None if on_progress is None else report, meta=meta
             )
             return result
+
+        async def report(progress: float, total: float | None, message: str | None) -> None:
+            if on_progress is not None:
+                on_progress(progress, total, message)
 
         return await self.request(call_tool, f"Tool {name!r}", timeout=timeout, tool=name, is_repeatable=is_repeatable)
 
@@ -360,7 +363,7 @@ class Connection:
                     self._on_list_changed()
                 if self._is_closed:
                     raise errors.to_closed_error(self._target.name, tool) from error
-                if not (is_first and current.was_ready() and (is_repeatable or error.is_unsent)):
+                if not (is_first and current.client is not None and (is_repeatable or error.is_unsent)):
                     raise errors.to_connection_error(self._target.name, error.reason, tool) from error
             is_first = False
 
@@ -376,7 +379,7 @@ class Connection:
             if current.is_usable():
                 return current
             current.retire()
-            if current.was_ready():
+            if current.client is not None:
                 self._on_list_changed()
         self._session = new = Session(self._target, self._settings, self._on_list_changed)
         self._sessions.add(new)
@@ -435,27 +438,11 @@ async def list_pages(
         cursors.append(page.next_cursor)
 
 
-async def _report_progress(
-    on_progress: ProgressCallback, progress: float, total: float | None, message: str | None
-) -> None:
-    try:
-        on_progress(progress, total, message)
-    except Exception:
-        log.exception("A progress callback raised.")
-
-
 def _has_header_parameters(tool: Any) -> bool:
     """Return whether a tool takes arguments in HTTP headers, which mcp sends in sessions that have listed the tool."""
     from mcp.shared.inbound import x_mcp_header_map
 
     return hasattr(tool, "input_schema") and bool(x_mcp_header_map(tool.input_schema))
-
-
-@dataclass(eq=False)
-class _PooledConnection:
-    connection: Connection
-    user_count: int = 0
-    idle_timer: asyncio.TimerHandle | None = None
 
 
 class ConnectionPool:
@@ -471,23 +458,19 @@ class ConnectionPool:
         *,
         verify_tool: ToolVerifier | None = None,
         on_list_changed: Callable[[], None] = lambda: None,
-        max_connections: int = MAX_CONNECTIONS,
-        idle_seconds: float = IDLE_SECONDS,
     ) -> None:
-        """The connection without headers stays open; `max_connections` and `idle_seconds` apply to the others.
+        """The connection without headers stays open, others as long as they are used.
 
         `on_list_changed` is called on the background loop, which it must not block, when the server's tools may have
         changed, also after each reconnect.
         """
         self.target = target
         self._settings = settings or ClientSettings()
-        self._max_connections = max_connections
-        self._idle_seconds = idle_seconds
         self._make_connection = functools.partial(
             Connection, target, verify_tool=verify_tool, on_list_changed=on_list_changed
         )
         self._default_connection = self._make_connection(self._settings)
-        self._connections: OrderedDict[HeadersKey, _PooledConnection] = OrderedDict()
+        self._connections: OrderedDict[HeadersKey, Connection] = OrderedDict()
         self._closing_tasks: set[asyncio.Task[None]] = set()
         self._slot_freed = asyncio.Event()
         self._is_used = False
@@ -505,6 +488,10 @@ class ConnectionPool:
     ) -> CallToolResult:
         """Call a tool, as `Connection.call` does with these options, over the connection of one set of credentials."""
         return await self._use(lambda connection: connection.call(name, arguments, **options), headers, name)
+
+    async def read_resource(self, uri: str, tool: str, *, headers: Mapping[str, str] | None) -> ReadResourceResult:
+        """Return a resource, as `Connection.read_resource` does, over the connection of one set of credentials."""
+        return await self._use(lambda connection: connection.read_resource(uri, tool), headers, tool)
 
     async def request(
         self,
@@ -558,14 +545,14 @@ class ConnectionPool:
         key = tuple(sorted((name.lower(), value) for name, value in headers.items()))
         member = await self._acquire(key, tool)
         try:
-            yield member.connection
+            yield member
         finally:
             member.user_count -= 1
             self._slot_freed.set()
             if not member.user_count and self._connections.get(key) is member:
-                member.idle_timer = asyncio.get_running_loop().call_later(self._idle_seconds, self._drop, key)
+                member.idle_timer = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._drop, key)
 
-    async def _acquire(self, key: HeadersKey, tool: str | None) -> _PooledConnection:
+    async def _acquire(self, key: HeadersKey, tool: str | None) -> Connection:
         """Return the connection of a key, counted as used. Waits until a new one may be made."""
         while key not in self._connections and not self._try_free_slot():
             self._slot_freed.clear()
@@ -573,8 +560,7 @@ class ConnectionPool:
         if self._is_closed:
             raise errors.to_closed_error(self.target.name, tool)
         if key not in self._connections:
-            settings = replace(self._settings, headers=dict(key))
-            self._connections[key] = _PooledConnection(self._make_connection(settings))
+            self._connections[key] = self._make_connection(replace(self._settings, headers=dict(key)))
         member = self._connections[key]
         self._connections.move_to_end(key)
         member.user_count += 1
@@ -584,7 +570,7 @@ class ConnectionPool:
 
     def _try_free_slot(self) -> bool:
         """Return whether another connection may be made. Closes the least recently used idle one if needed."""
-        if len(self._connections) < self._max_connections or self._is_closed:
+        if len(self._connections) < MAX_CONNECTIONS or self._is_closed:
             return True
         idle = next((key for key, member in self._connections.items() if not member.user_count), None)
         if idle is None:
@@ -596,7 +582,7 @@ class ConnectionPool:
         member = self._connections.pop(key)
         if member.idle_timer is not None:
             member.idle_timer.cancel()
-        task = asyncio.get_running_loop().create_task(member.connection.aclose())
+        task = asyncio.get_running_loop().create_task(member.aclose())
         self._closing_tasks.add(task)
         task.add_done_callback(self._closing_tasks.discard)
 
@@ -626,10 +612,11 @@ def _close_all() -> None:
         try:
             if open_sessions:
                 with contextlib.suppress(Exception):
-                    run_close(_close_sessions, MAX_EXIT_SECONDS)
+                    run_close(close_sessions, MAX_EXIT_SECONDS)
         finally:  # after Ctrl-C, too
             server_process.kill_all_groups()
 
 
-async def _close_sessions() -> None:
+async def close_sessions() -> None:
+    """Close every session."""
     await asyncio.gather(*(one.close() for one in list(open_sessions)))

@@ -23,7 +23,7 @@ from fastmcp.client.transports import (
 from fastmcp.client.transports.base import TransportOptions
 from fastmcp.client.transports.config import MCPConfigTransport
 from mcp import ClientSession
-from mcp_types import ElicitResult, Implementation
+from mcp_types import Implementation
 
 from ahvn_tools.errors import DefinitionError
 from ahvn_tools.mcp.client.client_settings import ClientSettings
@@ -64,14 +64,14 @@ class ObservedTransport(ClientTransport):
                 await fastmcp_handler(message)
 
         session_kwargs["message_handler"] = handle_message
-        session_kwargs.setdefault("elicitation_callback", self._settings.answer_elicitation or _decline_elicitation)
-        if self._settings.answer_sampling is not None and session_kwargs.get("sampling_callback") is None:
-            session_kwargs["sampling_callback"] = self._settings.answer_sampling
-        has_roots = self._settings.list_roots is not None and self._settings.get_roots() is not None
-        if has_roots and session_kwargs.get("list_roots_callback") is None:
-            session_kwargs["list_roots_callback"] = self._settings.list_roots
+        requests = self._settings.requests
+        session_kwargs.setdefault("elicitation_callback", requests.elicit)
+        if self._settings.samples_from_client and session_kwargs.get("sampling_callback") is None:
+            session_kwargs["sampling_callback"] = requests.sample
+        if self._settings.get_roots() is not None and session_kwargs.get("list_roots_callback") is None:
+            session_kwargs["list_roots_callback"] = requests.list_roots
         if self._is_own_client:
-            session_kwargs.update(logging_callback=self._settings.on_log or _ignore_log, log_level=None)
+            session_kwargs.update(logging_callback=requests.log, log_level=None)
         if isinstance(self.inner, BoundedStdioTransport | StreamableHttpTransport | SSETransport):
             session_class = make_session_class(self._settings)
             transport_options = replace(transport_options or TransportOptions(), session_class=session_class)
@@ -87,14 +87,6 @@ class ObservedTransport(ClientTransport):
     def get_session_id(self) -> str | None:
         """Return the inner transport's session id."""
         return self.inner.get_session_id()
-
-
-async def _ignore_log(_message: Any) -> None:
-    return None
-
-
-async def _decline_elicitation(_context: Any, _params: Any) -> ElicitResult:
-    return ElicitResult(action="decline")
 
 
 class _Client(Client[Any]):
@@ -122,7 +114,7 @@ def _make_extensions(settings: ClientSettings) -> list[Any]:
         return []
     from ahvn_tools.mcp.client.tasks import Tasks  # it needs an extra
 
-    callback: Any = settings.answer_elicitation or _decline_elicitation
+    callback: Any = settings.requests.elicit
     if settings.elicitation is not None:
         callback = create_elicitation_callback(settings.elicitation)
     return [Tasks(callback)]

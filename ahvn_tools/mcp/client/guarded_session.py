@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import binascii
 import functools
-import math
 from typing import Any
 
 import anyio
@@ -28,7 +27,7 @@ from ahvn_tools.errors import InvalidResultError, LimitExceededError, ToolCallEr
 from ahvn_tools.formats.json_data import to_json_data
 from ahvn_tools.mcp.client.client_settings import STRUCTURED_META_KEY, ClientSettings
 from ahvn_tools.mcp.client.errors import INTERNAL_ERROR
-from ahvn_tools.mcp.trust.limits import Limits, RateGuard
+from ahvn_tools.mcp.trust.limits import Limits, RateGuard, check_media, check_result
 from ahvn_tools.secret_texts import SecretTexts
 
 _OPAQUE_MEMBERS = frozenset({"cursor", "nextCursor", "progressToken", "requestId", "requestState", "taskId"})
@@ -81,7 +80,7 @@ class GuardedStream(ObjectReceiveStream[Any]):
         item = await self._stream.receive()
         message = getattr(item, "message", None)
         if message is not None and self._settings.secrets:
-            mask_message(message, self._settings)
+            mask_message(message, self._settings.secrets)
         if isinstance(message, JSONRPCRequest) and (reason := self._request_guard.count_message()) is not None:
             self._settings.on_connection_lost(reason)
             raise anyio.EndOfStream
@@ -144,13 +143,12 @@ class _SendableStream(ObjectSendStream[Any]):
         await self._stream.aclose()
 
 
-def mask_message(message: Any, settings: ClientSettings) -> None:
+def mask_message(message: Any, secrets: SecretTexts) -> None:
     """Mask the credentials of a connection in what its server sends."""
-    secrets = settings.secrets
     if isinstance(message, JSONRPCError):
         message.error.message = secrets.mask(message.error.message, is_error=True)
         message.error.data = secrets.mask_json(message.error.data, is_error=True)
-    elif isinstance(message, JSONRPCResponse) and (settings.masks_results or _is_error(message.result)):
+    elif isinstance(message, JSONRPCResponse):
         message.result = mask_members(message.result, secrets)
     elif isinstance(message, JSONRPCRequest | JSONRPCNotification) and message.params is not None:
         message.params = mask_members(message.params, secrets)
@@ -161,11 +159,6 @@ def _move_structured_content(result: dict[str, Any]) -> None:
     structured, meta = result.get("structuredContent"), result.get("_meta") or {}
     if structured is not None and not isinstance(structured, dict) and isinstance(meta, dict):
         result["_meta"] = {**meta, STRUCTURED_META_KEY: result.pop("structuredContent")}
-
-
-def _is_error(result: dict[str, Any]) -> bool:
-    task_result = result.get("result")
-    return any(isinstance(part, dict) and part.get("isError") is True for part in (result, task_result))
 
 
 def mask_members(value: Any, secrets: SecretTexts, *, is_error: bool = False) -> Any:
@@ -202,44 +195,4 @@ def _check_prompt(result: dict[str, Any], limits: Limits) -> None:
     if len(messages) > limits.blocks:
         raise LimitExceededError(f"The server answered with a prompt of more than {limits.blocks} messages.")
     for message in messages:
-        _check_media(message.get("content") if isinstance(message, dict) else None)
-
-
-def check_result(result: dict[str, Any], limits: Limits) -> None:
-    """Raise LimitExceededError for a result with too many parts, InvalidResultError for invalid numbers or media."""
-    tools, content = result.get("tools"), result.get("content")
-    if isinstance(tools, list) and len(tools) > limits.tools_per_page:
-        raise LimitExceededError(f"The server lists more than {limits.tools_per_page} tools on one page.")
-    if isinstance(content, list):
-        if len(content) > limits.blocks:
-            raise LimitExceededError(f"The server answered with more than {limits.blocks} blocks of content.")
-        for block in content:
-            _check_media(block)
-    left = limits.values_per_message
-    pending: list[Any] = [result]
-    while pending:
-        value = pending.pop()
-        if isinstance(value, float):
-            if not math.isfinite(value):
-                raise InvalidResultError("The server's answer contains NaN or Infinity, which are not JSON numbers.")
-        elif isinstance(value, dict | list):
-            left -= len(value)
-            if left < 0:
-                raise LimitExceededError(f"The server's answer has more than {limits.values_per_message} values.")
-            pending.extend(value.values() if isinstance(value, dict) else value)
-
-
-def _check_media(block: Any) -> None:
-    """Raise InvalidResultError for data that is not base64, and for an unprintable media type."""
-    if not isinstance(block, dict):
-        return
-    resource = block.get("resource")
-    inner = resource if isinstance(resource, dict) else block
-    data, kind = inner.get("blob", block.get("data")), inner.get("mimeType")
-    if isinstance(kind, str) and not (kind.isascii() and kind.isprintable()):
-        raise InvalidResultError("The server's answer contains media of an unprintable type.")
-    if isinstance(data, str):
-        try:
-            binascii.a2b_base64("".join(data.split()), strict_mode=True)
-        except ValueError:
-            raise InvalidResultError("The server's answer contains media that are not base64.") from None
+        check_media(message.get("content") if isinstance(message, dict) else None)

@@ -1,16 +1,14 @@
 """Options of a connection to an MCP server: what `mcp.connect` and `Toolkit.add_mcp` accept."""
 
-from __future__ import annotations
-
 import importlib.util
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from os import PathLike
-from typing import Any, Final, Literal, TypedDict, TypeGuard
+from typing import Annotated, Any, Final, Literal, TypedDict, TypeGuard
 
 from ahvn_tools.errors import DefinitionError, ToolLookupError, near_misses
 from ahvn_tools.mcp.trust.changes import Changes
 from ahvn_tools.mcp.trust.limits import Budgets, Limits
-from ahvn_tools.settings import is_duration
+from ahvn_tools.settings import FLAG, SECONDS, Check, check_options, must_be, one_of
 
 CredentialsProvider = Callable[[Mapping[str, Any]], "str | Mapping[str, str] | Awaitable[Any] | None"]
 """Returns the token or the headers for a call, from the state of that call; sync or async."""
@@ -19,7 +17,18 @@ ChangeListener = Callable[[Any, Changes], Any]
 """Called with the RemoteServer and what changed in its tools; sync or async."""
 
 
-_MODES: Final = ("auto", "legacy", "2026-07-28")
+def _must_be(words: str, is_valid: Callable[[Any], bool]) -> Check:
+    """Return the check of an option. Its error shows no value, which may have credentials."""
+
+    def check(name: str, value: Any) -> None:
+        if not is_valid(value):
+            raise DefinitionError(f"{name} must be {words}, not a {type(value).__name__}.")
+
+    return check
+
+
+_MAPPING: Final = _must_be("a mapping", lambda value: isinstance(value, Mapping))
+_FUNCTION: Final = _must_be("a function", callable)
 
 CLIENT: Final = "client"
 """The option `sampling` that lets the client of a served toolkit answer."""
@@ -30,77 +39,53 @@ class ConnectOptions(TypedDict, total=False):
 
     auth: str | Mapping[str, str] | CredentialsProvider | object
     """A token, headers, `"oauth"`, an `httpx2.Auth`, or a function from a call's state to a token or headers."""
-    env: Mapping[str, str]
+    env: Annotated[Mapping[str, str], _MAPPING]
     """Environment variables of a server process, in addition to PATH, HOME and similar ones."""
     stderr: str | PathLike[str]
     """A file to which the stderr of a server process is appended, within `limits.stderr_bytes`; by default it goes to
     this process's stderr."""
-    inputs: Mapping[str, str]
+    inputs: Annotated[Mapping[str, str], _MAPPING]
     """The values of `${input:…}` in a configuration."""
     pin: str | PathLike[str] | None
     """A file with the fingerprints of the server's tools: a tool that changed is blocked until it is accepted."""
     idempotent: bool | Collection[str]
     """The tools, by name, or all (True), that may be called again when the connection was lost during a call."""
-    elicitation: Callable[..., Any] | None
+    elicitation: Annotated[Callable[..., Any] | None, _FUNCTION]
     """Answers the server's questions to the user. Without it the user of the client of a served toolkit is asked, and
     in calls of the host the questions are declined."""
-    sampling: Callable[..., Any] | Literal["client"] | None
+    sampling: Annotated[
+        Callable[..., Any] | Literal["client"] | None,
+        _must_be('a function or "client"', lambda value: callable(value) or value == CLIENT),
+    ]
     """Answers the server's requests to a model; `"client"`: the model of the client of a served toolkit does. Without
     it the server is told that sampling is not supported."""
-    resource_tool: str | None
+    resource_tool: Annotated[
+        str | None, must_be("the name of a tool", lambda name: isinstance(name, str) and name != "")
+    ]
     """The name of one more tool, by which a model reads resources of the server by their URI."""
-    prompts: bool
+    prompts: Annotated[bool, FLAG]
     """Whether a served toolkit passes on the server's prompts; by default if there is no `pin`, which holds tools
     only."""
-    idle_timeout: float | None
+    idle_timeout: Annotated[float | None, SECONDS]
     """Seconds without a progress message after which a call ends, within its `timeout`."""
-    mode: str
+    mode: Annotated[str, one_of("auto", "legacy", "2026-07-28")]
     """The MCP protocol: `"auto"`, the newest that the server knows; `"legacy"`, the newest with `initialize`; or
     `"2026-07-28"`. Servers of FastMCP ask with `ctx.elicit` only in `"legacy"`."""
-    tasks: bool
+    tasks: Annotated[bool, FLAG]
     """True: the server may run a call as an MCP task, as it must for some tools. Needs the extra `tasks`."""
-    on_change: ChangeListener | None
+    on_change: Annotated[ChangeListener | None, _FUNCTION]
     """Called when a new listing of the server's tools differs from the previous one."""
-    budgets: Budgets
+    budgets: Annotated[Budgets, _must_be("a Budgets", lambda value: isinstance(value, Budgets))]
     """How large the server's tool definitions may be."""
-    limits: Limits
+    limits: Annotated[Limits, _must_be("a Limits", lambda value: isinstance(value, Limits))]
     """How long the server may take and how much it may send."""
 
 
-def check_options(options: ConnectOptions) -> None:
-    """Raise DefinitionError for an unknown option, and for one of the wrong type."""
-    for option in options:
-        if option not in ConnectOptions.__annotations__:
-            raise DefinitionError(
-                f"Unknown option {option!r} of a server. {near_misses(option, ConnectOptions.__annotations__)}"
-            )
-    for option, kind in (("limits", Limits), ("budgets", Budgets), ("env", Mapping), ("inputs", Mapping)):
-        value = options.get(option)
-        if not (value is None or isinstance(value, kind)):
-            expected = "mapping" if kind is Mapping else kind.__name__
-            raise DefinitionError(f"`{option}` of a server is a {expected}, not a {type(value).__name__}.")
-    for option in ("tasks", "prompts"):
-        if not isinstance(flag := options.get(option, False), bool):
-            raise DefinitionError(f"`{option}` of a server is True or False, not a {type(flag).__name__}.")
+def check_connect_options(options: ConnectOptions) -> None:
+    """Raise DefinitionError for an unknown option, and for a wrong value."""
+    check_options(options, ConnectOptions)
     if options.get("tasks") and importlib.util.find_spec("fastmcp_tasks") is None:
         raise DefinitionError('tasks=True needs fastmcp-tasks: pip install "ahvn-tools[tasks]"')
-    for option in ("elicitation", "sampling", "on_change"):
-        value = options.get(option)
-        if not (value is None or callable(value) or (option == "sampling" and value == CLIENT)):
-            what = 'a function or "client"' if option == "sampling" else "a function"
-            raise DefinitionError(f"`{option}` of a server is {what}, not a {type(value).__name__}.")
-    _check_values(options)
-
-
-def _check_values(options: Mapping[str, Any]) -> None:
-    name = options.get("resource_tool")
-    if name is not None and not (isinstance(name, str) and name):
-        raise DefinitionError(f"`resource_tool` of a server is the name of a tool, not {name!r}.")
-    idle = options.get("idle_timeout")
-    if idle is not None and not (is_duration(idle) and idle > 0):
-        raise DefinitionError(f"`idle_timeout` of a server is a positive number of seconds, not {idle!r}.")
-    if "mode" in options and (mode := options["mode"]) not in _MODES:
-        raise DefinitionError(f"`mode` of a server is one of {', '.join(map(repr, _MODES))}, not {mode!r}.")
 
 
 def is_credentials_provider(auth: object) -> TypeGuard[CredentialsProvider]:

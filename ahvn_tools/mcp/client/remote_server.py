@@ -9,9 +9,11 @@ import logging
 import threading
 import weakref
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol, Self, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, Self, Unpack
 
+from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import (
     DefinitionError,
     LimitExceededError,
@@ -26,30 +28,30 @@ from ahvn_tools.execution import background_loop
 from ahvn_tools.execution.runner import capture_outcome
 from ahvn_tools.execution.threads import call_host_function, run_in_thread
 from ahvn_tools.mcp.client.caller import GetRoots, IdleClock, make_meta, run_call
-from ahvn_tools.mcp.client.client_settings import ClientSettings
+from ahvn_tools.mcp.client.client_settings import STRUCTURED_META_KEY, ClientSettings
 from ahvn_tools.mcp.client.connection import ConnectionPool, Session, list_pages
 from ahvn_tools.mcp.client.errors import sanitize_text
 from ahvn_tools.mcp.client.options import (
     CLIENT,
     ChangeListener,
     ConnectOptions,
-    check_options,
+    check_connect_options,
     is_credentials_provider,
     validate_names,
 )
 from ahvn_tools.mcp.client.refresh import Refresher
 from ahvn_tools.mcp.client.remote_tool import (
-    RemoteTool,
     ResultParser,
     make_resource_tool,
     to_tool_result,
-    tool_changed_error,
 )
-from ahvn_tools.mcp.client.targets import Target, is_valid_header, resolve_targets, reveal_secrets
+from ahvn_tools.mcp.client.targets import Target, is_valid_header, resolve_targets
 from ahvn_tools.mcp.trust.changes import Changes, compare, to_wire
 from ahvn_tools.mcp.trust.limits import Limits
 from ahvn_tools.mcp.trust.pins import Pins
 from ahvn_tools.mcp.trust.screening import screen, screen_prompts
+from ahvn_tools.redaction import reveal_secrets
+from ahvn_tools.results import ToolResult
 from ahvn_tools.schema.root_parameters import root_parameter_names
 from ahvn_tools.settings import validate_options
 from ahvn_tools.sources import mcp as mcp_source
@@ -73,6 +75,49 @@ MAX_INSTRUCTIONS_CHARS = 4_000
 """The instructions of a server are cut after this many characters."""
 
 PIN_CHECK_TTL = 2.0  # seconds for which a pin check is valid over HTTP, where a restart of the server goes unnoticed
+
+
+RESERVED_META_KEYS: Final = frozenset({
+    "approval", "attempts", "cached", "changed", "duration", "ends_session", "further_approvals", "omitted_chars",
+    "output", "progress", "structured", STRUCTURED_META_KEY,
+})  # fmt: skip
+"""Keys of a result's `meta` that this package writes: a server's values of these keys are dropped."""
+
+
+@dataclass(eq=False)
+class RemoteTool:
+    """One tool of a server. It cannot be pickled, because a connection belongs to a process."""
+
+    name: str
+    context_name: str
+    """The argument with the ToolContext; no parameter of the tool has this name."""
+    result_parser: ResultParser
+    server: RemoteServer
+    accepted_parameters: frozenset[str] = frozenset()
+    """The parameters of the definitions that the host has accepted."""
+    is_remote: ClassVar[bool] = True
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether the server's definition of the tool is not the accepted one."""
+        return self.name in self.server.changed
+
+    async def __call__(self, /, **arguments: Any) -> ToolResult:
+        """Call the tool. Raises ToolChangedError, ToolConnectionError, InvalidResultError, ToolError."""
+        context = arguments.pop(self.context_name)
+        if self.is_changed:
+            raise tool_changed_error(self.name)
+        try:
+            received = await self.server.call_tool(self.name, arguments, context)
+        except ToolTimeoutError as error:  # of the idle timeout; raised, it would be an error of the tool
+            return ToolResult(error=ErrorDetail(code=error.code, message=error.message))
+        result = self.result_parser.parse(received)
+        return replace(result, meta={key: item for key, item in result.meta.items() if key not in RESERVED_META_KEYS})
+
+
+def tool_changed_error(name: str) -> ToolChangedError:
+    """Return the error about a tool whose new definition is not accepted yet."""
+    return ToolChangedError(f"The tool {name!r} has changed and is blocked until the host accepts it.", tool=name)
 
 
 class ServerImport(Protocol):
@@ -143,7 +188,6 @@ class RemoteServer:
                 on_prompts_changed=self._forget_prompts,
                 mode=options.get("mode", "auto"),
                 tasks=options.get("tasks", False),
-                masks_results=True,
                 limits=self._limits,
             ),
             verify_tool=None if pin is None else self._verify_tool,
@@ -207,15 +251,7 @@ class RemoteServer:
             while context_name in taken:
                 context_name += "_"
             accepted_parameters = frozenset[str]() if body is None else body.accepted_parameters
-            body = RemoteTool(
-                name,
-                context_name,
-                result_parser,
-                self._call_tool,
-                lambda: self.changed,
-                self._require_acceptance,
-                accepted_parameters,
-            )
+            body = RemoteTool(name, context_name, result_parser, self, accepted_parameters)
             self._remote_tools[name] = body
         body.result_parser = result_parser
         template, _ = mcp_source.build_template(
@@ -276,7 +312,7 @@ class RemoteServer:
         self._quarantined |= {name}
         self.changed |= {name}
 
-    def _require_acceptance(self, name: str, parameters: frozenset[str]) -> None:
+    def require_acceptance(self, name: str, parameters: frozenset[str]) -> None:
         """Block a tool until the host has accepted these parameters of it, which are bound in a toolkit."""
         with self._blocking_lock:
             body = self._remote_tools.get(name)
@@ -382,7 +418,8 @@ class RemoteServer:
             except Exception:
                 log.exception("A listener to changes of the MCP server %r failed.", self.name)
 
-    async def _call_tool(self, name: str, arguments: dict[str, Any], context: ToolContext) -> Any:
+    async def call_tool(self, name: str, arguments: dict[str, Any], context: ToolContext) -> Any:
+        """Call a tool of the server in the context of a call here, and return its result. Raises ToolCallError."""
         headers = await self._resolve_headers(context.state)
         clock = IdleClock(name, self._idle_timeout)
 
@@ -392,7 +429,8 @@ class RemoteServer:
 
         with run_call(context, clock):
             if name == self._resource_tool:
-                return to_tool_result(await clock.run(self._read_resource(arguments["uri"], name, headers)))
+                read = self._pool.read_resource(arguments["uri"], name, headers=headers)
+                return to_tool_result(await clock.run(read))
             call = self._pool.call(
                 name,
                 arguments,
@@ -405,13 +443,7 @@ class RemoteServer:
 
     async def read_resource(self, uri: str, state: Mapping[str, Any]) -> ReadResourceResult:
         """Return a resource of the server, with the credentials of a state. Raises ToolCallError."""
-        return await self._read_resource(uri, "read_resource", await self._resolve_headers(state))
-
-    async def _read_resource(self, uri: str, tool: str, headers: Mapping[str, str] | None) -> ReadResourceResult:
-        result: ReadResourceResult = await self._pool.request(
-            lambda current: current.client.read_resource_mcp(uri), "Reading a resource", headers=headers, tool=tool
-        )
-        return result
+        return await self._pool.read_resource(uri, "read_resource", headers=await self._resolve_headers(state))
 
     async def list_prompts(self) -> Mapping[str, Prompt]:
         """List the prompts of the server, which are screened as its tools are. Raises as `arefresh` does."""
@@ -500,7 +532,7 @@ def resolve_servers(server: Any, name: str | None, options: ConnectOptions) -> l
     """Return the servers that `server` names, none of them connected. Raises DefinitionError."""
     if importlib.util.find_spec("fastmcp") is None:
         raise ImportError('MCP servers need fastmcp: pip install "fastmcp>=4,<5"', name="fastmcp")
-    check_options(options)
+    check_connect_options(options)
     auth = options.get("auth")
     targets = resolve_targets(
         server,

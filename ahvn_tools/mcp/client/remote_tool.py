@@ -1,17 +1,16 @@
-"""RemoteTool: the body of a tool that runs on an MCP server, and the parser of its results."""
+"""What tools of an MCP server return: the parser of their results, and the tool that reads resources."""
 
 from __future__ import annotations
 
 import copy
 import functools
 import json
-from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
 
-from ahvn_tools.context import ToolContext
 from ahvn_tools.error_detail import ErrorDetail
-from ahvn_tools.errors import InvalidResultError, ToolChangedError, ToolError, ToolTimeoutError
+from ahvn_tools.errors import InvalidResultError, ToolError
 from ahvn_tools.mcp.client.client_settings import STRUCTURED_META_KEY
 from ahvn_tools.mcp.client.errors import sanitize_text
 from ahvn_tools.results import ToolResult, join_texts, media_blocks
@@ -21,53 +20,6 @@ from ahvn_tools.schema.output import Output, describes_object, to_object_schema
 
 if TYPE_CHECKING:  # slow
     from mcp_types import CallToolResult, ReadResourceResult, Tool
-
-RESERVED_META_KEYS: Final = frozenset({
-    "approval", "attempts", "cached", "changed", "duration", "ends_session", "further_approvals", "omitted_chars",
-    "output", "progress", "structured", STRUCTURED_META_KEY,
-})  # fmt: skip
-"""Keys of a result's `meta` that this package writes: a server's values of these keys are dropped."""
-
-
-@dataclass(eq=False)
-class RemoteTool:
-    """One tool of a server. It cannot be pickled, because a connection belongs to a process."""
-
-    name: str
-    context_name: str
-    """The argument with the ToolContext; no parameter of the tool has this name."""
-    result_parser: ResultParser
-    call_tool: Callable[[str, dict[str, Any], ToolContext], Awaitable[Any]]
-    """Calls a tool by its name on the server, with arguments and the context of the call."""
-    get_blocked_names: Callable[[], Collection[str]]
-    """Returns the tools of the server that may not be called."""
-    require_acceptance: Callable[[str, frozenset[str]], None]
-    """Blocks a tool, by its name, until the host has accepted these parameters."""
-    accepted_parameters: frozenset[str] = frozenset()
-    """The parameters of the definitions that the host has accepted."""
-    is_remote: ClassVar[bool] = True
-
-    @property
-    def is_changed(self) -> bool:
-        """Whether the server's definition of the tool is not the accepted one."""
-        return self.name in self.get_blocked_names()
-
-    async def __call__(self, /, **arguments: Any) -> ToolResult:
-        """Call the tool. Raises ToolChangedError, ToolConnectionError, InvalidResultError, ToolError."""
-        context = arguments.pop(self.context_name)
-        if self.is_changed:
-            raise tool_changed_error(self.name)
-        try:
-            received = await self.call_tool(self.name, arguments, context)
-        except ToolTimeoutError as error:  # of the idle timeout; raised, it would be an error of the tool
-            return ToolResult(error=ErrorDetail(code=error.code, message=error.message))
-        result = self.result_parser.parse(received)
-        return replace(result, meta={key: item for key, item in result.meta.items() if key not in RESERVED_META_KEYS})
-
-
-def tool_changed_error(name: str) -> ToolChangedError:
-    """Return the error about a tool whose new definition is not accepted yet."""
-    return ToolChangedError(f"The tool {name!r} has changed and is blocked until the host accepts it.", tool=name)
 
 
 class ResultParser:

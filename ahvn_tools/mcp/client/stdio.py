@@ -234,7 +234,6 @@ async def _write_in_thread(writer: StderrWriter, lines: SafeLines, chunk: bytes)
     return writer.description if outcome.get() else None
 
 
-CHUNK_BYTES = 65_536  # bytes to read at a time: the size of a pipe's buffer
 SHORT_CLOSE_SECONDS = 0.2  # to exit, for a server that has never sent a message or cannot send one any more
 STDERR_GRACE_SECONDS = 0.2  # to copy the last output of a server that has ended
 DELIVERY_ROUNDS = 50  # iterations of the loop until a server's last answer has reached its caller; mcp needs about 15
@@ -259,7 +258,7 @@ class BoundedStdioTransport(ClientTransport):
         self._cwd = cwd
         self._log_file = log_file
         self._limits = settings.limits
-        self._server_name = settings.server_name
+        self._server_name = settings.requests.server_name
         self._secrets = settings.secrets
         self._status = settings.status
         self._on_connection_lost = settings.on_connection_lost

@@ -16,7 +16,7 @@ from ahvn_tools.command_words import split_command
 from ahvn_tools.errors import DefinitionError
 from ahvn_tools.mcp.client.client_settings import ClientSettings
 from ahvn_tools.mcp.client.mcp_config import ServerEntry, parse_entries, read_config
-from ahvn_tools.redaction import is_secret_name
+from ahvn_tools.redaction import contains_secret, is_secret_name, reveal_secrets
 from ahvn_tools.secret_texts import SecretTexts
 
 _INTERPRETERS = {".py": sys.executable, ".js": "node", ".mjs": "node"}
@@ -51,8 +51,10 @@ def resolve_targets(
     content, its entries as `parse_entries` returns them, a FastMCP server object, a FastMCP client, or a FastMCP
     transport. The options are those of `ConnectOptions`; `auth` is no function here. Raises DefinitionError.
     """
-    marked = [reveal_secrets(value) for value in (*(env or {}).values(), *(inputs or {}).values()) if is_secret(value)]
-    auth, env, inputs = reveal_secrets(auth), reveal_secrets(env or {}), reveal_secrets(inputs or {})
+    values = (*(env or {}).values(), *(inputs or {}).values())
+    marked = [reveal_secrets(value) for value in values if contains_secret(value)]
+    auth = reveal_secrets(auth) if contains_secret(auth) else auth
+    env, inputs = reveal_secrets(env or {}), reveal_secrets(inputs or {})
     if auth == {}:
         auth = None
     targets = []
@@ -190,18 +192,6 @@ def _url_target(url: str, entry: ServerEntry, name: str) -> Target:
         return fastmcp_clients.make_http_client(url, settings, headers=merged, auth=auth, is_sse=is_sse, verify=verify)
 
     return Target(name=name or _host(url), make_client=make_client, takes_headers=True)
-
-
-def is_secret(value: object) -> bool:
-    """Return whether a value is one of pydantic's secret types."""
-    return hasattr(value, "get_secret_value")
-
-
-def reveal_secrets(value: Any) -> Any:
-    """Return a value with pydantic's secrets revealed, also in a mapping."""
-    if isinstance(value, Mapping):
-        return {name: reveal_secrets(item) for name, item in value.items()}
-    return value.get_secret_value() if is_secret(value) else value
 
 
 def is_valid_header(name: object, value: object) -> bool:

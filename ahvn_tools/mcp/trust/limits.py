@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import binascii
 import math
 import time
 from dataclasses import dataclass
 from typing import Any
 
-from ahvn_tools.errors import DefinitionError
+from ahvn_tools.errors import DefinitionError, InvalidResultError, LimitExceededError
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.schema.limits import RefGraph
 
@@ -170,3 +171,43 @@ def check_schema(schema: JsonObject, budgets: Budgets) -> None:
         raise RefusedToolError("its regular expressions repeat too much")
     if graph.count_schemas(budgets.nodes) > budgets.nodes:
         raise RefusedToolError(f"it has more than {budgets.nodes} schemas when its references are expanded")
+
+
+def check_result(result: dict[str, Any], limits: Limits) -> None:
+    """Raise LimitExceededError for a result with too many parts, InvalidResultError for invalid numbers or media."""
+    tools, content = result.get("tools"), result.get("content")
+    if isinstance(tools, list) and len(tools) > limits.tools_per_page:
+        raise LimitExceededError(f"The server lists more than {limits.tools_per_page} tools on one page.")
+    if isinstance(content, list):
+        if len(content) > limits.blocks:
+            raise LimitExceededError(f"The server answered with more than {limits.blocks} blocks of content.")
+        for block in content:
+            check_media(block)
+    left = limits.values_per_message
+    pending: list[Any] = [result]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, float):
+            if not math.isfinite(value):
+                raise InvalidResultError("The server's answer contains NaN or Infinity, which are not JSON numbers.")
+        elif isinstance(value, dict | list):
+            left -= len(value)
+            if left < 0:
+                raise LimitExceededError(f"The server's answer has more than {limits.values_per_message} values.")
+            pending.extend(value.values() if isinstance(value, dict) else value)
+
+
+def check_media(block: Any) -> None:
+    """Raise InvalidResultError for data that is not base64, and for an unprintable media type."""
+    if not isinstance(block, dict):
+        return
+    resource = block.get("resource")
+    inner = resource if isinstance(resource, dict) else block
+    data, kind = inner.get("blob", block.get("data")), inner.get("mimeType")
+    if isinstance(kind, str) and not (kind.isascii() and kind.isprintable()):
+        raise InvalidResultError("The server's answer contains media of an unprintable type.")
+    if isinstance(data, str):
+        try:
+            binascii.a2b_base64("".join(data.split()), strict_mode=True)
+        except ValueError:
+            raise InvalidResultError("The server's answer contains media that are not base64.") from None

@@ -37,10 +37,8 @@ MAX_REASON_CHARS = 300
 class ScreeningResult:
     """The accepted and the refused tools of a server."""
 
-    tools: list[WireTool]
+    tools: list[WireTool] = field(default_factory=list)
     """The accepted tools in the server's order, with escaped texts."""
-    raw: dict[str, JsonObject] = field(default_factory=dict)
-    """The wire objects of the accepted tools as they were sent, by name: pins are made of them."""
     refused: dict[str, str] = field(default_factory=dict)
     """The reasons for refused tools, by escaped name. A second tool of a name is `name (2)`."""
 
@@ -78,10 +76,11 @@ class _Screening:
     _kind = "tool"
 
     def __init__(self, budgets: Budgets) -> None:
-        self.result = ScreeningResult(tools=[])
+        self.result = ScreeningResult()
         self._budgets = budgets
         self._bytes_left = budgets.total_bytes
         self._normalized_names: set[str] = set()
+        self._accepted_names: set[str] = set()
         self._refusal_counts: dict[str, int] = {}
 
     def add_tool(self, tool: Any) -> None:
@@ -92,20 +91,20 @@ class _Screening:
             if normalized_name in self._normalized_names:
                 raise RefusedToolError(f"another {self._kind} of this server has this name, or one that looks the same")
             self._normalized_names.add(normalized_name)
-            self._accept(name, raw)
+            self._accept(raw)
+            self._accepted_names.add(name)
         except (RefusedToolError, DefinitionError) as refusal:
             reason = clip(invisible.escape(str(refusal)), MAX_REASON_CHARS)
             self.result.refused[self._to_refusal_key(raw.get("name"))] = reason
 
-    def _accept(self, name: str, raw: JsonObject) -> None:
+    def _accept(self, raw: JsonObject) -> None:
         escaped = self._escape(raw)
         _check_schemas(escaped, self._budgets)
         self.result.tools.append(_parse_tool(escaped))
-        self.result.raw[name] = raw
 
     def _escape(self, raw: JsonObject) -> JsonObject:
         """Return a definition with escaped texts. Raises RefusedToolError for one that is too large."""
-        if len(self.result.raw) >= self._budgets.tools:
+        if len(self._accepted_names) >= self._budgets.tools:
             raise RefusedToolError(f"the server has more than {self._budgets.tools} {self._kind}s")
         if self._bytes_left > 0:
             self._bytes_left -= check_size(raw, self._budgets)
@@ -119,7 +118,7 @@ class _Screening:
     def _to_refusal_key(self, name: Any) -> str:
         """Return the escaped name, with a number if it is in use."""
         key = clip(invisible.escape_line(name), MAX_NAME_CHARS) if isinstance(name, str) else "(no name)"
-        number = self._refusal_counts.get(key, int(key in self.result.raw)) + 1
+        number = self._refusal_counts.get(key, int(key in self._accepted_names)) + 1
         while number > 1 and f"{key} ({number})" in self.result.refused:
             number += 1
         self._refusal_counts[key] = number
@@ -135,7 +134,7 @@ class _PromptScreening(_Screening):
         super().__init__(budgets)
         self.prompts: list[Prompt] = []
 
-    def _accept(self, name: str, raw: JsonObject) -> None:
+    def _accept(self, raw: JsonObject) -> None:
         from mcp_types import Prompt
 
         members = ("name", "title", "description", "arguments")
@@ -144,7 +143,6 @@ class _PromptScreening(_Screening):
             if characters := invisible.find_in_name(argument["name"]):
                 raise RefusedToolError(f"the name of an argument has invisible characters: {', '.join(characters)}")
         self.prompts.append(Prompt.model_validate(escaped))
-        self.result.raw[name] = raw
 
 
 def _escape_texts(value: Any) -> Any:

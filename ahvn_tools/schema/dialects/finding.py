@@ -31,14 +31,15 @@ class Finding:
     the tool itself refuses. `narrower`: it accepts less, so a model cannot pass every valid value. None: not at all."""
     rule: str = ""
     """The name of the rule that found it, the same in every version: `missing-description`. It may be empty in what a
-    format or `Toolkit.check` returns; `Toolkit.lint` always sets it."""
+    format returns; `Toolkit.check` always sets it."""
     tool: str | None = None
     """The tool that it is about; None if `place` alone says it."""
     formats: tuple[str, ...] = ()
     """The formats that it is about; empty if it is not about formats."""
 
     def __str__(self) -> str:
-        return f"{self.place or 'the schema'}: {self.problem}"
+        place = self.place or ("the schema" if self.tool is None else f"the tool {self.tool!r}")
+        return f"{place}: {self.problem}"
 
 
 def not_enforced(keyword: str, place: str) -> Finding:

@@ -106,16 +106,9 @@ class HTTPBody:
 
         No redirect takes a body with an argument of `private_names` to another origin.
         """
-        from ahvn_tools.sources.http.call import HTTPCall  # httpx2 is imported when a tool is called
+        from ahvn_tools.sources.http.call import send  # httpx2 is imported when a tool is called
 
-        call = HTTPCall(
-            tool=self.name,
-            request=self.request,
-            options=self.options,
-            hidden=self.hidden,
-            wants_json=self.wants_json,
-        )
-        return await call.send(arguments, private_names)
+        return await send(self, arguments, private_names)
 
 
 def require_trust(template: ToolTemplate, body: HTTPBody, trust: Trust) -> None:

@@ -10,7 +10,7 @@ import mimetypes
 import re
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote, unquote
 
 import httpx2
@@ -30,9 +30,6 @@ from ahvn_tools.sources.http.request import (
     Security,
 )
 
-if TYPE_CHECKING:
-    from ahvn_tools.sources.http.oauth import TokenKey
-
 _RESERVED_SAFE = "!$'()*,/:;?@"
 """The reserved characters that mean nothing in the value of a query."""
 
@@ -45,12 +42,33 @@ _COOKIE_SAFE = "!#$%&'()*+-./:<=>?@[]^_`{|}~"
 """What a value of a cookie may contain beside letters and digits: RFC 6265, section 4.1.1, without the comma."""
 
 
+Placed = tuple[str, HTTPArgument, Any]
+"""The name of an argument, its place and its value."""
+
+_PLACE = re.compile(r"\{([^{}]+)\}")
+_DEFAULT_HEADERS = {
+    "Accept": "application/json, */*;q=0.5",
+    "Accept-Encoding": "gzip, deflate",
+    "User-Agent": "ahvn-tools",
+}
+_FORM_TYPE = "application/x-www-form-urlencoded"
+_MAX_DECODINGS = 4
+"""How often a value of the path is decoded to find out what servers may make of it."""
+
+_NO_VALUE = (
+    "has no value; bind it to a key of the state, or pass it when you make the tool (`auth` of an OpenAPI document). "
+    "On the command line: --bind {0}={0} --set {0}=VALUE"
+)
+
+NO_CREDENTIALS = "The tool cannot run: its host has not provided credentials."
+
+
 def to_text(value: Any) -> str:
     """Return a JSON value as text: a text as it is, anything else as JSON."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return value if isinstance(value, str) else to_json(value)
 
 
-def to_json_text(value: Any) -> str:
+def to_json(value: Any) -> str:
     """Return a value as JSON, a text in quotes."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
@@ -63,7 +81,7 @@ def percent_encode(text: str) -> str:
 def path_text(argument: HTTPArgument, value: Any) -> str:
     """Return a value for a path, percent-encoded."""
     if argument.content_type is not None:
-        return percent_encode(to_json_text(value))
+        return percent_encode(to_json(value))
     return _labelled_text(argument, value, percent_encode)
 
 
@@ -89,7 +107,7 @@ def query_pairs(argument: HTTPArgument, value: Any) -> list[Pair]:
     if value is None:
         return []
     if argument.content_type is not None:
-        return [(name, percent_encode(to_json_text(value)))]
+        return [(name, percent_encode(to_json(value)))]
     if not isinstance(value, dict | list):
         return [(name, encode(value))]
     if style == "deepObject":
@@ -148,17 +166,6 @@ def _labelled_text(argument: HTTPArgument, value: Any, encode: Callable[[str], s
     return prefix + separator.join(pairs)
 
 
-_PLACE = re.compile(r"\{([^{}]+)\}")
-_DEFAULT_HEADERS = {
-    "Accept": "application/json, */*;q=0.5",
-    "Accept-Encoding": "gzip, deflate",
-    "User-Agent": "ahvn-tools",
-}
-_FORM_TYPE = "application/x-www-form-urlencoded"
-_MAX_DECODINGS = 4
-"""How often a value of the path is decoded to find out what servers may make of it."""
-
-
 @dataclass(frozen=True, kw_only=True, repr=False)
 class BuiltRequest:
     """A request that can be sent, without credentials."""
@@ -215,9 +222,6 @@ def build_request(request: HTTPRequest, arguments: Mapping[str, Any]) -> BuiltRe
         cookies=tuple(cookies),
         content=content,
     )
-
-
-Placed = tuple[str, HTTPArgument, Any]
 
 
 def _refuse_second_values(request: HTTPRequest, placed: Iterable[Placed]) -> None:
@@ -313,7 +317,7 @@ def _build_body(request: HTTPRequest, placed: list[Placed]) -> Mapping[str, Any]
 
 def _encode_whole(request: HTTPRequest, name: str, place: HTTPArgument, value: Any) -> Mapping[str, Any]:
     if request.body_type == "json":
-        return {"content": to_json(value)}
+        return {"content": to_json(value).encode()}
     if request.body_type == "binary":
         return {"content": _decode_base64(name, value)}
     if isinstance(value, dict) and request.body_type in {"form", "multipart"}:
@@ -327,7 +331,7 @@ def _encode_whole(request: HTTPRequest, name: str, place: HTTPArgument, value: A
 
 def _encode_members(request: HTTPRequest, placed: Collection[Placed]) -> Mapping[str, Any]:
     if request.body_type == "json":
-        return {"content": to_json({place.name: value for _, place, value in placed})}
+        return {"content": to_json({place.name: value for _, place, value in placed}).encode()}
     taken = _encoded_names(request, "body") | {percent_encode(place.name) for _, place, _ in placed}
     if request.body_type == "multipart":
         return {"files": [part for item in placed for part in _encode_part(*item, taken)]}
@@ -340,11 +344,6 @@ def _form_place(place: HTTPArgument, value: Any) -> HTTPArgument:
     """Return how a member of a form is written: an object is JSON unless a style is named."""
     is_json = isinstance(value, dict) and place.style is None
     return replace(place, content_type="application/json") if is_json else place
-
-
-def to_json(value: Any) -> bytes:
-    """Return a value as JSON, a text in quotes."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def _encode_part(
@@ -391,14 +390,6 @@ def _decode_base64(name: str, value: Any) -> bytes:
         raise ToolError(f"Invalid arguments: {name!r} must be base64.") from None
 
 
-_NO_VALUE = (
-    "has no value; bind it to a key of the state, or pass it when you make the tool (`auth` of an OpenAPI document). "
-    "On the command line: --bind {0}={0} --set {0}=VALUE"
-)
-
-NO_CREDENTIALS = "The tool cannot run: its host has not provided credentials."
-
-
 def read_credentials(security: Iterable[Security], arguments: Mapping[str, Any], tool: str) -> dict[str, str]:
     """Return the credentials by parameter. Raises ToolConnectionError for one that is missing or cannot be sent."""
     credentials = {}
@@ -439,13 +430,6 @@ def _sign_with_key(built: BuiltRequest, item: ApiKey, key: str) -> BuiltRequest:
             NO_CREDENTIALS, explanation=f"{item.parameter!r} has characters that no header takes."
         )
     return built.with_header(item.name, item.prefix + key)
-
-
-def token_key(item: ClientCredentials, credentials: Mapping[str, str]) -> TokenKey:
-    """Return which token a request needs."""
-    from ahvn_tools.sources.http.oauth import TokenKey  # only tools with OAuth need its library
-
-    return TokenKey(item, credentials[item.client_id], credentials[item.client_secret])
 
 
 def _base64(text: str) -> str:

@@ -11,6 +11,7 @@ from pydantic import SecretStr
 
 from ahvn_tools.binding import Binding, EnvironmentVariable
 from ahvn_tools.errors import DefinitionError
+from ahvn_tools.settings import Check
 from ahvn_tools.sources.http.request import ApiKey
 from ahvn_tools.state import UNSET
 
@@ -75,3 +76,13 @@ def read_headers(headers: Any) -> tuple[dict[str, str], dict[ApiKey, Credential]
         parameter = f"{re.sub(r'[^a-z0-9]', '_', name.lower())}_header"
         secret[ApiKey(name=name, prefix=prefix, parameter=parameter)] = mark + variable or value
     return plain, secret
+
+
+def must_fit(words: str, is_valid: Callable[[Any], bool]) -> Check:
+    """Return the check of an option; its error does not show the value, which may be a secret."""
+
+    def check(name: str, value: Any) -> None:
+        if not is_valid(value):
+            raise DefinitionError(f"{name} must be {words}, not a {type(value).__name__}.")
+
+    return check

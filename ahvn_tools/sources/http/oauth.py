@@ -16,6 +16,7 @@ from authlib.oauth2.rfc6749.wrappers import OAuth2Token
 from pydantic_core import from_json
 
 from ahvn_tools.errors import ToolConnectionError
+from ahvn_tools.json_types import JsonObject
 from ahvn_tools.sources.http.request import ClientCredentials
 
 MAX_TOKENS = 1_000
@@ -87,10 +88,11 @@ async def _fetch_token(key: TokenKey, send: SendTokenRequest) -> Any:
     client = ClientAuth(key.client_id, key.client_secret, grant.authentication)
     url, headers, form = client.prepare("POST", grant.token_url, headers, form)
     status, body = await send(url, headers, form)
-    token = _parse_token(body)
+    parsed = _parse(body)
+    token = _find_token(parsed)
     if status == _OK and token is not None:
         return token
-    code = _parse_error(body)
+    code = next((code for code in _ERROR_CODES if code == parsed.get("error")), "")
     raise ToolConnectionError(
         "The tool cannot run: its host's credentials were not accepted.",
         explanation=f"The token endpoint answered HTTP {status}{code and f' ({code})'} and gave no token: check "
@@ -98,13 +100,18 @@ async def _fetch_token(key: TokenKey, send: SendTokenRequest) -> Any:
     )
 
 
-def _parse_token(body: bytes) -> Any:
-    """Return the token of a response; None if it has none of the type Bearer."""
+def _parse(body: bytes) -> JsonObject:
+    """Return the object of a response; an empty one for anything else."""
     try:
         parsed = from_json(body)
     except ValueError:
-        return None
-    if not isinstance(parsed, dict) or not isinstance(token := parsed.get("access_token"), str) or not token:
+        return {}
+    return parsed if isinstance(parsed, dict) else {}
+
+
+def _find_token(parsed: JsonObject) -> Any:
+    """Return the token of a response; None if it has none of the type Bearer."""
+    if not isinstance(token := parsed.get("access_token"), str) or not token:
         return None
     if str(parsed.get("token_type", "bearer")).lower() != "bearer" or not (token.isascii() and token.isprintable()):
         return None
@@ -119,12 +126,3 @@ _ERROR_CODES = frozenset({
     "invalid_scope", "server_error", "temporarily_unavailable",
 })  # fmt: skip
 """The codes of RFC 6749, section 5.2; any other text of the endpoint might contain what was sent to it."""
-
-
-def _parse_error(body: bytes) -> str:
-    try:
-        parsed = from_json(body)
-    except ValueError:
-        return ""
-    code = parsed.get("error") if isinstance(parsed, dict) else None
-    return code if code in _ERROR_CODES else ""

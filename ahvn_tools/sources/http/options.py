@@ -1,18 +1,19 @@
-"""The options of an HTTP tool in code, and its URL with places for arguments."""
+"""The options of an HTTP tool in code, and its URL with places for arguments.
 
-from __future__ import annotations
+The checks stand in the annotations and are read from there: this module has no `from __future__ import annotations`.
+"""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields
-from typing import Any, Final, Literal, get_args
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import fields
+from typing import Annotated, Any, Final, Literal, get_args
 from urllib.parse import parse_qsl, urlsplit
 
-from ahvn_tools.errors import DefinitionError, near_misses
+from ahvn_tools.errors import DefinitionError
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.settings import ToolOptions
+from ahvn_tools.settings import ToolOptions, check_options, one_of
 from ahvn_tools.sources.http.body import HTTPBody, build_template
-from ahvn_tools.sources.http.credentials import Credential, read_headers
+from ahvn_tools.sources.http.credentials import Credential, must_fit, read_headers
 from ahvn_tools.sources.http.request import (
     METHODS_WITH_BODY,
     ApiKey,
@@ -31,82 +32,57 @@ from ahvn_tools.template import ToolTemplate
 _PLACE = re.compile(r"\{([^{}]*)\}")
 
 
-@dataclass(frozen=True, kw_only=True)
-class UrlTemplate:
-    """The parts of a URL such as `https://api.example/users/{user_id}/notes?q={text}&format=json`."""
-
-    base_url: str
-    """Scheme, host and port."""
-    path: str
-    path_arguments: tuple[str, ...]
-    query: tuple[tuple[str, str], ...]
-    """What every request has."""
-    query_arguments: tuple[tuple[str, str], ...]
-    """The name of a query parameter and the name of the argument that is its value."""
-
-    @classmethod
-    def parse(cls, url: Any) -> UrlTemplate:
-        """Raises DefinitionError for what is no URL, and for a template anywhere else."""
-        if not isinstance(url, str) or "://" not in url:
-            raise DefinitionError("api_url must be a URL such as 'https://api.example/users/{user_id}'.")
-        if "${" in url:
-            raise DefinitionError("A template of api_url is written without a dollar sign: {user_id}.")
-        try:
-            parts = urlsplit(url)
-        except ValueError as error:
-            raise DefinitionError(f"api_url cannot be read: {error}.") from None
-        if parts.fragment:
-            raise DefinitionError("api_url has a fragment, which no server gets: remove what follows '#'.")
-        path_arguments = tuple(dict.fromkeys(_PLACE.findall(parts.path)))
-        if "" in path_arguments:
-            raise DefinitionError("A template of api_url has the name of an argument: {user_id}.")
-        fixed, places = [], []
-        for key, value in parse_qsl(parts.query, keep_blank_values=True):
-            place = _PLACE.fullmatch(value)
-            if place is not None and place[1]:
-                places.append((key, place[1]))
-            elif "{" in key + value:
-                raise DefinitionError("A template in the query of api_url is a whole value: '?q={text}'.")
-            else:
-                fixed.append((key, value))
-        base_url = f"{parts.scheme}://{parts.netloc}"
-        return cls(
-            base_url=base_url,
-            path=parts.path,
-            path_arguments=path_arguments,
-            query=tuple(fixed),
-            query_arguments=tuple(places),
-        )
-
-
 AuthMethod = Literal["none", "api_key", "api_key_header", "api_key_query", "basic", "oauth"]
 
 Places = Mapping[str, str] | Iterable[str]
 """Arguments: with their names on the wire, or under their own names."""
 
 
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(isinstance(part, str) for pair in value.items() for part in pair)
+
+
+def _are_places(value: Any) -> bool:
+    if isinstance(value, str | Mapping):
+        return isinstance(value, Mapping) and _are_texts(value)
+    return isinstance(value, Iterable) and all(isinstance(name, str) for name in value)
+
+
+_TEXT: Final = must_fit("a text", lambda value: isinstance(value, str))
+_TEXTS: Final = must_fit("a dict of texts; a credential belongs to auth_method, or is bound", _are_texts)
+_PLACES: Final = must_fit("a list of arguments, or a dict with their names on the wire", _are_places)
+_BODY: Final = must_fit(
+    "the argument that is the whole body, a list of arguments, or a dict with their names on the wire",
+    lambda value: isinstance(value, str) or _are_places(value),
+)
+_ALLOWED: Final = must_fit(
+    "True, or a list of hosts and networks",
+    lambda value: isinstance(value, bool) or (isinstance(value, Iterable) and not isinstance(value, str)),
+)
+
+
 class HTTPToolOptions(ToolOptions, total=False):
     """The options of an HTTP tool in addition to those of any tool. All are optional."""
 
-    method: str
+    method: Annotated[str, _TEXT]
     """`GET` by default."""
-    query: Places
+    query: Annotated[Places, _PLACES]
     """Arguments that are sent in the query; those of GET, HEAD, OPTIONS and DELETE are by default."""
-    body: Places | str
+    body: Annotated[Places | str, _BODY]
     """Arguments that are sent as members of the body, as all others are by default; a text names the argument that is
     the whole body."""
-    header: Mapping[str, str]
+    header: Annotated[Mapping[str, str], _TEXTS]
     """Arguments that are sent in headers, with the names of the headers. No model sees them: bind them."""
-    body_type: BodyType
+    body_type: Annotated[BodyType, one_of(*get_args(BodyType))]
     """`"json"` by default."""
     headers: Mapping[str, Credential]
     """Headers of every request. A secret one is `"${NAME}"` or `"Prefix ${NAME}"`, a SecretStr or a function."""
-    auth_method: AuthMethod
+    auth_method: Annotated[AuthMethod, one_of(*get_args(AuthMethod))]
     """How the host authenticates: `"none"` by default."""
     api_key: Credential
     """For `api_key` (`Authorization: Bearer …`), `api_key_header` and `api_key_query`: the name of an environment
     variable as `"${NAME}"`, a SecretStr, or a function that returns the key. So are the other credentials."""
-    api_key_name: str
+    api_key_name: Annotated[str, _TEXT]
     """The name of the header, `X-API-Key` by default, or of the query parameter, `api_key` by default."""
     username: Credential
     """For `basic`. It may be a plain text."""
@@ -114,27 +90,28 @@ class HTTPToolOptions(ToolOptions, total=False):
     client_id: Credential
     """For `oauth`, the client credentials grant. It may be a plain text."""
     client_secret: Credential
-    token_url: str
+    token_url: Annotated[str, _TEXT]
     """The token endpoint."""
-    scope: str
+    scope: Annotated[str, _TEXT]
     """Scopes of the token, separated by spaces."""
-    token_audience: str
+    token_audience: Annotated[str, _TEXT]
     """The parameter `audience` of the token request, which some providers require."""
-    client_authentication: ClientAuthentication
+    client_authentication: Annotated[ClientAuthentication, one_of(*get_args(ClientAuthentication))]
     """Where the token request has the client's id and secret: `"client_secret_basic"` by default."""
     connect_timeout: float
     retry_count: int
     retry_delay: float
     max_response_bytes: int
     follow_redirects: bool | Literal["same-origin"]
-    allow_private: bool | Iterable[str]
+    allow_private: Annotated[bool | Iterable[str], _ALLOWED]
     ca_file: str | None
     proxy: str | None
 
 
-_REQUEST_KEYS: Final = frozenset(HTTPToolOptions.__annotations__) - frozenset(ToolOptions.__annotations__)
+REQUEST_KEYS: Final = frozenset(HTTPToolOptions.__annotations__) - frozenset(ToolOptions.__annotations__)
+"""The options that only HTTP tools have."""
 
-_SENDING_KEYS: Final = frozenset(item.name for item in fields(HTTPOptions)) & _REQUEST_KEYS
+_SENDING_KEYS: Final = frozenset(item.name for item in fields(HTTPOptions)) & REQUEST_KEYS
 
 _AUTH_KEYS: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
     "none": ((), ()),
@@ -158,31 +135,28 @@ def build_from_url(
 
     `environment` has the variables of credentials, `origin` is as of `build_template`. Raises DefinitionError.
     """
-    known = {**ToolOptions.__annotations__, **HTTPToolOptions.__annotations__}
-    for key in options:
-        if key not in known:
-            raise DefinitionError(f"Unknown option {key!r}. {near_misses(key, known)}")
-    own = {key: value for key, value in options.items() if key in _REQUEST_KEYS}
-    tool_options = {key: value for key, value in options.items() if key not in own and key != "input_schema"}
-    url = UrlTemplate.parse(api_url)
-    arguments = _find_places(url, own)
+    check_options(options, HTTPToolOptions)
+    own = {key: value for key, value in options.items() if key in REQUEST_KEYS and value is not None}
+    tool_options = {key: value for key, value in options.items() if key not in {*REQUEST_KEYS, "input_schema"}}
+    base_url, path, query, in_url = _parse_url(api_url)
+    arguments = _find_places(in_url, own)
     headers, keys = read_headers(own.get("headers", {}))
     security = (*_read_security(own, tool_options.get("binds") or {}), *keys)
     request = HTTPRequest(
-        method=_to_text("method", own.get("method", "GET")).upper(),
-        base_url=url.base_url,
-        path=url.path,
+        method=own.get("method", "GET").upper(),
+        base_url=base_url,
+        path=path,
         arguments=arguments,
         other_arguments="body" if _has_body(own) else "query",
-        body_type=_to_choice("body_type", own.get("body_type", "json"), get_args(BodyType)),
-        query=url.query,
+        body_type=own.get("body_type", "json"),
+        query=query,
         headers=headers,
         security=security,
     )
     schema = options.get("input_schema")
     return build_template(
         name,
-        _derive_schema(url, arguments) if schema is None else schema,
+        _derive_schema(in_url, arguments) if schema is None else schema,
         request,
         tool_options,
         http_options=_read_sending(own),
@@ -197,36 +171,70 @@ def build_from_url(
 
 def _has_body(own: Mapping[str, Any]) -> bool:
     is_whole = isinstance(own.get("body"), str)
-    return not is_whole and str(own.get("method", "GET")).upper() in METHODS_WITH_BODY
+    return not is_whole and own.get("method", "GET").upper() in METHODS_WITH_BODY
 
 
-def _find_places(url: UrlTemplate, own: Mapping[str, Any]) -> dict[str, HTTPArgument]:
+def _parse_url(url: Any) -> tuple[str, str, tuple[tuple[str, str], ...], dict[str, HTTPArgument]]:
+    """Return the parts of a URL such as `https://api.example/users/{user_id}/notes?q={text}&format=json`.
+
+    They are scheme, host and port; the path; the query of every request; and the arguments in the path and the query.
+    Raises DefinitionError for what is no URL, and for a template anywhere else.
+    """
+    if not isinstance(url, str) or "://" not in url:
+        raise DefinitionError("api_url must be a URL such as 'https://api.example/users/{user_id}'.")
+    if "${" in url:
+        raise DefinitionError("A template of api_url is written without a dollar sign: {user_id}.")
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise DefinitionError(f"api_url cannot be read: {error}.") from None
+    if parts.fragment:
+        raise DefinitionError("api_url has a fragment, which no server gets: remove what follows '#'.")
+    places = {name: HTTPArgument(location="path", name=name) for name in _PLACE.findall(parts.path)}
+    if "" in places:
+        raise DefinitionError("A template of api_url has the name of an argument: {user_id}.")
+    fixed: list[tuple[str, str]] = []
+    for key, value in parse_qsl(parts.query, keep_blank_values=True):
+        place = _PLACE.fullmatch(value)
+        if place is not None and place[1]:
+            _add_place(places, place[1], "query", key)
+        elif "{" in key + value:
+            raise DefinitionError("A template in the query of api_url is a whole value: '?q={text}'.")
+        else:
+            fixed.append((key, value))
+    return f"{parts.scheme}://{parts.netloc}", parts.path, tuple(fixed), places
+
+
+def _add_place(places: dict[str, HTTPArgument], name: str, location: Location, key: str) -> None:
+    if name in places:
+        raise DefinitionError(f"The argument {name!r} has two places: keep one of them.")
+    places[name] = HTTPArgument(location=location, name=key)
+
+
+def _find_places(in_url: Mapping[str, HTTPArgument], own: Mapping[str, Any]) -> dict[str, HTTPArgument]:
     """Return where the arguments are sent that the URL and the options name."""
-    places = {name: HTTPArgument(location="path", name=name) for name in url.path_arguments}
-    named: list[tuple[str, Location, str]] = [(name, "query", key) for key, name in url.query_arguments]
-    named += [(name, "query", key) for name, key in _to_names("query", own.get("query", ())).items()]
+    places = dict(in_url)
+    for name, key in _to_names(own.get("query", ())).items():
+        _add_place(places, name, "query", key)
     if isinstance(body := own.get("body", ()), str):
-        named.append((body, "whole-body", body))
+        _add_place(places, body, "whole-body", body)
     else:
-        named += [(name, "body", key) for name, key in _to_names("body", body).items()]
-    named += [(name, "header", key) for name, key in _to_texts("header", own.get("header", {})).items()]
-    for name, location, key in named:
-        if name in places:
-            raise DefinitionError(f"The argument {name!r} has two places: keep one of them.")
-        places[name] = HTTPArgument(location=location, name=key)
+        for name, key in _to_names(body).items():
+            _add_place(places, name, "body", key)
+    for name, key in own.get("header", {}).items():
+        _add_place(places, name, "header", key)
     return places
 
 
-def _derive_schema(url: UrlTemplate, arguments: Mapping[str, HTTPArgument]) -> JsonObject:
+def _derive_schema(in_url: Collection[str], arguments: Collection[str]) -> JsonObject:
     """Return the schema of the arguments that are named: texts in the URL, and any values elsewhere."""
-    required = [*url.path_arguments, *(name for _, name in url.query_arguments)]
-    properties = {name: {"type": "string"} if name in required else {} for name in arguments}
-    return {"type": "object", "properties": properties, "required": required}
+    properties = {name: {"type": "string"} if name in in_url else {} for name in arguments}
+    return {"type": "object", "properties": properties, "required": list(in_url)}
 
 
 def _read_security(own: Mapping[str, Any], binds: Mapping[str, str]) -> tuple[Security, ...]:
     """Return how the host authenticates. Raises DefinitionError for options that another method has, or that lack."""
-    method = _to_choice("auth_method", own.get("auth_method", "none"), get_args(AuthMethod))
+    method = own.get("auth_method", "none")
     credentials, others = _AUTH_KEYS[method]
     for key in {name for pair in _AUTH_KEYS.values() for names in pair for name in names} & own.keys():
         if key not in (*credentials, *others):
@@ -238,7 +246,7 @@ def _read_security(own: Mapping[str, Any], binds: Mapping[str, str]) -> tuple[Se
                 f"auth_method={method!r} needs {key!r}: name an environment variable as '${{NAME}}', pass a SecretStr "
                 f"or a function, or bind it: binds={{{key!r}: 'state.key'}}."
             )
-    if method == "oauth" and not isinstance(own.get("token_url"), str):
+    if method == "oauth" and "token_url" not in own:
         raise DefinitionError("auth_method='oauth' needs 'token_url', the URL of the token endpoint.")
     return _MAKE_SECURITY[method](own)
 
@@ -246,21 +254,15 @@ def _read_security(own: Mapping[str, Any], binds: Mapping[str, str]) -> tuple[Se
 _MAKE_SECURITY: Final[Mapping[str, Callable[[Mapping[str, Any]], tuple[Security, ...]]]] = {
     "none": lambda _: (),
     "api_key": lambda _: (ApiKey(prefix="Bearer "),),
-    "api_key_header": lambda own: (ApiKey(name=_to_text("api_key_name", own.get("api_key_name", "X-API-Key"))),),
-    "api_key_query": lambda own: (
-        ApiKey(location="query", name=_to_text("api_key_name", own.get("api_key_name", "api_key"))),
-    ),
+    "api_key_header": lambda own: (ApiKey(name=own.get("api_key_name", "X-API-Key")),),
+    "api_key_query": lambda own: (ApiKey(location="query", name=own.get("api_key_name", "api_key")),),
     "basic": lambda _: (Basic(),),
     "oauth": lambda own: (
         ClientCredentials(
             token_url=own["token_url"],
-            scope=_to_text("scope", own.get("scope", "")),
-            audience=_to_text("token_audience", own.get("token_audience", "")),
-            authentication=_to_choice(
-                "client_authentication",
-                own.get("client_authentication", "client_secret_basic"),
-                get_args(ClientAuthentication),
-            ),
+            scope=own.get("scope", ""),
+            audience=own.get("token_audience", ""),
+            authentication=own.get("client_authentication", "client_secret_basic"),
         ),
     ),
 }
@@ -268,37 +270,11 @@ _MAKE_SECURITY: Final[Mapping[str, Callable[[Mapping[str, Any]], tuple[Security,
 
 def _read_sending(own: Mapping[str, Any]) -> HTTPOptions:
     options = {key: own[key] for key in _SENDING_KEYS & own.keys()}
-    allowed = options.get("allow_private", False)
-    if not isinstance(allowed, bool):
-        if isinstance(allowed, str):
-            raise DefinitionError("allow_private is True, or a list of hosts and networks.")
-        options["allow_private"] = tuple(allowed)
+    if not isinstance(options.get("allow_private", False), bool):
+        options["allow_private"] = tuple(options["allow_private"])
     return HTTPOptions(**options)
 
 
-def _to_names(option: str, places: Any) -> dict[str, str]:
+def _to_names(places: Places) -> Mapping[str, str]:
     """Return arguments with their names on the wire."""
-    if isinstance(places, Mapping):
-        return _to_texts(option, places)
-    if isinstance(places, str) or not isinstance(places, Iterable):
-        raise DefinitionError(f"{option} is a list of arguments, or a dict with their names on the wire.")
-    names = list(places)
-    return _to_texts(option, dict(zip(names, names, strict=True)))
-
-
-def _to_texts(option: str, value: Any) -> dict[str, str]:
-    if not isinstance(value, Mapping) or not all(isinstance(part, str) for pair in value.items() for part in pair):
-        raise DefinitionError(f"{option} is a dict of texts; a credential belongs to auth_method, or is bound.")
-    return dict(value)
-
-
-def _to_text(option: str, value: Any) -> str:
-    if not isinstance(value, str):
-        raise DefinitionError(f"{option} must be a text, not {type(value).__name__}.")
-    return value
-
-
-def _to_choice(option: str, value: Any, choices: tuple[str, ...]) -> Any:
-    if value not in choices:
-        raise DefinitionError(f"{option} must be {', '.join(map(repr, choices))}, not {value!r}.")
-    return value
+    return places if isinstance(places, Mapping) else {name: name for name in places}

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection, Container, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, cast
 from urllib.parse import parse_qsl
 
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.schema.dialects.description import append_description
 from ahvn_tools.schema.refs import unused_name
-from ahvn_tools.sources.http.request import HTTPArgument
+from ahvn_tools.sources.http.request import HTTPArgument, Location, Style
 from ahvn_tools.sources.openapi.bodies import Body
 from ahvn_tools.sources.openapi.document import Node, is_json
 from ahvn_tools.sources.openapi.schemas import SchemaConverter
@@ -23,6 +23,43 @@ MAX_LENGTH: Final = 64
 _DIGEST_LENGTH: Final = 8
 _UNSAFE_IN_NAME: Final = re.compile(r"[^A-Za-z0-9_-]+")
 _UNSAFE_IN_ARGUMENT: Final = re.compile(r"[^A-Za-z0-9_.-]+")
+
+
+_DEFAULT_STYLES: Final[dict[str, Style]] = {"path": "simple", "query": "form", "header": "simple", "cookie": "form"}
+_STYLES: Final[dict[str, frozenset[str]]] = {
+    "path": frozenset({"matrix", "label", "simple"}),
+    "query": frozenset({"form", "spaceDelimited", "pipeDelimited", "deepObject"}),
+    "header": frozenset({"simple"}),
+    "cookie": frozenset({"form", "cookie"}),
+}
+_RESERVED_HEADERS: Final = frozenset({
+    "accept", "accept-encoding", "authorization", "connection", "content-length", "content-type", "cookie", "cookie2",
+    "date", "expect", "forwarded", "host", "keep-alive", "origin", "proxy-authenticate", "proxy-authorization",
+    "set-cookie", "te", "trailer", "transfer-encoding", "upgrade", "via",
+})  # fmt: skip
+"""Headers that belong to the protocol or carry credentials: no model sets them, whatever a document says."""
+_TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+"""A name of a header or a cookie: RFC 9110, section 5.6.2."""
+_PLACE: Final = re.compile(r"\{([^{}]+)\}")
+_SAME_STYLES: Final[dict[tuple[str, str], tuple[Style, bool]]] = {
+    ("query", "simple"): ("form", False), ("path", "form"): ("simple", False), ("header", "form"): ("simple", False),
+    ("cookie", "simple"): ("form", False),
+}  # fmt: skip
+"""The style, and whether it explodes, of a style that its location does not have, by both."""
+_RESERVED_PREFIXES: Final = (
+    "proxy-", "sec-", "x-forwarded-", "x-http-method", "x-method-override", "x-original-", "x-rewrite-",
+)  # fmt: skip
+
+_LOCATIONS: Final = ("path", "query", "header", "cookie")
+"""Of several parameters of one name, the first of these keeps it."""
+
+_LABELS: Final = {
+    "path": "path parameter",
+    "query": "query parameter",
+    "header": "header",
+    "cookie": "cookie",
+    "body": "member of the body",
+}
 
 
 def tool_name(operation_id: str | None, method: str, path: str) -> str:
@@ -54,54 +91,26 @@ def _portable(text: str, unsafe: re.Pattern[str]) -> str:
     return f"{name[: MAX_LENGTH - _DIGEST_LENGTH - 1]}_{digest}"
 
 
-Location = Literal["path", "query", "header", "cookie"]
-Style = Literal["matrix", "label", "simple", "form", "spaceDelimited", "pipeDelimited", "deepObject"]
-
-_DEFAULT_STYLES: Final[dict[str, Style]] = {"path": "simple", "query": "form", "header": "simple", "cookie": "form"}
-_STYLES: Final[dict[str, frozenset[str]]] = {
-    "path": frozenset({"matrix", "label", "simple"}),
-    "query": frozenset({"form", "spaceDelimited", "pipeDelimited", "deepObject"}),
-    "header": frozenset({"simple"}),
-    "cookie": frozenset({"form", "cookie"}),
-}
-_RESERVED_HEADERS: Final = frozenset({
-    "accept", "accept-encoding", "authorization", "connection", "content-length", "content-type", "cookie", "cookie2",
-    "date", "expect", "forwarded", "host", "keep-alive", "origin", "proxy-authenticate", "proxy-authorization",
-    "set-cookie", "te", "trailer", "transfer-encoding", "upgrade", "via",
-})  # fmt: skip
-"""Headers that belong to the protocol or carry credentials: no model sets them, whatever a document says."""
-_TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-"""A name of a header or a cookie: RFC 9110, section 5.6.2."""
-_PLACE: Final = re.compile(r"\{([^{}]+)\}")
-_SAME_STYLES: Final[dict[tuple[str, str], tuple[Style, bool]]] = {
-    ("query", "simple"): ("form", False), ("path", "form"): ("simple", False), ("header", "form"): ("simple", False),
-    ("cookie", "simple"): ("form", False),
-}  # fmt: skip
-"""The style, and whether it explodes, of a style that its location does not have, by both."""
-_RESERVED_PREFIXES: Final = (
-    "proxy-", "sec-", "x-forwarded-", "x-http-method", "x-method-override", "x-original-", "x-rewrite-",
-)  # fmt: skip
-
-
 @dataclass(frozen=True, kw_only=True)
 class Parameter:
     """A parameter in the path, the query, a header or a cookie."""
 
-    name: str
-    """Its name in the request."""
-    location: Location
-    style: Style = "form"
-    explode: bool = True
-    """Whether each item or member is written by itself, with the name of the parameter or its own."""
-    is_json: bool = False
-    """Whether the value is written as JSON."""
-    allow_reserved: bool = False
-    """Whether reserved characters, such as `/`, stay as they are in a query."""
+    place: HTTPArgument
     is_required: bool = False
     is_deprecated: bool = False
     description: str = ""
     schema: Node | None = field(default=None, repr=False, compare=False)
     example: Any = field(default=None, repr=False, compare=False)
+
+    @property
+    def name(self) -> str:
+        """Its name in the request."""
+        return self.place.name
+
+    @property
+    def location(self) -> str:
+        """Where it is sent."""
+        return self.place.location
 
 
 def is_reserved_header(name: str) -> bool:
@@ -142,8 +151,8 @@ def fit_path(path: str, parameters: list[Parameter]) -> tuple[str, tuple[tuple[s
     def place(written: str) -> str:
         bare = written.partition(":")[0].strip("+*?. ") or written
         name = next((one for one in (written, bare) if one in declared), similar.get(bare.lower(), bare))
-        found = declared.get(name) or Parameter(name=name, location="path", style="simple", explode=False)
-        places[name] = replace(found, is_required=True)
+        default = HTTPArgument(location="path", name=name, style="simple", explode=False, is_declared=True)
+        places[name] = replace(declared.get(name) or Parameter(place=default), is_required=True)
         return name
 
     path = _PLACE.sub(lambda match: "{" + place(match[1]) + "}", path)
@@ -156,7 +165,7 @@ def fit_path(path: str, parameters: list[Parameter]) -> tuple[str, tuple[tuple[s
             fixed.append((key, value))
             continue
         one = places[place(match[1])]
-        moved.append(replace(one, name=key, location="query", style="form", explode=True))
+        moved.append(replace(one, place=replace(one.place, name=key, location="query", style="form", explode=True)))
     others = [one for one in parameters if one.location != "path"]
     known = {(one.location, one.name) for one in others}
     return path, tuple(fixed), [*in_path, *others, *(one for one in moved if ("query", one.name) not in known)]
@@ -185,13 +194,17 @@ def _read_parameter(node: Node) -> Parameter:
         raise node.child("style").error(f"a parameter in {location} has no style {style!r}; use {known}.")
     style = "form" if style == "cookie" else style
     schema, has_json = _read_schema(node)
-    return Parameter(
-        name=name,
+    sent = HTTPArgument(
         location=cast("Location", location),
+        name=name,
         style=cast("Style", style),
         explode=node.read("explode", bool, default=explode),
-        is_json=has_json,
+        content_type="application/json" if has_json else None,
         allow_reserved=node.read("allowReserved", bool, default=False),
+        is_declared=True,
+    )
+    return Parameter(
+        place=sent,
         is_required=location == "path" or node.read("required", bool, default=False),
         is_deprecated=node.read("deprecated", bool, default=False),
         description=node.read("description", str, ""),
@@ -215,53 +228,23 @@ def _read_schema(node: Node) -> tuple[Node | None, bool]:
     return (media_type.child("schema") if "schema" in media_type.value else None), is_json(name)
 
 
-_LOCATIONS: Final = ("path", "query", "header", "cookie")
-"""Of several parameters of one name, the first of these keeps it."""
-
-_LABELS: Final = {
-    "path": "path parameter",
-    "query": "query parameter",
-    "header": "header",
-    "cookie": "cookie",
-    "body": "member of the body",
-}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Arguments:
-    """The arguments of an operation."""
-
-    schema: JsonObject
-    places: Mapping[str, HTTPArgument]
-    """Where each argument is sent."""
-
-
 def build_arguments(
     parameters: Iterable[Parameter], body: Body | None, converter: SchemaConverter, reserved: Collection[str] = ()
-) -> Arguments:
-    """Return the arguments of an operation. No argument has a `reserved` name.
+) -> tuple[JsonObject, dict[str, HTTPArgument]]:
+    """Return the schema of the arguments of an operation, and where each is sent. None has a `reserved` name.
 
     Raises DocumentError for a schema that is not one.
     """
     collected = _Collected(reserved)
     for parameter in sorted(parameters, key=lambda one: _LOCATIONS.index(one.location)):
-        place = HTTPArgument(
-            location=parameter.location,
-            name=parameter.name,
-            style=parameter.style,
-            explode=parameter.explode,
-            content_type="application/json" if parameter.is_json else None,
-            allow_reserved=parameter.allow_reserved,
-            is_declared=True,
-        )
-        collected.add(_parameter_schema(parameter, converter), place, is_required=parameter.is_required)
+        collected.add(_parameter_schema(parameter, converter), parameter.place, is_required=parameter.is_required)
     if body is not None:
         _add_body(collected, body)
     schema: JsonObject = {"type": "object", "properties": collected.properties, "additionalProperties": False}
     if collected.required:
         schema["required"] = collected.required
     definitions = converter.definitions_of(schema)
-    return Arguments(schema={**schema, "$defs": definitions} if definitions else schema, places=collected.places)
+    return {**schema, "$defs": definitions} if definitions else schema, collected.places
 
 
 class _Collected:

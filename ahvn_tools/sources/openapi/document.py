@@ -1,25 +1,25 @@
 """Document: an OpenAPI document, and its parts with their places.
 
-Nothing is fetched: a reference to another document leads nowhere, unless the caller passes `open_file`.
+Nothing is fetched: a reference to another document leads nowhere.
 """
 
 from __future__ import annotations
 
-import datetime as dt
 import functools
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from posixpath import dirname, join, normpath
 from typing import Any, Final, TypeVar, cast
 from urllib.parse import unquote
+
+from pydantic_core import to_jsonable_python
 
 from ahvn_tools.errors import SourceError
 from ahvn_tools.invisible import escape_line
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.redaction import clip
-from ahvn_tools.sources.budget import Budget, BudgetError
+from ahvn_tools.sources.budget import Budget
 
 MAX_DEPTH: Final = 200
 """The maximum nesting of a document."""
@@ -39,47 +39,39 @@ _VERSION: Final = re.compile(r"3(?:\.([0-2]))?(\.[0-9x*]+)?(-.*)?")
 _ARRAY_INDEX: Final = re.compile(r"0|[1-9][0-9]{0,8}")
 _KINDS: Final = {dict: "an object", list: "a list", str: "a text", bool: "true or false"}
 
-OpenFile = Callable[[str], Any]
-"""Returns the content of a file by its path relative to the document. Raises SourceError."""
-
 T = TypeVar("T")
 
 
 class DocumentError(SourceError):
-    """A part of a document is wrong: the one at the JSON pointer, in the document itself or in a file it refers to."""
+    """A part of a document is wrong: the one at the JSON pointer."""
 
-    def __init__(self, problem: str, pointer: str, file: str = "") -> None:
-        super().__init__(escape_line(f"{file}{clip(pointer, MAX_POINTER_CHARS)}: {clip(problem, MAX_PROBLEM_CHARS)}"))
+    def __init__(self, problem: str, pointer: str) -> None:
+        super().__init__(escape_line(f"{clip(pointer, MAX_POINTER_CHARS)}: {clip(problem, MAX_PROBLEM_CHARS)}"))
         self.problem = problem
         self.pointer = pointer
-        self.document_file = file
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle with all arguments, which Python's default omits."""
-        return type(self), (self.problem, self.pointer, self.document_file)
+        return type(self), (self.problem, self.pointer)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Document:
-    """An OpenAPI document, or a file that one refers to."""
+    """An OpenAPI document."""
 
     root: Any
     minor: int
     """0 for OpenAPI 3.0, 1 for 3.1."""
     budget: Budget = field(repr=False)
-    """What is left for this document and its files."""
-    file: str = ""
-    """The path relative to the main document, of a file that it refers to."""
-    open_file: OpenFile | None = None
-    files: dict[str, Document] = field(default_factory=dict, repr=False)
+    """What is left for this document."""
 
     @classmethod
-    def read(cls, root: Any, budget: Budget, open_file: OpenFile | None = None) -> Document:
+    def read(cls, root: Any, budget: Budget) -> Document:
         """Return a document of OpenAPI 3. Raises SourceError for anything else, and for one that is too large."""
         if not isinstance(root, dict):
             raise SourceError(f"An OpenAPI document is an object with `openapi` and `paths`, not {_name_kind(root)}.")
         root = check_size(root, budget)
-        return cls(root=root, minor=_read_version(root), budget=budget, open_file=open_file)
+        return cls(root=root, minor=_read_version(root), budget=budget)
 
     @property
     def node(self) -> Node:
@@ -102,29 +94,6 @@ class Document:
                 pending.extend(node.child(index) for index in range(len(node.value)))
         return anchors
 
-    def open(self, path: str, source: Node) -> Document:
-        """Return another file that a node refers to. Raises DocumentError unless other files may be read."""
-        if self.open_file is None or "://" in path:
-            problem = f"it refers to {path!r}, which is outside of the document; nothing is fetched."
-            raise source.error(f"{problem} Put what it refers to under `components`, or pass external_files=True.")
-        name = normpath(join(dirname(self.file), path))
-        if name not in self.files:
-            try:
-                root = check_size(self.open_file(name), self.budget)
-            except BudgetError:
-                raise
-            except SourceError as error:
-                raise source.error(str(error)) from error
-            self.files[name] = Document(
-                root=root,
-                minor=self.minor,
-                budget=self.budget,
-                file=name,
-                open_file=self.open_file,
-                files=self.files,
-            )
-        return self.files[name]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Node:
@@ -134,14 +103,9 @@ class Node:
     value: Any
     pointer: str
 
-    @property
-    def key(self) -> tuple[str, str]:
-        """What tells this node from all others: file and pointer."""
-        return self.document.file, self.pointer
-
     def error(self, problem: str) -> DocumentError:
         """Return the error about this node."""
-        return DocumentError(problem, self.pointer, self.document.file)
+        return DocumentError(problem, self.pointer)
 
     def child(self, step: str | int) -> Node:
         """Return a member or an item, which must exist."""
@@ -208,14 +172,16 @@ class Node:
         raise self.error("its references lead in a circle: let one of them lead to a value.")
 
     def follow(self, reference: str) -> Node:
-        """Return what one reference leads to: a JSON pointer or an anchor, here or in another file."""
+        """Return what one reference leads to: a JSON pointer or an anchor."""
         path, _, fragment = reference.partition("#")
-        document = self.document.open(unquote(path), self) if path else self.document
+        if path:
+            problem = f"it refers to {path!r}, which is outside of the document; nothing is fetched."
+            raise self.error(f"{problem} Put what it refers to under `components`.")
         try:
             if fragment and not fragment.startswith("/"):
-                target = document.anchors.get(unquote(fragment))
+                target = self.document.anchors.get(unquote(fragment))
             else:
-                target = _find_pointer(document.node, fragment)
+                target = _find_pointer(self.document.node, fragment)
         except RecursionError:  # a pointer leads through a reference, whose pointer leads through a reference …
             raise self.error("its references lead through too many others: let one of them lead to a value.") from None
         if target is None:
@@ -244,26 +210,7 @@ def check_size(root: Any, budget: Budget) -> Any:
         is_json = is_json and (isinstance(value, list) or all(isinstance(name, str) for name in value))
         pending.extend((part, depth + 1) for part in (value.values() if isinstance(value, dict) else value))
     budget.spend(count)
-    return root if is_json else _to_json(root, budget)
-
-
-def _to_json(value: Any, budget: Budget) -> Any:
-    budget.spend()
-    if isinstance(value, dict):
-        return {_to_name(name): _to_json(item, budget) for name, item in value.items()}
-    if isinstance(value, list):
-        return [_to_json(item, budget) for item in value]
-    return value if value is None or isinstance(value, str | int | float) else _to_text(value)
-
-
-def _to_name(name: Any) -> str:
-    if name is None or isinstance(name, bool):
-        return json.dumps(name)
-    return name if isinstance(name, str) else _to_text(name)
-
-
-def _to_text(value: Any) -> str:
-    return value.isoformat() if isinstance(value, dt.date) else str(value)
+    return root if is_json else to_jsonable_python(root, fallback=str)
 
 
 def _read_version(root: JsonObject) -> int:

@@ -84,7 +84,7 @@ def find_operations(document: Node, errors: list[DocumentError]) -> list[Operati
 def explain(label: str, error: DocumentError) -> DocumentError:
     """Return the error about an operation that is skipped."""
     label, reason = clip(label, MAX_REASON_CHARS), clip(error.problem, MAX_REASON_CHARS)
-    return DocumentError(f"{label} is skipped: {reason}", error.pointer, error.document_file)
+    return DocumentError(f"{label} is skipped: {reason}", error.pointer)
 
 
 def _read_path(path: str, item: Node) -> Node:

@@ -83,11 +83,11 @@ class SchemaConverter:
         self._hidden_by = _HIDDEN_BY[direction]
         self.is_relaxed = is_relaxed
         self._budget = budget
-        self._names: dict[tuple[tuple[str, str], bool], str] = {}
+        self._names: dict[tuple[str, bool], str] = {}
         self._nodes: dict[str, Node] = {}
         self._bases: set[str] = set()
         """The names of definitions that are a parent alone, as the `allOf` of its children means it."""
-        self._children: dict[tuple[str, str], list[Node]] | None = None
+        self._children: dict[str, list[Node]] | None = None
         self._definitions: dict[str, Any] = {}
         self._references: dict[str, set[str]] = {}
         self._sizes: dict[str, int] = {}
@@ -165,7 +165,7 @@ class SchemaConverter:
 
     def _refer(self, target: Node, *, is_base: bool = False) -> str:
         """Return the reference to a definition, whose name is made from the last step of its pointer."""
-        key = target.key, is_base and bool(self._find_children(target))
+        key = target.pointer, is_base and bool(self._find_children(target))
         if key not in self._names:
             name = unused_name(_UNSAFE_CHARACTERS.sub("_", _schema_name(target)).strip("_") or "schema", self._nodes)
             self._names[key] = name
@@ -180,13 +180,13 @@ class SchemaConverter:
             return []
         if self._children is None:
             self._children = _find_inheritance(parent.document)
-        found: dict[tuple[str, str], Node] = {}
-        pending = [*self._children.get(parent.key, ())]
+        found: dict[str, Node] = {}
+        pending = [*self._children.get(parent.pointer, ())]
         while pending:
             node = pending.pop(0)
-            if node.key not in found:
-                found[node.key] = node
-                pending += self._children.get(node.key, ())
+            if node.pointer not in found:
+                found[node.pointer] = node
+                pending += self._children.get(node.pointer, ())
         return list(found.values())
 
     def _convert_parent(self, parent: Node, children: list[Node]) -> JsonObject:
@@ -336,7 +336,7 @@ class _DiscriminatorValues:
             return []
         target = branch.follow(branch.value["$ref"])
         schema_name = _schema_name(target)
-        mapped = self._mapped([branch.value["$ref"], schema_name, target.key])
+        mapped = self._mapped([branch.value["$ref"], schema_name, target.pointer])
         own = _DeclaredMember.find(target.resolve(), self._name)
         if own.values is not None:
             mapped = [value for value in mapped if value in own.values]
@@ -352,7 +352,7 @@ class _DiscriminatorValues:
         own = _DeclaredMember.find(child, self._name).values
         if own is not None and (allowed is None or len(own) < len(allowed)):
             return own
-        mapped = self._mapped([name, child.key])
+        mapped = self._mapped([name, child.pointer])
         return [value for value in mapped or [name] if allowed is None or value in allowed]
 
     @property
@@ -372,7 +372,7 @@ class _DiscriminatorValues:
                 continue
             with contextlib.suppress(DocumentError):  # the others select their branches nevertheless
                 is_name = "/" not in reference and "#" not in reference
-                target = reference if is_name else self._discriminator.follow(reference).key
+                target = reference if is_name else self._discriminator.follow(reference).pointer
                 values.setdefault(target, []).append(value)
         return values
 
@@ -387,18 +387,18 @@ def _without_union(parent: Node) -> Node:
     return Node(document=parent.document, value=value, pointer=parent.pointer)
 
 
-def _find_inheritance(document: Document) -> dict[tuple[str, str], list[Node]]:
+def _find_inheritance(document: Document) -> dict[str, list[Node]]:
     """Return the schemas under `components` that name another one in their `allOf`, by the key of that one."""
     components = document.node.get("components")
     schemas = None if components is None else components.get("schemas")
-    children: dict[tuple[str, str], list[Node]] = {}
+    children: dict[str, list[Node]] = {}
     for _, schema in () if schemas is None else schemas.members():
         parts = schema.value.get("allOf") if isinstance(schema.value, dict) else None
         for part in parts if isinstance(parts, list) else ():
             reference = part.get("$ref") if isinstance(part, dict) else None
             if isinstance(reference, str):
                 try:
-                    children.setdefault(schema.follow(reference).key, []).append(schema)
+                    children.setdefault(schema.follow(reference).pointer, []).append(schema)
                 except DocumentError:  # its own error says so where the schema is used
                     continue
     return children

@@ -68,7 +68,7 @@ class SecuritySchemes:
         self._auth = auth
         self.headers, self._own = _read_own_headers(headers)
         self._own_places = {("header", name.lower()) for name in headers}
-        self._chosen: dict[tuple[str, str], list[Scheme]] = {}
+        self._chosen: dict[str, list[Scheme]] = {}
         """What was chosen, by the place of the alternatives: most operations have those of the document."""
         for name in auth:
             if not self._nodes:
@@ -118,9 +118,9 @@ class SecuritySchemes:
         """
         if requirements is None:
             return self._own
-        if requirements.key not in self._chosen:
-            self._chosen[requirements.key] = [*self._own, *self._choose(requirements)]
-        return self._chosen[requirements.key]
+        if requirements.pointer not in self._chosen:
+            self._chosen[requirements.pointer] = [*self._own, *self._choose(requirements)]
+        return self._chosen[requirements.pointer]
 
     def _choose(self, requirements: Node) -> list[Scheme]:
         alternatives, errors = [], []

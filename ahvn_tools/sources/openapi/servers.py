@@ -59,7 +59,7 @@ class Servers:
         self._variables = options.get("variables") or {}
         self._http = cast("HTTPOptions", options["http"])
         base_url = options.get("base_url")
-        self._urls: dict[tuple[str, str], str] = {}
+        self._urls: dict[str, str] = {}
         """By the place of the servers: most operations have those of the document."""
         self._base_url = None if base_url is None else check_base_url(base_url)
 
@@ -104,9 +104,9 @@ class Servers:
         nodes = operation.node.get("servers") or operation.path_item.get("servers") or self._root.get("servers")
         if nodes is None or not nodes.value:
             nodes = Node(document=self._root.document, value=[{"url": "/"}], pointer="#/servers")
-        if nodes.key not in self._urls:
-            self._urls[nodes.key] = self._choose_url(nodes)
-        return self._urls[nodes.key]
+        if nodes.pointer not in self._urls:
+            self._urls[nodes.pointer] = self._choose_url(nodes)
+        return self._urls[nodes.pointer]
 
     def _choose_url(self, nodes: Node) -> str:
         """Return the URL of the first server that can be called; empty, with a warning, if there is none."""

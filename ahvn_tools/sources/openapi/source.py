@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,21 +13,22 @@ from ahvn_tools.json_types import JsonObject
 from ahvn_tools.redaction import clip
 from ahvn_tools.schema.refs import unused_name
 from ahvn_tools.sources.budget import Budget
-from ahvn_tools.sources.http.body import build_template
+from ahvn_tools.sources.http.body import HTTPBody, build_template, require_trust
 from ahvn_tools.sources.http.request import HTTPRequest
 from ahvn_tools.sources.openapi.arguments import build_arguments, fit_path, read_parameters, tool_name, without
 from ahvn_tools.sources.openapi.bodies import Body, read_body, read_output_schema
-from ahvn_tools.sources.openapi.document import Document, DocumentError, Node, OpenFile
+from ahvn_tools.sources.openapi.document import Document, DocumentError, Node
 from ahvn_tools.sources.openapi.operations import MAX_REASON_CHARS, Operation, explain, find_operations, select
 from ahvn_tools.sources.openapi.options import OpenAPIOptions, parse_options
 from ahvn_tools.sources.openapi.schemas import SchemaConverter
 from ahvn_tools.sources.openapi.security import SecuritySchemes
 from ahvn_tools.sources.openapi.servers import Servers
 from ahvn_tools.template import ToolTemplate
+from ahvn_tools.trust import Trust
 
 _logger = logging.getLogger(__name__)
 
-Tool = tuple[ToolTemplate, Callable[..., Any]]
+Tool = tuple[ToolTemplate, HTTPBody]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +46,6 @@ class OpenAPITools:
 def read_tools(
     document: Any,
     options: OpenAPIOptions,
-    open_file: OpenFile | None = None,
     *,
     label: str = "the document",
     budget: Budget | None = None,
@@ -57,7 +57,7 @@ def read_tools(
     """
     options = parse_options(options)
     budget = budget or Budget(label, options.get("max_values"))
-    root = Document.read(document, budget, open_file).node
+    root = Document.read(document, budget).node
     errors: list[DocumentError] = []
     operations = select(find_operations(root, errors), options)
     builder = _Builder(root, options, label)
@@ -76,6 +76,9 @@ def read_tools(
         _logger.warning("%s", skipped)
     if not tools:
         raise errors[0] if errors else SourceError("The document has no operation that becomes a tool.")
+    trust = options.get("trust")
+    for template, body in tools.values():
+        require_trust(template, body, trust if isinstance(trust, Trust) else Trust(trust))
     return OpenAPITools(tools=tools, errors=tuple(errors), title=root_title(root))
 
 
@@ -142,13 +145,13 @@ class _Builder:
         credentials = {key: value for scheme in schemes for key, value in scheme.credentials.items()}
         security = tuple(scheme.security for scheme in schemes)
         hidden = [key for item in security for key in item.parameters]
-        arguments = build_arguments(parameters, body, self._requests, hidden)
+        input_schema, places = build_arguments(parameters, body, self._requests, hidden)
         request = HTTPRequest(
             method=operation.method.upper(),
             base_url=base_url,
             path=path,
             query=tuple(pair for pair in query if pair[0] not in declared),
-            arguments=arguments.places,
+            arguments=places,
             body_type="json" if body is None else body.kind,
             body_content_type=None if body is None else _content_type(body),
             list_content_type=None if body is None else body.list_content_type,
@@ -159,7 +162,7 @@ class _Builder:
         definition: JsonObject = {
             "description": _describe(operation),
             "tags": operation.tags,
-            "input_schema": arguments.schema,
+            "input_schema": input_schema,
             "output_schema": self._read_output_schema(operation),
         }
         self._budget.spend_size(definition)

@@ -152,15 +152,12 @@ def test_another_process_that_has_the_file_open_is_named(duckdb_file: Path, run_
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize(("read_only", "runs"), [(True, "read tables."), (False, "read or write tables.")])
-def test_advice_names_what_runs_in_this_database(duckdb_file: Path, run_query, runs: str, *, read_only: bool) -> None:
-    result = run_query(Database(duckdb_file, read_only=read_only, approve="never"), "ATTACH 'x' AS y")
-    assert result.text == f"ATTACH statements are not allowed here. Use statements that {runs}"
-
-
-@pytest.mark.exhaustive
-def test_table_that_is_absent_names_the_tool_that_lists_them(duckdb_file: Path, run_query) -> None:
-    assert "`db_info` lists the tables." in run_query(Database(duckdb_file), "SELECT * FROM absent").text
+def test_advice_names_what_runs_in_this_database_and_what_lists_its_tables(duckdb_file: Path, run_query) -> None:
+    for read_only, runs in ((True, "read tables."), (False, "read or write tables.")):
+        database = Database(duckdb_file, read_only=read_only, approve="never")
+        result = run_query(database, "ATTACH 'x' AS y")
+        assert result.text == f"ATTACH statements are not allowed here. Use statements that {runs}"
+        assert "`db_info` lists the tables." in run_query(database, "SELECT * FROM absent").text
 
 
 @pytest.mark.exhaustive

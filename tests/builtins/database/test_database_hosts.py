@@ -47,17 +47,11 @@ def test_mistake_of_the_host_is_an_error(tmp_path, monkeypatch, url, options, me
     assert "s3cr3t" not in str(error.value)
 
 
-@pytest.mark.parametrize("form", ["{path}", "sqlite:///{path}", "function"])
-def test_target_is_found(sqlite_file: Path, run_query, form: str, monkeypatch) -> None:
+@pytest.mark.parametrize("form", ["{path}", "sqlite:///teas.db", "function"])
+def test_target_is_found_also_from_another_folder(sqlite_file: Path, run_query, form: str, monkeypatch) -> None:
+    monkeypatch.chdir(sqlite_file.parent)
     url = (lambda: str(sqlite_file)) if form == "function" else form.format(path=sqlite_file)
     database = Database(url)
-    monkeypatch.chdir("/")
-    assert not run_query(database, "SELECT 1 FROM teas").is_error
-
-
-def test_relative_path_stays_the_same_file(sqlite_file: Path, run_query, monkeypatch) -> None:
-    monkeypatch.chdir(sqlite_file.parent)
-    database = Database("sqlite:///teas.db")
     monkeypatch.chdir("/")
     assert not run_query(database, "SELECT 1 FROM teas").is_error
 

@@ -64,40 +64,26 @@ def test_200_updates_of_20_files_by_4_processes_are_all_there(files):
     assert len(list(files.iterdir())) == FILES
 
 
-def test_one_of_many_that_create_the_same_file_succeeds(tmp_path):
+@pytest.mark.parametrize("is_move", [False, True], ids=["create", "move"])
+def test_one_of_many_that_make_the_same_file_succeeds(tmp_path, is_move):
     folders = ConfinedFolders(tmp_path)
-
-    def create(number):
-        try:
-            folders.create("new/deep/file.txt", b"%d" % number)
-        except ToolError as error:
-            return str(error)
-        return "done"
-
-    with ThreadPoolExecutor(16) as pool:
-        answers = Counter(pool.map(create, range(64)))
-    assert list(answers.values()) in ([1, 63], [63, 1])
-    assert all(answer == "done" or "exists already" in answer for answer in answers)
-    assert len(list((tmp_path / "new" / "deep").iterdir())) == 1
-
-
-def test_one_of_many_that_move_to_the_same_name_succeeds(tmp_path):
-    folders = ConfinedFolders(tmp_path)
+    (tmp_path / "new").mkdir()
     for number in range(64):
-        (tmp_path / f"{number}").write_text(f"{number}")
+        (tmp_path / f"{number}").touch()
 
-    def move(number):
+    def make(number):
         try:
-            folders.move(f"{number}", "target")
+            folders.move(f"{number}", "new/file") if is_move else folders.create("new/file", b"%d" % number)
         except ToolError as error:
             return str(error)
         return "done"
 
     with ThreadPoolExecutor(16) as pool:
-        answers = Counter(pool.map(move, range(64)))
+        answers = Counter(pool.map(make, range(64)))
     assert list(answers.values()) in ([1, 63], [63, 1])
     assert all(answer == "done" or "exists already" in answer for answer in answers)
-    assert len(list(tmp_path.iterdir())) == 64
+    assert len(list((tmp_path / "new").iterdir())) == 1
+    assert len(list(tmp_path.iterdir())) == 65 - is_move
 
 
 def test_a_cancelled_change_stops_waiting(tmp_path):

@@ -39,6 +39,8 @@ class TestReading:
         system = (root / "sub" / "b.txt").stat()
         assert (status.kind, status.size, status.links) == ("file", 20, 1)
         assert (status.inode, status.modified_ns, status.mode) == (system.st_ino, system.st_mtime_ns, 0o644)
+        (root / "nothing").touch()
+        assert folders.read("nothing", max_bytes=0)[0] == b""
 
     def test_a_larger_file_is_refused_with_its_size(self, folders):
         with pytest.raises(
@@ -53,10 +55,6 @@ class TestReading:
             file.seek(GIANT - 10)
             assert file.read() == bytes(10)
             assert status.size == GIANT
-
-    def test_an_empty_file_is_read(self, folders, root):
-        (root / "nothing").touch()
-        assert folders.read("nothing", max_bytes=0)[0] == b""
 
     @pytest.mark.skipif(not Path("/proc/version").exists(), reason="there is no /proc")
     def test_files_without_a_size_are_read_up_to_the_limit(self):
@@ -171,6 +169,7 @@ class TestHardLinks:
         operations = {
             lambda: folders.read("hard", max_bytes=100): is_read,
             lambda: folders.update("hard", lambda content, _: b"new", max_bytes=100): is_written,
+            lambda: folders.create("hard", b"new", overwrite=True): is_written,
         }
         for operation, is_allowed in operations.items():
             if is_allowed:
@@ -180,10 +179,6 @@ class TestHardLinks:
                     operation()
         assert (base / "SECRET.txt").read_text() == "SECRET"
         assert any(file.path == "hard" for file in walk(folders, ".")) == is_read
-
-    def test_they_are_not_overwritten_by_create(self, folders, base):
-        with pytest.raises(ToolError, match="hard links"):
-            folders.create("hard", b"new", overwrite=True)
 
     def test_a_name_can_be_deleted(self, folders, base, root):
         folders.delete("hard")
@@ -239,15 +234,11 @@ class TestDeletingAndMoving:
         assert sorted(root.iterdir()) == before
 
     def test_a_folder_is_not_moved_into_itself(self, folders, root):
-        for target in ("sub/x", "sub/deep/x", "sub/new/deep/x"):
+        (root / "in").symlink_to("sub")
+        for target in ("sub/x", "sub/deep/x", "sub/new/deep/x", "in/x"):
             with pytest.raises(ToolError, match="cannot be moved into itself"):
                 folders.move("sub", target)
         assert not (root / "sub" / "new").exists()
-
-    def test_a_folder_is_not_moved_into_itself_through_a_link(self, folders, root):
-        (root / "in").symlink_to("sub")
-        with pytest.raises(ToolError, match="cannot be moved into itself"):
-            folders.move("sub", "in/x")
 
     def test_a_missing_source_is_named(self, folders, root):
         with pytest.raises(ToolError, match="'missing' does not exist"):
@@ -311,8 +302,9 @@ class TestRoots:
         assert (base / "root" / "moved.txt").read_text() == "second"
 
     def test_paths_of_a_root_that_is_a_link_have_the_name_that_the_host_used(self, base, root):
-        (base / "name").symlink_to(root)
+        (base / "name").symlink_to("root")
         folders = ConfinedFolders([base / "outside", base / "name"])
+        assert folders.roots == (base / "outside", root)
         for known in (folders, pickle.loads(pickle.dumps(folders)), ConfinedFolders(folders.roots)):
             assert known.display(f"{base}/name/sub/b.txt") == f"{base}/name/sub/b.txt"
             assert known.display(str(root)) == f"{base}/name"
@@ -344,13 +336,6 @@ class TestRoots:
                 folders.read(path, max_bytes=100)
         with pytest.raises(ToolError, match="stays"):
             folders.delete("/")
-
-    def test_a_root_may_be_named_by_a_link(self, base):
-        (base / "alias").symlink_to("root")
-        folders = ConfinedFolders(base / "alias")
-        assert folders.roots == (base / "root",)
-        for path in ("a.txt", str(base / "alias" / "a.txt"), str(base / "root" / "a.txt")):
-            assert folders.read(path, max_bytes=100)[0] == b"content of a.txt"
 
     @pytest.mark.parametrize("change", ["deleted", "a link", "another folder", "a file"])
     def test_a_root_that_was_replaced_is_a_clear_error(self, base, change):
@@ -394,18 +379,19 @@ class TestRoots:
         )
         assert done.stdout == "b'content of a.txt' 1\n", done.stderr
 
-    @pytest.mark.parametrize("roots", ["missing", "a.txt"])
-    def test_a_root_is_a_folder_that_exists(self, base, roots):
-        with pytest.raises(DefinitionError, match=r"root .*(Make the folder first|is no folder)"):
-            ConfinedFolders(base / "root" / roots)
-
-    def test_policies_that_do_not_exist_are_refused(self, base):
-        with pytest.raises(DefinitionError, match="'allow', 'read' or 'refuse', not 'write'"):
-            ConfinedFolders(base / "root", hard_links="write")
-
-    def test_no_root_is_a_mistake(self):
-        with pytest.raises(DefinitionError, match="Without a root"):
-            ConfinedFolders([])
+    @pytest.mark.parametrize(
+        ("roots", "options", "message"),
+        [
+            (["missing"], {}, r"root .*Make the folder first"),
+            (["a.txt"], {}, r"root .*is no folder"),
+            ([], {}, "Without a root"),
+            (["."], {"hard_links": "write"}, "'allow', 'read' or 'refuse', not 'write'"),
+            (["."], {"call_roots": "add"}, "'narrow' or 'replace'"),
+        ],
+    )
+    def test_a_mistake_of_the_host_is_an_error(self, base, roots, options, message):
+        with pytest.raises(DefinitionError, match=message):
+            ConfinedFolders([base / "root" / name for name in roots], **options)
 
 
 class TestNarrowing:
@@ -432,8 +418,11 @@ class TestNarrowing:
             with pytest.raises(ToolError, match="No folder may be used"):
                 operation()
 
-    def test_a_call_whose_host_forbids_files_uses_none(self, base):
-        nothing = ConfinedFolders(base / "root").for_call(ToolContext(forbids_files=True))
+    @pytest.mark.parametrize("call_roots", ["narrow", "replace"])
+    def test_a_call_whose_host_forbids_files_uses_none(self, base, call_roots):
+        folders = ConfinedFolders(base / "root", call_roots=call_roots)
+        assert folders.for_call(ToolContext()) is folders
+        nothing = folders.for_call(ToolContext(forbids_files=True))
         assert nothing.roots == ()
         with pytest.raises(ToolError, match="No folder may be used"):
             nothing.scan(".")
@@ -477,14 +466,6 @@ class TestReplacing:
         with pytest.raises(ToolError, match="hard links"):
             folders.for_call(ToolContext(roots=(base / "root" / "sub",))).read(str(hard), max_bytes=100)
 
-    def test_without_roots_of_a_call_the_folders_of_the_host_are_used(self, folders):
-        assert folders.for_call(ToolContext()) is folders
-
-    def test_a_call_whose_host_forbids_files_uses_none(self, folders):
-        nothing = folders.for_call(ToolContext(forbids_files=True))
-        with pytest.raises(ToolError, match="No folder may be used"):
-            nothing.read("a.txt", max_bytes=100)
-
     def test_the_root_folder_of_the_system_allows_everything(self, folders, base):
         everything = folders.for_call(ToolContext(roots=(Path("/"),)))
         assert everything.read("a.txt", max_bytes=100)[0] == b"content of a.txt"
@@ -497,16 +478,8 @@ class TestReplacing:
             with pytest.raises(ToolError, match=r"deleted or replaced|outside of the folders"):
                 inner.scan(name)
 
-    def test_another_word_is_an_error(self, base):
-        with pytest.raises(DefinitionError, match="'narrow' or 'replace'"):
-            ConfinedFolders(base / "root", call_roots="add")
-
 
 class TestObject:
-    def test_it_can_be_pickled(self, folders):
-        copy = pickle.loads(pickle.dumps(folders))
-        assert copy.read("a.txt", max_bytes=100)[0] == b"content of a.txt"
-
     def test_it_has_no_descriptors_between_calls(self, base):
         before = open_descriptors()
         folders = ConfinedFolders(base / "root")

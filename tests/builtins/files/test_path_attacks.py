@@ -242,14 +242,6 @@ def test_a_path_outside_does_not_tell_what_is_there(base):
             assert len(texts) == 1
 
 
-@pytest.mark.parametrize("path", [0, None, b"a.txt", ["a.txt"]], ids=["int", "none", "bytes", "list"])
-def test_a_path_is_a_text(base, path):
-    folders = ConfinedFolders(base / "root")
-    for operation in (READS | CHANGES).values():
-        with pytest.raises(TypeError):
-            operation(folders, path)
-
-
 ALLOWED = {
     "plain": "sub/b.txt",
     "absolute": "{root}/sub/b.txt",

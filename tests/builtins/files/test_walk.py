@@ -135,43 +135,46 @@ class TestSize:
 
 
 class TestGitignore:
-    def test_patterns_leave_out_files_and_folders(self, folders, root):
-        write(root, "a.pyc", "a.py", "build/x", "src/build/y", "src/a.pyc", "dist", "doc/dist/z", "keep.pyc")
-        (root / ".gitignore").write_text("# comment\n*.pyc\nbuild/\n/dist\n!keep.pyc\n\n")
-        assert paths_of(walk(folders, ".")) == ["a.py", "doc/dist/z", "keep.pyc"]
-        assert len(list(walk(folders, ".", respect_gitignore=False))) == 8
-
-    def test_files_in_folders_have_the_last_word(self, folders, root):
-        write(root, "a.log", "x/a.log", "x/b.tmp", "x/y/a.log", "z/b.tmp")
-        (root / ".gitignore").write_text("*.log\n")
-        (root / "x" / ".gitignore").write_text("!a.log\n*.tmp\n")
-        (root / "x" / "y" / ".gitignore").write_text("/a.log\n")
-        assert paths_of(walk(folders, ".")) == ["x/a.log", "z/b.tmp"]
-
-    def test_outer_files_count_in_an_inner_folder(self, folders, root):
-        write(root, ".git/x", "a/b/c.log", "a/b/d.txt", "a/b/e.tmp", "a/b/f.bak", "a/b/only/g")
-        (root / ".git" / "info").mkdir()
-        (root / ".git" / "info" / "exclude").write_text("*.bak\n")
-        (root / ".gitignore").write_text("*.log\na/b/only\n")
-        (root / "a" / ".gitignore").write_text("b/*.tmp\n")
-        assert paths_of(walk(folders, "a/b")) == ["d.txt"]
+    @pytest.mark.parametrize(
+        ("files", "rules", "found"),
+        [
+            (
+                "a.pyc a.py build/x src/build/y src/a.pyc dist doc/dist/z keep.pyc",
+                {".gitignore": "# comment\n*.pyc\nbuild/\n/dist\n!keep.pyc\n\n"},
+                {".": "a.py doc/dist/z keep.pyc"},
+            ),
+            (
+                "a.log x/a.log x/b.tmp x/y/a.log z/b.tmp",
+                {".gitignore": "*.log\n", "x/.gitignore": "!a.log\n*.tmp\n", "x/y/.gitignore": "/a.log\n"},
+                {".": "x/a.log z/b.tmp"},
+            ),
+            (
+                ".git/info/x a/b/c.log a/b/d.txt a/b/e.tmp a/b/f.bak a/b/only/g",
+                {".git/info/exclude": "*.bak\n", ".gitignore": "*.log\na/b/only\n", "a/.gitignore": "b/*.tmp\n"},
+                {"a/b": "d.txt"},
+            ),
+            ("repository/.git/x repository/a.log b.log", {".gitignore": "*.log\n"}, {"repository": "a.log"}),
+            (
+                ".git/x build/a.txt build/b.log",
+                {".gitignore": "build/\n*.txt", "build/.gitignore": "*.log"},
+                {".": "", "build": "a.txt"},
+            ),
+            ("a b", {".gitignore": "x\n" * 999 + "a\nb\n"}, {".": "b"}),
+        ],
+        ids=["patterns", "inner files", "outer files", "above the repository", "an ignored folder", "1000 lines"],
+    )
+    def test_what_files_name_is_left_out(self, folders, root, files, rules, found):
+        write(root, *files.split())
+        for name, text in rules.items():
+            (root / name).write_text(text)
+        assert {place: " ".join(paths_of(walk(folders, place))) for place in found} == found
+        every = {path for path in files.split() if ".git" not in path}
+        assert every <= set(paths_of(walk(folders, ".", respect_gitignore=False)))
 
     def test_files_above_the_root_are_not_read(self, root):
         write(root, ".git/x", "inner/a.log")
         (root / ".gitignore").write_text("*.log\n")
         assert paths_of(walk(ConfinedFolders(root / "inner"), ".")) == ["a.log"]
-
-    def test_files_above_the_repository_do_not_count(self, folders, root):
-        write(root, "repository/.git/x", "repository/a.log", "b.log")
-        (root / ".gitignore").write_text("*.log\n")
-        assert paths_of(walk(folders, "repository")) == ["a.log"]
-
-    def test_an_ignored_folder_is_walked_when_it_is_asked_for(self, folders, root):
-        write(root, ".git/x", "build/a.txt", "build/b.log", "build/.gitignore")
-        (root / ".gitignore").write_text("build/\n*.txt")
-        (root / "build" / ".gitignore").write_text("*.log")
-        assert paths_of(walk(folders, ".")) == []
-        assert paths_of(walk(folders, "build")) == ["a.txt"]
 
     def test_unusable_files_and_lines_are_skipped(self, folders, root):
         write(root, "a.txt", "b.txt", "x/a.txt", "y/a.txt", "z/a.txt")
@@ -189,11 +192,6 @@ class TestGitignore:
         assert paths_of(walk(folders, "x")) == []
         (root / ".gitignore").write_text("*.txt\n".ljust(64_001, "#"))
         assert paths_of(walk(folders, ".")) == ["a.txt", "x/b.txt"]
-
-    def test_the_first_thousand_lines_count(self, folders, root):
-        write(root, "a", "b")
-        (root / ".gitignore").write_text("x\n" * 999 + "a\nb\n")
-        assert paths_of(walk(folders, ".")) == ["b"]
 
     def test_hostile_patterns_do_not_hang(self, folders, root):
         write(root, *(f"{'a' * 250}{number}" for number in range(20)), "/".join("a" * 200) + "/b")

@@ -172,32 +172,13 @@ def test_busy_database_is_an_error_after_the_timeout(tmp_path: Path) -> None:
         assert knowledge.toolspec("stats")()["notes"] == 0
 
 
-OLDER_FORM = """
-    CREATE TABLE knowledge_texts (
-        id INTEGER PRIMARY KEY, name TEXT NOT NULL, body TEXT NOT NULL, tags TEXT NOT NULL DEFAULT '[]',
-        scope INTEGER NOT NULL, tenant TEXT NOT NULL DEFAULT '', user TEXT NOT NULL DEFAULT '',
-        UNIQUE (name, scope, tenant, user));
-    CREATE VIRTUAL TABLE knowledge_index USING fts5(name, body, tags,
-        content = 'knowledge_texts', content_rowid = 'id', tokenize = 'unicode61 remove_diacritics 2');
-    CREATE TRIGGER knowledge_added AFTER INSERT ON knowledge_texts BEGIN
-        INSERT INTO knowledge_index (rowid, name, body, tags) VALUES (new.id, new.name, new.body, new.tags); END;
-    CREATE TRIGGER knowledge_deleted AFTER DELETE ON knowledge_texts BEGIN
-        INSERT INTO knowledge_index (knowledge_index, rowid, name, body, tags)
-        VALUES ('delete', old.id, old.name, old.body, old.tags); END;
-    CREATE TRIGGER knowledge_changed AFTER UPDATE ON knowledge_texts BEGIN
-        INSERT INTO knowledge_index (knowledge_index, rowid, name, body, tags)
-        VALUES ('delete', old.id, old.name, old.body, old.tags);
-        INSERT INTO knowledge_index (rowid, name, body, tags) VALUES (new.id, new.name, new.body, new.tags); END;
-    INSERT INTO knowledge_texts (name, body, scope) VALUES ('zh.md', '使用Python编程', 0), ('en.md', 'plain tea', 0);
-"""
-"""A file as an older version of the package makes it."""
-
-
 @pytest.fixture
 def older(tmp_path: Path) -> Any:
-    """Return a connection of a program with the older version, and the path."""
+    """Return a connection to a file whose index is that of another version of Unicode, and the path."""
+    Knowledge(tmp_path / "k.db").replace_documents([("zh.md", "使用Python编程"), ("en.md", "plain tea")])
     with contextlib.closing(sqlite3.connect(tmp_path / "k.db", isolation_level=None, timeout=0)) as connection:
-        connection.executescript(OLDER_FORM)
+        connection.executescript("INSERT INTO knowledge_index (knowledge_index) VALUES ('delete-all')")
+        connection.execute("PRAGMA user_version = 1")
         yield connection, tmp_path / "k.db"
 
 
@@ -206,20 +187,20 @@ def found(path: Path, query: str) -> set[str]:
     return {hit["name"] for hit in tools["search"](query)}
 
 
-def test_a_file_of_the_older_form_is_searched_as_a_new_one(older: Any) -> None:
+def test_the_index_of_another_version_is_made_again(older: Any) -> None:
     _, path = older
     assert [found(path, query) for query in ("编程", "python", "tea")] == [{"zh.md"}, {"zh.md"}, {"en.md"}]
     check_is_intact(path)
 
 
-def test_a_file_that_another_program_reads_keeps_its_older_form_until_it_is_free(older: Any) -> None:
+def test_the_index_is_made_again_when_no_other_program_reads_the_file(older: Any) -> None:
     connection, path = older
     connection.execute("BEGIN")
     connection.execute("SELECT * FROM knowledge_texts").fetchall()
     with pytest.raises(ToolError, match="busy"):
         Knowledge(path, timeout=0.05)
     connection.execute("COMMIT")
-    assert connection.execute("SELECT name FROM sqlite_master WHERE name = 'knowledge_owners'").fetchall() == []
+    assert connection.execute("PRAGMA user_version").fetchone() == (1,)
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(lambda _: found(path, "编程"), range(4))) == [{"zh.md"}] * 4
     check_is_intact(path)

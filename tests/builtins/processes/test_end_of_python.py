@@ -148,21 +148,6 @@ def test_a_forked_copy_of_python_does_not_keep_programs_alive(python, mark):
     assert wait_until_none_survives(mark) == []
 
 
-def test_a_forked_copy_of_python_runs_programs_of_its_own(python, mark):
-    process = python("""
-        job = start()
-        if os.fork() == 0:
-            own = start()
-            print(own.stop().ended_by, run_process(["echo", "hi"], **options).stdout.text.strip(), flush=True)
-            os._exit(0)
-        os.wait()
-        print(job.is_running, flush=True)
-    """)
-
-    assert process.communicate()[0].splitlines() == ["stopped hi", "True"]
-    assert wait_until_none_survives(mark) == []
-
-
 def test_an_interrupt_ends_the_program(python, mark):
     process = python("""
         def interrupt(*_):

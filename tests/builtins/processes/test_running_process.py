@@ -164,38 +164,6 @@ def test_writing_to_a_closed_input_is_an_error(start):
             time.sleep(0.05)
 
 
-def test_a_process_can_be_stopped_while_another_thread_writes(start):
-    process = start("sleep", "1000")
-    errors = []
-
-    def write():
-        try:
-            process.write(b"x" * 1_000_000)
-        except ToolError as error:
-            errors.append(str(error))
-
-    writer = threading.Thread(target=write)
-    writer.start()
-    process.stop()
-    writer.join(60)
-
-    assert len(errors) == 1
-
-
-def test_many_threads_may_stop_one_process(start):
-    process = start("sleep", "1000")
-    results = []
-
-    threads = [threading.Thread(target=lambda: results.append(process.stop())) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-
-    assert len(results) == 8
-    assert len({id(result) for result in results}) == 1
-
-
 @pytest.mark.parametrize("program", ["no-such-program", "/no/such/program", "./no-such-program"])
 def test_a_program_that_does_not_exist_is_an_error(start, confinement, program):
     with pytest.raises(ToolError, match="could not be started: No such file or directory"):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import stat
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -118,13 +116,6 @@ def test_files_links_and_empty_folders_are_deleted(desk):
     assert len(desk.asked) == 4
 
 
-def test_the_root_is_neither_deleted_nor_moved(desk):
-    for uri in (".", str(desk.folder), "sub/.."):
-        desk.error("delete", uri=uri)
-        desk.error("move", uri=uri, target_uri="other")
-    assert desk.folder.is_dir()
-
-
 def test_files_and_folders_are_moved(desk):
     desk.write("sub/a.txt", "one")
     assert desk.call("move", uri="sub/a.txt", target_uri="new/b.txt") == "Moved sub/a.txt to new/b.txt"
@@ -140,19 +131,6 @@ def test_a_move_replaces_nothing(desk):
         assert "exists" in desk.error("move", uri="a.txt", target_uri=target)
     assert desk.error("move", uri="c.txt", target_uri="d.txt").startswith("There is no file or folder 'c.txt'.")
     assert (desk.read("a.txt"), desk.read("b.txt")) == (b"one", b"two")
-
-
-def test_the_mode_of_a_file_stays(desk):
-    path = desk.write("run.py", "a\n")
-    path.chmod(0o751)
-    desk.call("insert", uri="run.py", line=1, content="x")
-    assert stat.S_IMODE(path.stat().st_mode) == 0o751
-
-
-def test_an_edit_leaves_no_other_file(desk):
-    desk.write("a.txt", "a\n")
-    desk.call("insert", uri="a.txt", line=1, content="x")
-    assert [path.name for path in desk.folder.iterdir()] == ["a.txt"]
 
 
 texts = st.lists(

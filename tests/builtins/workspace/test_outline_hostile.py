@@ -15,11 +15,12 @@ import psutil
 import pytest
 
 from ahvn_tools import Toolkit
+from ahvn_tools.builtins.workspace.diagnostics import DiagnosticsTools
 from ahvn_tools.builtins.workspace.outline import OutlineTools
 from ahvn_tools.errors import ToolError
 
 
-class Outline(OutlineTools):
+class Outline(OutlineTools, DiagnosticsTools):
     pass
 
 
@@ -102,6 +103,8 @@ def test_what_is_outside_of_the_root_and_what_is_no_file_is_never_read(tmp_path:
     outside.mkdir()
     (outside / "secret.py").write_text("class Secret: pass\n")
     (root / "file.py").symlink_to(outside / "secret.py")
+    (outside / "secret.json").write_text("{Secret")
+    (root / "file.json").symlink_to(outside / "secret.json")
     (root / "folder").symlink_to(outside)
     (root / "loop").symlink_to(root)
     (root / "null.py").symlink_to("/dev/zero")
@@ -114,13 +117,12 @@ def test_what_is_outside_of_the_root_and_what_is_no_file_is_never_read(tmp_path:
     assert text.startswith("File: own.py\n- Class Own [1]")
     assert "Secret" not in text
     assert str(outside) not in text
+    assert kit.call("get_warning_error", {}).startswith("No warnings or errors found.")
     for uri in ("file.py", "folder", "folder/secret.py", "../outside", "null.py", "fifo.py", "socket.py", "\0", "/"):
-        try:
-            text = str(kit.call("project_outline", {"uri": uri}))
-        except ToolError as error:
-            text = str(error)
-        assert "Secret" not in text
-        assert "Class" not in text
+        for tool in ("project_outline", "get_warning_error"):
+            text = kit.exec(tool, {"uri": uri}).text
+            assert "Secret" not in text
+            assert "Class" not in text
 
 
 def test_a_root_of_the_call_narrows_what_is_outlined(tmp_path: Path) -> None:
@@ -132,12 +134,17 @@ def test_a_root_of_the_call_narrows_what_is_outlined(tmp_path: Path) -> None:
     assert session.exec("project_outline", {"uri": str(tmp_path / "b")}).is_error
 
 
-async def test_a_cancelled_call_leaves_no_process(tmp_path: Path) -> None:
-    for number in range(3):
-        (tmp_path / f"slow{number}.rb").write_bytes(wrapped("a?b:" * 200_000))
+SLOW = {"project_outline": (".rb", wrapped("a?b:" * 200_000)), "get_warning_error": (".yaml", b"[" * 100_000)}
+
+
+@pytest.mark.parametrize("tool", SLOW)
+async def test_a_cancelled_call_leaves_no_process(tool: str, tmp_path: Path) -> None:
+    ending, content = SLOW[tool]
+    for number in range(4):
+        (tmp_path / f"slow{number}{ending}").write_bytes(content)
     kit = Toolkit("outline").add(Outline(tmp_path))
     open_files = psutil.Process().num_fds()
-    call: asyncio.Task[Any] = asyncio.create_task(kit.acall("project_outline", {}))
+    call: asyncio.Task[Any] = asyncio.create_task(kit.acall(tool, {}))
     while not psutil.Process().children(recursive=True):  # noqa: ASYNC110 - another process has no event
         await asyncio.sleep(0.01)
     call.cancel()

@@ -7,43 +7,26 @@ import re
 import pytest
 
 
-def test_a_file_is_read_whole_with_line_feeds(desk):
-    desk.write("a.txt", b"one\r\ntwo\rthree\n")
-    assert desk.call("read_file", uri="a.txt") == "one\ntwo\nthree\n"
-
-
-@pytest.mark.parametrize("uri", ["a b.txt", "./a b.txt", "sub/../a b.txt"])
-def test_relative_paths_begin_in_the_first_root(desk, uri):
-    desk.write("a b.txt", "one")
-    desk.write("sub/c.txt", "two")
-    assert desk.call("read_file", uri=uri) == "one"
-
-
-def test_absolute_paths_and_file_uris_are_read(desk):
+def test_a_path_is_relative_to_the_first_root_absolute_or_a_uri(desk):
     path = desk.write("a b.txt", "one")
-    assert desk.call("read_file", uri=str(path)) == desk.call("read_file", uri=path.as_uri()) == "one"
-
-
-def test_an_empty_file_is_an_empty_text(desk):
-    desk.write("a.txt", "")
-    assert desk.call("read_file", uri="a.txt") == ""
+    desk.write("sub/c.txt", "two")
+    for uri in ("a b.txt", "./a b.txt", "sub/../a b.txt", str(path), path.as_uri()):
+        assert desk.call("read_file", uri=uri) == "one"
 
 
 @pytest.mark.parametrize(
     ("content", "text"),
     [
-        pytest.param(b"\xef\xbb\xbfgr\xc3\xbc\xc3\x9f", "grüß", id="utf-8 with a mark"),
-        pytest.param("grüß".encode("utf-16"), "grüß", id="utf-16"),
+        (b"one\r\ntwo\rthree\n", "one\ntwo\nthree\n"),
+        (b"", ""),
+        (b"\xef\xbb\xbfgr\xc3\xbc\xc3\x9f", "grüß"),
+        ("grüß".encode("utf-16"), "grüß"),
     ],
+    ids=["line feeds", "empty", "utf-8 with a mark", "utf-16"],
 )
-def test_a_text_is_read_in_its_encoding(desk, content, text):
+def test_a_whole_file_is_read_with_line_feeds_in_its_encoding(desk, content, text):
     desk.write("a.txt", content)
     assert desk.call("read_file", uri="a.txt") == text
-
-
-def test_a_binary_file_is_an_error(desk):
-    desk.write("a.bin", b"\x7fELF\x00\x01\x02")
-    assert "binary" in desk.error("read_file", uri="a.bin")
 
 
 def test_a_long_file_ends_with_how_to_read_the_rest(make_desk):
@@ -156,50 +139,48 @@ def test_a_large_file_has_the_same_lines_as_a_small_one(make_desk, encoding, new
     assert [read[0], *read[5:]] == ["1: üüü", "6: ", "7: ", "8: üüüüü", "(The file ends with line 8.)"]
 
 
+RANGE, AROUND = "partially_read_by_range", "partially_read_around_keyword"
+
+
 def test_a_range_has_numbers_and_ends_with_the_file(desk):
     desk.write("a.txt", "one\ntwo\n\nfour")
-    assert desk.call("partially_read_by_range", uri="a.txt", start_line=2, end_line=3) == "2: two\n3: "
-    assert desk.call("partially_read_by_range", uri="a.txt", start_line=4, end_line=9) == (
-        "4: four\n(The file ends with line 4.)"
-    )
+    assert desk.call(RANGE, uri="a.txt", start_line=2, end_line=3) == "2: two\n3: "
+    assert desk.call(RANGE, uri="a.txt", start_line=4, end_line=9) == "4: four\n(The file ends with line 4.)"
 
 
-@pytest.mark.parametrize(("start", "end"), [(0, 1), (-1, 2), (3, 2)])
-def test_a_range_that_is_none_is_an_error(desk, start, end):
+@pytest.mark.parametrize(
+    ("tool", "arguments", "message"),
+    [
+        (RANGE, {"start_line": 0, "end_line": 1}, "at least 1"),
+        (RANGE, {"start_line": -1, "end_line": 2}, "at least 1"),
+        (RANGE, {"start_line": 3, "end_line": 2}, "at least 1"),
+        (RANGE, {"start_line": 3, "end_line": 4}, "There is no line 3 in 'a.txt': the file has only 2 lines."),
+        (AROUND, {"keyword": ""}, "one line"),
+        (AROUND, {"keyword": "a\nb"}, "one line"),
+        (AROUND, {"keyword": "a", "lines_before": -1}, "at least 0"),
+        ("search_file_contains_keyword", {"keyword": ""}, "one line"),
+        ("search_file_contains_keyword", {"keyword": "a\nb"}, "one line"),
+        ("read_file", {"uri": "sub"}, "'sub' is a folder. List it with ls, or pass a file."),
+        ("get_file_size", {"uri": "sub"}, "'sub' is a folder. List it with ls, or pass a file."),
+        ("read_file", {"uri": "a.bin"}, "binary"),
+    ],
+    ids=range(12),
+)
+def test_what_cannot_be_read_is_an_error_with_the_reason(desk, tool, arguments, message):
     desk.write("a.txt", "one\ntwo\n")
-    assert "at least 1" in desk.error("partially_read_by_range", uri="a.txt", start_line=start, end_line=end)
-
-
-def test_a_range_behind_the_file_is_an_error_with_its_length(desk):
-    desk.write("a.txt", "one\ntwo\n")
-    assert desk.error("partially_read_by_range", uri="a.txt", start_line=3, end_line=4) == (
-        "There is no line 3 in 'a.txt': the file has only 2 lines."
-    )
+    desk.write("a.bin", b"\x7fELF\x00\x01\x02")
+    desk.write("sub/a.txt", "one")
+    assert message in desk.error(tool, **{"uri": "a.txt", **arguments})
 
 
 def test_windows_around_matches_are_joined_where_they_meet(desk):
     desk.write("a.txt", "".join(f"{n} {'key' if n in (2, 4, 9) else ''}\n" for n in range(1, 11)))
     read = desk.call("partially_read_around_keyword", uri="a.txt", keyword="key", lines_before=1, lines_after=1)
     assert [line.split(":")[0] for line in read.split("\n")] == ["1", "2", "3", "4", "5", "...", "8", "9", "10"]
-
-
-def test_windows_need_no_sizes(desk):
+    assert desk.call(AROUND, uri="a.txt", keyword="K") == 'No matches found for "K".'
     desk.write("a.txt", "".join(f"{n}\n" for n in range(100, 140)))
-    read = desk.call("partially_read_around_keyword", uri="a.txt", keyword="120")
-    assert read.split("\n")[0] == "16: 115"
-    assert read.split("\n")[-1] == "26: 125"
-
-
-def test_a_keyword_without_match_is_no_error(desk):
-    desk.write("a.txt", "one\n")
-    assert desk.call("partially_read_around_keyword", uri="a.txt", keyword="K") == 'No matches found for "K".'
-
-
-@pytest.mark.parametrize("keyword", ["", "a\nb"], ids=["empty", "two lines"])
-def test_a_keyword_that_is_in_no_line_is_refused(desk, keyword):
-    desk.write("a.txt", "one\n")
-    assert "one line" in desk.error("partially_read_around_keyword", uri="a.txt", keyword=keyword)
-    assert "one line" in desk.error("search_file_contains_keyword", uri=".", keyword=keyword)
+    read = desk.call(AROUND, uri="a.txt", keyword="120").split("\n")
+    assert (read[0], read[-1]) == ("16: 115", "26: 125")
 
 
 def test_long_windows_end_with_how_to_go_on(make_desk):
@@ -214,12 +195,6 @@ def test_long_windows_end_with_how_to_go_on(make_desk):
 def test_the_size_has_kilobytes_and_bytes(desk):
     desk.write("a.txt", "x" * 1260)
     assert desk.call("get_file_size", uri="a.txt") == "Size: 1.23 KB (1260 bytes)"
-
-
-@pytest.mark.parametrize("tool", ["read_file", "get_file_size"])
-def test_a_folder_is_no_file(desk, tool):
-    desk.write("sub/a.txt", "one")
-    assert desk.error(tool, uri="sub") == "'sub' is a folder. List it with ls, or pass a file."
 
 
 def test_a_missing_file_has_similar_names(desk):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
@@ -91,15 +89,6 @@ def test_a_mistake_of_the_host_is_an_error_at_once(tmp_path, options):
         Workspace(tmp_path, **options)
 
 
-def test_a_root_must_be_a_folder(tmp_path):
-    with pytest.raises(DefinitionError):
-        Workspace(tmp_path / "nothing")
-
-
-def test_the_methods_need_no_event_loop():
-    assert not any(inspect.iscoroutinefunction(getattr(Workspace, name)) for name in READING + WRITING)
-
-
 async def test_the_tools_run_from_async_code(tmp_path):
     kit = Toolkit("kit").add(Workspace(tmp_path))
     assert await kit.acall("create_file", {"uri": "a.txt", "content": "one"}) == "File created successfully: a.txt"
@@ -127,19 +116,6 @@ def test_two_hundred_edits_of_twenty_files_at_once_lose_nothing(tmp_path):
     for number in range(20):
         lines = (tmp_path / f"{number}.txt").read_text().splitlines()
         assert sorted(lines) == sorted(["start", "end", *(line for name, line in edits if name == f"{number}.txt")])
-
-
-@pytest.mark.exhaustive
-async def test_two_hundred_async_edits_lose_nothing(tmp_path):
-    kit = Toolkit("kit").add(Workspace(tmp_path))
-    for number in range(20):
-        (tmp_path / f"{number}.txt").write_text("")
-    calls = (
-        kit.aexec("insert", {"uri": f"{number % 20}.txt", "line": 1, "content": str(number)}) for number in range(200)
-    )
-    assert [result.text for result in await asyncio.gather(*calls) if result.is_error] == []
-    lines = [line for number in range(20) for line in (tmp_path / f"{number}.txt").read_text().splitlines()]
-    assert sorted(map(int, lines)) == list(range(200))
 
 
 def test_the_edits_of_one_answer_run_in_their_order(tmp_path):

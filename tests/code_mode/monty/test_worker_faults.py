@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 import psutil
@@ -17,14 +15,13 @@ import pytest
 
 from ahvn_tools import Toolkit
 from ahvn_tools.code_mode import CodeLimits, MontySandbox
-from ahvn_tools.code_mode.monty import checker, worker
+from ahvn_tools.code_mode.monty import checker
 from tests.code_mode.monty.conftest import send_signal, workers
 from tests.execution.entry_points import until
 
 pytestmark = pytest.mark.exhaustive
 
 ENDED = "its worker process ended"
-STUCK = "its worker process did not respond in time"
 
 
 class Host:
@@ -33,9 +30,8 @@ class Host:
     def __init__(self, sandbox: MontySandbox, **limits: Any) -> None:
         self.calls: Counter[str] = Counter()
         self.started, self.cancelled = threading.Event(), threading.Event()
-        self.before_stop: Callable[[], None] = lambda: None
         self.kit = Toolkit("k", secret_key=b"k" * 16)
-        self.kit.add(self.kill, self.stop, self.begin, self.wait, self.echo)
+        self.kit.add(self.kill, self.begin, self.wait, self.echo)
         self.kit.add(self.publish, requires_approval=self.needs_approval)
         self.kit.add_code_mode(sandbox=sandbox, limits=CodeLimits(**limits))
 
@@ -50,13 +46,6 @@ class Host:
         self.calls["kill"] += 1
         assert send_signal()
         return "killed"
-
-    def stop(self) -> str:
-        """Stop the workers."""
-        self.calls["stop"] += 1
-        self.before_stop()
-        assert send_signal(signal.SIGSTOP)
-        return "stopped"
 
     def begin(self) -> None:
         """Say that the program runs."""
@@ -142,32 +131,6 @@ def test_processes_that_are_killed_while_they_are_idle_are_replaced(sandbox: Mon
         assert until(lambda: workers() == [])
     assert host.run("await echo(1)").error.message.startswith("Line 1: Argument to function `echo` is incorrect")
     assert max(host.calls.values()) == 1
-
-
-@pytest.mark.parametrize("code", ["await stop()", "stop()"], ids=["awaited", "plain"])
-def test_a_program_whose_process_stops_fails_at_its_limit(
-    sandbox: MontySandbox, code: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    host = Host(sandbox, seconds=0.1)
-    host.before_stop = lambda: monkeypatch.setattr(worker, "STEP_SECONDS", 0.5)
-    assert STUCK in host.run(code).text
-    assert host.calls == {"stop": 1}
-    assert until(lambda: not host.run("await echo('next')").is_error)
-    assert host.calls["stop"] == 1
-
-
-def test_processes_that_stop_while_they_are_idle_are_replaced(
-    sandbox: MontySandbox, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    host = Host(sandbox, seconds=0.1)
-    assert host.run("echo('first')").value == "first"
-    last = max(workers(), key=lambda process: process.create_time())  # the other one checks programs
-    last.suspend()
-    monkeypatch.setattr(worker, "STEP_SECONDS", 0.5)
-    assert STUCK in host.run("echo('second')").text
-    assert until(lambda: not host.run("echo('third')").is_error)
-    assert host.calls["first"] == 1
-    assert "second" not in host.calls
 
 
 def test_a_program_is_not_run_when_its_check_runs_out_of_memory(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -176,7 +175,3 @@ def run_plan(items: list[int], error: str | None, context: ToolContext) -> Itera
     yield from items
     if error is not None:
         raise_error(error)
-
-
-def get_modules() -> list[str]:
-    return sorted(sys.modules)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
 import threading
 import time
-from concurrent.futures import CancelledError, Executor, Future, ProcessPoolExecutor
+from concurrent.futures import CancelledError, Executor
 from pathlib import Path
 from typing import Any
 
@@ -280,16 +279,6 @@ def test_each_run_has_the_seconds_that_are_left():
     first, second, third = (task.seconds for task in executor.tasks)
     assert 5 >= first >= second + 0.05 >= third + 0.1
     assert [(task.tool, task.is_repeatable, task.is_connected) for task in executor.tasks] == [("add", True, False)] * 3
-
-
-class ReopenedPool(Executor):
-    """A process for each function, so that a lost one breaks no other."""
-
-    def submit(self, function: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
-        pool = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("forkserver"))
-        future = pool.submit(function, *args, **kwargs)
-        pool.shutdown(wait=False)
-        return future
 
 
 def test_a_tool_without_an_executor_says_what_is_missing():

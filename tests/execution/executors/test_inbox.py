@@ -53,27 +53,6 @@ def test_all_but_progress_is_kept_in_its_order(max_examples):
     run_examples(max_examples, check, strategies.lists(strategies.sampled_from(KINDS), max_size=30))
 
 
-async def test_items_of_many_threads_all_arrive_and_wake_the_task_that_waits():
-    inbox, found = Inbox(), []
-    threads = [
-        threading.Thread(target=lambda: [inbox.put(item) for item in encoded(["output"] * 500)]) for _ in range(4)
-    ]
-    for thread in threads:
-        thread.start()
-    while len(found) < 2_000:
-        found += await asyncio.wait_for(inbox.take_all(), 20)
-    assert len(found) == 2_000
-    with pytest.raises(TimeoutError):
-        await asyncio.wait_for(inbox.take_all(), 0.01)
-
-
-def test_an_item_for_a_loop_that_was_closed_is_dropped():
-    async def make() -> Inbox:
-        return Inbox()
-
-    asyncio.run(make()).put(b"late")
-
-
 def report_behind_a_chunk(folder: str, n: int, context: ToolContext) -> Iterator[str]:
     """Report progress in another thread while the reader has not requested the second chunk."""
 

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -83,15 +82,6 @@ class TestPool:
         assert is_gone(pid)
         assert worker_process.process_pool.count() == (0, 0)
         assert isolated(get_pid)() != pid
-
-    def test_a_thread_that_a_body_started_ends_with_its_worker(self) -> None:
-        def body() -> int:
-            threading.Thread(target=time.sleep, args=(600,)).start()
-            return os.getpid()
-
-        pid = isolated(body)()
-        worker_process.process_pool.end_idle()
-        assert is_gone(pid)
 
     @pytest.mark.exhaustive
     def test_an_idle_worker_ends_when_the_parent_is_killed(self) -> None:
@@ -185,59 +175,6 @@ print(double(point={"x": 2}))
         assert (code_, output) == (0, "end\n")
         [pid] = read_pids(tmp_path / "pid")
         assert until(lambda: is_gone(pid))
-
-    @pytest.mark.exhaustive
-    def test_a_worker_whose_parent_was_killed_while_it_started_prints_nothing(self, tmp_path: Path) -> None:
-        (tmp_path / "sitecustomize.py").write_text(
-            "import os, time\n"
-            f"print(os.getpid(), file=open({str(tmp_path / 'pid')!r}, 'w'), flush=True)\n"
-            f"while not os.path.exists({str(tmp_path / 'gate')!r}):\n"
-            "    time.sleep(0.01)\n"
-        )
-        code = """if True:
-            import os, sys
-            os.environ["PYTHONPATH"] = sys.argv[1]
-            from ahvn_tools import ToolSpec
-            from tests.execution.workers.bodies import get_pid
-            ToolSpec.from_function(get_pid, isolation="process")()
-        """
-        parent = process(code, str(tmp_path))
-        [pid] = read_pids(tmp_path / "pid")
-        parent.kill()
-        parent.wait()
-        (tmp_path / "gate").touch()
-        assert until(lambda: is_gone(pid))
-        assert parent.communicate()[1] == ""
-
-    @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="descriptors cannot be listed")  # noqa: PTH112  # a constant
-    @pytest.mark.exhaustive
-    def test_a_parent_without_standard_streams_can_start_workers(self) -> None:
-        code = """if True:
-            import os
-            from ahvn_tools import ToolSpec
-            def body():
-                return [os.readlink(f"/proc/self/fd/{number}") for number in range(3)], os.open(os.devnull, os.O_RDONLY)
-            kept = os.dup(1)
-            os.closerange(0, 3)
-            links, opened = ToolSpec.from_function(body, isolation="process")()
-            os.write(kept, repr((links, opened > 2)).encode())
-        """
-        assert program(code) == (0, repr((["/dev/null"] * 3, True)), "")
-
-    @pytest.mark.skipif(sys.version_info >= (3, 12), reason="an exiting interpreter starts no threads")
-    @pytest.mark.exhaustive
-    def test_an_exiting_interpreter_starts_no_worker(self) -> None:
-        code = """if True:
-            import atexit
-            atexit.register(lambda: print(spec.exec().error.message))  # runs last, as it was registered first
-            from ahvn_tools import ToolSpec
-            from tests.execution.workers.bodies import get_pid
-            spec = ToolSpec.from_function(get_pid, isolation="process", timeout=30)
-            spec()
-        """
-        returned, output, errors = program(code)
-        assert (returned, errors) == (0, "")
-        assert output == "The worker process of tool 'get_pid' could not be started: the interpreter is exiting.\n"
 
     @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
     @pytest.mark.exhaustive

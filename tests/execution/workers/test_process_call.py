@@ -17,8 +17,8 @@ import pytest
 
 from ahvn_tools import Toolkit, ToolRegistry, ToolResult, ToolSpec, reg_toolspec, tool
 from ahvn_tools.errors import DefinitionError, PickleError, ToolConnectionError, ToolkitError, ToolTimeoutError
-from ahvn_tools.execution import plan, threads
-from ahvn_tools.execution.workers import process_call, worker_process
+from ahvn_tools.execution import threads
+from ahvn_tools.execution.workers import worker_process
 from tests.execution.entry_points import (
     BODIES,
     ENTRY_POINTS,
@@ -29,7 +29,6 @@ from tests.execution.entry_points import (
     combinations,
     process,
     program,
-    run,
     until,
 )
 from tests.execution.workers.bodies import LIMIT, get_pid, hang, is_gone, isolated, read_pids
@@ -118,15 +117,6 @@ class TestBodies:
         monkeypatch.syspath_prepend(tmp_path)
         monkeypatch.setenv("ISO_WORD", "here")
         assert spec() == spec() == [str(tmp_path), "here", 7]
-
-    def test_it_runs_when_the_current_directory_was_deleted(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        deleted = tmp_path / "deleted"
-        deleted.mkdir()
-        monkeypatch.chdir(deleted)
-        deleted.rmdir()
-        assert isolated(get_pid)() != os.getpid()
 
     @pytest.mark.parametrize("size", [1, pytest.param(50_000_000, marks=pytest.mark.exhaustive)])
     def test_arguments_and_results_may_be_large(self, size: int) -> None:
@@ -298,27 +288,6 @@ class TestKill:
 
         assert isolated(body, timeout=LIMIT).exec().error.code == "timeout"
 
-    @pytest.mark.exhaustive
-    @pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="there is no SIGSTOP")
-    def test_a_suspended_worker_delays_a_caller_for_no_longer_than_the_start_limit(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(plan, "MAX_START_SECONDS", 0.5)
-        os.kill(isolated(get_pid)(), signal.SIGSTOP)
-        error = run(isolated(get_pid, timeout=LIMIT).aexec).error
-        assert error.code == "timeout"
-        assert isolated(get_pid)() != os.getpid()
-
-    @pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="there is no SIGSTOP")
-    def test_a_call_without_a_timeout_does_not_wait_for_a_suspended_worker(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        os.kill(isolated(get_pid)(), signal.SIGSTOP)
-        monkeypatch.setattr(process_call, "MAX_START_SECONDS", 0.1)
-        assert isolated(get_pid).exec().error.code == "connection"
-        monkeypatch.undo()
-        assert isolated(get_pid)() != os.getpid()
-
     @pytest.mark.parametrize("timeout", [None, pytest.param(60.0, marks=pytest.mark.exhaustive)])
     async def test_a_cancellation_kills_the_worker(self, timeout: float | None, tmp_path: Path) -> None:
         task = asyncio.create_task(isolated(hang, timeout=timeout).aexec(path=str(tmp_path / "pid")))
@@ -388,15 +357,6 @@ class TestKill:
 
         with pytest.raises(ToolConnectionError, match="exit code 0"):
             isolated(body, timeout=30)()
-
-    def test_a_memory_error_is_raised_and_the_worker_is_reused(self) -> None:
-        def body() -> int:
-            return len(bytearray(1 << 62))
-
-        pid = isolated(get_pid)()
-        with pytest.raises(MemoryError):
-            isolated(body)()
-        assert isolated(get_pid)() == pid
 
     @pytest.mark.exhaustive
     def test_an_idle_worker_that_died_is_replaced(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import socket
 import threading
 import time
@@ -60,13 +61,19 @@ class Site:
         assert not self._thread.is_alive()
 
 
+def digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 def app() -> Any:
     server = FastMCP("web")
     visits: list[str] = []
 
     @server.tool
     def headers() -> dict[str, str]:
-        return dict(get_http_headers(include={"authorization"}))
+        """Return the headers; of the credentials a digest, because the client masks them in results."""
+        received = dict(get_http_headers(include={"authorization"}))
+        return {**received, "authorization": digest(received["authorization"])}
 
     @server.tool
     def visited() -> int:
@@ -353,9 +360,9 @@ async def test_calls_of_different_users_never_share_a_connection(sites: Any) -> 
             return called.structured_content["authorization"], called.structured_content["x-team"]
 
         users = [f"user-{number % 4}" for number in range(40)]
-        assert await asyncio.gather(*map(seen, users)) == [(f"Bearer {user}", "blue") for user in users]
+        assert await asyncio.gather(*map(seen, users)) == [(digest(f"Bearer {user}"), "blue") for user in users]
         assert repr(pool) == "<ConnectionPool 'web' of 4>"
         called = await pool.call("headers", {})
-        assert called.structured_content["authorization"] == "Bearer ours"
+        assert called.structured_content["authorization"] == digest("Bearer ours")
         assert called.structured_content["accept-encoding"] == "identity"
         assert {tool.name for tool in await pool.tools(headers={"authorization": "Bearer x"})} >= {"headers"}

@@ -148,8 +148,8 @@ def test_name_of_a_command_is_the_program_that_runs(command: str, name: str) -> 
 
 async def test_server_process_sees_only_the_passed_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OUR_SECRET", "hidden")
-    seen = await environment(one(RAW, env={"TOKEN": "passed"}))
-    assert seen["TOKEN"] == "passed"
+    seen = await environment(one(RAW, env={"PLACE": "passed"}))
+    assert seen["PLACE"] == "passed"
     assert "OUR_SECRET" not in seen
 
 
@@ -186,11 +186,11 @@ async def test_client_is_cloned_and_stays_unchanged() -> None:
 
 
 async def test_clients_process_is_not_shared() -> None:
-    command = StdioTransport(sys.executable, [str(RAW)], env={"TOKEN": "theirs"})
+    command = StdioTransport(sys.executable, [str(RAW)], env={"PLACE": "theirs"})
     target = one(Client(command))
     assert target.name == "raw_server"
     assert isinstance(transport(target), BoundedStdioTransport)
-    assert (await environment(target))["TOKEN"] == "theirs"
+    assert (await environment(target))["PLACE"] == "theirs"
     assert command._connect_task is None
 
 
@@ -272,12 +272,12 @@ def test_client_whose_configuration_transforms_tools_is_used_unchanged() -> None
 
 
 async def test_the_command_of_a_transport_is_started_with_limits(tmp_path: Path) -> None:
-    command = PythonStdioTransport(RAW, env={"TOKEN": "theirs"}, log_file=tmp_path / "log")
+    command = PythonStdioTransport(RAW, env={"PLACE": "theirs"}, log_file=tmp_path / "log")
     target = one(command)
     assert target.name == "raw_server"
     assert isinstance(transport(target), BoundedStdioTransport)
-    assert (await environment(target))["TOKEN"] == "theirs"
-    assert (await environment(one(command, env={"TOKEN": "ours"})))["TOKEN"] == "ours"
+    assert (await environment(target))["PLACE"] == "theirs"
+    assert (await environment(one(command, env={"PLACE": "ours"})))["PLACE"] == "ours"
     assert command._connect_task is None
     assert (tmp_path / "log").exists()
 

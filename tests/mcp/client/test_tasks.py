@@ -4,149 +4,138 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 import pytest
 
 pytest.importorskip("fastmcp_tasks", reason='tasks need pip install "ahvn-tools[tasks]"')
 
+from fastmcp import Context, FastMCP
 from fastmcp.client.elicitation import ElicitResult
-from mcp_types import CreateMessageRequest, CreateMessageRequestParams, InputRequiredResult
+from fastmcp.utilities.tasks import TaskConfig
+from fastmcp_tasks import TasksExtension
+from mcp_types import (
+    CreateMessageRequest,
+    CreateMessageRequestParams,
+    ElicitRequest,
+    ElicitRequestFormParams,
+    InputRequiredResult,
+)
 
-from ahvn_tools import ToolContext, Toolkit
-from ahvn_tools.errors import DefinitionError
+from ahvn_tools import Toolkit
+from ahvn_tools.errors import DefinitionError, ToolkitError
+from tests.execution.entry_points import auntil
+
+Connect = Callable[..., AbstractAsyncContextManager[Toolkit]]
 
 
 class Upstream:
-    """A server whose tool runs until it is released."""
+    """A server whose tools run as tasks."""
 
     def __init__(self) -> None:
-        self.started, self.released, self.cancelled = asyncio.Event(), asyncio.Event(), asyncio.Event()
-        self.kit = Toolkit("upstream").add(self.wait, self.ask, task="required")
-        self.server = self.kit.to_fastmcp_server(tasks=True)
+        self.is_started = self.is_released = self.is_cancelled = False
+        self.server = FastMCP("upstream")
+        self.server.add_extension(TasksExtension(url=f"memory://{id(self)}"))
+        for tool in (self.wait, self.ask, self.think):
+            self.server.tool(tool, task=TaskConfig(mode="required"))
 
     async def wait(self, number: int) -> dict[str, int]:
-        """Wait."""
-        self.started.set()
+        """Wait until this is released."""
+        self.is_started = True
         try:
-            await self.released.wait()
+            while not self.is_released:  # noqa: ASYNC110  # a test sets it in another loop
+                await asyncio.sleep(0.01)
         except asyncio.CancelledError:
-            self.cancelled.set()
+            self.is_cancelled = True
             raise
         return {"number": number}
 
-    async def ask(self, context: ToolContext) -> str:
-        """Ask the user."""
-        await context.aask("Delete?")
-        return "deleted"
+    async def ask(self, count: int, context: Context) -> str | InputRequiredResult:
+        """Ask the user some questions, one after another."""
+        asked = int(context.request_state or 0)
+        if asked == count:
+            return f"{asked} answers"
+        schema = {"type": "object", "properties": {"approve": {"type": "boolean"}}}
+        form = ElicitRequest(params=ElicitRequestFormParams(message=f"Question {asked}?", requested_schema=schema))
+        return InputRequiredResult(input_requests={f"q{asked}": form}, request_state=str(asked + 1))
 
-
-async def approve(message: str, response_type: Any, params: Any, context: Any) -> ElicitResult[Any]:
-    """Approve."""
-    return ElicitResult(action="accept", content={"approve": True})
-
-
-async def import_(upstream: Upstream, **options: Any) -> Toolkit:
-    """Return a toolkit with the tools of the server."""
-    return await Toolkit("host").aadd_mcp(upstream.server, name="upstream", **options)
-
-
-async def on_background_loop(event: asyncio.Event) -> None:
-    """Wait for an event of the loop that runs the server."""
-    async with asyncio.timeout(10):
-        while not event.is_set():  # noqa: ASYNC110  # an event of another loop
-            await asyncio.sleep(0.01)
-
-
-async def test_a_call_waits_for_the_result_of_its_task():
-    upstream = Upstream()
-    upstream.released.set()
-    kit = await import_(upstream, tasks=True)
-    result = await kit.aexec("wait", {"number": 3})
-    await kit.aremove_mcp("upstream")
-    assert (result.error, result.value) == (None, {"number": 3})
-
-
-async def test_the_elicitation_handler_of_an_import_answers_a_task():
-    kit = await import_(Upstream(), tasks=True, elicitation=approve)
-    result = await kit.aexec("ask", {})
-    await kit.aremove_mcp("upstream")
-    assert result.value == "deleted"
-
-
-async def test_a_call_that_is_cancelled_cancels_its_task():
-    upstream = Upstream()
-    kit = await import_(upstream, tasks=True)
-    call = asyncio.ensure_future(kit.aexec("wait", {"number": 3}))
-    await on_background_loop(upstream.started)
-    call.cancel()
-    await on_background_loop(upstream.cancelled)
-    await kit.aremove_mcp("upstream")
-
-
-async def test_a_call_that_exceeds_its_timeout_cancels_its_task():
-    upstream = Upstream()
-    kit = await import_(upstream, tasks=True, timeout=0.2)
-    result = await kit.aexec("wait", {"number": 3})
-    await on_background_loop(upstream.cancelled)
-    await kit.aremove_mcp("upstream")
-    assert result.error is not None
-    assert result.error.code == "timeout"
-
-
-async def test_without_tasks_a_tool_that_requires_them_says_what_is_missing():
-    kit = await import_(Upstream())
-    result = await kit.aexec("wait", {"number": 3})
-    await kit.aremove_mcp("upstream")
-    assert "tasks=True" in result.text
-
-
-async def test_a_task_that_asks_without_end_ends():
-    """mcp ends a plain call of such a server, too."""
-    answers = []
-
-    async def count(context: ToolContext) -> str:
-        """Ask and ask."""
-        for number in range(20):
-            await context.aask(f"Question {number}?")
-        return "answered"
-
-    async def approve_and_count(*arguments: Any) -> ElicitResult[Any]:
-        answers.append(1)
-        return await approve(*arguments)
-
-    server = Toolkit("upstream").add(count, task="required").to_fastmcp_server(tasks=True)
-    kit = await Toolkit("host").aadd_mcp(server, name="upstream", tasks=True, elicitation=approve_and_count)
-    result = await kit.aexec("count", {})
-    await kit.aremove_mcp("upstream")
-    assert result.error is not None
-    assert result.error.code == "limit_exceeded"
-    assert len(answers) == 10
-
-
-async def test_a_task_that_asks_for_a_sample_is_an_error_of_the_tool():
-    async def think() -> InputRequiredResult:
+    async def think(self) -> InputRequiredResult:
         """Ask the client's model."""
         params = CreateMessageRequestParams(messages=[], max_tokens=1)
         return InputRequiredResult(input_requests={"one": CreateMessageRequest(params=params)})
 
-    server = Toolkit("upstream").add(think, task="required").to_fastmcp_server(tasks=True)
-    kit = await Toolkit("host").aadd_mcp(server, name="upstream", tasks=True)
-    result = await kit.aexec("think", {})
-    await kit.aremove_mcp("upstream")
-    assert result.error is not None
-    assert result.error.code == "tool_error"
-    assert "other than a form" in result.text
+
+@pytest.fixture
+def upstream() -> Upstream:
+    return Upstream()
 
 
-async def test_tasks_is_true_or_false():
-    with pytest.raises(DefinitionError, match="True or False, not a str"):
-        await import_(Upstream(), tasks="memory://")
+@pytest.fixture
+def imported(upstream: Upstream) -> Connect:
+    """What imports the tools of the server for a while."""
+
+    @asynccontextmanager
+    async def connect(**options: Any) -> AsyncIterator[Toolkit]:
+        kit = await Toolkit("host").aadd_mcp(upstream.server, name="upstream", **options)
+        try:
+            yield kit
+        finally:
+            upstream.is_released = True
+            await kit.aremove_mcp("upstream")
+
+    return connect
 
 
-async def test_without_the_extra_the_error_names_it(monkeypatch):
-    upstream = Upstream()
+async def approve(*_: Any) -> ElicitResult[Any]:
+    """Approve."""
+    return ElicitResult(action="accept", content={"approve": True})
+
+
+async def test_a_call_waits_for_the_result_of_its_task(upstream, imported):
+    upstream.is_released = True
+    async with imported(tasks=True) as kit:
+        result = await kit.aexec("wait", {"number": 3})
+    assert (result.error, result.value) == (None, {"number": 3})
+
+
+async def test_a_call_that_is_cancelled_cancels_its_task(upstream, imported):
+    async with imported(tasks=True) as kit:
+        call = asyncio.ensure_future(kit.aexec("wait", {"number": 3}))
+        assert await auntil(lambda: upstream.is_started)
+        call.cancel()
+        assert await auntil(lambda: upstream.is_cancelled)
+
+
+@pytest.mark.parametrize(
+    ("options", "name", "arguments", "error"),
+    [
+        ({"tasks": True, "elicitation": approve}, "ask", {"count": 2}, None),
+        ({"tasks": True, "elicitation": approve}, "ask", {"count": 20}, "limit_exceeded: The server keeps asking"),
+        ({"tasks": True}, "think", {}, "tool_error: The task asks for something other than a form"),
+        ({"tasks": True, "timeout": 0.2}, "wait", {"number": 3}, "timeout: "),
+        ({}, "wait", {"number": 3}, "tool_error: The tool only runs as an MCP task: add its server with tasks=True."),
+    ],
+)
+async def test_what_a_call_returns_whose_task_asks_or_does_not_end(imported, options, name, arguments, error):
+    async with imported(**options) as kit:
+        result = await kit.aexec(name, arguments)
+    if error is None:
+        assert result.value == "2 answers"
+    else:
+        assert f"{result.error.code}: {result.error.message}".startswith(error)
+
+
+async def test_tasks_is_true_or_false(imported):
+    with pytest.raises(ToolkitError, match="tasks must be True or False"):
+        async with imported(tasks="memory://"):
+            pass
+
+
+async def test_without_the_extra_the_error_names_it(imported, monkeypatch):
     find_spec = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "fastmcp_tasks" else find_spec(name))
     with pytest.raises(DefinitionError, match=r'pip install "ahvn-tools\[tasks\]"'):
-        await import_(upstream, tasks=True)
+        async with imported(tasks=True):
+            pass

@@ -12,10 +12,9 @@ import pytest
 from fastmcp import Client
 from fastmcp.client.transports import StdioTransport, StreamableHttpTransport
 from fastmcp.server.auth.providers.jwt import JWTVerifier, RSAKeyPair, StaticTokenVerifier
-from fastmcp.tools import Tool
 from mcp.shared.exceptions import MCPError
 
-from ahvn_tools import ToolContext, Toolkit, ToolSpec
+from ahvn_tools import ToolContext, Toolkit
 from ahvn_tools.mcp.server.app import ServedToolsServer
 from ahvn_tools.toolkit.mcp_server import ToolkitServer
 from tests.mcp.server.test_run import create_kit, post_hello, reversed_text
@@ -259,13 +258,3 @@ async def test_a_server_takes_further_options_and_tools_of_fastmcp():
         assert {tool.name for tool in await client.list_tools()} == {"own", "who"}
         assert (await client.call_tool("own")).data == "own"
     assert (server.name, server.version, server.website_url) == ("mine", "7", "https://mine.example")
-
-
-async def test_tools_added_to_the_server_are_served_after_those_of_the_toolkit():
-    server = Toolkit("kit").add(ToolSpec.from_function(lambda: "ours", name="same")).to_fastmcp_server()
-    server.add_tool(Tool.from_function(lambda: "added", name="other"))
-    server.add_tool(Tool.from_function(lambda: "theirs", name="same"))
-    async with Client(server) as client:
-        assert (await client.call_tool("other")).content[0].text == "added"
-        assert (await client.call_tool("same")).content[0].text == "ours"
-        assert (await client.call_tool_mcp("none", {})).is_error

@@ -1,4 +1,4 @@
-"""Programs of the clients of a served toolkit: what their calls ask, progress, cancellation, tasks, several clients."""
+"""Programs of the clients of a served toolkit: what their calls ask, progress, cancellation, several clients."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mcp_types import ElicitResult
 from ahvn_tools import ToolContext, Toolkit
 from ahvn_tools.code_mode import CodeLimits, MontySandbox
 from ahvn_tools.errors import ToolkitError
-from ahvn_tools.toolkit.approval_store import MemoryApprovalStore
+from ahvn_tools.toolkit.approval_store import SQLiteApprovalStore
 from ahvn_tools.toolkit.elicitation import is_approval
 from ahvn_tools.toolkit.serve import with_code_mode
 from tests.execution.entry_points import auntil
@@ -208,11 +208,11 @@ async def test_a_client_without_forms_gets_the_requests(desk: Desk, mode: str) -
 
 
 async def test_a_program_does_not_continue_when_the_answer_cannot_be_stored(sandbox: MontySandbox) -> None:
-    class FullStore(MemoryApprovalStore):
+    class FullStore(SQLiteApprovalStore):
         def decide(self, requests: Any) -> bool:
             raise ToolkitError("The disk is full.")
 
-    desk = Desk(sandbox, approval_store=FullStore())
+    desk = Desk(sandbox, approval_store=FullStore(None))
     async with connect(desk, "2026-07-28", Person()) as client:
         result = await run_code(client, ASKING)
     assert result.content[0].text.endswith("cannot store the answer. Calls that it has made are not undone.")

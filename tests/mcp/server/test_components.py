@@ -128,23 +128,43 @@ async def test_invalid_arguments_are_reported(is_masked):
     assert "classified" not in result.content[0].text
 
 
-@pytest.mark.parametrize("kind", [ToolError, ForeignToolError])
-async def test_a_tool_error_is_shown(kind):
-    @tool
-    def fail(a: int) -> int:
-        raise kind("Try an even number.")
-
-    assert await get_error(fail, a=1) == "Try an even number."
-
-
-@pytest.mark.parametrize("error", [KeyError("inner"), ToolSpecError("inner"), ExceptionGroup("inner", [ValueError()])])
-async def test_any_other_exception_is_masked(error):
-    @tool
-    async def fail(a: int) -> int:
+def failing(error: Exception) -> Any:
+    async def fail() -> int:
         raise error
 
-    assert await get_error(fail, a=1) == "Error calling tool 'fail'"
-    assert "inner" in fail.exec(a=1).error.message
+    return fail
+
+
+def giving(value: Any) -> Any:
+    return lambda: value
+
+
+COUNTED = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+MASKED, INVALID = "Error calling tool 'f'", "The tool returned an invalid result."
+
+
+@pytest.mark.parametrize(
+    ("body", "options", "text"),
+    [
+        (failing(ToolError("Try an even number.")), {}, "Try an even number."),
+        (failing(ForeignToolError("Try an even number.")), {}, "Try an even number."),
+        (failing(KeyError("inner")), {}, MASKED),
+        (failing(ToolSpecError("inner")), {}, MASKED),
+        (failing(ExceptionGroup("inner", [ValueError()])), {}, MASKED),
+        (lambda: asyncio.sleep(30), {"timeout": 0.1}, "Tool 'f' did not finish within 0.1 seconds"),
+        (lambda a: a, {"binds": {"a": "id"}}, "The tool cannot run: its host has not provided a value that it needs."),
+        (giving({"n": "text"}), {"output_schema": COUNTED}, INVALID),
+        (giving({}), {"output_schema": COUNTED}, INVALID),
+        (giving({"n": 1.5}), {"output_schema": COUNTED}, INVALID),
+        (giving("many"), {"output_schema": COUNTED}, INVALID),
+        (giving(object()), {}, INVALID),
+    ],
+)
+async def test_a_failure_is_an_error_result_with_this_text(body, options, text):
+    failed = await call(ToolSpec.from_function(body, name="f", **options))
+    assert (failed.is_error, failed.structured_content) == (True, None)
+    assert [block.text.partition(";")[0].removesuffix(".") for block in failed.content] == [text.removesuffix(".")]
+    assert "duration" not in (failed.meta or {})
 
 
 @pytest.mark.parametrize("is_async", [True, False])
@@ -173,49 +193,6 @@ def test_a_surrogate_in_a_definition_is_replaced():
     sent = json.loads(spec.to_fastmcp().to_mcp_tool().model_dump_json())
     assert (sent["title"], sent["meta"]["\ufffd"]) == ("\ufffd", "\ufffd")
     assert sent["input_schema"]["properties"]["text"]["default"] == "\ufffd"
-
-
-async def test_a_timeout_is_reported():
-    @tool(timeout=0.1)
-    async def sleep() -> None:
-        await asyncio.sleep(30)
-
-    assert "did not finish within 0.1 seconds" in await get_error(sleep)
-
-
-async def test_an_unbound_parameter_is_reported():
-    spec = ToolSpec.from_function(lambda a: a, name="f", binds={"a": "user.id"})
-    assert await get_error(spec) == "The tool cannot run: its host has not provided a value that it needs."
-
-
-@pytest.mark.parametrize("value", [{"n": "text"}, {}, {"n": 1.5}])
-async def test_a_value_that_does_not_fit_the_output_schema_is_an_error(value):
-    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
-
-    @tool(output_schema=schema)
-    def count() -> Any:
-        return value
-
-    refused = await call(count)
-    assert (refused.is_error, refused.structured_content) == (True, None)
-    assert refused.content[0].text == "The tool returned an invalid result."
-    assert "duration" not in (refused.meta or {})
-
-
-async def test_a_text_instead_of_an_object_is_an_error():
-    @tool(output_schema={"type": "object", "properties": {"n": {"type": "integer"}}})
-    def count() -> Any:
-        return "many"
-
-    assert await get_error(count) == "The tool returned an invalid result."
-
-
-async def test_a_value_without_a_json_form_is_an_error():
-    @tool
-    def opaque():
-        return object()
-
-    assert await get_error(opaque) == "The tool returned an invalid result."
 
 
 class Point(BaseModel):

@@ -192,11 +192,11 @@ async def test_an_imported_tool_runs_once_after_its_session_has_ended():
     options = {"session_idle_timeout": 0.4, "http": {"middleware": [Middleware(NoGet)]}}
     async with asyncio.timeout(20), over_http(Toolkit("list").add(append), **options) as url:
         gateway = await Toolkit("gateway").aadd_mcp(Client(url, mode="legacy"), name="remote")
-        for number in range(3):
-            assert (await gateway.aexec("append", {"number": number})).error is None
-            await asyncio.sleep(1)  # the session ends meanwhile
+        assert (await gateway.aexec("append", {"number": 0})).error is None
+        await asyncio.sleep(1)  # the session ends meanwhile
+        assert (await gateway.aexec("append", {"number": 1})).error is None
         await gateway.aremove_mcp("remote")
-    assert numbers == [0, 1, 2]
+    assert numbers == [0, 1]
 
 
 async def open_session(http: httpx2.AsyncClient, url: str) -> dict[str, str]:

@@ -44,25 +44,32 @@ async def read_all(reader: MessageReader) -> list[str]:
     return [line async for line in reader]
 
 
-async def test_all_lines_of_a_pipe_arrive_in_order(pipe):
-    sending = asyncio.to_thread(send, pipe[1], SENT)
-    lines, _ = await asyncio.gather(read_all(MessageReader(pipe[0])), sending)
+@pytest.fixture(params=["pipe", "socket", "file"])
+def ends(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[int, int]]:
+    """A descriptor to read from, and one to write to."""
+    made: tuple[int, int]
+    if request.param == "socket":
+        one, other = socket.socketpair()
+        made = one.detach(), other.detach()
+    elif request.param == "pipe":
+        made = os.pipe()
+    else:
+        (tmp_path / "messages").touch()
+        made = os.open(tmp_path / "messages", os.O_RDONLY), os.open(tmp_path / "messages", os.O_WRONLY)
+    yield made
+    for descriptor in made:
+        with contextlib.suppress(OSError):
+            os.close(descriptor)
+
+
+async def test_all_lines_arrive_in_order(ends, request):
+    sending = asyncio.to_thread(send, ends[1], SENT)
+    if "file" in request.node.name:  # whose end is where the writer has come to
+        await sending
+        assert await read_all(MessageReader(ends[0])) == LINES
+        return
+    lines, _ = await asyncio.gather(read_all(MessageReader(ends[0])), sending)
     assert lines == LINES
-
-
-async def test_all_lines_of_a_socket_arrive_in_order():
-    ours, theirs = socket.socketpair()
-    with ours:
-        sending = asyncio.to_thread(send, theirs.detach(), SENT)
-        lines, _ = await asyncio.gather(read_all(MessageReader(ours.fileno())), sending)
-    assert lines == LINES
-
-
-async def test_all_lines_of_a_file_arrive_in_order(tmp_path):
-    path = tmp_path / "messages"
-    path.write_bytes(SENT)
-    with path.open("rb") as file:
-        assert await read_all(MessageReader(file.fileno())) == LINES
 
 
 def test_the_null_device_has_no_lines():
@@ -234,18 +241,10 @@ async def test_a_full_pipe_does_not_block_the_loop_even_for_a_short_message(pipe
     await writing
 
 
-async def test_a_socket_gets_all_messages():
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        writing = asyncio.create_task(write_all(MessageWriter(ours.fileno())))
-        assert await asyncio.to_thread(read, theirs.fileno(), len(WHOLE)) == WHOLE
-        await writing
-
-
-async def test_a_file_gets_all_messages(tmp_path):
-    with (tmp_path / "out").open("wb") as file:
-        await write_all(MessageWriter(file.fileno()))
-    assert (tmp_path / "out").read_bytes() == WHOLE
+async def test_all_messages_are_written(ends):
+    writing = asyncio.create_task(write_all(MessageWriter(ends[1])))
+    assert await asyncio.to_thread(read, ends[0], len(WHOLE)) == WHOLE
+    await writing
 
 
 @pytest.mark.parametrize("message", ["short\n", "x" * 300_000], ids=["short", "long"])
@@ -276,27 +275,18 @@ assert not opened or os.listdir("/proc/self/fd") == opened
 """
 
 
-def run_claiming(prepare: Callable[[], None] | None = None) -> subprocess.CompletedProcess[bytes]:
+def run_claiming(prepare: Callable[[], None] | None = None) -> tuple[bytes, bytes]:
+    """Return what a process writes; `prepare` closes a descriptor of it."""
     command = [sys.executable, "-c", CLAIMING]
-    return subprocess.run(
-        command,
-        env=ENVIRONMENT,
-        capture_output=True,
-        timeout=LONGEST,
-        check=True,
-        preexec_fn=prepare,  # it closes a descriptor
+    ended = subprocess.run(
+        command, env=ENVIRONMENT, capture_output=True, timeout=LONGEST, check=True, preexec_fn=prepare
     )
+    return ended.stdout, ended.stderr
 
 
 def test_only_messages_reach_the_client_and_standard_output_is_restored():
-    finished = run_claiming()
-    assert finished.stdout == b"message\nafter\n"
-    assert finished.stderr == b"printed\nechoed\n"
-
-
-def test_without_standard_error_what_others_print_is_dropped():
-    finished = run_claiming(lambda: os.close(2))
-    assert finished.stdout == b"message\nafter\n"
+    assert run_claiming() == (b"message\nafter\n", b"printed\nechoed\n")
+    assert run_claiming(lambda: os.close(2))[0] == b"message\nafter\n"  # what others print is dropped
 
 
 def test_a_replaced_standard_output_is_left_to_mcp():

@@ -13,12 +13,17 @@ from mcp.client.subscriptions import listen
 from mcp.server.subscriptions import ToolsListChanged
 
 from ahvn_tools import Toolkit
-from ahvn_tools.mcp.server.app import POLL_SECONDS
+from ahvn_tools.mcp.server import app
 from tests.mcp.serving import LONGEST
 
 
 def add(a: int, b: int) -> int:
     return a + b
+
+
+@pytest.fixture(autouse=True)
+def poll_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app, "POLL_SECONDS", 0.05)
 
 
 @pytest.fixture
@@ -62,7 +67,7 @@ async def test_a_change_is_sent_once(kit, change):
     async with subscribe(kit) as received:
         await asyncio.to_thread(change, kit)
         assert await next_event(received) == ToolsListChanged()
-        await asyncio.sleep(2.5 * POLL_SECONDS)
+        await asyncio.sleep(5 * app.POLL_SECONDS)
         assert received.empty()
 
 

@@ -76,7 +76,9 @@ def pairs(query: str) -> list[tuple[str, str]]:
 def running() -> Iterator[EchoServer]:
     """Run a server on a free port of this machine, in a thread."""
     echo = EchoServer()
-    listening = socket.create_server(("127.0.0.1", 0))
+    listening = socket.socket(proto=socket.IPPROTO_TCP)  # asyncio sends at once only on sockets that say so
+    listening.bind(("127.0.0.1", 0))
+    listening.listen()
     echo.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
     server = uvicorn.Server(uvicorn.Config(echo, log_level="error", lifespan="off", timeout_graceful_shutdown=1))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)

@@ -613,7 +613,7 @@ def test_the_error_about_auth_names_headers_where_a_document_has_no_schemes():
         ({"Host": "x"}, "'Host' cannot be a header"),
         ({"Content-Type": "x"}, "Content-Type"),
         ({"X-Api-Key": "plain"}, "is a credential"),
-        (["X"], "headers is a dict"),
+        (["X"], "headers must be a dict"),
     ],
 )
 def test_headers_that_cannot_be_sent_are_one_error(headers, problem):

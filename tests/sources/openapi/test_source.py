@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
+import re
 
 import jsonschema_rs
 import pytest
@@ -169,8 +170,8 @@ def test_deprecated_operations_are_left_out_unless_asked_for():
         ({"methods": ["GETS"]}, "'GETS' is no method of an operation. Did you mean 'get'"),
         ({"rename": {"get_ordr": "x"}}, "rename: there is no operation 'get_ordr'. Did you mean 'get_order'"),
         ({"rename": {"get_order": "x", "get_brand": "x"}}, "rename: two tools would be named 'x'"),
-        ({"tag": ["orders"]}, "There is no option 'tag' for an OpenAPI document. Did you mean 'tags'"),
-        ({"tags": "orders"}, "tags is a list of texts, such as tags=['…'], not 'orders'."),
+        ({"tag": ["orders"]}, "Unknown option 'tag'. Did you mean 'tags'"),
+        ({"tags": "orders"}, "tags must be a list of texts, not a str."),
         ({"auth": {"keys": "${X}"}}, "The document has no security scheme 'keys'. Did you mean 'key'?"),
         ({"auth": {"key": {"username": "x"}}}, "auth['key'] is one key or token, such as '${API_KEY}', not a dict."),
         ({"auth": {"basic": SecretStr("x")}}, "auth['basic'] is a dict with 'username' and 'password'."),
@@ -191,6 +192,7 @@ def test_an_option_that_does_not_fit_is_refused(options, message):
 
 def test_a_credential_is_never_a_plain_text(caplog):
     assert "must not be a plain text" in refusal(shop(), operations=["get_order"], auth={"key": "abcdef-secret"})
+    assert "abcdef-secret" not in refusal(shop(), auth="abcdef-secret")
     assert "abcdef-secret" not in caplog.text
 
 
@@ -534,3 +536,13 @@ def test_the_timeout_is_that_of_each_tool():
     assert ToolSpec.from_openapi(one_operation({}))["call"].timeout == 30
     assert ToolSpec.from_openapi(one_operation({}), timeout=5)["call"].timeout == 5
     assert ToolSpec.from_openapi(one_operation({}), timeout=None)["call"].timeout is None
+
+
+def test_a_document_does_what_is_trusted_as_of_load():
+    assert ToolSpec.from_openapi(
+        shop(), operations=["get_brand"], trust=["https://*.example"], base_url="https://a.example"
+    )
+    for trust, name in (([], "https://a.example"), (["https://a.example"], "${SHOP_KEY}")):
+        with pytest.raises(SourceError, match=re.escape(f"is not trusted: add '{name}' to trust=")):
+            options = {"operations": ["get_order"], "auth": {"key": "${SHOP_KEY}"}, "base_url": "https://a.example"}
+            ToolSpec.from_openapi(shop(), trust=trust, **options)

@@ -53,7 +53,7 @@ async def ask_later(request: ApprovalRequest) -> bool:
     return bool(request.session_id)
 
 
-kit = Toolkit("desk", state={}, approver=ask, timeout=5, middleware_timeout=2.5, max_concurrency=4, on_duplicate="keep")
+kit = Toolkit("desk", state={}, approver=ask, timeout=5, max_concurrency=4, on_duplicate="keep")
 assert_type(Toolkit("desk", approver=ask_later), Toolkit)
 
 
@@ -98,7 +98,7 @@ assert_type("find" in kit, bool)
 assert_type(kit.add(Shelf(), Shelf(), prefix="s_", version="2", meta={}).add(len, name="size", title="Size"), Toolkit)
 assert_type(kit.add(find, describe={"find": "Find."}, arguments={"find": {"topic": {"name": "about"}}}), Toolkit)
 assert_type(kit.check(), list[Finding])
-assert_type(kit.lint(formats=["openai"], ignore=["not-strict"]), list[Finding])
+assert_type(kit.check(formats=["openai"], ignore=["not-strict"]), list[Finding])
 session = kit.session(user="ann", session_id="s-1", roots=["notes", Path("more")])
 assert_type(kit.session(state={"user": "ann"}).select(inactive=True, tags=["read"]), Toolkit)
 assert_type(session, Toolkit)

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import inspect
 import json
-import os
 import re
 import threading
 import weakref
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from pydantic_core import to_jsonable_python
 
-from ahvn_tools.errors import ToolkitError
+from ahvn_tools.definition import ToolDefinition
+from ahvn_tools.errors import ToolkitError, quote_name
 from ahvn_tools.execution.plan import CompiledTool
 from ahvn_tools.schema.subschemas import schema_texts
 from ahvn_tools.search_words import TOKENIZER, index_text, tokenize
 
 if TYPE_CHECKING:
     import sqlite3
+
 
 MAX_QUERY_WORDS = 32
 """At most this many different words of a query are used."""
@@ -45,12 +48,6 @@ _COUNT = "SELECT count(*) FROM (SELECT 1 FROM tools WHERE tools MATCH ? LIMIT ?)
 _ASCII_WORD = re.compile(r"[A-Za-z0-9]+")
 _CAMEL_CASE_BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
-_lock: Final = threading.Lock()
-"""Held while an index is used. One for all, so that a fork can wait for active queries."""
-
-if hasattr(os, "register_at_fork"):  # pragma: no branch  # not on Windows
-    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
-
 
 class SearchIndex:
     """Ranks tools for a query. The next query indexes what has changed since the last one.
@@ -64,6 +61,7 @@ class SearchIndex:
         self._rows: dict[str, tuple[int | None, CompiledTool]] = {}
         self._names: dict[int | None, str] = {}
         self._revision: Any = None
+        self._lock = threading.Lock()
 
     def rank(
         self, query: str, limit: int, revision: Any, tools: Iterable[CompiledTool], candidates: Collection[str]
@@ -76,7 +74,7 @@ class SearchIndex:
         words = _query_terms(query)
         if not words:
             return []
-        with _lock:
+        with self._lock:
             database = self._updated_database(revision, tools)
             match = _any_of(words) if len(candidates) <= MAX_CANDIDATES else _match_rarest(database, words)
             if len(candidates) == len(self._rows):
@@ -192,3 +190,60 @@ def _json_texts(value: Any) -> Iterator[str]:
             yield node
         elif isinstance(node, dict | list):
             pending.extend(node.values() if isinstance(node, dict) else node)
+
+
+Rank = Callable[[str, Sequence[ToolDefinition]], Iterable[str] | Awaitable[Iterable[str]]]
+"""Returns, for a query, the names of the tools that fit, best first; sync or async. It may leave tools out."""
+
+
+def rank_names(rank: Rank, query: str, definitions: Sequence[ToolDefinition]) -> list[str]:
+    """Return the names that the host's function returns. Raises ToolkitError for anything but names of these tools."""
+    if inspect.iscoroutinefunction(rank) or inspect.iscoroutinefunction(getattr(rank, "__call__", None)):  # noqa: B004  # the method itself
+        from ahvn_tools.execution import background_loop
+        from ahvn_tools.execution.runner import capture_outcome
+
+        names = background_loop.run(capture_outcome, rank, query, definitions).get()
+    else:
+        names = rank(query, definitions)
+    known = {definition.name for definition in definitions}
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise ToolkitError(f"`rank` returns the names of tools, best first, not a {type(names).__name__}.")
+    ranked = list(names)
+    for name in ranked:
+        if not (isinstance(name, str) and name in known):
+            raise ToolkitError(f"`rank` returned {quote_name(name)}, which is no name of a tool that it received.")
+    return ranked
+
+
+Describe = Callable[[Any, ToolDefinition], ToolDefinition]
+"""Takes the view of one toolkit, session or selection, and returns the definition of a tool as that shows it."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class SearchListing:
+    """The tools that are listed to a model which finds the others by search."""
+
+    core: tuple[str, ...]
+    """The names of tools that are listed nevertheless."""
+    search_tool_names: tuple[str, ...]
+    """The names of the tools that find and call the others."""
+    rank: Rank | None = None
+    """The host's own ranking; None: by words."""
+    describe: Describe | None = None
+    """Completes the definition of the last of these tools; None: it is complete."""
+
+
+def refuse_second_listing(listing: SearchListing | None, names: Container[str]) -> None:
+    """Raise ToolkitError if a toolkit with tools of these `names` has `add_search` or `add_code_mode` already."""
+    if listing is not None and (left := [name for name in listing.search_tool_names if name in names]):
+        raise ToolkitError(
+            "A toolkit has one `add_search` or one `add_code_mode`. Remove the tools of the first before: "
+            f"{', '.join(map(repr, left))}."
+        )
+
+
+def refuse_taken_names(wanted: Iterable[str], names: Container[str]) -> None:
+    """Raise ToolkitError for a name of a tool for models that another tool of the toolkit has."""
+    for name in wanted:
+        if name in names:
+            raise ToolkitError(f"There is a tool {name!r} already: give one of them another `name`.")

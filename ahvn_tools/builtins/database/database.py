@@ -3,27 +3,183 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Mapping
-from dataclasses import replace
+import re
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from os import PathLike, fspath
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
+from urllib.parse import parse_qsl, unquote
 
 from ahvn_tools.builtins.approval import Action, Approval, Approve
-from ahvn_tools.builtins.database.results import fit_rows, render_description, render_rows
+from ahvn_tools.builtins.database.rendering import fit_rows, render_description, render_rows
 from ahvn_tools.builtins.database.statement import (
-    Limits,
     NotAllowedError,
     NotReadOnlyError,
-    Request,
     Rows,
+    StatementLimits,
+    StatementRequest,
     UnreachableError,
 )
-from ahvn_tools.builtins.database.target import DISPLAY_NAMES, DatabaseConnection, Target, Url
+from ahvn_tools.builtins.database.statement_process import perform_in_process
+from ahvn_tools.builtins.processes.private_folder import delete_folder, private_folder
 from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import DefinitionError, ToolError, suggests_options
+from ahvn_tools.json_types import JsonObject
 from ahvn_tools.registry import ToolRegistry, reg_toolspec
 from ahvn_tools.results import ToolResult
 from ahvn_tools.spec import ToolSpec
+
+Engine = Literal["sqlite", "duckdb", "postgresql", "other"]
+Url = str | PathLike[str] | Callable[[], str]
+"""A URL, the path of a SQLite or DuckDB file, or a function that returns one of them."""
+
+DISPLAY_NAMES: Final = {"sqlite": "SQLite", "duckdb": "DuckDB", "postgresql": "PostgreSQL", "other": "SQL"}
+_FILE_ENGINES: Final = ("sqlite", "duckdb")
+_ENGINES: Final[dict[str, Engine]] = {
+    "sqlite": "sqlite",
+    "duckdb": "duckdb",
+    "postgresql": "postgresql",
+    "postgres": "postgresql",
+    "postgresql+psycopg": "postgresql",
+}
+"""By the scheme of a URL."""
+_SCHEME: Final = re.compile(r"([A-Za-z][\w+.-]*)://")
+_DUCKDB_SUFFIXES: Final = (".duckdb", ".ddb")
+_SECRET_OPTION: Final = re.compile(r"pass|pwd|secret|token|key", re.IGNORECASE)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class DatabaseTarget:
+    """A database: its engine, and the path or the URL with which it is opened."""
+
+    engine: Engine
+    location: str
+    """An absolute path, empty for a temporary database, or a URL."""
+
+    @classmethod
+    def parse(cls, url: str | PathLike[str]) -> DatabaseTarget:
+        """Return the target of a URL or a path. Raises DefinitionError, which does not contain the URL."""
+        text = fspath(url)
+        if not text or "\0" in text:
+            raise DefinitionError("`url` is the URL of a database, or the path of a SQLite or DuckDB file.")
+        scheme = _SCHEME.match(text)
+        if scheme is None:
+            return cls(engine=_engine_of_file(text), location=str(Path(text).absolute()))
+        engine = _ENGINES.get(scheme[1].lower(), "other")
+        rest = text[scheme.end() :]
+        if engine in _FILE_ENGINES:
+            return cls(engine=engine, location=_path_of(rest))
+        return cls(engine=engine, location=f"postgresql://{rest}" if engine == "postgresql" else text)
+
+    @property
+    def is_file(self) -> bool:
+        """Whether the database is a file."""
+        return self.engine in _FILE_ENGINES and bool(self.location)
+
+    @property
+    def exists(self) -> bool:
+        """Whether the database is no file, or one that exists."""
+        return not self.is_file or Path(self.location).exists()
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The password, and secret options, as they are in the URL and decoded."""
+        if self.engine in _FILE_ENGINES:
+            return ()
+        authority, _, options = self.location.partition("?")
+        password = re.search(r"://[^:/@]*:(.*)@", authority)
+        found = [password[1]] if password else []
+        found += [value for name, value in parse_qsl(options) if _SECRET_OPTION.search(name)]
+        return tuple({text for value in found for text in (value, unquote(value)) if text})
+
+    def mask(self, text: str) -> str:
+        """Return a text without the URL and its secrets."""
+        for secret in (self.location, *self.secrets):
+            text = text.replace(secret, "***") if secret else text
+        return text
+
+    def __repr__(self) -> str:
+        return f"<Target of {DISPLAY_NAMES[self.engine]}>"
+
+
+def _path_of(rest: str) -> str:
+    """Return the path of `sqlite:///relative` and `sqlite:////absolute`, and nothing for `sqlite://`."""
+    if "?" in rest or (rest and not rest.startswith("/")):
+        raise DefinitionError(
+            "The URL of a file is 'sqlite:///relative/path' or 'sqlite:////absolute/path', without options."
+        )
+    path = rest[1:]
+    return str(Path(path).absolute()) if path and path != ":memory:" else ""
+
+
+def _engine_of_file(path: str) -> Engine:
+    """Return the engine of a file by its name.
+
+    Its content is not read: closing the file would release the locks of a SQLite connection of this process.
+    """
+    return "duckdb" if Path(path).suffix.lower() in _DUCKDB_SUFFIXES else "sqlite"
+
+
+class DatabaseConnection:
+    """Connects for each request. A database without a path is a file in a private folder.
+
+    Pickles do not contain a URL with a password, and no such database.
+    """
+
+    def __init__(self, url: Url) -> None:
+        """`url` may be a function: it is called for each request, so that a pickle needs no password."""
+        self.__setstate__(
+            {"url": url, "target": None} if callable(url) else {"url": None, "target": DatabaseTarget.parse(url)}
+        )
+
+    @property
+    def target(self) -> DatabaseTarget:
+        """The target. Raises ToolError if the URL is not in the pickle that this was made of."""
+        if self._url is not None:
+            return DatabaseTarget.parse(self._url())
+        if self._target is None:
+            raise UnreachableError(
+                "The database cannot be reached.",
+                explanation="A pickled Database does not contain a URL with a password. Pass a function that returns "
+                "the URL, such as one that reads an environment variable.",
+            )
+        return self._target
+
+    def perform(self, request: StatementRequest, context: ToolContext) -> JsonObject:
+        """Return the answer. Raises ToolError with the text of the database, without the URL and the password."""
+        target = self.target
+        try:
+            return perform_in_process(target.engine, target.location or self._temporary_file(), request, context)
+        except ToolError as error:
+            explanation = error.explanation and target.mask(error.explanation)
+            raise type(error)(target.mask(error.message), explanation=explanation) from None
+
+    def _temporary_file(self) -> str:
+        """Return the file of a database without a path, which is empty at first."""
+        folder = private_folder.path / self._temporary
+        folder.mkdir(mode=0o700, exist_ok=True)
+        (folder / "temporary.db").touch()
+        return str(folder / "temporary.db")
+
+    def close(self) -> None:
+        """Delete a database without a path; the next request gets an empty one."""
+        delete_folder(private_folder.path / self._temporary)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the URL, unless it contains a secret."""
+        has_secrets = self._target is not None and self._target.secrets
+        return {"url": self._url, "target": None if has_secrets else self._target}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._url: Callable[[], str] | None = state["url"]
+        self._target: DatabaseTarget | None = state["target"]
+        self._temporary = f"database-{uuid.uuid4().hex}"
+
+    def __repr__(self) -> str:
+        return f"<DatabaseConnection to {self._target or 'a database'}>"
+
 
 Value = str | int | float | bool | None
 """The value of a parameter."""
@@ -77,7 +233,9 @@ class Database(ToolRegistry):
         """
         self.read_only = read_only
         self.approval = Approval(approve)
-        self.limits = Limits(max_rows=max_rows, max_width=max_width, timeout=timeout, memory_bytes=memory_bytes)
+        self.limits = StatementLimits(
+            max_rows=max_rows, max_width=max_width, timeout=timeout, memory_bytes=memory_bytes
+        )
         if min(max_rows, max_width, timeout, memory_bytes) <= 0:
             raise DefinitionError("`max_rows`, `max_width`, `timeout` and `memory_bytes` must be above 0.")
         self._connection = DatabaseConnection(url)
@@ -115,19 +273,22 @@ class Database(ToolRegistry):
         if table is not None:
             _require_utf8(table)
         self._target()
-        answer = self._connection.perform(Request(limits=self.limits, table=table), context)
+        answer = self._connection.perform(StatementRequest(limits=self.limits, table=table), context)
         return ToolResult(render_description(answer), dict(answer))
 
     def _rows(self, query: str, parameters: Mapping[str, Value] | list[Value] | None, context: ToolContext) -> Rows:
         """Run a statement; say which ones run here if the database never runs this one."""
-        request = Request(limits=self.limits, query=_checked_query(query), parameters=_checked_parameters(parameters))
+        _check_query(query)
+        values = parameters.values() if isinstance(parameters, Mapping) else ()
+        _require_utf8(query, *(parameters or ()), *values)
+        request = StatementRequest(limits=self.limits, query=query, parameters=parameters)
         try:
             return Rows(**self._read_or_write(request, context))
         except NotAllowedError as error:
             runs = "read tables" if self.read_only else "read or write tables"
             raise ToolError(f"{error.message} Use statements that {runs}.") from None
 
-    def _read_or_write(self, request: Request, context: ToolContext) -> dict[str, Any]:
+    def _read_or_write(self, request: StatementRequest, context: ToolContext) -> dict[str, Any]:
         """Read; if the database says that the statement is no read and writing is allowed, ask, and write."""
         target = self._target()
         if target.engine != "other" and target.exists:
@@ -139,7 +300,7 @@ class Database(ToolRegistry):
         self.approval.require(context, _write_action(request, target))
         return dict(self._connection.perform(replace(request, may_write=True), context))
 
-    def _target(self) -> Target:
+    def _target(self) -> DatabaseTarget:
         """Return the target of this call: a function may return another URL, and a file may be gone."""
         try:
             return _check_target(self._connection.target, read_only=self.read_only)
@@ -176,7 +337,7 @@ class Database(ToolRegistry):
         return f"<Database{', read-only' if self.read_only else ''}>"
 
 
-def _check_target(target: Target, *, read_only: bool) -> Target:
+def _check_target(target: DatabaseTarget, *, read_only: bool) -> DatabaseTarget:
     if read_only and target.engine == "other":
         raise DefinitionError(
             "Only SQLite, DuckDB and PostgreSQL can be read-only here. Pass read_only=False, and connect with an "
@@ -194,7 +355,7 @@ def _check_target(target: Target, *, read_only: bool) -> Target:
     return target
 
 
-def _write_action(request: Request, target: Target) -> Action:
+def _write_action(request: StatementRequest, target: DatabaseTarget) -> Action:
     parameters = request.parameters
     return Action(
         kind="write",
@@ -207,31 +368,20 @@ def _write_action(request: Request, target: Target) -> Action:
     )
 
 
-def _checked_query(query: str) -> str:
-    """Return the query. Raises ToolError for one that no database takes."""
+def _check_query(query: str) -> None:
+    """Raise ToolError for a query that no database takes."""
     if not query.strip():
         raise ToolError("The query is empty. Pass one SQL statement.")
     if len(query) > MAX_QUERY_CHARS:
         raise ToolError(f"The query is longer than {MAX_QUERY_CHARS:,} characters. Make it shorter.")
-    _require_utf8(query)
-    return query
 
 
-def _checked_parameters(
-    parameters: Mapping[str, Value] | list[Value] | None,
-) -> Mapping[str, Value] | list[Value] | None:
-    values = parameters.values() if isinstance(parameters, Mapping) else parameters or ()
-    for text in (*(parameters if isinstance(parameters, Mapping) else ()), *values):
-        if isinstance(text, str):
-            _require_utf8(text)
-    return parameters
-
-
-def _require_utf8(text: str) -> None:
+def _require_utf8(*values: Value) -> None:
     """Raise ToolError for a text with a NUL or a lone surrogate."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise ToolError("The text has a character that UTF-8 cannot encode. Remove it.") from None
-    if "\0" in text:
-        raise ToolError("The text has a NUL character. Remove it.")
+    for text in values:
+        if isinstance(text, str) and "\0" in text:
+            raise ToolError("The text has a NUL character. Remove it.")
+        try:
+            str(text).encode()
+        except UnicodeEncodeError:
+            raise ToolError("The text has a character that UTF-8 cannot encode. Remove it.") from None

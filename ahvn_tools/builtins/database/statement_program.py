@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ahvn_tools.builtins.database.session import DatabaseSession
-from ahvn_tools.builtins.database.statement import TOO_MUCH_MEMORY, Limits, Request
+from ahvn_tools.builtins.database.statement import TOO_MUCH_MEMORY, StatementLimits, StatementRequest
 from ahvn_tools.errors import ToolError
 
 _SESSIONS: Final = {
@@ -26,7 +26,7 @@ _SESSIONS: Final = {
 def main() -> None:
     """Answer one request."""
     data = json.load(sys.stdin)
-    request = Request(**{**data["request"], "limits": Limits(**data["request"]["limits"])})
+    request = StatementRequest(**{**data["request"], "limits": StatementLimits(**data["request"]["limits"])})
     if hasattr(
         signal, "setitimer"
     ):  # pragma: no branch  # Windows has none; elsewhere it ends a process without parent
@@ -38,7 +38,7 @@ def main() -> None:
         stream.write(answer)
 
 
-def _answer(engine: str, target: str, request: Request) -> dict[str, Any]:
+def _answer(engine: str, target: str, request: StatementRequest) -> dict[str, Any]:
     try:
         module, name = _SESSIONS[engine]
         open_session = getattr(importlib.import_module(f"ahvn_tools.builtins.database.{module}"), name)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from ahvn_tools.builtins.database.session import MAX_COLUMNS, MAX_COUNTED_ROWS, MAX_TABLES
-from ahvn_tools.builtins.database.statement import Limits, Rows, RowWindow
+from ahvn_tools.builtins.database.statement import Rows, RowWindow, StatementLimits
 
 NO_ROWS: Final = "Query executed successfully. But no rows returned."
 MAX_CHARS: Final = 40_000
@@ -59,7 +59,9 @@ def render_rows(rows: Rows) -> str:
 
 def render_records(records: Sequence[Mapping[str, Any]], *, max_rows: int, max_width: int) -> str:
     """Return rows that a program has read from its own database as `exec_sql` shows them."""
-    limits = Limits(max_rows=max_rows, max_width=max_width, timeout=0, memory_bytes=0)  # a window uses the first two
+    limits = StatementLimits(
+        max_rows=max_rows, max_width=max_width, timeout=0, memory_bytes=0
+    )  # a window uses the first two
     window = RowWindow([*records[0]] if records else [], limits)
     for record in records:
         window.add([*record.values()])
