@@ -40,7 +40,6 @@ async def run_body(
 ) -> Outcome:
     """Run the body to its end within the plan's timeout; `emit` takes the chunk of each item as it is made.
 
-
     `deadline` is the clock of the timeout, for a caller that reads it too, or `seconds` are left of it; `items` is
     filled with the items made so far; a sync body runs in one of `threads`. The clock stops while `emit` waits for the
     reader, unless `waits_for_reader` is False.
