@@ -291,11 +291,6 @@ def has_content(value: object) -> bool:
     return isinstance(value, kinds)
 
 
-def is_content_block(value: object) -> bool:
-    """Return whether a value is MCP's block or CallToolResult, or FastMCP's ToolResult, which need no conversion."""
-    return isinstance(value, (*block_classes(), *result_classes()))
-
-
 def result_from_content(value: Any) -> ToolResult:
     """Return the result of content: a block, FastMCP's media or ToolResult, MCP's CallToolResult, a list of these."""
     is_result = isinstance(value, result_classes())

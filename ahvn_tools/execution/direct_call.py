@@ -180,7 +180,7 @@ def _consume_returned(plan: Plan, returned: Any) -> Any:
 
 
 async def _aconsume_returned(plan: Plan, returned: Any) -> Outcome:
-    """Await and iterate what a body returned, and await its `render`."""
+    """Await and iterate what a body returned."""
     from ahvn_tools.execution.runner import capture_outcome
 
     return await capture_outcome(aconsume, returned, plan.item_limits)

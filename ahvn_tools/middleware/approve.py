@@ -176,10 +176,6 @@ class ApprovalRequest:
         """Return the request with the signature of a toolkit's key."""
         return replace(self, signature=RequestSigner(key).sign(self))
 
-    def is_signed_by(self, key: SecretKey) -> bool:
-        """Return whether the request is unchanged since a toolkit with this key made it."""
-        return RequestSigner(key).has_signed(self)
-
     def merge_edits(self, edits: Mapping[str, Any], arguments: Mapping[str, Any]) -> JsonObject:
         """Return the arguments of the call with those that an approver has edited.
 
