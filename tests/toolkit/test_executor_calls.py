@@ -18,6 +18,7 @@ from fastmcp.tools import Tool
 from ahvn_tools import ToolCall, ToolContext, ToolError, Toolkit, ToolSpec, tool
 from ahvn_tools.builtins import Database
 from ahvn_tools.errors import DefinitionError, ToolkitError, ToolNotAvailableError
+from ahvn_tools.executors import ProcessExecutor
 from ahvn_tools.middleware.cache import cache
 from ahvn_tools.middleware.limit import limit
 from ahvn_tools.middleware.retry import retry
@@ -125,11 +126,12 @@ def test_an_approved_call_runs_there(executor):
     assert [result.value for _, result in kit.resume(run, approved=True).results] == [2]
 
 
-def test_a_question_of_a_body_waits_for_resume(executor):
-    kit = Toolkit("k", executor=executor).add(bodies.ask, isolation="executor")
-    run = kit.run(calls(("ask", {"what": "delete"})))
-    assert run.pending
-    assert [result.value for _, result in kit.resume(run, approved=True).results] == ["did delete"]
+def test_a_question_of_a_body_waits_for_resume():
+    with ProcessExecutor(max_workers=1) as executor:
+        kit = Toolkit("k", executor=executor).add(bodies.ask, isolation="executor")
+        run = kit.run(calls(("ask", {"what": "delete"})))
+        assert run.pending
+        assert [result.value for _, result in kit.resume(run, approved=True).results] == ["did delete"]
 
 
 def test_a_body_ends_its_session_there(executor):
