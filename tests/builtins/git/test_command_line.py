@@ -39,52 +39,48 @@ def test_dangerous_options_of_a_sub_command_are_refused(name, folder):
     assert not (folder / "x").exists()
 
 
-@pytest.mark.parametrize("args", [
+BEFORE_THE_SUB_COMMAND = [
     "-c core.pager=x log", "-C docs status", "--git-dir=x log", "--work-tree=/ add -A", "--exec-path=/tmp log",
-    "-p log",
-    "--paginate log", "--config-env=a=b log", "--bare log", "--namespace=x log", "--list-cmds=main",
+    "-p log", "--paginate log", "--config-env=a=b log", "--bare log", "--namespace=x log", "--list-cmds=main",
     "--html-path", "-v",
-])  # fmt: skip
-def test_options_before_the_sub_command_are_refused(args, folder):
-    result = git_kit(folder).exec("git_cmd", {"uri": ".", "args": args})
-    assert result.is_error
-    assert "Begin with a sub-command" in result.text
-
-
-@pytest.mark.parametrize("name", [
+]  # fmt: skip
+OTHER_SUB_COMMANDS = [
     "config", "grep", "apply", "am", "submodule", "worktree", "filter-branch", "bisect", "archive", "bundle", "daemon",
     "difftool", "mergetool", "send-email", "fast-import", "hash-object", "update-index", "update-ref",
-    "update-server-info",
-    "upload-pack", "receive-pack", "shell", "instaweb", "gui", "notes", "maintenance", "gc", "fsck", "replace", "help",
-    "credential", "diff-files", "for-each-repo", "format-patch", "remote-ext", "lfs", "stash store", "remote update",
-    "remote show", "reflog expire", "st", "Status", "./status", "stash pop x y",
-])  # fmt: skip
-def test_other_sub_commands_are_refused_and_the_error_names_ones_that_can_be_used(name, folder):
-    result = git_kit(folder, allow=("read", "write", "remote")).exec("git_cmd", {"uri": ".", "args": f"{name} --all"})
-    assert result.is_error
-    assert "cannot be used" in result.text
-
-
-@pytest.mark.parametrize("args", [
+    "update-server-info", "upload-pack", "receive-pack", "shell", "instaweb", "gui", "notes", "maintenance", "gc",
+    "fsck", "replace", "help", "credential", "diff-files", "for-each-repo", "format-patch", "remote-ext", "lfs",
+    "stash store", "remote update", "remote show", "reflog expire", "st", "Status", "./status", "stash pop x y",
+]  # fmt: skip
+FOR_A_SHELL = [
     "status; touch x", "status && touch x", "status | tee x", "status > x", "status `touch x`", "status $(touch x)",
-    "status & touch x", "status\ntouch x", "log 2>&1",
-])  # fmt: skip
-def test_no_shell_runs_a_command(args, folder):
-    run(git_kit(folder), args)
-    assert not (folder / "x").exists()
-
-
-def test_shell_syntax_is_explained(folder):
-    assert "no shell runs this command" in run(git_kit(folder), "add -A && git commit -m x")
+    "status & touch x", "status\ntouch x", "log 2>&1", "add -A && git commit -m x",
+]  # fmt: skip
+NOT_PARSED = ["", "git", "   ", "commit -m 'x", "log -n", "commit -m", "commit -m ''", "log --graph=x"]
 
 
 @pytest.mark.parametrize(
-    "args", ["", "git", "   ", "commit -m 'x", "log -n", "commit -m", "commit -m ''", "log --graph=x"]
+    ("lines", "reason"),
+    [
+        (BEFORE_THE_SUB_COMMAND, "Begin with a sub-command"),
+        ([f"{name} --all" for name in OTHER_SUB_COMMANDS], "cannot be used"),
+        (FOR_A_SHELL[-1:], "no shell runs this command"),
+        (NOT_PARSED, ""),
+    ],
+    ids=["options before it", "other sub-commands", "syntax of shells", "not parsed"],
 )
-def test_what_cannot_be_parsed_is_an_error_with_the_fix(args, folder):
-    result = git_kit(folder).exec("git_cmd", {"uri": ".", "args": args})
-    assert result.is_error
-    assert result.text.rstrip().endswith((".", "`."))
+def test_what_is_no_command_of_git_is_refused_with_the_fix(lines, reason, folder):
+    kit = git_kit(folder, allow=("read", "write", "remote"))
+    for line in lines:
+        result = kit.exec("git_cmd", {"uri": ".", "args": line})
+        assert result.is_error, line
+        assert reason in result.text, line
+        assert result.text.rstrip().endswith((".", "`.", "?")), line
+
+
+def test_no_shell_runs_a_command(folder):
+    for line in FOR_A_SHELL:
+        run(git_kit(folder), line)
+    assert not (folder / "x").exists()
 
 
 @pytest.fixture(scope="module")
