@@ -116,6 +116,9 @@ BUILTINS = "sources: [{{builtins: [{}], roots: [.]{}}}]"
 ROOT = "./work"
 TOUCH_SERVER = {"command": "touch", "args": ["canary"]}
 DOCUMENT = json.dumps(API)
+EXTERNAL = "sources: [{{openapi: {}, external_files: true, base_url: '{{server}}'}}]"
+PARTS = json.dumps({**API, "paths": {"/a": {"$ref": "part.json"}}})
+PART = json.dumps(API["paths"]["/a"])
 SERVERS = json.dumps({"mcpServers": {"a": TOUCH_SERVER}})
 
 ROWS: dict[str, list[Case]] = {
@@ -212,6 +215,7 @@ ROWS: dict[str, list[Case]] = {
             "deep/wire.json": json.dumps(WIRE), "other.yaml": "sources: []",
         }),
         manifest("middleware: [{replay: {path: calls.jsonl}}]", **{"calls.jsonl": '{"version": 1}\n'}),
+        manifest(EXTERNAL.format("api.json"), "{server}", **{"api.json": PARTS, "part.json": PART}),
     ],
     "a file that is read, elsewhere": [
         inner("sources: [../wire.json]", "./wire.json", **{"wire.json": json.dumps(WIRE)}),
@@ -220,6 +224,9 @@ ROWS: dict[str, list[Case]] = {
         inner("sources: [../b.yaml]", "./b.yaml", **{"b.yaml": "sources: []"}),
         inner("sources: [{server: ../b.json}]", "./b.json", "touch", **{"b.json": SERVERS}),
         inner("sources: [{openapi: ../b.json, base_url: '{server}'}]", "{server}", "./b.json", **{"b.json": DOCUMENT}),
+        inner(
+            EXTERNAL.format("../b.json"), "{server}", "./b.json", "./part.json", **{"b.json": PARTS, "part.json": PART}
+        ),
         inner("middleware: [{replay: {path: ../calls.jsonl}}]", "./calls.jsonl", **{"calls.jsonl": ""}),
     ],
     "`ca_file`": [

@@ -78,6 +78,8 @@ class OpenAPIOptions(TypedDict, total=False):
     trust: Iterable[str | os.PathLike[str]] | Trust | None
     """What the document may do, as of `load`: the servers that requests are sent to, the variables that are read. By
     default it is all that it names."""
+    external_files: Annotated[bool, must_fit("True or False", lambda value: isinstance(value, bool))]
+    """Whether the document may refer to files in its own folder; only for a document that is read from a file."""
     max_values: int
     """How many values may be read and copied of a document that is passed as an object: 3,000,000 by default. For files
     and URLs, `load` has an option of this name."""
