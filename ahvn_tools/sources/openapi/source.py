@@ -58,6 +58,8 @@ def read_tools(
     logged. Raises SourceError for a document that has no tools, and for options that do not fit it.
     """
     options = parse_options(options)
+    trust = options.get("trust")
+    trust = trust if isinstance(trust, Trust) else Trust(trust)
     budget = budget or Budget(label, options.get("max_values"))
     if options.get("external_files") and open_file is None:
         raise SourceError("external_files is for a document that is read from a file; remove it.")
@@ -80,9 +82,8 @@ def read_tools(
         _logger.warning("%s", skipped)
     if not tools:
         raise errors[0] if errors else SourceError("The document has no operation that becomes a tool.")
-    trust = options.get("trust")
     for template, body in tools.values():
-        require_trust(template, body, trust if isinstance(trust, Trust) else Trust(trust))
+        require_trust(template, body, trust)
     return OpenAPITools(tools=tools, errors=tuple(errors), title=root_title(root))
 
 
