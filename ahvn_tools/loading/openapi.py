@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
@@ -38,9 +40,10 @@ def read(location: Any, options: ReadOptions) -> Contents:
     choices: Any = {"environment": options.env, "trust": options.trust, **options.choices}
     if document.is_remote:
         choices["document_url"] = document.location
+    open_file = partial(document.read_file, options) if document.location and not document.is_remote else None
     try:
         label = document.label.partition("?")[0]
-        tools = read_tools(document.value, choices, label=label, budget=options.budget)
+        tools = read_tools(document.value, choices, open_file, label=label, budget=options.budget)
     except DocumentError as error:
         raise document.locate(error) from None
     except BudgetError:  # it names the source that the host has named
@@ -60,6 +63,8 @@ class _Source:
     location: str = ""
     """The path or the URL."""
     yaml: YamlDocument | None = None
+    files: dict[str, _Source] = field(default_factory=dict)
+    """The files that the document refers to, by their paths relative to it."""
 
     @classmethod
     def open(cls, location: Any, options: ReadOptions) -> _Source:
@@ -93,12 +98,29 @@ class _Source:
         """The name of the file without its ending."""
         return Path(self.label).stem if self.location else "tools"
 
+    def read_file(self, options: ReadOptions, name: str) -> Any:
+        """Return the content of a file in the document's folder. Raises SourceError, also for any other file."""
+        folder = Path(self.location).resolve().parent
+        path = Path(os.path.normpath(folder / name))
+        is_file = path.is_relative_to(folder) and os.path.isfile(path)  # noqa: PTH113  # Path's raises for some names
+        if not (is_file and path.resolve().is_relative_to(folder)):  # a link may lead elsewhere
+            raise SourceError(f"it refers to {name!r}, which is no file in the folder of the document.")
+        path = path.resolve()
+        options.require_readable(str(path))
+        options.budget.spend_parts()
+        options.budget.spend(chars=path.stat().st_size)
+        self.files[name] = self.open(path, options)
+        return self.files[name].value
+
     def locate(self, error: SourceError, kind: type[SourceError] = SourceError) -> SourceError:
         """Return an error of this kind with the file, and the line if it is known: that of a YAML file."""
         pointer = getattr(error, "pointer", None)  # of a DocumentError
-        line = None if pointer is None or self.yaml is None else self.yaml.line_of(_path(self.yaml.value, pointer))
-        place = self.label if line is None else f"{self.label}, line {line}"
-        return kind(f"{place}: {error}", file=self.label, line=line)
+        name, _, steps = (pointer or "").partition("#")
+        source = self.files.get(name, self)
+        yaml = None if pointer is None else source.yaml
+        line = None if yaml is None else yaml.line_of(_path(yaml.value, steps))
+        place = source.label if line is None else f"{source.label}, line {line}"
+        return kind(f"{place}: {str(error).removeprefix(name)}", file=source.label, line=line)
 
 
 def _path(value: Any, pointer: str) -> list[str | int]:

@@ -79,7 +79,7 @@ _SERVER_OPTIONS: Final = (
 )  # fmt: skip
 
 _OPENAPI_OPTIONS: Final = (
-    "base_url", "variables", "operations", "methods", "deprecated", "responses", "timeout",
+    "base_url", "variables", "operations", "methods", "deprecated", "responses", "external_files", "timeout",
 )  # fmt: skip
 """Options with the same name in a manifest and in `ToolSpec.from_openapi`."""
 

@@ -190,6 +190,8 @@ class OpenAPISource(LocalOptions):
     """Whether deprecated operations become tools, too."""
     responses: Responses = "relaxed"
     """How the schemas of responses become output schemas: `relaxed`, `exact` or `none`."""
+    external_files: bool = False
+    """Whether the document may refer to files in its own folder."""
     http_options: JsonObject = {}
     """How requests are sent: retries, size limits, private addresses."""
 

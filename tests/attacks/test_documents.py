@@ -282,7 +282,27 @@ def outside(text: str, name: str = "") -> Attack:
 PIPES = ("pipe.json", "pipe.yaml")
 API = {"api.json": openapi()}
 HOST = "https://api.example"
+FILES = f"sources: [{{openapi: api.json, external_files: true, base_url: '{HOST}'}}]"
 UP = {"reviewed.py": TOOL, "evil.py": EVIL}
+
+
+def file_of(reference: str, claim: Claim) -> Attack:
+    """Have an OpenAPI document refer to another file, which has the canary if it is outside of the repository."""
+    item = {"get": {"operationId": CANARY, "summary": CANARY, "responses": {"200": {"description": "ok"}}}}
+    files = {
+        "api.json": openapi(operation={"parameters": [{"$ref": f"{reference}#/x"}]}, path={"$ref": reference}),
+        "../outside/x.json": json.dumps({**item, "x": {"name": CANARY, "in": "query", "schema": {"type": "string"}}}),
+        "sub/y.json": json.dumps({"get": {"responses": {}, "parameters": [{"$ref": "../../outside/x.json#/x"}]}}),
+    }
+    links = {
+        "link.json": "{outside}/x.json",
+        "folder": "{outside}",
+        "chain.json": "folder/x.json",
+        "self.json": "self.json",
+    }
+    attempt = Try(FILES, (HOST,), files, links, PIPES, call={})
+    return Attack(f"a file of an OpenAPI document: {reference}", attempt, claim)
+
 
 ATTACKS = [
     # what is read as something else than it was checked as
@@ -698,6 +718,94 @@ ATTACKS = [
             "sources: [{server: pipe.json}]",
             "middleware: [{replay: {path: pipe.json}}]",
             "sources: [pipe.yaml]",
+        )
+    ),
+    *(
+        file_of(reference, fails("is no file in the folder of the document"))
+        for reference in (
+            "../outside/x.json",
+            "{outside}/x.json",
+            "%2e%2e/outside/x.json",
+            "sub/../../outside/x.json",
+            "sub/y.json",
+            "link.json",
+            "chain.json",
+            "folder/x.json",
+            "folder",
+            "sub",
+            "self.json",
+            "pipe.json",
+            "pipe.yaml",
+            "/dev/zero",
+            "/proc/self/environ",
+            "x%00.json",
+            "~/x.json",
+        )
+    ),
+    file_of("{url}/x.json", fails("nothing is fetched")),
+    file_of("file://{outside}/x.json", fails("nothing is fetched")),
+    Attack(
+        "a file of an OpenAPI document elsewhere, of which only the document is trusted",
+        Try(
+            FILES.replace("api.json", "../outside/api.json"),
+            (HOST, "../outside/api.json"),
+            {
+                "../outside/api.json": openapi(operation={"parameters": [{"$ref": "x.json#/x"}]}),
+                "../outside/x.json": json.dumps({"x": {"name": CANARY, "in": "query"}}),
+            },
+        ),
+        is_refused,
+    ),
+    Attack(
+        "a file of an OpenAPI document, without the option",
+        Try(
+            FILES.replace("true", "false"),
+            (HOST,),
+            {
+                "api.json": openapi(operation={"parameters": [{"$ref": "x.json#/x"}]}),
+                "x.json": json.dumps({"x": {"name": CANARY, "in": "query"}}),
+            },
+        ),
+        fails("nothing is fetched"),
+    ),
+    *(
+        Attack(
+            f"files of an OpenAPI document: {name}",
+            Try(
+                FILES,
+                (HOST,),
+                {
+                    "api.json": openapi(
+                        operation={"requestBody": {"content": {"application/json": {"schema": {"allOf": schemas}}}}}
+                    ),
+                    **files,
+                },
+                prepare=prepare,
+                options={"max_values": 100_000},
+            ),
+            fails("is too large"),
+        )
+        for name, schemas, files, prepare in (
+            (
+                "each includes the next one twice",
+                [{"$ref": "0.json#/x"}],
+                {f"{n}.json": json.dumps({"x": {"allOf": [{"$ref": f"{n + 1}.json#/x"}] * 2}}) for n in range(40)}
+                | {"40.json": '{"x": {"properties": {"a": {}}}}'},
+                lambda: None,
+            ),
+            (
+                "two include each other twice",
+                [{"$ref": "0.json#/x"}],
+                {f"{n}.json": json.dumps({"x": {"allOf": [{"$ref": f"{1 - n}.json#/x"}] * 2}}) for n in (0, 1)},
+                lambda: None,
+            ),
+            (
+                "many",
+                [{"$ref": f"{n}.json"} for n in range(400)],
+                {f"{n}.json": "{}" for n in range(400)},
+                lambda: None,
+            ),
+            ("a huge one", [{"$ref": "0.json"}], {"0.json": "{"}, lambda: os.truncate("0.json", 1_000_000_000)),
         )
     ),
     *(

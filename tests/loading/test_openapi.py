@@ -12,12 +12,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ahvn_tools import load
+from ahvn_tools import ToolSpec, load
 from ahvn_tools.errors import SourceError
 from ahvn_tools.loading import openapi
 from ahvn_tools.loading.options import ReadOptions
 from ahvn_tools.manifest.loader import aload
-from tests.sources.openapi.documents import PETSTORE, document, one_operation, parameter
+from ahvn_tools.sources.budget import Budget
+from tests.sources.openapi.documents import PETSTORE, document, json_body, one_operation, parameter
 from tests.sources.openapi.echo_server import EchoServer, running
 
 PETS = ["updatePet", "addPet", "findPetsByStatus", "getPetById", "deletePet", "uploadFile", "getInventory"]
@@ -169,12 +170,118 @@ def test_a_document_from_a_url_cannot_read_files_or_send_credentials_elsewhere(s
     message = refusal(f"{url}/evil.json?token=s3cret-3", auth={"key": "${SHOP_KEY}"})
     assert "s3cret" not in message
     assert "would have credentials sent to https://evil.example" in message
+    assert NO_FILE in refusal(f"{service.url}/evil.json", external_files=True)
 
 
-def test_a_reference_to_another_file_is_refused(tmp_path):
-    (tmp_path / "api.yaml").write_text(yaml.safe_dump(one_operation({"parameters": [{"$ref": "other.yaml#/A"}]})))
-    (tmp_path / "other.yaml").write_text(yaml.safe_dump({"A": parameter("a")}))
-    assert "nothing is fetched" in refusal(str(tmp_path / "api.yaml"))
+NO_FILE = "external_files is for a document that is read from a file"
+
+
+class TestFiles:
+    """A document in several files."""
+
+    @pytest.fixture
+    def folder(self, tmp_path, monkeypatch):
+        """The folder of a document that refers to two other files."""
+        (tmp_path / "api" / "schemas").mkdir(parents=True)
+        monkeypatch.chdir(tmp_path / "api")
+        body = {"required": True, "content": {"application/json": {"schema": {"$ref": "schemas/pets.yaml#/Pet"}}}}
+        whole = one_operation({"requestBody": body}, method="post")
+        whole["paths"]["/toys"] = {"$ref": "./toys.json"}
+        Path("api.yaml").write_text(yaml.safe_dump(whole))
+        toy = {"type": "object", "properties": {"name": {"type": "string"}, "pet": {"$ref": "pets.yaml#/Pet"}}}
+        pet = {"type": "object", "properties": {"toys": {"type": "array", "items": {"$ref": "#/Toy"}}}}
+        Path("schemas/pets.yaml").write_text(yaml.safe_dump({"Pet": pet, "Toy": toy}))
+        Path("toys.json").write_text(json.dumps({"get": {"operationId": "toys", "responses": {}}}))
+        Path("../outside.json").write_text('{"get": {"operationId": "canary", "responses": {}}}')
+        return Path.cwd()
+
+    def test_files_of_the_folder_are_read_when_asked(self, folder):
+        Path("../link.yaml").symlink_to("api/api.yaml")  # the folder is that of the document itself
+        for location in ("api.yaml", folder / "api.yaml", "../link.yaml"):
+            contents = openapi.read(str(location), ReadOptions(choices={"external_files": True}))
+            assert [tool.name for tool in contents.tools] == ["call", "toys"]
+            schema = contents.tools[0].input_schema
+            assert schema["properties"]["toys"] == {"type": "array", "items": {"$ref": "#/$defs/Toy"}}
+            assert schema["$defs"]["Toy"]["properties"]["pet"] == {"$ref": "#/$defs/Pet"}
+            assert contents.errors == ()
+
+    def test_otherwise_they_are_not(self, folder):
+        for choices in ({}, {"external_files": False}):
+            message = refusal("api.yaml", **choices)
+            assert "which is outside of the document; nothing is fetched" in message
+            assert "pass external_files=True" in message
+
+    def test_a_file_is_read_once(self, folder, monkeypatch):
+        parts = []
+        monkeypatch.setattr(Budget, "spend_parts", lambda _self, count=1: parts.append(count))
+        openapi.read("api.yaml", ReadOptions(choices={"external_files": True}))
+        assert len(parts) == 4  # two tools and two files, of which one has two references
+
+    @pytest.mark.parametrize(
+        "name",
+        ["../outside.json", "{tmp}/outside.json", "%2E%2E/outside.json", "schemas/../../outside.json", "link.json",
+         "folder/outside.json", "schemas", ".", "pipe.json", "/dev/zero", "/proc/self/cwd/toys.json", "itself.json",
+         "missing.json", "a%00b.json", "~/outside.json", "x" * 300],
+    )  # fmt: skip
+    def test_anything_else_is_no_file_of_the_folder(self, folder, name):
+        Path("link.json").symlink_to("../outside.json")
+        Path("folder").symlink_to("..")
+        Path("itself.json").symlink_to("itself.json")
+        os.mkfifo("pipe.json")
+        Path("api.json").write_text(json.dumps(document({"/a": {"$ref": name.replace("{tmp}", str(folder.parent))}})))
+        message = refusal("api.json", external_files=True)
+        assert message.startswith(f"{folder}/api.json: #/paths/~1a: ")
+        assert "which is no file in the folder of the document." in message
+        assert "canary" not in message
+
+    def test_a_url_is_never_fetched(self, folder, service):
+        service.answer("/a.json", {"get": {"operationId": "a", "responses": {}}})
+        Path("api.json").write_text(json.dumps(document({"/a": {"$ref": f"{service.url}/a.json"}})))
+        assert "nothing is fetched" in refusal("api.json", external_files=True)
+        assert service.received == []
+
+    @pytest.mark.parametrize(
+        ("name", "text", "message"),
+        [
+            ("toys.json", "{", "api.yaml, line 16: #/paths/~1toys: {folder}/toys.json, line 1: this is not JSON"),
+            ("toys.json", '{"get": 3}', "toys.json: #/get: GET /toys is skipped: it must be an object, not 3."),
+            ("schemas/pets.yaml", "Toy: 1\nPet: 3\n", "schemas/pets.yaml, line 2: #/Pet: POST /things is skipped: "),
+            ("schemas/pets.yaml", "Toy: 1\n", "it refers to 'schemas/pets.yaml#/Pet', where nothing is"),
+            ("schemas/pets.yaml", b"\xff", "is skipped: {folder}/schemas/pets.yaml, line 1: this is not UTF-8"),
+        ],
+    )
+    def test_an_error_names_the_file_and_its_line(self, folder, name, text, message):
+        Path(name).write_bytes(text if isinstance(text, bytes) else text.encode())
+        (error,) = openapi.read("api.yaml", ReadOptions(choices={"external_files": True})).errors
+        assert message.format(folder=folder) in str(error)
+        assert Path(error.file).is_absolute()
+        assert str(error).startswith(error.file if error.line is None else f"{error.file}, line {error.line}: #/")
+
+    def test_a_file_may_refer_to_the_document(self, folder):
+        Path("toys.json").write_text(json.dumps({"get": {"$ref": "api.yaml#/paths/~1things/post"}}))
+        contents = openapi.read("api.yaml", ReadOptions(choices={"external_files": True}))
+        assert [list(tool.params) for tool in contents.tools] == [["toys"], ["toys"]]
+
+    def test_a_parent_accepts_its_children_in_the_same_file(self, folder):
+        pet = {"type": "object", "properties": {"kind": {"type": "string"}}, "discriminator": {"propertyName": "kind"}}
+        schemas = {"Pet": pet, "Cat": {"allOf": [{"$ref": "#/components/schemas/Pet"}]}}
+        Path("pets.yaml").write_text(yaml.safe_dump({"components": {"schemas": schemas}}))
+        paths = {
+            f"/{number}": {"put": {"requestBody": json_body({"properties": {"pet": {"$ref": f"{file}#{place}"}}})}}
+            for number, (file, place) in enumerate(
+                [("", "/components/schemas/Pet"), ("pets.yaml", "/components/schemas/Pet")]
+            )
+        }
+        Path("api.json").write_text(json.dumps(document(paths, components={"schemas": {"Pet": pet}})))
+        own, other = openapi.read("api.json", ReadOptions(choices={"external_files": True})).tools
+        assert "Cat" not in own.input_schema["$defs"]
+        assert "Cat" in other.input_schema["$defs"]
+
+    def test_only_a_document_that_is_a_file_has_files(self):
+        with pytest.raises(SourceError, match=NO_FILE):
+            ToolSpec.from_openapi(one_operation({}), external_files=True)
+        with pytest.raises(SourceError, match="external_files must be True or False, not a str"):
+            ToolSpec.from_openapi(one_operation({}), external_files="no")
 
 
 def test_a_secret_binding_of_a_toolkit_does_not_reach_the_document_of_another_party(service):

@@ -40,6 +40,21 @@ API = {
     "paths": {"/a": {"get": {"operationId": "a", "responses": {"200": {"description": "ok"}}}}},
 }
 
+WITH_SCHEMES = {
+    **API,
+    "security": [{"key": []}, {"grant": []}],
+    "components": {
+        "securitySchemes": {
+            "key": {"type": "apiKey", "in": "header", "name": "X-Key"},
+            "grant": {
+                "type": "oauth2",
+                "flows": {"clientCredentials": {"tokenUrl": "https://token.example/token", "scopes": {}}},
+            },
+        }
+    },
+}
+GRANT = {"client_id": "a", "client_secret": "${CANARY}"}
+
 
 class Server(http.server.BaseHTTPRequestHandler):
     """Answers everything with an OpenAPI document that has no MCP in it, and notes that it was asked."""
@@ -111,11 +126,26 @@ def http_tool(**options: Any) -> Callable[[], ToolSpec]:
     return lambda: ToolSpec.from_http("a", "https://api.example/a", **options)
 
 
+def from_openapi(*needs: str, server: str = "https://api.example", **options: Any) -> Case:
+    def make(trust: list[str]) -> Any:
+        return ToolSpec.from_openapi(WITH_SCHEMES, trust=trust, base_url="https://api.example", **options)
+
+    return Case(make, (server, *needs))
+
+
+def openapi(options: str, *needs: str, server: str = "https://api.example", **files: str) -> Case:
+    text = f"sources: [{{openapi: api.json, base_url: 'https://api.example', {options}}}]"
+    return manifest(text, server, *needs, api__json=json.dumps(WITH_SCHEMES), **files)
+
+
 PYTHON = ("canary_tools.py",)
 BUILTINS = "sources: [{{builtins: [{}], roots: [.]{}}}]"
 ROOT = "./work"
 TOUCH_SERVER = {"command": "touch", "args": ["canary"]}
 DOCUMENT = json.dumps(API)
+EXTERNAL = "sources: [{{openapi: {}, external_files: true, base_url: '{{server}}'}}]"
+PARTS = json.dumps({**API, "paths": {"/a": {"$ref": "part.json"}}})
+PART = json.dumps(API["paths"]["/a"])
 SERVERS = json.dumps({"mcpServers": {"a": TOUCH_SERVER}})
 
 ROWS: dict[str, list[Case]] = {
@@ -175,6 +205,10 @@ ROWS: dict[str, list[Case]] = {
         Case("tool.yaml", ("https://api.example", "${CANARY}"), {"tool.yaml": SECRET_TOOL}),
         Case("tool.yaml", ("{server}", "${CANARY}"), {"tool.yaml": "kind: mcp\nurl: {server}/${CANARY}"}),
         from_dict(http_tool(auth_method="api_key", api_key="${CANARY}"), "https://api.example", "${CANARY}"),
+        from_openapi("${CANARY}", auth={"key": "${CANARY}"}),
+        from_openapi("${CANARY}", headers={"Authorization": "Bearer ${CANARY}"}),
+        openapi("auth: {key: '${CANARY}'}", "${CANARY}"),
+        openapi("headers: {X-Other-Key: '${CANARY}'}", "${CANARY}"),
     ],
     "`${userHome}` in an mcp.json": [mcp_json({"url": "{server}/${userHome}"}, "{server}", "${HOME}")],
     "a variable that is set for a program: `env`": [
@@ -192,26 +226,38 @@ ROWS: dict[str, list[Case]] = {
         Case("api.json", ("{server}",), {"api.json": json.dumps({**API, "servers": [{"url": "{server}"}]})}),
         Case("tool.yaml", ("{server}", "https://p.example"), {"tool.yaml": TOOL + "proxy: https://p.example:443"}),
         from_dict(http_tool(), "https://api.example"),
+        from_openapi(),
+        from_openapi("https://token.example", "${CANARY}", auth={"grant": GRANT}),
+        from_openapi("https://p.example", http={"proxy": "https://p.example"}),
+        openapi(f"auth: {{grant: {json.dumps(GRANT)}}}", "https://token.example", "${CANARY}"),
+        openapi("http_options: {proxy: 'https://p.example'}", "https://p.example"),
     ],
     "`proxy: environment`": [
         Case("tool.yaml", ("{server}", "${HTTP_PROXY}"), {"tool.yaml": TOOL + "proxy: environment"}),
         from_dict(http_tool(proxy="environment"), "https://api.example", "${HTTPS_PROXY}"),
+        from_openapi("${HTTPS_PROXY}", http={"proxy": "environment"}),
+        openapi("http_options: {proxy: environment}", "${HTTPS_PROXY}"),
     ],
     "`follow_redirects: true`": [
         Case(
             "tool.yaml", ("{server}", "https://*", "http://*"), {"tool.yaml": TOOL + "follow_redirects: true"}
         ),
         from_dict(http_tool(follow_redirects=True), "https://*", "http://*"),
+        from_openapi("http://*", http={"follow_redirects": True}, server="https://*"),
+        openapi("http_options: {follow_redirects: true}", "http://*", server="https://*"),
     ],
     "`allow_private`": [
         Case("tool.yaml", ("{server}", "<private>"), {"tool.yaml": TOOL + "allow_private: true"}),
         from_dict(http_tool(allow_private=["api.example"]), "https://api.example", "<private>"),
+        from_openapi("<private>", http={"allow_private": True}),
+        openapi("http_options: {allow_private: [other.example]}", "<private>"),
     ],
     "a file that is read, in the folder of the document": [
         manifest("sources: [{source: deep/wire.json}, {manifest: other.yaml}]", **{
             "deep/wire.json": json.dumps(WIRE), "other.yaml": "sources: []",
         }),
         manifest("middleware: [{replay: {path: calls.jsonl}}]", **{"calls.jsonl": '{"version": 1}\n'}),
+        manifest(EXTERNAL.format("api.json"), "{server}", **{"api.json": PARTS, "part.json": PART}),
     ],
     "a file that is read, elsewhere": [
         inner("sources: [../wire.json]", "./wire.json", **{"wire.json": json.dumps(WIRE)}),
@@ -220,11 +266,16 @@ ROWS: dict[str, list[Case]] = {
         inner("sources: [../b.yaml]", "./b.yaml", **{"b.yaml": "sources: []"}),
         inner("sources: [{server: ../b.json}]", "./b.json", "touch", **{"b.json": SERVERS}),
         inner("sources: [{openapi: ../b.json, base_url: '{server}'}]", "{server}", "./b.json", **{"b.json": DOCUMENT}),
+        inner(
+            EXTERNAL.format("../b.json"), "{server}", "./b.json", "./part.json", **{"b.json": PARTS, "part.json": PART}
+        ),
         inner("middleware: [{replay: {path: ../calls.jsonl}}]", "./calls.jsonl", **{"calls.jsonl": ""}),
     ],
     "`ca_file`": [
         Case("tool.yaml", ("{server}", "./ca.pem"), {"tool.yaml": TOOL + "ca_file: ca.pem", "ca.pem": ""}),
         from_dict(http_tool(ca_file="ca.pem"), "https://api.example", "./ca.pem"),
+        from_openapi("./ca.pem", http={"ca_file": "ca.pem"}),
+        openapi("http_options: {ca_file: ca.pem}", "./ca.pem", ca__pem=""),
     ],
     "a file that is written: `approval.store`, `record`, `stderr`, `pin`": [
         manifest("approval: {store: canary, secret_key: '${CANARY}'}", "./canary", "${CANARY}"),

@@ -161,6 +161,38 @@ def test_a_file_that_is_included_by_two_others_is_loaded(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("schema", "files", "limit"),
+    [
+        pytest.param(
+            {"$ref": "f0.json#/S"},
+            {f"f{i}.json": {"S": {"allOf": [{"$ref": f"f{i + 1}.json#/S"}] * 2}} for i in range(LEVELS)},
+            VALUES,
+            id="twice",
+        ),
+        pytest.param(
+            {"properties": {f"p{i}": {"$ref": f"f{i}.json#/S"} for i in range(400)}},
+            {f"f{i}.json": {"S": LEAF} for i in range(400)},
+            VALUES,
+            id="many",
+        ),
+        pytest.param(
+            {"properties": {f"p{i}": {"$ref": f"f{i}.json#/S"} for i in range(20)}},
+            {f"f{i}.json": json.dumps({"S": LEAF}) + " " * 60_000 for i in range(20)},
+            CHARS,
+            id="large",
+        ),
+        pytest.param({"$ref": "f0.yaml#/S"}, {"f0.yaml": f"x: &a '{TEXT}'\nS: [{'*a, ' * 100}]"}, CHARS, id="aliases"),
+        pytest.param({"$ref": "f0.json#/S"}, {"f0.json": "[" * 200_000}, VALUES, id="values"),
+    ],
+)
+def test_files_of_a_document_count(tmp_path, schema, files, limit):
+    manifest = {"m.yaml": "sources: [{openapi: api.json, external_files: true}]"}
+    last = {f"f{LEVELS}.json": {"S": LEAF}} if len(files) == LEVELS else {}
+    file = write(tmp_path, {**manifest, "api.json": document({"/a": operation(schema)}), **files, **last})
+    assert refusal(file) == exceeds(file, limit)
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "sources:\n" + "- missing.py\n" * 1_000,

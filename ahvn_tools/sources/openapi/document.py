@@ -1,6 +1,6 @@
 """Document: an OpenAPI document, and its parts with their places.
 
-Nothing is fetched: a reference to another document leads nowhere.
+Nothing is fetched: a reference to another document leads nowhere, unless the caller passes `open_file`.
 """
 
 from __future__ import annotations
@@ -8,8 +8,9 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from posixpath import dirname, join, normpath
 from typing import Any, Final, TypeVar, cast
 from urllib.parse import unquote
 
@@ -19,7 +20,7 @@ from ahvn_tools.errors import SourceError
 from ahvn_tools.invisible import escape_line
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.redaction import clip
-from ahvn_tools.sources.budget import Budget
+from ahvn_tools.sources.budget import Budget, BudgetError
 
 MAX_DEPTH: Final = 200
 """The maximum nesting of a document."""
@@ -39,11 +40,14 @@ _VERSION: Final = re.compile(r"3(?:\.([0-2]))?(\.[0-9x*]+)?(-.*)?")
 _ARRAY_INDEX: Final = re.compile(r"0|[1-9][0-9]{0,8}")
 _KINDS: Final = {dict: "an object", list: "a list", str: "a text", bool: "true or false"}
 
+OpenFile = Callable[[str], Any]
+"""Returns the content of a file by its path relative to the document. Raises SourceError."""
+
 T = TypeVar("T")
 
 
 class DocumentError(SourceError):
-    """A part of a document is wrong: the one at the JSON pointer."""
+    """A part of a document is wrong: the one at the JSON pointer, which follows the name of any other file."""
 
     def __init__(self, problem: str, pointer: str) -> None:
         super().__init__(escape_line(f"{clip(pointer, MAX_POINTER_CHARS)}: {clip(problem, MAX_PROBLEM_CHARS)}"))
@@ -57,26 +61,30 @@ class DocumentError(SourceError):
 
 @dataclass(frozen=True, kw_only=True)
 class Document:
-    """An OpenAPI document."""
+    """An OpenAPI document, or a file that one refers to."""
 
     root: Any
     minor: int
     """0 for OpenAPI 3.0, 1 for 3.1."""
     budget: Budget = field(repr=False)
-    """What is left for this document."""
+    """What is left for this document and its files."""
+    file: str = ""
+    """The path relative to the main document, of a file that it refers to."""
+    open_file: OpenFile | None = field(default=None, repr=False)
+    files: dict[str, Document] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def read(cls, root: Any, budget: Budget) -> Document:
+    def read(cls, root: Any, budget: Budget, open_file: OpenFile | None = None) -> Document:
         """Return a document of OpenAPI 3. Raises SourceError for anything else, and for one that is too large."""
         if not isinstance(root, dict):
             raise SourceError(f"An OpenAPI document is an object with `openapi` and `paths`, not {_name_kind(root)}.")
         root = check_size(root, budget)
-        return cls(root=root, minor=_read_version(root), budget=budget)
+        return cls(root=root, minor=_read_version(root), budget=budget, open_file=open_file)
 
     @property
     def node(self) -> Node:
         """The whole document."""
-        return Node(document=self, value=self.root, pointer="#")
+        return Node(document=self, value=self.root, pointer=f"{self.file}#")
 
     @functools.cached_property
     def anchors(self) -> dict[str, Node]:
@@ -93,6 +101,22 @@ class Document:
             elif isinstance(node.value, list):
                 pending.extend(node.child(index) for index in range(len(node.value)))
         return anchors
+
+    def open(self, path: str, source: Node) -> Document:
+        """Return another file that a node refers to. Raises DocumentError unless other files may be read."""
+        if self.open_file is None or "://" in path:
+            problem = f"it refers to {path!r}, which is outside of the document; nothing is fetched."
+            raise source.error(f"{problem} Put what it refers to under `components`, or pass external_files=True.")
+        name = normpath(join(dirname(self.file), path))
+        if name not in self.files:
+            try:
+                root = check_size(self.open_file(name), self.budget)
+            except BudgetError:
+                raise
+            except SourceError as error:
+                raise source.error(str(error)) from error
+            self.files[name] = replace(self, root=root, file=name)
+        return self.files[name]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,16 +196,14 @@ class Node:
         raise self.error("its references lead in a circle: let one of them lead to a value.")
 
     def follow(self, reference: str) -> Node:
-        """Return what one reference leads to: a JSON pointer or an anchor."""
+        """Return what one reference leads to: a JSON pointer or an anchor, here or in another file."""
         path, _, fragment = reference.partition("#")
-        if path:
-            problem = f"it refers to {path!r}, which is outside of the document; nothing is fetched."
-            raise self.error(f"{problem} Put what it refers to under `components`.")
+        document = self.document.open(unquote(path), self) if path else self.document
         try:
             if fragment and not fragment.startswith("/"):
-                target = self.document.anchors.get(unquote(fragment))
+                target = document.anchors.get(unquote(fragment))
             else:
-                target = _find_pointer(self.document.node, fragment)
+                target = _find_pointer(document.node, fragment)
         except RecursionError:  # a pointer leads through a reference, whose pointer leads through a reference …
             raise self.error("its references lead through too many others: let one of them lead to a value.") from None
         if target is None:

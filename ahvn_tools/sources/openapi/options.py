@@ -4,9 +4,9 @@ The checks stand in the annotations and are read from there: this module has no 
 """
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
-from typing import Annotated, Any, Final, Literal, TypedDict, get_args
+from typing import Annotated, Any, Final, Literal, TypedDict, cast, get_args
 
 from ahvn_tools.errors import SourceError, near_misses
 from ahvn_tools.redaction import reveal_secrets
@@ -78,14 +78,17 @@ class OpenAPIOptions(TypedDict, total=False):
     trust: Iterable[str | os.PathLike[str]] | Trust | None
     """What the document may do, as of `load`: the servers that requests are sent to, the variables that are read. By
     default it is all that it names."""
+    external_files: Annotated[bool, must_fit("True or False", lambda value: isinstance(value, bool))]
+    """Whether the document may refer to files in its own folder; only for a document that is read from a file."""
     max_values: int
     """How many values may be read and copied of a document that is passed as an object: 3,000,000 by default. For files
     and URLs, `load` has an option of this name."""
 
 
 def parse_options(options: OpenAPIOptions) -> OpenAPIOptions:
-    """Return the options, with HTTPOptions. Raises SourceError for an unknown option and for a wrong value."""
-    options = OpenAPIOptions(**options)
+    """Return the options, with HTTPOptions and without iterators. Raises SourceError for unknown and wrong ones."""
+    given: dict[str, Any] = {**options}  # iterators are read more than once
+    options = cast("OpenAPIOptions", {name: tuple(x) if isinstance(x, Iterator) else x for name, x in given.items()})
     for name in ("base_url", "variables", "prefix"):  # those from a manifest's environment are sealed
         if name in options:
             options[name] = reveal_secrets(options[name])

@@ -87,7 +87,8 @@ class SchemaConverter:
         self._nodes: dict[str, Node] = {}
         self._bases: set[str] = set()
         """The names of definitions that are a parent alone, as the `allOf` of its children means it."""
-        self._children: dict[str, list[Node]] | None = None
+        self._children: dict[str, dict[str, list[Node]]] = {}
+        """The schemas that inherit, by file and by the pointer of their parent."""
         self._definitions: dict[str, Any] = {}
         self._references: dict[str, set[str]] = {}
         self._sizes: dict[str, int] = {}
@@ -178,15 +179,16 @@ class SchemaConverter:
         """Return the schemas that inherit from one with a discriminator: they name it in `allOf`."""
         if not isinstance(parent.value, dict) or "discriminator" not in parent.value:
             return []
-        if self._children is None:
-            self._children = _find_inheritance(parent.document)
+        file = parent.document.file
+        if file not in self._children:
+            self._children[file] = _find_inheritance(parent.document)
         found: dict[str, Node] = {}
-        pending = [*self._children.get(parent.pointer, ())]
+        pending = [*self._children[file].get(parent.pointer, ())]
         while pending:
             node = pending.pop(0)
             if node.pointer not in found:
                 found[node.pointer] = node
-                pending += self._children.get(node.pointer, ())
+                pending += self._children[file].get(node.pointer, ())
         return list(found.values())
 
     def _convert_parent(self, parent: Node, children: list[Node]) -> JsonObject:

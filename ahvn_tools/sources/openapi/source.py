@@ -17,7 +17,7 @@ from ahvn_tools.sources.http.body import HTTPBody, build_template, require_trust
 from ahvn_tools.sources.http.request import HTTPRequest
 from ahvn_tools.sources.openapi.arguments import build_arguments, fit_path, read_parameters, tool_name, without
 from ahvn_tools.sources.openapi.bodies import Body, read_body, read_output_schema
-from ahvn_tools.sources.openapi.document import Document, DocumentError, Node
+from ahvn_tools.sources.openapi.document import Document, DocumentError, Node, OpenFile
 from ahvn_tools.sources.openapi.operations import MAX_REASON_CHARS, Operation, explain, find_operations, select
 from ahvn_tools.sources.openapi.options import OpenAPIOptions, parse_options
 from ahvn_tools.sources.openapi.schemas import SchemaConverter
@@ -46,18 +46,24 @@ class OpenAPITools:
 def read_tools(
     document: Any,
     options: OpenAPIOptions,
+    open_file: OpenFile | None = None,
     *,
     label: str = "the document",
     budget: Budget | None = None,
 ) -> OpenAPITools:
     """Return the tools of a document of OpenAPI 3, as JSON objects; `label` says where it was read.
 
+    `open_file` reads what the document refers to, with the option `external_files`.
     What is copied is taken from the budget, its own one by default. An operation that cannot be a tool is skipped and
     logged. Raises SourceError for a document that has no tools, and for options that do not fit it.
     """
     options = parse_options(options)
+    trust = options.get("trust")
+    trust = trust if isinstance(trust, Trust) else Trust(trust)
     budget = budget or Budget(label, options.get("max_values"))
-    root = Document.read(document, budget).node
+    if options.get("external_files") and open_file is None:
+        raise SourceError("external_files is for a document that is read from a file; remove it.")
+    root = Document.read(document, budget, open_file if options.get("external_files") else None).node
     errors: list[DocumentError] = []
     operations = select(find_operations(root, errors), options)
     builder = _Builder(root, options, label)
@@ -76,9 +82,8 @@ def read_tools(
         _logger.warning("%s", skipped)
     if not tools:
         raise errors[0] if errors else SourceError("The document has no operation that becomes a tool.")
-    trust = options.get("trust")
     for template, body in tools.values():
-        require_trust(template, body, trust if isinstance(trust, Trust) else Trust(trust))
+        require_trust(template, body, trust)
     return OpenAPITools(tools=tools, errors=tuple(errors), title=root_title(root))
 
 

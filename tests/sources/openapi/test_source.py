@@ -538,10 +538,23 @@ def test_the_timeout_is_that_of_each_tool():
     assert ToolSpec.from_openapi(one_operation({}), timeout=None)["call"].timeout is None
 
 
+@pytest.mark.parametrize("option", ["tags", "operations", "methods", "exclude"])
+def test_an_iterator_selects_what_its_items_do(option):
+    names = ["get"] if option == "methods" else ["orders"] if option == "tags" else ["get_*"]
+    selected = ToolSpec.from_openapi(shop(), **{option: names})
+    assert 0 < len(selected) < len(ToolSpec.from_openapi(shop()))
+    assert list(ToolSpec.from_openapi(shop(), **{option: iter(names)})) == list(selected)
+
+
 def test_a_document_does_what_is_trusted_as_of_load():
     assert ToolSpec.from_openapi(
         shop(), operations=["get_brand"], trust=["https://*.example"], base_url="https://a.example"
     )
+    assert ToolSpec.from_openapi(
+        shop(), operations=["get_brand", "get_order"], trust=iter(["https://a.example"]), base_url="https://a.example"
+    )
+    with pytest.raises(SourceError, match="is no feature"):
+        ToolSpec.from_openapi(shop(), trust=["<all>"])
     for trust, name in (([], "https://a.example"), (["https://a.example"], "${SHOP_KEY}")):
         with pytest.raises(SourceError, match=re.escape(f"is not trusted: add '{name}' to trust=")):
             options = {"operations": ["get_order"], "auth": {"key": "${SHOP_KEY}"}, "base_url": "https://a.example"}
