@@ -133,7 +133,7 @@ def test_nobody_is_asked_about_input_for_a_job_that_has_ended(tmp_path: Path) ->
         kit = Toolkit("shell", approver=lambda request: bool(asked.append(request) or True)).add(shell)
         job = start(kit, "cat")
         assert kit.call("job_input", {"job_id": job, "end": True, "wait": 20}).stdout == ""  # the text may be left out
-        assert shell._jobs.find(job, None).wait(20) is not None
+        assert shell._jobs.find(job, None).process.wait(20) is not None
         before = len(asked)
         text = kit.exec("job_input", {"job_id": job, "text": "x"}).text
     assert text == f"The job '{job}' has ended and reads no input. Read its output with job_output, or start it again."
@@ -155,7 +155,7 @@ def test_a_job_has_the_notes_and_both_streams_of_a_command(tmp_path: Path) -> No
     with Shell(tmp_path, sandbox="none", approve="never") as shell:
         kit = Toolkit("shell").add(shell)
         job = start(kit, r"sleep 99 & printf '10 %%\r20 %%\n'; echo bad >&2; echo end", interleaved=True)
-        assert shell._jobs.find(job, None).wait(20) is not None
+        assert shell._jobs.find(job, None).process.wait(20) is not None
         result = output(kit, job)
     assert (result.stdout, result.is_interleaved) == ("20 %\nbad\nend\n", True)
     assert "left out: 1 of stdout." in str(result)

@@ -229,7 +229,7 @@ def test_the_folders_of_a_sub_agent_are_inside_those_of_its_parent(kit: Toolkit,
 
     async def note(task: SubAgentTask) -> str:
         seen.append(task.roots)
-        return task.toolkit.call("where", {})
+        return await task.toolkit.acall("where", {})
 
     @kit.tool
     def where(context: ToolContext) -> str:
