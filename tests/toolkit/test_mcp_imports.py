@@ -229,7 +229,7 @@ class TestAdding:
             await asyncio.sleep(pause / 200)
             adding.cancel()
             await asyncio.wait({adding})
-            await asyncio.sleep(0.03)
+            await asyncio.sleep(0.1)
             if kit.servers:
                 assert await kit.acall("get note", {"number": 1}) == {"number": 1}
                 await kit.aremove_mcp("notes")
