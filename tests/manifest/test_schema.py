@@ -13,8 +13,9 @@ import pytest
 from ahvn_tools import manifest
 from ahvn_tools.loading.yaml_file import read_yaml
 from ahvn_tools.manifest.middleware_table import MIDDLEWARE
-from ahvn_tools.manifest.model import Manifest
+from ahvn_tools.manifest.model import Manifest, ToolRestrictions
 from ahvn_tools.manifest.schema import SCHEMA_FILE, build_json_schema, to_text
+from ahvn_tools.toolkit.entry_options import SharedOptions
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -123,3 +124,8 @@ def test_the_package_data_has_the_schema():
     pyproject = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     assert 'packages = ["ahvn_tools"]' in pyproject  # hatchling takes all files in it
     assert json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))["title"] == "A manifest of ahvn_tools"
+
+
+def test_each_option_that_add_and_add_mcp_share_is_a_key_of_a_manifest():
+    functions = {"postprocess"}
+    assert ToolRestrictions.model_fields.keys() - {"timeout"} == SharedOptions.__annotations__.keys() - functions
