@@ -141,7 +141,12 @@ def _set_host_options(kit: Toolkit, printing: CallOutput, *, is_approved: bool) 
 
 def _run(kit: Toolkit, tool: str, arguments: JsonObject, timeout: float | None, printing: CallOutput) -> ToolResult:
     """Run the call, print its chunks as they come, and return its result. What the tool prints goes to stderr."""
+    plan = find_tool(kit, tool).compiled.plan
+    has_chunks = plan.output.is_stream or plan.takes_context
     try:
+        if not has_chunks:  # in this thread, so that Ctrl-C runs what cleans up in the tool
+            with stdout_to_stderr():
+                return kit.exec(tool, arguments, timeout=timeout)
         with stdout_to_stderr(), contextlib.closing(kit.stream(tool, arguments, timeout=timeout)) as results:
             for result in results:
                 if result.is_last:

@@ -32,7 +32,7 @@ def no_worker_is_left() -> Iterator[None]:
     assert until(lambda: worker_process.process_pool.count()[0] == worker_process.process_pool.count()[1])
     worker_process.process_pool.end_idle()
     assert worker_process.process_pool.count() == (0, 0)
-    assert psutil.Process().children(recursive=True) == []
+    assert [child.cmdline() for child in psutil.Process().children(recursive=True)] == []
 
 
 class BecomesText(Exception):
