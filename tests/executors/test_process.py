@@ -30,8 +30,9 @@ from tests.executors.contract import ExecutorContract, are_gone, in_executor
 def no_worker_is_left() -> Iterator[None]:
     yield
     assert until(lambda: worker_process.process_pool.count()[0] == worker_process.process_pool.count()[1])
-    worker_process.process_pool.end_idle()
-    assert worker_process.process_pool.count() == (0, 0)
+    for pool in worker_process.all_pools():
+        pool.end_idle()
+        assert pool.count() == (0, 0)
     assert [child.cmdline() for child in psutil.Process().children(recursive=True)] == []
 
 
