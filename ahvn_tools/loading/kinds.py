@@ -199,7 +199,7 @@ def _is_wire_tool(content: Any) -> bool:
 
 
 _READERS: Final[Mapping[Kind, str]] = {
-    "builtins": "manifest.builtins_source:read",
+    "builtins": "manifest.builder:read_builtins",
     "code": "loading.python_modules:read_code",
     "definition": "loading.definitions:read",
     "folder": "loading.folder:read",
