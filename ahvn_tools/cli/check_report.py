@@ -1,4 +1,4 @@
-"""Report: the tools of some sources, what each provider does with them, and all findings."""
+"""CheckReport: the tools of some sources, what each provider does with them, and all findings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Final
 from ahvn_tools import definition_lock
 from ahvn_tools.cli.export import read_lock
 from ahvn_tools.cli.output import escape_line, is_terminal, plural, print_table, print_text, print_words
-from ahvn_tools.cli.sources import SourceOptions
+from ahvn_tools.cli.sources import LoadingOptions
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import SourceError
 from ahvn_tools.json_types import JsonObject
@@ -155,7 +155,7 @@ _STYLES: Final = {
 """The colors of the words for severities and verdicts."""
 
 
-def print_report(report: Report, *, is_verbose: bool = False) -> None:
+def print_report(report: CheckReport, *, is_verbose: bool = False) -> None:
     """Print the report to stdout; many findings by their rules, with the first of each, unless it is verbose."""
     if report.verdicts:
         _print_verdicts(report)
@@ -168,13 +168,13 @@ def print_report(report: Report, *, is_verbose: bool = False) -> None:
     print_text(report.summary())
 
 
-def _print_findings(report: Report, findings: Iterable[Finding]) -> None:
+def _print_findings(report: CheckReport, findings: Iterable[Finding]) -> None:
     for finding in findings:
         print_words(*_to_words(report, finding), styles=_STYLES)
         print_text(f"    {escape_line(finding.fix)}")
 
 
-def _print_by_rule(report: Report) -> None:
+def _print_by_rule(report: CheckReport) -> None:
     by_rule: dict[tuple[str, str], list[Finding]] = {}
     for finding in report.findings:
         by_rule.setdefault((finding.severity, finding.rule), []).append(finding)
@@ -186,7 +186,7 @@ def _print_by_rule(report: Report) -> None:
         print_text("")
 
 
-def _print_verdicts(report: Report) -> None:
+def _print_verdicts(report: CheckReport) -> None:
     rows = [[name, *formats.values()] for name, formats in report.verdicts.items()]
     if not is_terminal() or _fits(report):
         print_table(["tool", *report.formats], rows, styles=_STYLES)
@@ -200,7 +200,7 @@ def _print_verdicts(report: Report) -> None:
     print_text("")
 
 
-def _fits(report: Report) -> bool:
+def _fits(report: CheckReport) -> bool:
     """Return whether the table is no wider than the terminal."""
     columns = ["tool", *report.formats]
     rows = [columns, *([name, *formats.values()] for name, formats in report.verdicts.items())]
@@ -208,7 +208,7 @@ def _fits(report: Report) -> bool:
     return sum(widths) <= shutil.get_terminal_size().columns
 
 
-def _to_words(report: Report, finding: Finding) -> Iterator[str]:
+def _to_words(report: CheckReport, finding: Finding) -> Iterator[str]:
     """Yield a finding as compilers write it: `tools.py:9: error: find, query: the problem [rule] (formats)`."""
     location = report.locate(finding)
     subject = get_subject(finding)
@@ -225,7 +225,7 @@ LOCK_RULE = "changed-since-pin"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Report:
+class CheckReport:
     """What a check found."""
 
     verdicts: dict[str, dict[str, Verdict]]
@@ -289,8 +289,8 @@ def make_report(
     formats: Sequence[str] | None = None,
     ignore: Sequence[str] = (),
     lock: Path | None = None,
-    options: SourceOptions | None = None,
-) -> Report:
+    options: LoadingOptions | None = None,
+) -> CheckReport:
     """Check a toolkit that was loaded from sources, and compare it with a lock file if there is one."""
     specs = list(kit)
     found = kit.check(formats=formats)
@@ -306,7 +306,7 @@ def make_report(
     found = [finding for finding in found if finding.rule not in ignored]
     order = {definition.name: number for number, definition in enumerate(definitions)}
     found.sort(key=lambda finding: (order.get(finding.tool or "", len(order)), SEVERITIES.index(finding.severity)))
-    return Report(
+    return CheckReport(
         verdicts={
             definition.name: judge(definition, split(definition, by_tool.get(definition.name, ()), names))
             for definition in definitions

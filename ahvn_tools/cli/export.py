@@ -20,7 +20,7 @@ from ahvn_tools.cli.output import (
 from ahvn_tools.cli.output_file import write_text
 from ahvn_tools.cli.sources import (
     Flag,
-    SourceOptions,
+    LoadingOptions,
     SourceParameters,
     Sources,
     load_status,
@@ -197,7 +197,7 @@ def diff(
     return int(is_breaking if fail_on == "breaking" else bool(changes) and fail_on == "any")
 
 
-def _read(source: str | Path, options: SourceOptions | None) -> list[ToolDefinition]:
+def _read(source: str | Path, options: LoadingOptions | None) -> list[ToolDefinition]:
     from ahvn_tools import definition_lock
 
     if definition_lock.is_lock_file(source):
@@ -246,14 +246,14 @@ def _print_rows(rows: list[dict[str, Any]], changes: Changes) -> None:
     print_text("\n" + ", ".join(f"{count} {word}" for word, count in _count(changes).items() if count) + ".")
 
 
-def read_lock(path: str | Path, options: SourceOptions | None) -> list[ToolDefinition]:
+def read_lock(path: str | Path, options: LoadingOptions | None) -> list[ToolDefinition]:
     """Return the definitions in a lock file that `--include`, `--exclude` and `--tag` select.
 
     A definition has no group and no audience: for these, the file is taken as a whole. Raises SourceError.
     """
     from ahvn_tools import definition_lock
 
-    options = options or SourceOptions()
+    options = options or LoadingOptions()
     tags = set(options.tag or ())
     is_included = to_name_condition(options)
     return [

@@ -14,9 +14,9 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from ahvn_tools.cli.config_file import ConfigFile, to_text
-from ahvn_tools.cli.known_clients import CLIENTS, Client, ClientName, Scope, ServerEntry, build_command, read_variables
+from ahvn_tools.cli.known_clients import CLIENTS, Client, ClientEntry, ClientName, Scope, build_command, read_variables
 from ahvn_tools.cli.output import CommandError, UsageError, plural, print_message, print_text
-from ahvn_tools.cli.sources import Flag, Names, SourceOptions, SourceParameters, Sources, open_toolkit
+from ahvn_tools.cli.sources import Flag, LoadingOptions, Names, SourceParameters, Sources, open_toolkit
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -75,7 +75,7 @@ def install(
         Do not load the sources, such as a server that does not run now. It needs --name.
     """
     target = CLIENTS[client]
-    options = options or SourceOptions()
+    options = options or LoadingOptions()
     command = build_command(list(map(str, sources)), options, python=python, uvx=uvx, packages=with_ or ())
     for argument in filter(target.replaces, command.arguments):
         raise UsageError(f"{target.title} would replace the part of {argument!r} after '$'. Rename it.")
@@ -115,7 +115,7 @@ def _to_name(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-")[:64] or "tools"
 
 
-def _add(client: Client, path: Path, server: ServerEntry, found: str, *, is_confined: bool, is_forced: bool) -> None:
+def _add(client: Client, path: Path, server: ClientEntry, found: str, *, is_confined: bool, is_forced: bool) -> None:
     """Add an entry, and ask before it replaces another one.
 
     Other commands do not wait for the answer, so it holds for the entry that was asked about.

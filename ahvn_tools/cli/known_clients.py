@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 from ahvn_tools.cli.arguments import read_text
 from ahvn_tools.cli.config_file import Syntax
 from ahvn_tools.cli.output import UsageError
-from ahvn_tools.cli.sources import SourceOptions
+from ahvn_tools.cli.sources import LoadingOptions
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.roots import without_dots
 
@@ -32,7 +32,7 @@ _REFERENCE: Final = re.compile(r"\$[{A-Za-z_]")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ServerEntry:
+class ClientEntry:
     """How a client starts a server."""
 
     name: str = ""
@@ -58,7 +58,7 @@ class Client:
     user_file: Callable[[], Path]
     project_file: str | None = None
     """The path in the folder of a project; None: it has no configuration of projects."""
-    to_entry: Callable[[ServerEntry], JsonObject]
+    to_entry: Callable[[ClientEntry], JsonObject]
     reference: str | None = None
     """How a value names a variable of the client's environment: `${env:NAME}`; None: it cannot, or in another way."""
     passes_variables: bool = False
@@ -113,7 +113,7 @@ def _codex_file() -> Path:
     return Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex") / "config.toml"
 
 
-def _to_plain_entry(server: ServerEntry) -> JsonObject:
+def _to_plain_entry(server: ClientEntry) -> JsonObject:
     entry: JsonObject = {"command": server.command, "args": server.arguments}
     if server.env:
         entry["env"] = server.env
@@ -122,22 +122,22 @@ def _to_plain_entry(server: ServerEntry) -> JsonObject:
     return entry
 
 
-def _to_typed_entry(server: ServerEntry) -> JsonObject:
+def _to_typed_entry(server: ClientEntry) -> JsonObject:
     return {"type": "stdio", **_to_plain_entry(server)}
 
 
-def _to_codex_entry(server: ServerEntry) -> JsonObject:
+def _to_codex_entry(server: ClientEntry) -> JsonObject:
     entry = _to_plain_entry(server)
     env = {"env": entry.pop("env")} if "env" in entry else {}
     return {**entry, **({"env_vars": [*server.passed]} if server.passed else {}), **env}
 
 
-def _to_goose_entry(server: ServerEntry) -> JsonObject:
+def _to_goose_entry(server: ClientEntry) -> JsonObject:
     entry: JsonObject = {"name": server.name, "type": "stdio", "enabled": True, "cmd": server.command}
     return {**entry, "args": server.arguments, "envs": server.env, "timeout": 300}
 
 
-def _to_zed_entry(server: ServerEntry) -> JsonObject:
+def _to_zed_entry(server: ClientEntry) -> JsonObject:
     return {"source": "custom", **_to_plain_entry(server), "env": server.env}
 
 
@@ -289,12 +289,12 @@ _OPTIONS = ("profile", "audience", "trust", "root", "group", "tag", "include", "
 
 def build_command(
     sources: Sequence[str],
-    options: SourceOptions,
+    options: LoadingOptions,
     *,
     python: str | None = None,
     uvx: bool = False,
     packages: Sequence[str] = (),
-) -> ServerEntry:
+) -> ClientEntry:
     """Return an unnamed entry that serves sources: with this interpreter, `python`, or `uvx` and these packages.
 
     Paths are absolute. Raises UsageError for a source that is code.
@@ -303,12 +303,12 @@ def build_command(
     env = {"PYTHONPATH": str(Path.cwd())} if any(map(_is_module_here, sources)) else {}
     if uvx:
         extra = [part for package in packages for part in ("--with", package)]
-        return ServerEntry(command="uvx", arguments=["--from", "ahvn-tools", *extra, "ahvn-tools", *arguments], env=env)
+        return ClientEntry(command="uvx", arguments=["--from", "ahvn-tools", *extra, "ahvn-tools", *arguments], env=env)
     if packages:
         raise UsageError("--with is for --uvx: another interpreter has its packages installed.")
     # -P: the client may start it in a repository of others, whose files must not take the place of modules
     program = str(without_dots(sys.executable)) if python is None else _find_program(python)
-    return ServerEntry(command=program, arguments=["-P", "-m", "ahvn_tools", *arguments], env=env)
+    return ClientEntry(command=program, arguments=["-P", "-m", "ahvn_tools", *arguments], env=env)
 
 
 def to_absolute(source: str) -> str:
@@ -348,7 +348,7 @@ def _find_program(program: str) -> str:
     return str(without_dots(found))
 
 
-def _to_arguments(options: SourceOptions) -> list[str]:
+def _to_arguments(options: LoadingOptions) -> list[str]:
     arguments = []
     for name in _OPTIONS:
         value = getattr(options, name)

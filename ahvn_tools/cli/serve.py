@@ -20,7 +20,7 @@ from cyclopts.validators import Number
 
 from ahvn_tools.cli.arguments import read_state
 from ahvn_tools.cli.output import CommandError, UsageError, print_message
-from ahvn_tools.cli.sources import Flag, Names, SourceOptions, Sources, open_toolkit
+from ahvn_tools.cli.sources import Flag, LoadingOptions, Names, Sources, open_toolkit
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.mcp.client.server_process import killed_by_signals
 
@@ -49,7 +49,7 @@ class ServeRequest:
     """What to serve, and how; a process that is started for it receives it as it is."""
 
     sources: tuple[str, ...]
-    source_options: SourceOptions
+    source_options: LoadingOptions
     audience: tuple[str, ...]
     groups: tuple[str, ...]
     name: str | None
@@ -241,7 +241,7 @@ def serve(
         raise UsageError(f"--{next(iter(given)).replace('_', '-')} is for serving over HTTP: add --http.")
     request = ServeRequest(
         sources=tuple(map(str, sources)),
-        source_options=SourceOptions(
+        source_options=LoadingOptions(
             profile=profile, trust=trust, root=root, tag=tag, include=include, exclude=exclude, verbose=verbose
         ),
         audience=tuple(audience or ()),

@@ -1,6 +1,6 @@
 """The sources of a command: the options that all such commands share, and the toolkit that the sources are loaded into.
 
-A command takes `Sources` (several) or `Source` and `MoreSources`, and `SourceOptions`, and uses the toolkit in
+A command takes `Sources` (several) or `Source` and `MoreSources`, and `LoadingOptions`, and uses the toolkit in
 `with open_toolkit(sources, options) as kit`.
 """
 
@@ -47,7 +47,7 @@ MoreSources = Annotated[list[str | Path] | None, Parameter(name="--source", nega
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class SourceOptions:
+class LoadingOptions:
     """How sources are loaded, and which of their tools a command uses."""
 
     profile: str | None = None
@@ -72,14 +72,14 @@ class SourceOptions:
     """Print the tracebacks of errors."""
 
 
-SourceParameters = Annotated[SourceOptions | None, Parameter(name="*")]
+SourceParameters = Annotated[LoadingOptions | None, Parameter(name="*")]
 """The annotation for the parameter `options: SourceParameters = None` of a command."""
 
 
 @contextlib.contextmanager
 def open_toolkit(
     sources: Sequence[Any],
-    options: SourceOptions | None = None,
+    options: LoadingOptions | None = None,
     *,
     prepare: Callable[[Toolkit], None] = lambda _kit: None,
 ) -> Generator[Toolkit]:
@@ -89,7 +89,7 @@ def open_toolkit(
     to stderr. Files that were skipped are reported there, and remain in `load_errors` of the toolkit. Raises UsageError
     without a source and for an option that matches no tool, SourceError for a source that cannot be loaded.
     """
-    options = options or SourceOptions()
+    options = options or LoadingOptions()
     if not sources:
         raise UsageError("A SOURCE is missing: a Python file, a folder, a manifest, an MCP server, …")
     kit = None
@@ -106,7 +106,7 @@ def open_toolkit(
             close_servers(kit)
 
 
-def _load(sources: Sequence[Any], options: SourceOptions) -> Toolkit:
+def _load(sources: Sequence[Any], options: LoadingOptions) -> Toolkit:
     from ahvn_tools.cli.output import log_to_stderr
     from ahvn_tools.manifest import load
 
@@ -117,7 +117,7 @@ def _load(sources: Sequence[Any], options: SourceOptions) -> Toolkit:
         )
 
 
-def load_status(kit: Toolkit, options: SourceOptions | None) -> int:
+def load_status(kit: Toolkit, options: LoadingOptions | None) -> int:
     """Return the exit status of a command that is about all tools: 1 if a file or a server was skipped.
 
     How many operations of OpenAPI documents were skipped is said on stderr; they count with `--strict-load`.
@@ -126,10 +126,10 @@ def load_status(kit: Toolkit, options: SourceOptions | None) -> int:
     if operations:
         were = "operation was" if operations == 1 else "operations were"
         print_message(f"{operations} {were} skipped. --strict-load makes this an error.")
-    return int(bool(others or (operations and (options or SourceOptions()).strict_load)))
+    return int(bool(others or (operations and (options or LoadingOptions()).strict_load)))
 
 
-def require_complete(kit: Toolkit, options: SourceOptions | None) -> None:
+def require_complete(kit: Toolkit, options: LoadingOptions | None) -> None:
     """Raise CommandError if a file or a server was skipped, or with `--strict-load` an operation of a document."""
     if load_status(kit, options):
         raise CommandError("Not all tools of the sources are known: correct what was skipped, or leave it out.")
@@ -149,7 +149,7 @@ def find_tool(kit: Toolkit, name: str) -> ToolSpec:
     raise UsageError(f"There is no tool {name!r}. {near_misses(name, [spec.name for spec in kit])}")
 
 
-def select_tools(kit: Toolkit, options: SourceOptions) -> Toolkit:
+def select_tools(kit: Toolkit, options: LoadingOptions) -> Toolkit:
     """Return the tools that the options select; all of them, of inactive groups too, without such an option."""
     _require_matches(kit, options)
     selection: dict[str, Any] = {}
@@ -163,7 +163,7 @@ def select_tools(kit: Toolkit, options: SourceOptions) -> Toolkit:
     return kit.select(inactive=True, **selection) if selection else kit
 
 
-def _require_matches(kit: Toolkit, options: SourceOptions) -> None:
+def _require_matches(kit: Toolkit, options: LoadingOptions) -> None:
     """Raise UsageError for a group, a tag or a pattern that matches no tool."""
     names = [spec.name for spec in kit]
     for option, patterns in (("include", options.include), ("exclude", options.exclude)):
@@ -180,7 +180,7 @@ def _require_known(option: str, values: Iterable[str] | None, known: Callable[[]
             raise UsageError(f"--{option} {value!r} matches no tool. {near_misses(value, names)}")
 
 
-def to_name_condition(options: SourceOptions) -> Callable[[ToolDefinition], bool]:
+def to_name_condition(options: LoadingOptions) -> Callable[[ToolDefinition], bool]:
     """Return whether `--include` and `--exclude` select a tool, as a function of its definition."""
     include, exclude = options.include or ["*"], options.exclude or ()
 

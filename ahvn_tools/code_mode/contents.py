@@ -1,4 +1,4 @@
-"""Contents: the images and files of a program's calls. The program holds names of them, which it can return."""
+"""ProgramContents: the images and files of a program's calls. The program holds names of them, which it can return."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ahvn_tools.code_mode.sandbox import ProgramError
 from ahvn_tools.json_types import JsonObject
 
 
-class Contents:
+class ProgramContents:
     """The images, files and links that calls of a program have returned, by the names that the program holds."""
 
     def __init__(self, blocks: dict[str, JsonObject], max_bytes: int) -> None:

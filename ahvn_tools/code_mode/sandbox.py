@@ -11,7 +11,7 @@ from ahvn_tools.code_mode.limits import CodeLimits
 
 
 @dataclass(frozen=True, kw_only=True)
-class Program:
+class SandboxProgram:
     """A program, and what it may use."""
 
     code: str
@@ -100,7 +100,7 @@ class SandboxSession(Protocol):
     They must not block the event loop, and must end in a limited time. A method that is cancelled ends the program.
     """
 
-    async def start(self, program: Program, write: Callable[[str], None]) -> Event:
+    async def start(self, program: SandboxProgram, write: Callable[[str], None]) -> Event:
         """Run the program to its first event. `write` receives what it prints, from any thread."""
 
     async def restore(self, snapshot: bytes, functions: Collection[str], write: Callable[[str], None]) -> Event:
@@ -136,5 +136,5 @@ class Sandbox(Protocol):
         The sandbox enforces the `seconds`, `memory_bytes` and `recursion` of the limits; the toolkit does the others.
         """
 
-    async def check(self, program: Program) -> None:
+    async def check(self, program: SandboxProgram) -> None:
         """Check a program without running it. Raises InvalidProgramError."""

@@ -35,7 +35,7 @@ from ahvn_tools.loading.options import VARIABLE, Place, ReadOptions
 from ahvn_tools.loading.python_modules import read_member, split_location
 from ahvn_tools.manifest import middleware_table, model
 from ahvn_tools.manifest.document import (
-    Document,
+    ManifestDocument,
     Problem,
     merge_part,
     read_document,
@@ -119,7 +119,7 @@ def read(location: str, options: ReadOptions) -> Contents:
     return Contents(name=kit.name, toolkit=kit)
 
 
-def _choose_parts(written: Document, options: ReadOptions) -> tuple[Document, ReadOptions]:
+def _choose_parts(written: ManifestDocument, options: ReadOptions) -> tuple[ManifestDocument, ReadOptions]:
     """Return the document with the profile and the audience merged over it, and the options with the profile."""
     profile, source = options.profile, ""
     if profile is None and not options.manifests and options.env.get(PROFILE_VARIABLE):
@@ -134,7 +134,7 @@ def _choose_parts(written: Document, options: ReadOptions) -> tuple[Document, Re
     return document, replace(options, profile=profile)
 
 
-def _prepare(written: Document, document: Document, options: ReadOptions) -> Builder:
+def _prepare(written: ManifestDocument, document: ManifestDocument, options: ReadOptions) -> Builder:
     """Return what makes the toolkit. Raises SourceError for what can be seen without loading a source."""
     resolved = resolve_variables(document.data, options.variables, options.budget)
     manifest, problems = validate(resolved.data)
@@ -152,7 +152,9 @@ def _prepare(written: Document, document: Document, options: ReadOptions) -> Bui
 class Builder:
     """Makes the toolkit of a manifest, all of it or none."""
 
-    def __init__(self, document: Document, manifest: model.Manifest, resolved: Any, options: ReadOptions) -> None:
+    def __init__(
+        self, document: ManifestDocument, manifest: model.Manifest, resolved: Any, options: ReadOptions
+    ) -> None:
         self._document = document
         self._manifest = manifest
         self._resolved = resolved
@@ -308,7 +310,7 @@ class Builder:
 
     def _read(self, index: int, source: model.AnySource) -> Contents:
         """Return what a source contains. Raises SourceError."""
-        if isinstance(source, model.ServerSource):
+        if isinstance(source, model.ServerSourceModel):
             return self._read_servers(index, source)
         if isinstance(source, model.HTTPSource):
             return self._read_http(index)
@@ -378,7 +380,7 @@ class Builder:
             **({"tags": source.operation_tags} if source.operation_tags else {}),
         }
 
-    def _read_servers(self, index: int, source: model.ServerSource) -> Contents:
+    def _read_servers(self, index: int, source: model.ServerSourceModel) -> Contents:
         """Return the servers of a source, with the options of their connections."""
         is_file = isinstance(source.server, str) and source.server.endswith(".json")
         is_secret = not is_file and self._resolved.contains_secret(("sources", index, "server"))
@@ -598,7 +600,7 @@ def _require_parameters(name: str, function: Any, options: Mapping[str, Any]) ->
             raise ToolSpecError(f"{name!r} has no option {option!r}. {near_misses(option, parameters)}")
 
 
-def _to_target(source: model.ServerSource, hidden_name: str | None) -> Any:
+def _to_target(source: model.ServerSourceModel, hidden_name: str | None) -> Any:
     """Return what the reader of servers takes; one entry of an mcp.json becomes one with a name."""
     server = source.server
     if isinstance(server, list):
@@ -641,7 +643,7 @@ def _parameters(tool: ToolSpec) -> list[str]:
     return list(tool.compiled.template.inputs.parameters)
 
 
-def _is_included(source: model.SourceOptions, name: str) -> bool:
+def _is_included(source: model.SourceModel, name: str) -> bool:
     def matches(patterns: Iterable[str]) -> bool:
         return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
 

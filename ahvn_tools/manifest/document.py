@@ -1,4 +1,4 @@
-"""Document: the data of a manifest, with its lines, its profiles and its variables."""
+"""ManifestDocument: the data of a manifest, with its lines, its profiles and its variables."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Problem:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Document:
+class ManifestDocument:
     """The data of a manifest, as it is written, with the parts of a profile or an audience merged over it."""
 
     file: Path | None
@@ -92,17 +92,17 @@ def to_text(path: Place) -> str:
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
 
 
-def read_document(file: Path, shown: str, budget: Budget) -> Document:
+def read_document(file: Path, shown: str, budget: Budget) -> ManifestDocument:
     """Read a manifest; `shown` is how errors name the file. Raises SourceError."""
     yaml = read_yaml(file, shown, budget)
-    document = Document(file=file, folder=file.parent, data={}, yaml=yaml)
+    document = ManifestDocument(file=file, folder=file.parent, data={}, yaml=yaml)
     data = {} if yaml.value is None else yaml.value
     if not isinstance(data, dict):
         raise document.error([Problem(path=(), message="a manifest is a mapping: `sources: […]`.")])
-    return Document(file=file, folder=file.parent, data=data, yaml=yaml)
+    return ManifestDocument(file=file, folder=file.parent, data=data, yaml=yaml)
 
 
-def merge_part(document: Document, kind: str, name: str | None) -> Document:
+def merge_part(document: ManifestDocument, kind: str, name: str | None) -> ManifestDocument:
     """Return the document with one of its `profiles` or `audiences` merged over it, and without the others.
 
     Mappings are merged key by key; any other value replaces the one below it, and null removes it.
@@ -119,10 +119,10 @@ def merge_part(document: Document, kind: str, name: str | None) -> Document:
         if not any(path[:end] in origins for end in range(len(path) + 1))
     }
     origins = kept | origins
-    return Document(file=document.file, folder=document.folder, data=data, yaml=document.yaml, origins=origins)
+    return ManifestDocument(file=document.file, folder=document.folder, data=data, yaml=document.yaml, origins=origins)
 
 
-def unknown_part(document: Document, kind: str, name: str) -> str | None:
+def unknown_part(document: ManifestDocument, kind: str, name: str) -> str | None:
     """Return what is wrong with the name of a profile or an audience; None if there is one of this name."""
     parts = document.data.get(kind)
     known = list(parts) if isinstance(parts, dict) else []

@@ -95,7 +95,7 @@ FunctionOptions: Any = create_model(
 )
 
 
-class SourceOptions(ToolRestrictions):
+class SourceModel(ToolRestrictions):
     """The options that sources of all kinds have. Names of tools are the source's own here."""
 
     include: Names = []
@@ -112,7 +112,7 @@ class SourceOptions(ToolRestrictions):
     """Whether a number is accepted, and made a text, where a tool wants a text."""
 
 
-class LocalOptions(SourceOptions, FunctionOptions):  # type: ignore[misc]  # a model that is made from the options
+class LocalOptions(SourceModel, FunctionOptions):  # type: ignore[misc]  # a model that is made from the options
     """The options of sources that are no MCP server."""
 
     binds: dict[str, str] = {}
@@ -196,7 +196,7 @@ class OpenAPISource(LocalOptions):
     """How requests are sent: retries, size limits, private addresses."""
 
 
-class ServerSource(SourceOptions):
+class ServerSourceModel(SourceModel):
     """An MCP server, or all servers of an mcp.json."""
 
     server: str | list[str] | JsonObject
@@ -236,7 +236,7 @@ class ServerSource(SourceOptions):
     """How large the definitions of the tools may be: fields of `Budgets`."""
 
 
-AnySource = TextSource | ServerSource | OpenAPISource | HTTPSource | CodeSource | ManifestSource | BuiltinsSource
+AnySource = TextSource | ServerSourceModel | OpenAPISource | HTTPSource | CodeSource | ManifestSource | BuiltinsSource
 
 
 def _to_mapping(value: Any) -> Any:
@@ -252,7 +252,7 @@ def _location(value: Any) -> str | None:
 
 Source = Annotated[
     Annotated[TextSource, Tag("<source>")]
-    | Annotated[ServerSource, Tag("<server>")]
+    | Annotated[ServerSourceModel, Tag("<server>")]
     | Annotated[OpenAPISource, Tag("<openapi>")]
     | Annotated[HTTPSource, Tag("<http>")]
     | Annotated[CodeSource, Tag("<code>")]
@@ -283,7 +283,7 @@ class ToolsetConditions(ManifestModel):
     """The tool is in this toolset."""
 
 
-class Toolset(ToolsetConditions):
+class ToolsetModel(ToolsetConditions):
     """A selection of tools under a name."""
 
     description: str = ""
@@ -294,7 +294,7 @@ class Toolset(ToolsetConditions):
     """Whether the tools come in the order of `tools` and `any_of`, instead of that of the toolkit."""
 
 
-class Group(ManifestModel):
+class GroupModel(ManifestModel):
     """A group of tools that is switched on and off together."""
 
     description: str = ""
@@ -335,7 +335,7 @@ class Bind(ManifestModel):
     """The value where no state has the key."""
 
 
-class Approval(ManifestModel):
+class ApprovalModel(ManifestModel):
     """How calls are approved."""
 
     approver: str | None = None
@@ -393,7 +393,7 @@ class ProgramLimits(ManifestModel):
     """Bytes of a program that waits for an approval, as it is stored."""
 
 
-class CodeMode(ManifestModel):
+class CodeModeModel(ManifestModel):
     """Models write programs that call the tools, instead of calling each one."""
 
     core: Names = []
@@ -456,9 +456,9 @@ class Overlay(ManifestModel):
     """What the toolkit is for: for people who read the manifest."""
     sources: list[Source] = []
     """Where the tools come from, in this order."""
-    groups: dict[str, Annotated[Group, _from_text("description", Group)]] = {}
+    groups: dict[str, Annotated[GroupModel, _from_text("description", GroupModel)]] = {}
     """The groups of tools, by name; a text is the description."""
-    toolsets: dict[str, Annotated[Toolset, _from_list("tools", Toolset)]] = {}
+    toolsets: dict[str, Annotated[ToolsetModel, _from_list("tools", ToolsetModel)]] = {}
     """Selections of tools, by name; a list has the names of the tools."""
     tools: dict[str, Tool] = {}
     """Options of single tools: name, or pattern such as `delete_*` -> options. Later ones have priority."""
@@ -480,7 +480,7 @@ class Overlay(ManifestModel):
     """Folders that tools may use, relative to the folder of the manifest. With an empty list no file may be used."""
     on_duplicate: OnDuplicate = "keep"
     """What happens to a second tool of the same name; `keep` the first one, with a warning, by default."""
-    approval: Approval | None = None
+    approval: ApprovalModel | None = None
     """How calls are approved."""
     middleware: list[MiddlewareItem] = []
     """Middleware for all calls, outermost first."""
@@ -489,7 +489,7 @@ class Overlay(ManifestModel):
     ] = None
     """Models search for tools: `true`, the tools that are listed nevertheless, or options."""
     code_mode: Annotated[
-        CodeMode | None, _from_bool("true, a list or a mapping", bool | list[str] | CodeMode, list_key="core")
+        CodeModeModel | None, _from_bool("true, a list or a mapping", bool | list[str] | CodeModeModel, list_key="core")
     ] = None
     """Models write programs that call the tools: `true`, the tools that are listed nevertheless, or options."""
     groups_tool: Annotated[ModelTool | None, _from_bool("true or a mapping", bool | ModelTool)] = None

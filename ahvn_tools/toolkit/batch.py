@@ -145,7 +145,7 @@ def _mismatch(format: str, answer: Any) -> str:  # noqa: A002  # as above
     )
 
 
-class CallerThread:
+class BatchThread:
     """The thread that waits for what it has started on the background loop."""
 
     def __init__(self) -> None:
@@ -211,7 +211,7 @@ class Batch:
         self._refuse_uninterruptible()
         calls_to_run = self._calls_to_run()
         if len(calls_to_run) > 1:
-            caller = CallerThread()
+            caller = BatchThread()
             run: Run = caller.wait_for(capture_outcome, self._arun, caller).get()
             return run
         return self._to_run(
@@ -236,7 +236,7 @@ class Batch:
         run: Run = reader.outcome.get()
         yield run
 
-    async def _arun(self, caller: CallerThread | None = None, emit: EmitChunk | None = None) -> Run:
+    async def _arun(self, caller: BatchThread | None = None, emit: EmitChunk | None = None) -> Run:
         """Run the calls; `caller` is the thread that waits for them, `emit` takes their chunks."""
         calls_to_run = self._calls_to_run()
         if len(calls_to_run) == 1:
@@ -252,7 +252,7 @@ class Batch:
             outcomes = await run_in_order(jobs, keys, self.view.store.max_concurrency)
         return self._to_run({index: outcome.get() for index, outcome in zip(calls_to_run, outcomes, strict=True)})
 
-    def _job(self, index: int, options: CallOptions, caller: CallerThread | None) -> Callable[[], Awaitable[Outcome]]:
+    def _job(self, index: int, options: CallOptions, caller: BatchThread | None) -> Callable[[], Awaitable[Outcome]]:
         """Return what runs a call, and captures its outcome: a SystemExit must not reach the loop."""
         plan = self._plan(self.calls[index])
         may_move = plan is None or not plan.runs_in_caller_thread or (self.run_in_thread and plan.run_in_thread)

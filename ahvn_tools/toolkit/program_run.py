@@ -19,7 +19,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ahvn_tools.code_mode.call_form import awaits_calls, find_names
-from ahvn_tools.code_mode.contents import Contents
+from ahvn_tools.code_mode.contents import ProgramContents
 from ahvn_tools.code_mode.identifiers import MODULES, assign_identifiers, to_identifier
 from ahvn_tools.code_mode.limits import CodeLimits
 from ahvn_tools.code_mode.running_program import ProgramCall, ProgramState, RunningProgram, Suspended
@@ -27,10 +27,10 @@ from ahvn_tools.code_mode.sandbox import (
     Answer,
     Event,
     Failure,
-    Program,
     ProgramError,
     Sandbox,
     SandboxBusyError,
+    SandboxProgram,
     SandboxSession,
     Value,
 )
@@ -117,7 +117,7 @@ class ProgramRun:
         self._secrets: list[Any] = []
         """Secret bound values of calls that the program has made before it waited."""
 
-    async def check(self, code: str) -> Program:
+    async def check(self, code: str) -> SandboxProgram:
         """Return the program, if its types fit. Raises ToolError with what is wrong."""
         if len(code) > self._limits.code_chars:
             raise ToolError(f"The program is too long: it has {len(code):,} of {self._limits.code_chars:,} characters.")
@@ -125,7 +125,7 @@ class ProgramRun:
         awaits = awaits_calls(code)
         names = self._functions.keys() if len(self._functions) <= _MAX_CHECKED else find_names(code)
         stubs = [self._stub(name).declaration(awaits=awaits) for name in self._functions if name in names]
-        program = Program(
+        program = SandboxProgram(
             code=code,
             stubs="\n".join([HEADER, *stubs]),
             functions=self._functions.keys(),
@@ -149,7 +149,7 @@ class ProgramRun:
             return f"Import it first: `import {name}`."
         return _NO_BUILT_IN if hasattr(builtins, name) else near_misses(name, self._functions)
 
-    async def run(self, program: Program) -> Any:
+    async def run(self, program: SandboxProgram) -> Any:
         """Run a program, and return its result. Raises ToolError if it fails."""
         self._code, state = program.code, ProgramState(awaits=program.awaits)
         self._mentioned = self._find_mentioned()
@@ -453,7 +453,7 @@ class ProgramCalls:
         self._secret_texts: set[str] = set()
         self._has_passed_secret = False
         state.run_id = state.run_id or context.run_id or f"run_{uuid.uuid4().hex}"
-        self.contents = Contents(state.contents, limits.content_bytes)
+        self.contents = ProgramContents(state.contents, limits.content_bytes)
         if state.ends_session:
             context.end_session()
 

@@ -20,9 +20,9 @@ from ahvn_tools.code_mode.sandbox import (
     FunctionCall,
     InvalidProgramError,
     Later,
-    Program,
     ProgramError,
     SandboxError,
+    SandboxProgram,
     Value,
     Waiting,
 )
@@ -36,7 +36,7 @@ class CallsSession:
         self.made = 0
         self.values: dict[int, Any] = {}
 
-    async def start(self, program: Program, write: Callable[[str], None]) -> Event:
+    async def start(self, program: SandboxProgram, write: Callable[[str], None]) -> Event:
         self.calls = _parse(program.code)
         write(",".join(name for name, _ in self.calls))
         return self.next_event()
@@ -84,7 +84,7 @@ class CallsSandbox:
         self.version = version
         self.open_programs = 0
 
-    async def check(self, program: Program) -> None:
+    async def check(self, program: SandboxProgram) -> None:
         try:
             calls = _parse(program.code)
         except ValueError as error:

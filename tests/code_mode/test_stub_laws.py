@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ahvn_tools.code_mode import CodeLimits
-from ahvn_tools.code_mode.sandbox import InvalidProgramError, Program
+from ahvn_tools.code_mode.sandbox import InvalidProgramError, SandboxProgram
 from ahvn_tools.code_mode.stubs import HEADER, make_stubs
 from ahvn_tools.definition import ToolDefinition
 
@@ -38,7 +38,7 @@ def check() -> Iterator[Check]:
         made = make_stubs(definitions)
         if stubs is None:
             stubs = "\n".join([HEADER, *[stub.declaration() for stub in made.values()]])
-        program = Program(code=code, stubs=stubs, functions=made.keys(), limits=CodeLimits(), awaits=True)
+        program = SandboxProgram(code=code, stubs=stubs, functions=made.keys(), limits=CodeLimits(), awaits=True)
         try:
             asyncio.run(sandbox.check(program))
         except InvalidProgramError as error:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ahvn_tools import load
 from ahvn_tools.errors import SourceError, ToolkitError
-from ahvn_tools.manifest.document import Document, merge_part
+from ahvn_tools.manifest.document import ManifestDocument, merge_part
 from tests.manifest.conftest import Load
 
 MANIFEST = """
@@ -162,7 +162,7 @@ def without_nulls(value: Any) -> Any:
 
 def merged(below: Any, above: Any) -> Any:
     data = {**below, "profiles": {"p": above}}
-    return merge_part(Document(file=None, folder=None, data=data), "profiles", "p")  # type: ignore[arg-type]  # unused
+    return merge_part(ManifestDocument(file=None, folder=None, data=data), "profiles", "p")  # type: ignore[arg-type]  # unused
 
 
 @settings(max_examples=25)

@@ -16,7 +16,7 @@ from typing import IO, Literal
 from ahvn_tools.builtins.processes.confinement import Confinement, ProcessLimits
 from ahvn_tools.builtins.processes.private_folder import as_file, clean_environment
 from ahvn_tools.builtins.processes.program import Program, StreamName
-from ahvn_tools.builtins.processes.result import EndReason, Output, ProcessResult
+from ahvn_tools.builtins.processes.result import EndReason, ProcessOutput, ProcessResult
 from ahvn_tools.errors import ToolError
 from ahvn_tools.execution.threads import run_in_thread
 from ahvn_tools.roots import without_dots
@@ -162,7 +162,8 @@ def _read(program: Program) -> None:
 
 
 __all__ = [
-    "EndReason", "OnOutput", "Output", "ProcessResult", "RunningProcess", "StreamName", "arun_process", "run_process",
+    "EndReason", "OnOutput", "ProcessOutput", "ProcessResult", "RunningProcess", "StreamName", "arun_process",
+    "run_process",
 ]  # fmt: skip
 
 OnOutput = Callable[[StreamName, str], None]

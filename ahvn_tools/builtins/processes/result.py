@@ -11,7 +11,7 @@ from ahvn_tools.builtins.processes.private_folder import private_folder
 
 
 @dataclass(frozen=True, kw_only=True)
-class Output:
+class ProcessOutput:
     """What a process wrote to one of its streams."""
 
     head: str
@@ -114,10 +114,10 @@ class RecordedStream:
         text = self._decoder.decode(head, is_last or omitted > 0)
         return _join(text, omitted, self._decoder.decode(tail, is_last))
 
-    def close(self) -> Output:
+    def close(self) -> ProcessOutput:
         """Return what was written in all."""
         head, tail = self._all.parts()
-        return Output(
+        return ProcessOutput(
             head=head.decode(errors="replace"),
             tail=tail.decode(errors="replace"),
             size=self._all.size,
@@ -175,8 +175,8 @@ class ProcessResult:
     sandbox an exit code above 128 counts as a signal, as a shell reports it."""
     ended_by: EndReason
     """`stopped`: by `RunningProcess.stop`, or because the process killed its supervisor."""
-    stdout: Output
-    stderr: Output
+    stdout: ProcessOutput
+    stderr: ProcessOutput
     duration: float
     """Seconds."""
     has_left_processes: bool = False

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from ahvn_tools.builtins.processes.confinement import ProcessLimits
-from ahvn_tools.builtins.processes.process import EndReason, Output, ProcessResult, RunningProcess
+from ahvn_tools.builtins.processes.process import EndReason, ProcessOutput, ProcessResult, RunningProcess
 from ahvn_tools.builtins.processes.terminal_text import overwritten_note, to_readable
 from ahvn_tools.builtins.shell.command_preparation import PreparedCommand
 from ahvn_tools.errors import ToolError
@@ -25,7 +25,7 @@ MAX_STORED_BYTES: Final = 500_000_000
 @dataclass(frozen=True)
 class _StoredOutput:
     session_id: str | None
-    streams: Mapping[str, Output]
+    streams: Mapping[str, ProcessOutput]
 
     @property
     def stored_bytes(self) -> int:

@@ -134,7 +134,7 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class Rule:
+class CommandRule:
     """A pattern of words: each is compared with one word of a command, and a final * stands for any more words."""
 
     text: str
@@ -143,7 +143,7 @@ class Rule:
     """Whether it ends with *."""
 
     @classmethod
-    def parse(cls, text: str) -> Rule:
+    def parse(cls, text: str) -> CommandRule:
         """Return the rule that a text such as "git status *" describes. Raises DefinitionError."""
         words = tuple(text.split())
         is_open = words[-1:] == ("*",)
@@ -171,7 +171,7 @@ class CommandRules:
     def __init__(self, allow: Iterable[str], deny: Iterable[str]) -> None:
         """Raise DefinitionError for a rule that would allow more than it says."""
         self.allow = tuple(map(_to_allow_rule, _texts("allow", allow)))
-        self.deny = tuple(map(Rule.parse, _texts("deny", deny)))
+        self.deny = tuple(map(CommandRule.parse, _texts("deny", deny)))
 
     def judge(self, text: str, *, programs: ProgramFolders | None = None) -> Verdict:
         """Return the verdict about a command line; `programs` are the folders in which the shell looks for programs.
@@ -241,8 +241,8 @@ def _texts(name: str, rules: Iterable[str]) -> tuple[str, ...]:
     return tuple(rules)
 
 
-def _to_allow_rule(text: str) -> Rule:
-    rule = Rule.parse(text)
+def _to_allow_rule(text: str) -> CommandRule:
+    rule = CommandRule.parse(text)
     program = rule.words[0]
     if runs_its_arguments(program):
         raise DefinitionError(
@@ -255,5 +255,5 @@ def _to_allow_rule(text: str) -> Rule:
     return rule
 
 
-def _denied(rule: Rule) -> Verdict:
+def _denied(rule: CommandRule) -> Verdict:
     return Verdict("denied", f"The rule {rule.text!r} denies it.")

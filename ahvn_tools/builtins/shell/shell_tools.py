@@ -10,7 +10,7 @@ from typing import Final, Literal, Self
 
 from ahvn_tools.builtins.approval import Approve
 from ahvn_tools.builtins.processes.confinement import ProcessLimits, Sandbox
-from ahvn_tools.builtins.processes.process import Output, ProcessResult, StreamName, run_process
+from ahvn_tools.builtins.processes.process import ProcessOutput, ProcessResult, StreamName, run_process
 from ahvn_tools.builtins.processes.terminal_text import to_readable
 from ahvn_tools.builtins.shell.command_preparation import (
     DEFAULT_SHELLS,
@@ -318,7 +318,7 @@ def _notes_on(done: ProcessResult, output_id: str | None, limits: ProcessLimits)
     return left + [_rest_note(name, output, output_id, limits) for name, output in streams.items() if output.tail]
 
 
-def _rest_note(name: str, output: Output, output_id: str | None, limits: ProcessLimits) -> str:
+def _rest_note(name: str, output: ProcessOutput, output_id: str | None, limits: ProcessLimits) -> str:
     omitted = f"{output.omitted:,} of {output.size:,} bytes of {name} are left out."
     if output_id is None or output.spool is None:
         return f"{omitted} They were not stored."

@@ -15,7 +15,7 @@ from ahvn_tools.code_mode.limits import CodeLimits
 from ahvn_tools.code_mode.monty.checker import MontyChecker
 from ahvn_tools.code_mode.monty.process import ProgramProcess, Spawner
 from ahvn_tools.code_mode.monty.worker import MontyWorker
-from ahvn_tools.code_mode.sandbox import Answer, Event, Finished, FunctionCall, Later, Program, Value, Waiting
+from ahvn_tools.code_mode.sandbox import Answer, Event, Finished, FunctionCall, Later, SandboxProgram, Value, Waiting
 from ahvn_tools.errors import ToolkitError
 from ahvn_tools.execution.workers.pool import ProcessPool
 from ahvn_tools.execution.workers.slots import Slots
@@ -65,7 +65,7 @@ class MontySandbox:
         """Monty's version: its snapshots are not compatible with other versions."""
         return f"monty {importlib.metadata.version('pydantic-monty')}"
 
-    async def check(self, program: Program) -> None:
+    async def check(self, program: SandboxProgram) -> None:
         """Check a program without running it. Raises InvalidProgramError."""
         await self._start().checker.check(program.code, program.stubs)
 
@@ -149,7 +149,7 @@ class MontySession:
         """`seconds`: how long the program itself runs at most."""
         self._worker, self._seconds = worker, seconds
 
-    async def start(self, program: Program, write: Callable[[str], None]) -> Event:
+    async def start(self, program: SandboxProgram, write: Callable[[str], None]) -> Event:
         """Run the program to its first event."""
         self._worker.write = write
         return await self._run("start", code=program.code, functions=list(program.functions))

@@ -14,7 +14,7 @@ from ahvn_tools.execution.pickling import dumps, is_picklable, to_import_path
 from ahvn_tools.execution.plan import Arguments, Body, Plan
 from ahvn_tools.execution.threads import EmitItemSync
 from ahvn_tools.execution.workers import replies
-from ahvn_tools.execution.workers.request import CallRequest, ContextSnapshot
+from ahvn_tools.execution.workers.request import ContextSnapshot, WorkerRequest
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.redaction import redact
 
@@ -34,7 +34,7 @@ class BodyCall:
         self._context = next((value for value in values.values() if isinstance(value, ToolContext)), ToolContext())
 
     def encode_request(self, state: JsonObject, *, max_reply_bytes: int | None = None) -> bytes:
-        """Return the pickled CallRequest; the body's ToolContext gets this `state`. Raises PickleError."""
+        """Return the pickled WorkerRequest; the body's ToolContext gets this `state`. Raises PickleError."""
         values = {
             name: ContextSnapshot.capture(value, state, has_reader=self.has_reader)
             if isinstance(value, ToolContext)
@@ -42,7 +42,7 @@ class BodyCall:
             for name, value in self._values.items()
         }
         positional, named = self.plan.to_args_kwargs(values)
-        request = CallRequest(
+        request = WorkerRequest(
             body=to_import_path(self._body),
             positional=positional,
             named=named,

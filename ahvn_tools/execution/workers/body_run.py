@@ -1,4 +1,4 @@
-"""Runs a body in another process than its caller's, as a CallRequest describes it."""
+"""Runs a body in another process than its caller's, as a WorkerRequest describes it."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from ahvn_tools.execution.outcome import Outcome, is_consumable, is_iterator
 from ahvn_tools.execution.pickling import ImportPath, SizeLimitError
 from ahvn_tools.execution.workers import replies
 from ahvn_tools.execution.workers.link import Link
-from ahvn_tools.execution.workers.request import CallRequest, ContextSnapshot
+from ahvn_tools.execution.workers.request import ContextSnapshot, WorkerRequest
 
 
 def run_request(pickled: bytes, link: Link) -> bytes:
-    """Run the body of a pickled CallRequest in this thread, and return the reply that ends the call."""
+    """Run the body of a pickled WorkerRequest in this thread, and return the reply that ends the call."""
     try:
-        request: CallRequest = pickle.loads(pickled)  # noqa: S301  # from the process whose call this is
+        request: WorkerRequest = pickle.loads(pickled)  # noqa: S301  # from the process whose call this is
         body = request.body.load() if isinstance(request.body, ImportPath) else request.body
     except BaseException as error:  # noqa: BLE001  # a user's __setstate__ or module may raise anything
         return replies.encode_load_failure(error)
@@ -32,7 +32,7 @@ def run_request(pickled: bytes, link: Link) -> bytes:
 class BodyRun:
     """One run of a body."""
 
-    def __init__(self, link: Link, request: CallRequest, body: Callable[..., Any]) -> None:
+    def __init__(self, link: Link, request: WorkerRequest, body: Callable[..., Any]) -> None:
         self._link = link
         self._request = request
         self._body = body

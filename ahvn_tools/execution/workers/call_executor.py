@@ -16,7 +16,7 @@ from ahvn_tools.errors import PickleError, ToolConnectionError
 from ahvn_tools.execution.pickling import dumps, to_import_path
 from ahvn_tools.execution.plan import ItemLimits
 from ahvn_tools.execution.workers import replies
-from ahvn_tools.execution.workers.request import CallRequest
+from ahvn_tools.execution.workers.request import WorkerRequest
 
 T = TypeVar("T")
 
@@ -31,7 +31,7 @@ class CallTask:
     tool: str
     """The name of the tool, for dashboards."""
     request: bytes = field(repr=False)
-    """A pickled CallRequest."""
+    """A pickled WorkerRequest."""
     is_connected: bool
     """Whether the body may send chunks, output, progress and questions while it runs."""
     is_repeatable: bool
@@ -144,8 +144,8 @@ class FunctionFuture(Future[T]):
 
 
 def encode_function(name: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
-    """Return the pickled CallRequest for a function without limits. Raises PickleError."""
-    request = CallRequest(
+    """Return the pickled WorkerRequest for a function without limits. Raises PickleError."""
+    request = WorkerRequest(
         body=to_import_path(fn),
         positional=list(args),
         named=kwargs,

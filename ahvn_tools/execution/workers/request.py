@@ -1,4 +1,4 @@
-"""CallRequest: one call of a body, as it is sent to another process, and the environment that the body gets there."""
+"""WorkerRequest: one call of a body, as it is sent to another process, and the environment that the body gets there."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ahvn_tools.json_types import JsonObject
 
 
 @dataclass(frozen=True, kw_only=True)
-class CallRequest:
+class WorkerRequest:
     """One call, as it is sent to a worker."""
 
     body: Any = field(repr=False)

@@ -15,7 +15,7 @@ from ahvn_tools.execution import background_loop
 from ahvn_tools.execution.threads import thread_pool
 from ahvn_tools.execution.workers import replies
 from ahvn_tools.execution.workers.call_executor import CallExecutor, CallObserver, CallTask, RunningCall
-from ahvn_tools.executors.ray.task import Batch, RayProcess, kill_worker, stream_body
+from ahvn_tools.executors.ray.task import RayProcess, ReplyBatch, kill_worker, stream_body
 
 WATCH_SECONDS: Final = 0.5
 """How often to look whether Ray was shut down; Ray has no event for it."""
@@ -201,7 +201,7 @@ class RayCall:
         finally:
             self._has_ended.set()
 
-    async def _deliver(self, batch: Batch) -> None:
+    async def _deliver(self, batch: ReplyBatch) -> None:
         self._mailbox = batch.mailbox or self._mailbox
         self._worker = batch.worker or self._worker
         for reply in batch.replies:

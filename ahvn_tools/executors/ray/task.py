@@ -28,7 +28,7 @@ MAX_WAITING_BYTES: Final = 16_000_000
 """How many bytes of replies may wait for the caller; a body that sends more waits, too."""
 
 
-def stream_body(request: bytes, seconds: float | None) -> Generator[Batch, None, None]:
+def stream_body(request: bytes, seconds: float | None) -> Generator[ReplyBatch, None, None]:
     """Run the body of a pickled CallRequest in another thread; yield this process, and then what the body sends.
 
     The caller must have taken an item before this generator goes on (Ray's back-pressure). After a chunk comes an
@@ -37,12 +37,12 @@ def stream_body(request: bytes, seconds: float | None) -> Generator[Batch, None,
     """
     body = _LinkedBody(request)
     try:
-        yield Batch([], worker=RayProcess.current())  # before the body, which may keep all threads from running
+        yield ReplyBatch([], worker=RayProcess.current())  # before the body, which may keep all threads from running
         body.start()
         while (batch := body.link.take(seconds)).replies:
             yield batch
             if replies.is_chunk(batch.replies[-1]):
-                yield Batch([])
+                yield ReplyBatch([])
                 body.link.answer(b"")
     finally:
         body.end()
@@ -87,7 +87,7 @@ def end_process() -> None:  # pragma: no cover  # a killed process reports no co
 
 
 @dataclass(frozen=True)
-class Batch:
+class ReplyBatch:
     """One item of a stream."""
 
     replies: list[bytes]
@@ -155,7 +155,7 @@ class StreamLink(Link):
                 self._is_asking = False
         return received
 
-    def take(self, max_seconds: float | None) -> Batch:
+    def take(self, max_seconds: float | None) -> ReplyBatch:
         """Wait for replies and return them; none when the body has finished, or has run for more than `max_seconds`.
 
         The time does not count in which the body waits for the caller.
@@ -167,7 +167,7 @@ class StreamLink(Link):
                 if not self._is_asking:
                     self._used_seconds += monotonic() - started
                 if max_seconds is not None and self._used_seconds > max_seconds + CANCEL_GRACE_SECONDS:
-                    return Batch([])
+                    return ReplyBatch([])
             return self._take_batch()
 
     def finish(self) -> None:
@@ -187,13 +187,13 @@ class StreamLink(Link):
 
             ray.kill(self._mailbox)
 
-    def _take_batch(self) -> Batch:
+    def _take_batch(self) -> ReplyBatch:
         """Return the replies up to the first chunk or question."""
         number = next((n for n, reply in enumerate(self._unsent, 1) if _is_last(reply)), len(self._unsent))
         taken, self._unsent = self._unsent[:number], self._unsent[number:]
         self._unsent_bytes -= sum(map(len, taken))
         self._condition.notify_all()
-        return Batch(taken, self._mailbox if taken and replies.is_question(taken[-1]) else None)
+        return ReplyBatch(taken, self._mailbox if taken and replies.is_question(taken[-1]) else None)
 
 
 def _is_last(reply: bytes) -> bool:

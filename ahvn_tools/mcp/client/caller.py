@@ -130,7 +130,7 @@ current_caller: ContextVar[Caller | None] = ContextVar("current_caller", default
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class RunningCall:
+class ImportedCall:
     """One call of a server's tool, while it runs."""
 
     context: ToolContext
@@ -158,7 +158,7 @@ class RunningCall:
         return await _run_in(self.loop, self.variables, ask_with_stopped_clocks())
 
 
-running_call: ContextVar[RunningCall | None] = ContextVar("running_call", default=None)
+running_call: ContextVar[ImportedCall | None] = ContextVar("running_call", default=None)
 """The call for which a message is sent to a server. Over HTTP and in memory, what comes back with it has it, too."""
 
 
@@ -166,7 +166,7 @@ running_call: ContextVar[RunningCall | None] = ContextVar("running_call", defaul
 def run_call(context: ToolContext, clock: IdleClock) -> Generator[None]:
     """Make a call the running one inside this block."""
     loop, variables = asyncio.get_running_loop(), copy_context()
-    call = RunningCall(context=context, caller=current_caller.get(), clock=clock, loop=loop, variables=variables)
+    call = ImportedCall(context=context, caller=current_caller.get(), clock=clock, loop=loop, variables=variables)
     token = running_call.set(call)
     try:
         yield
@@ -205,9 +205,9 @@ class CallerRequests:
     def __init__(self, server_name: str, limits: Limits, get_roots: GetRoots) -> None:
         """Name the server in each question; `get_roots` returns the folders of the toolkit."""
         self.server_name, self._limits, self._get_roots = server_name, limits, get_roots
-        self._counts: dict[RunningCall | None, int] = {}
+        self._counts: dict[ImportedCall | None, int] = {}
         """The running calls, and how many questions each has caused; None stands for calls of the host."""
-        self._log_counts: dict[RunningCall | None, int] = {}
+        self._log_counts: dict[ImportedCall | None, int] = {}
         """How many log messages each has caused."""
         self._other_requests = 0
         """Running requests for resources and prompts, which are no calls: what they cause goes to nobody."""
@@ -272,7 +272,9 @@ class CallerRequests:
         roots = (self._get_roots() or ()) if call is None else call.context.roots
         return ListRootsResult.model_validate({"roots": [Root.model_validate({"uri": one.as_uri()}) for one in roots]})
 
-    async def _answer(self, ask: Callable[[RunningCall, Any], Coroutine[Any, Any, Any]], params: Any, none: Any) -> Any:
+    async def _answer(
+        self, ask: Callable[[ImportedCall, Any], Coroutine[Any, Any, Any]], params: Any, none: Any
+    ) -> Any:
         from mcp_types import ErrorData
 
         try:
@@ -293,7 +295,7 @@ class CallerRequests:
             log.exception("A question of the MCP server %r was not answered.", self.server_name)
             return ErrorData(code=INVALID_REQUEST, message="The client could not answer.")
 
-    def _find_call(self) -> RunningCall | None:
+    def _find_call(self) -> ImportedCall | None:
         """Return the call that has caused what the server asks; None if no call runs. Raises ToolError."""
         if (call := running_call.get()) is not None:
             if call not in self._counts:
@@ -307,7 +309,7 @@ class CallerRequests:
             )
         return calls[-1] if calls else None
 
-    async def _elicit(self, call: RunningCall, params: Any) -> ElicitResult:
+    async def _elicit(self, call: ImportedCall, params: Any) -> ElicitResult:
         if not hasattr(params, "requested_schema"):
             raise ToolError("Only forms are shown to the user, and no web pages.")
         schema = params.requested_schema
@@ -318,7 +320,7 @@ class CallerRequests:
         form = map_texts(schema, lambda text: escape(mask(text)))
         return await call.ask(lambda caller: caller.elicit(message, form))
 
-    async def _sample(self, call: RunningCall, params: Any) -> CreateMessageResult:
+    async def _sample(self, call: ImportedCall, params: Any) -> CreateMessageResult:
         data = params.model_dump(mode="json", by_alias=True, exclude_none=True)
         check_result({**data, "content": None}, self._limits)
         for name in ("_meta", "metadata", "includeContext"):  # the contexts of other servers are not for this one

@@ -45,7 +45,7 @@ from ahvn_tools.mcp.server import large_results
 from ahvn_tools.mcp.server.components import (
     GetPrompt,
     ReadResource,
-    SpecTool,
+    ServedTool,
     to_fastmcp_prompt,
     to_fastmcp_resource,
     to_fastmcp_tool,
@@ -57,8 +57,8 @@ from ahvn_tools.mcp.server.standard_streams import claimed_stdin, claimed_stdout
 from ahvn_tools.results import ToolResult
 
 if TYPE_CHECKING:
-    from ahvn_tools.mcp.server.stdio_messages import MessageReader
-    from ahvn_tools.mcp.server.tasks import FindTool, Tasks  # they need an extra
+    from ahvn_tools.mcp.server.stdio_messages import StdioMessageReader
+    from ahvn_tools.mcp.server.tasks import FindTool, ServedTasks  # they need an extra
 
 log = logging.getLogger(__name__)
 
@@ -130,13 +130,13 @@ class ServedToolsServer(FastMCP):
         """
         super().__init__(name, **{"dereference_schemas": False, "mask_error_details": True, **options})
         self._served_tools = served_tools
-        self._spec_tools: weakref.WeakKeyDictionary[ToolDefinition, SpecTool] = weakref.WeakKeyDictionary()
+        self._spec_tools: weakref.WeakKeyDictionary[ToolDefinition, ServedTool] = weakref.WeakKeyDictionary()
         self._listen_handler = ListenHandler(PollingSubscriptionBus(served_tools))
-        self._message_reader: MessageReader | None = None
+        self._message_reader: StdioMessageReader | None = None
         self.running_calls = RunningCalls()
         self._are_streams_closed = asyncio.Event()
         self._install_handlers()
-        self._tasks: Tasks | None = None
+        self._tasks: ServedTasks | None = None
         if tasks not in (None, False):
             self._tasks = _create_tasks(tasks, name, tasks_per_client, served_tools, self._get_tool)
             self.add_extension(self._tasks)
@@ -189,7 +189,7 @@ class ServedToolsServer(FastMCP):
                 self._message_reader = None
                 reset_transport(token)
 
-    async def _read_lines(self, reader: MessageReader) -> AsyncIterator[str]:
+    async def _read_lines(self, reader: StdioMessageReader) -> AsyncIterator[str]:
         """Yield the lines of the client. When it closes its end, mcp answers nothing that still runs."""
         async for line in reader:
             self.running_calls.note_line()
@@ -241,7 +241,7 @@ class ServedToolsServer(FastMCP):
             found = await self._served_tools.find_prompt(name, Request.current())
         return None if found is None else to_fastmcp_prompt(*found)
 
-    def _to_spec_tool(self, definition: ToolDefinition) -> SpecTool:
+    def _to_spec_tool(self, definition: ToolDefinition) -> ServedTool:
         """Return the FastMCP tool of a definition, created once for equal definitions."""
         tool, mode = self._spec_tools.get(definition), self._task_mode(definition.name)
         if tool is None or tool.task_config.mode != mode:
@@ -298,12 +298,12 @@ class ServedToolsServer(FastMCP):
 
 def _create_tasks(
     tasks: Any, name: str, per_client: int | None, served_tools: ServedTools, find_tool: FindTool
-) -> Tasks:
+) -> ServedTasks:
     try:
-        from ahvn_tools.mcp.server.tasks import Tasks, to_url
+        from ahvn_tools.mcp.server.tasks import ServedTasks, to_url
     except ModuleNotFoundError as missing:
         raise DefinitionError('tasks= needs fastmcp-tasks: pip install "ahvn-tools[tasks]"') from missing
-    return Tasks(
+    return ServedTasks(
         to_url(tasks),
         name,
         per_client=per_client,

@@ -42,7 +42,7 @@ RESERVED_META_PREFIX: Final = "io.modelcontextprotocol/"
 """The prefix of the protocol's own metadata."""
 
 
-class SpecTool(Tool):
+class ServedTool(Tool):
     """A FastMCP tool that calls a tool of ours.
 
     FastMCP runs the `run` of a Tool subclass as it is. Validation, timeouts, bound values and masked errors are the
@@ -100,10 +100,10 @@ def to_fastmcp_result(result: ToolResult) -> FastMCPResult:
 
 def to_fastmcp_tool(
     definition: ToolDefinition, run: CallHandler, *, timeout: float | None = None, task_mode: TaskMode = "forbidden"
-) -> SpecTool:
+) -> ServedTool:
     """Return the FastMCP tool of a definition; `run` receives the arguments as the client sent them."""
     task_config = TaskConfig(mode=task_mode)
-    tool = SpecTool(**definition.memoize(_to_json_fields), timeout=timeout, task_config=task_config)
+    tool = ServedTool(**definition.memoize(_to_json_fields), timeout=timeout, task_config=task_config)
     tool._run_spec = run  # noqa: SLF001  # pydantic accepts no private attribute in its constructor
     return tool
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ahvn_tools.mcp.server.stdio_messages import MessageReader, MessageWriter
+    from ahvn_tools.mcp.server.stdio_messages import MessageWriter, StdioMessageReader
 
 
 @contextlib.contextmanager
@@ -34,7 +34,7 @@ def line_buffered_stdout() -> Generator[None]:
 
 
 @contextlib.contextmanager
-def claimed_stdin() -> Generator[MessageReader | None]:
+def claimed_stdin() -> Generator[StdioMessageReader | None]:
     """Yield what reads the messages of standard input, which is empty for others meanwhile.
 
     So neither a tool nor its child processes take away what the client sends. None where standard input is not the
@@ -45,14 +45,14 @@ def claimed_stdin() -> Generator[MessageReader | None]:
         return
     import fcntl  # Windows has no such module
 
-    from ahvn_tools.mcp.server.stdio_messages import MessageReader  # others need only the redirection
+    from ahvn_tools.mcp.server.stdio_messages import StdioMessageReader  # others need only the redirection
 
     with contextlib.ExitStack() as stack:
         descriptor = fcntl.fcntl(0, fcntl.F_DUPFD_CLOEXEC, 3)
         stack.callback(os.close, descriptor)
         empty = stack.enter_context(Path(os.devnull).open())
         stack.enter_context(redirect_descriptor(0, to=empty.fileno()))
-        yield MessageReader(descriptor)
+        yield StdioMessageReader(descriptor)
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""MessageReader: reads the messages of a client over stdio, without a thread."""
+"""StdioMessageReader: reads the messages of a client over stdio, without a thread."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ahvn_tools.mcp.lone_surrogates import replace_lone_surrogates
 _READ_BYTES: Final = 65_536
 
 
-class MessageReader:
+class StdioMessageReader:
     """An async iterable of the lines of a pipe, socket, terminal or file.
 
     An open file would take a thread for each line, which is most of the time of a short call. Empty lines are dropped:

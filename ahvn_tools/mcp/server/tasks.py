@@ -275,7 +275,7 @@ ANSWER_SECONDS: Final = 10.0
 """Seconds that Redis may take to answer."""
 
 MAX_TASKS: Final = 1000
-"""Tasks of one store that wait or run; a client cannot start more."""
+"""ServedTasks of one store that wait or run; a client cannot start more."""
 
 KEEP_SECONDS: Final = 300.0
 """After how many seconds the lifetime of a running task is extended: FastMCP deletes one without requests."""
@@ -288,7 +288,7 @@ FindTool = Callable[[str], Awaitable[Tool | None]]
 FindMode = Callable[[str], TaskMode | None]
 
 
-class Tasks(TasksExtension):
+class ServedTasks(TasksExtension):
     """FastMCP's task extension for the tools that a server looks up for each request."""
 
     def __init__(
@@ -538,7 +538,7 @@ class TaskRunner(Tool):
         arguments: dict[str, Any],
         execution: Execution = CurrentExecution(),  # noqa: B008  # the worker finds it by its default
     ) -> FastMCPResult:
-        """Run the call that a payload of `Tasks` describes."""
+        """Run the call that a payload of `ServedTasks` describes."""
         return await self._run_task(arguments, execution)
 
 

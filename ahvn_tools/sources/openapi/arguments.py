@@ -92,7 +92,7 @@ def _portable(text: str, unsafe: re.Pattern[str]) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Parameter:
+class OpenAPIParameter:
     """A parameter in the path, the query, a header or a cookie."""
 
     place: HTTPArgument
@@ -119,12 +119,12 @@ def is_reserved_header(name: str) -> bool:
     return lowered in _RESERVED_HEADERS or lowered.startswith(_RESERVED_PREFIXES)
 
 
-def read_parameters(*lists: Node | None) -> list[Parameter]:
+def read_parameters(*lists: Node | None) -> list[OpenAPIParameter]:
     """Return the parameters of an operation: those of later lists replace those of earlier ones.
 
     Reserved headers are left out. Raises DocumentError for a parameter that cannot be sent.
     """
-    parameters: dict[tuple[str, str], Parameter] = {}
+    parameters: dict[tuple[str, str], OpenAPIParameter] = {}
     for nodes in lists:
         for node in () if nodes is None else nodes.items():
             parameter = _read_parameter(node)
@@ -136,7 +136,9 @@ def read_parameters(*lists: Node | None) -> list[Parameter]:
     ]
 
 
-def fit_path(path: str, parameters: list[Parameter]) -> tuple[str, tuple[tuple[str, str], ...], list[Parameter]]:
+def fit_path(
+    path: str, parameters: list[OpenAPIParameter]
+) -> tuple[str, tuple[tuple[str, str], ...], list[OpenAPIParameter]]:
     """Return the path of requests, what is always in their query, and the parameters that have a place in them.
 
     A path may have a query, and a fragment that tells operations of one address from each other and is never sent. A
@@ -146,13 +148,13 @@ def fit_path(path: str, parameters: list[Parameter]) -> tuple[str, tuple[tuple[s
     path = path if path.startswith("/") else f"/{path}"
     declared = {one.name: one for one in parameters if one.location == "path"}
     similar = {name.lower(): name for name in declared}
-    places: dict[str, Parameter] = {}
+    places: dict[str, OpenAPIParameter] = {}
 
     def place(written: str) -> str:
         bare = written.partition(":")[0].strip("+*?. ") or written
         name = next((one for one in (written, bare) if one in declared), similar.get(bare.lower(), bare))
         default = HTTPArgument(location="path", name=name, style="simple", explode=False, is_declared=True)
-        places[name] = replace(declared.get(name) or Parameter(place=default), is_required=True)
+        places[name] = replace(declared.get(name) or OpenAPIParameter(place=default), is_required=True)
         return name
 
     path = _PLACE.sub(lambda match: "{" + place(match[1]) + "}", path)
@@ -171,13 +173,13 @@ def fit_path(path: str, parameters: list[Parameter]) -> tuple[str, tuple[tuple[s
     return path, tuple(fixed), [*in_path, *others, *(one for one in moved if ("query", one.name) not in known)]
 
 
-def without(parameters: Iterable[Parameter], credentials: Iterable[tuple[str, str]]) -> list[Parameter]:
+def without(parameters: Iterable[OpenAPIParameter], credentials: Iterable[tuple[str, str]]) -> list[OpenAPIParameter]:
     """Return the parameters without those that carry credentials, given as location and name in lower case."""
     taken = set(credentials)
     return [one for one in parameters if (one.location, one.name.lower()) not in taken]
 
 
-def _read_parameter(node: Node) -> Parameter:
+def _read_parameter(node: Node) -> OpenAPIParameter:
     node.require(dict)
     name, location = node.read("name", str, ""), node.read("in", str, "")
     if not name:
@@ -203,7 +205,7 @@ def _read_parameter(node: Node) -> Parameter:
         allow_reserved=node.read("allowReserved", bool, default=False),
         is_declared=True,
     )
-    return Parameter(
+    return OpenAPIParameter(
         place=sent,
         is_required=location == "path" or node.read("required", bool, default=False),
         is_deprecated=node.read("deprecated", bool, default=False),
@@ -229,7 +231,10 @@ def _read_schema(node: Node) -> tuple[Node | None, bool]:
 
 
 def build_arguments(
-    parameters: Iterable[Parameter], body: Body | None, converter: SchemaConverter, reserved: Collection[str] = ()
+    parameters: Iterable[OpenAPIParameter],
+    body: Body | None,
+    converter: SchemaConverter,
+    reserved: Collection[str] = (),
 ) -> tuple[JsonObject, dict[str, HTTPArgument]]:
     """Return the schema of the arguments of an operation, and where each is sent. None has a `reserved` name.
 
@@ -286,7 +291,7 @@ def _add_body(collected: _Collected, body: Body) -> None:
     collected.add(schema, whole, is_required=body.is_required)
 
 
-def _parameter_schema(parameter: Parameter, converter: SchemaConverter) -> Any:
+def _parameter_schema(parameter: OpenAPIParameter, converter: SchemaConverter) -> Any:
     """Return the schema of a parameter with its description."""
     schema = {} if parameter.schema is None else converter.convert(parameter.schema)
     schema = {**schema} if isinstance(schema, dict) else {}

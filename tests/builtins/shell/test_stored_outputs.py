@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ahvn_tools.builtins.processes.process import Output, ProcessResult
+from ahvn_tools.builtins.processes.process import ProcessOutput, ProcessResult
 from ahvn_tools.builtins.shell.jobs import StoredOutputs
 from ahvn_tools.errors import ToolError
 
-NOTHING = Output(head="", size=0)
+NOTHING = ProcessOutput(head="", size=0)
 
 
 def result_of(path: Path, content: bytes, *, size: int | None = None) -> ProcessResult:
     path.write_bytes(content)
-    stdout = Output(head="head", tail="tail", size=len(content) if size is None else size, spool=path)
+    stdout = ProcessOutput(head="head", tail="tail", size=len(content) if size is None else size, spool=path)
     return ProcessResult(exit_code=0, ended_by="exit", stdout=stdout, stderr=NOTHING, duration=0.1)
 
 

@@ -6,12 +6,12 @@ import pytest
 
 from ahvn_tools.context import ToolContext
 from ahvn_tools.execution.plan import ItemLimits
-from ahvn_tools.execution.workers.request import CallRequest, ContextSnapshot, ProcessEnvironment
+from ahvn_tools.execution.workers.request import ContextSnapshot, ProcessEnvironment, WorkerRequest
 
 
 def test_the_repr_of_a_request_shows_no_value(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("A_KEY", "t0ps3cret")
-    request = CallRequest(
+    request = WorkerRequest(
         body=print,
         positional=["t0ps3cret"],
         named={"token": "t0ps3cret"},

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from ahvn_tools.mcp.server.standard_streams import claimed_stdin
-from ahvn_tools.mcp.server.stdio_messages import MessageReader, MessageWriter
+from ahvn_tools.mcp.server.stdio_messages import MessageWriter, StdioMessageReader
 from tests.mcp.serving import ENVIRONMENT, LONGEST
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="mcp reads the messages there")
@@ -40,7 +40,7 @@ def send(descriptor: int, data: bytes) -> None:
     os.close(descriptor)
 
 
-async def read_all(reader: MessageReader) -> list[str]:
+async def read_all(reader: StdioMessageReader) -> list[str]:
     return [line async for line in reader]
 
 
@@ -66,22 +66,22 @@ async def test_all_lines_arrive_in_order(ends, request):
     sending = asyncio.to_thread(send, ends[1], SENT)
     if "file" in request.node.name:  # whose end is where the writer has come to
         await sending
-        assert await read_all(MessageReader(ends[0])) == LINES
+        assert await read_all(StdioMessageReader(ends[0])) == LINES
         return
-    lines, _ = await asyncio.gather(read_all(MessageReader(ends[0])), sending)
+    lines, _ = await asyncio.gather(read_all(StdioMessageReader(ends[0])), sending)
     assert lines == LINES
 
 
 def test_the_null_device_has_no_lines():
     with Path(os.devnull).open() as null:
-        assert asyncio.run(read_all(MessageReader(null.fileno()))) == []
+        assert asyncio.run(read_all(StdioMessageReader(null.fileno()))) == []
 
 
 async def test_a_terminal_is_read_line_by_line():
     ours, theirs = pty.openpty()
     try:
         os.write(ours, "größe\n\nzwei\n".encode())
-        lines = aiter(MessageReader(theirs))
+        lines = aiter(StdioMessageReader(theirs))
         assert [await anext(lines), await anext(lines)] == ["größe", "zwei"]
     finally:
         os.close(ours)
@@ -89,7 +89,7 @@ async def test_a_terminal_is_read_line_by_line():
 
 
 async def test_characters_that_arrive_in_parts_are_whole(pipe):
-    lines = aiter(MessageReader(pipe[0]))
+    lines = aiter(StdioMessageReader(pipe[0]))
     waiting = asyncio.ensure_future(anext(lines))
     for byte in "größe\n".encode():
         os.write(pipe[1], bytes([byte]))
@@ -99,7 +99,7 @@ async def test_characters_that_arrive_in_parts_are_whole(pipe):
 
 async def test_a_line_arrives_although_the_next_one_is_not_complete(pipe):
     os.write(pipe[1], b"one\ntw")
-    lines = aiter(MessageReader(pipe[0]))
+    lines = aiter(StdioMessageReader(pipe[0]))
     assert await anext(lines) == "one"
     waiting = asyncio.ensure_future(anext(lines))
     await asyncio.sleep(0.02)
@@ -109,7 +109,7 @@ async def test_a_line_arrives_although_the_next_one_is_not_complete(pipe):
 
 
 async def test_several_lines_at_once_do_not_block_the_loop(pipe):
-    lines: AsyncGenerator[str] = aiter(MessageReader(pipe[0]))
+    lines: AsyncGenerator[str] = aiter(StdioMessageReader(pipe[0]))
     os.write(pipe[1], b"one\ntwo\n")
     assert [await anext(lines), await anext(lines)] == ["one", "two"]
     waiting = asyncio.ensure_future(anext(lines))
@@ -125,7 +125,9 @@ async def test_a_pipe_that_another_reader_has_emptied_is_waited_for(pipe):
     os.set_blocking(pipe[0], False)
     copy = os.dup(pipe[0])
     try:
-        waiting = [asyncio.ensure_future(anext(aiter(MessageReader(descriptor)))) for descriptor in (pipe[0], copy)]
+        waiting = [
+            asyncio.ensure_future(anext(aiter(StdioMessageReader(descriptor)))) for descriptor in (pipe[0], copy)
+        ]
         await asyncio.sleep(0.01)
         os.write(pipe[1], b"one\n")  # wakes both
         await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
@@ -138,7 +140,7 @@ async def test_a_pipe_that_another_reader_has_emptied_is_waited_for(pipe):
 
 
 async def test_stop_ends_the_lines_while_the_client_is_silent(pipe):
-    reader = MessageReader(pipe[0])
+    reader = StdioMessageReader(pipe[0])
     reading = asyncio.ensure_future(read_all(reader))
     await asyncio.sleep(0.01)
     reader.stop()
@@ -148,13 +150,13 @@ async def test_stop_ends_the_lines_while_the_client_is_silent(pipe):
 
 
 async def test_stop_before_the_first_line_ends_the_lines(pipe):
-    reader = MessageReader(pipe[0])
+    reader = StdioMessageReader(pipe[0])
     reader.stop()
     assert await read_all(reader) == []
 
 
 async def test_stop_ends_the_lines_although_the_client_sends_more(pipe):
-    reader, lines = MessageReader(pipe[0]), []
+    reader, lines = StdioMessageReader(pipe[0]), []
     os.write(pipe[1], b"one\n")
     async for line in reader:
         lines.append(line)
