@@ -15,9 +15,9 @@ from ahvn_tools.manifest.middleware_table import MIDDLEWARE
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "manifest.md").read_text(encoding="utf-8")
 
 MODELS = [
-    *(getattr(model, name) for name in ("Manifest", "Tool", "Group", "Bind", "Approval", "Search", "ModelTool")),
-    *(getattr(model, name) for name in ("SourceOptions", "LocalOptions", "ServerSource", "OpenAPISource", "Toolset")),
-]
+    model.Manifest, model.Tool, model.GroupModel, model.Bind, model.ApprovalModel, model.Search, model.ModelTool,
+    model.SourceModel, model.LocalOptions, model.ServerSourceModel, model.OpenAPISource, model.ToolsetModel,
+]  # fmt: skip
 
 SESSIONS = re.findall(r"^```text\n(>>> .*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
 
