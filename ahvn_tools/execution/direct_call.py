@@ -102,12 +102,17 @@ def execute(  # noqa: PLR0917  # the parts of a direct call, and one option
         outcome = run_body_on_loop(plan, body, values, seconds)
         return to_result(plan, body, outcome, values, started, masks_errors=masks_errors)
     try:
-        returned = body(**values) if plan.is_keyword_callable else plan.invoke(body, values)
-        if type(returned) is not plan.exact_type and is_consumable(returned):
-            returned = _consume_returned(plan, returned)
+        returned = run_body_here(plan, body, values)
     except BaseException as error:  # noqa: BLE001  # a body's own CancelledError is a result; `to_result` raises the others
         return to_result(plan, body, Outcome(error=error), values, started, masks_errors=masks_errors)
     return returned_result(plan, body, returned, values, started)
+
+
+def run_body_here(plan: Plan, body: Body, values: Arguments) -> Any:
+    """Return what a sync body returns, or its items, in this thread."""
+    returned = body(**values) if plan.is_keyword_callable else plan.invoke(body, values)
+    is_plain = type(returned) is plan.exact_type or not is_consumable(returned)
+    return returned if is_plain else _consume_returned(plan, returned)
 
 
 async def aexecute(  # noqa: PLR0917  # as `execute`

@@ -21,7 +21,7 @@ from typing import Any, Final, TypeVar
 from ahvn_tools.context import ToolContext, current_context
 from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import CallCancelledError, ToolCallError, error_for_code
-from ahvn_tools.execution import background_loop
+from ahvn_tools.execution import background_loop, direct_call
 from ahvn_tools.execution.async_to_sync import read_on_loop
 from ahvn_tools.execution.call import Call, EmitChunk, Middleware, Next
 from ahvn_tools.execution.channel import ChunkDeliveryError, ChunkEmitter, ChunkReader
@@ -172,8 +172,11 @@ log = logging.getLogger(__name__)
 
 def execute(middleware: Sequence[Middleware], call: Call) -> ToolResult:
     """Run a call from sync code: a sync body in this thread, all else on the background loop."""
-    started = perf_counter()
-    if not call.plan.runs_in_caller_thread:
+    started, plan = perf_counter(), call.plan
+    needs_loop = middleware or plan.seconds is not None or not plan.runs_in_caller_thread or plan.has_async_resolvers
+    if not (needs_loop or plan.takes_context or plan.output.is_stream or call.is_served):
+        return _execute_here(call)
+    if not plan.runs_in_caller_thread:
         stack = _build_stack(middleware, run_to_result)
         return _result_of(call, background_loop.run(capture_outcome, _run_cancellable, stack, call), started)
     thread = CallerThread()
@@ -183,6 +186,20 @@ def execute(middleware: Sequence[Middleware], call: Call) -> ToolResult:
         loop_call.start()
         thread.run_until_end()
         return _result_of(call, loop_call.outcome(), started)
+
+
+def _execute_here(call: Call) -> ToolResult:
+    """Run a sync body that nothing wraps in this thread, without a loop."""
+    started, plan, scope = perf_counter(), call.plan, call.scope
+    if scope.is_cancelled:
+        return replace(scope.interrupted_result(call.name), id=call.id)
+    try:
+        values = plan.prepare(call.positional, call.arguments, call.state_scopes)
+    except (ToolCallError, KeyboardInterrupt) as error:
+        return replace(_preparation_result(call, error, started), id=call.id)
+    scope.bound_values = plan.bound_values(values)
+    outcome = Outcome.capture(lambda: direct_call.run_body_here(plan, call.body, values))
+    return replace(_to_result(call, outcome, values, started), id=call.id)
 
 
 async def aexecute(middleware: Sequence[Middleware], call: Call) -> ToolResult:
