@@ -98,3 +98,46 @@ async def test_what_is_no_request_is_passed_on():
         headers = {**ACCEPTED, "mcp-session-id": hello.headers["mcp-session-id"], "content-type": "application/json"}
         for body, status in (("not JSON", 400), ("[]", 400), ('"' + "a" * 5_000_000 + '"', 413)):
             assert (await client.post(url, content=body, headers=headers)).status_code == status
+
+
+@pytest.mark.parametrize("protocol", ["2026-07-28", "a session"])
+async def test_a_call_whose_client_leaves_is_cancelled_unless_it_is_of_a_session(protocol: str):
+    events: asyncio.Queue[str] = asyncio.Queue()
+    may_end = asyncio.Event()
+
+    async def wait() -> str:
+        """Wait for the test."""
+        await events.put("started")
+        try:
+            await may_end.wait()
+        except asyncio.CancelledError:
+            await events.put("cancelled")
+            raise
+        await events.put("ended")
+        return "done"
+
+    params: dict[str, Any] = {"name": "wait", "arguments": {}}
+    async with over_http(Toolkit("slow").add(wait)) as url, httpx2.AsyncClient(timeout=LONGEST) as client:
+        if protocol == "a session":
+            hello = await client.post(url, json=HELLO, headers=ACCEPTED)
+            headers = {**ACCEPTED, "mcp-session-id": hello.headers["mcp-session-id"]}
+            await client.post(url, json={"jsonrpc": "2.0", "method": "notifications/initialized"}, headers=headers)
+        else:
+            headers = {**ACCEPTED, "mcp-protocol-version": protocol, "mcp-method": "tools/call", "mcp-name": "wait"}
+            prefix = "io.modelcontextprotocol"
+            info = {"name": "test", "version": "1"}
+            params["_meta"] = {
+                f"{prefix}/protocolVersion": protocol,
+                f"{prefix}/clientInfo": info,
+                f"{prefix}/clientCapabilities": {},
+            }
+        call = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params}
+        request = asyncio.create_task(client.post(url, json=call, headers=headers))
+        assert await asyncio.wait_for(events.get(), LONGEST) == "started"
+        request.cancel()
+        await asyncio.wait({request})
+        if protocol == "a session":
+            await client.post(url, json={"jsonrpc": "2.0", "id": 8, "method": "ping"}, headers=headers)
+            may_end.set()
+        expected = "ended" if protocol == "a session" else "cancelled"
+        assert await asyncio.wait_for(events.get(), LONGEST) == expected
