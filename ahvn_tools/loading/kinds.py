@@ -42,7 +42,7 @@ _KEYS: Final[Sequence[tuple[frozenset[str], type, Kind]]] = (
 FOLDER_KINDS: Final = {"native": "http", "builtin": "function", "mcp": "mcp"}
 """The kind of the definitions in a folder of this name, which need no key that says it."""
 
-_MANIFEST_KEYS: Final = frozenset({"openapi", "profiles", "sources", "swagger", "tool_sets", "tools", "toolsets"})
+_MANIFEST_KEYS: Final = frozenset({"openapi", "profiles", "sources", "swagger", "tools", "toolsets"})
 """Keys by which a file in such a folder is no definition."""
 
 _YAML_KEY: Final = re.compile(r"""^(["']?)(?P<key>[A-Za-z_][A-Za-z0-9_]*)\1[ \t]*:(?=\s|$)""", re.MULTILINE)
