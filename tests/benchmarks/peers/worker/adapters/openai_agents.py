@@ -18,7 +18,7 @@ async def add_for(context: RunContextWrapper[dict], left: int, right: int) -> in
     return left + right if context.context["user"] else 0
 
 
-class InstantModel(Model):
+class InstantModel(Model):  # type: ignore[misc]  # the package is not installed here
     """Calls a tool in each of its first answers."""
 
     def __init__(self, count: int) -> None:
