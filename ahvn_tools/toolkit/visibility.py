@@ -27,9 +27,9 @@ _MAX_DESCRIBED_GROUPS = 32
 """How many texts the tool that switches groups keeps, one for each set of active groups."""
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(slots=True, eq=False, repr=False)  # `frozen` costs a quarter of opening a session
 class StoreView:
-    """A store as one toolkit, session or selection sees it."""
+    """A store as one toolkit, session or selection sees it. Nothing changes one."""
 
     store: ToolStore
     session_states: tuple[SessionState, ...]
