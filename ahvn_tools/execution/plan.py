@@ -436,6 +436,8 @@ class Plan:
 
     def bound_values(self, values: Mapping[str, Any]) -> Arguments:
         """Return the bound values of a call, to mask them in texts; not the ToolContext, which names the tool."""
+        if not self.bound_parameters:
+            return {}
         names = (bound.parameter.name for bound in self.bound_parameters)
         return {name: values[name] for name in names if name in values and not isinstance(values[name], ToolContext)}
 

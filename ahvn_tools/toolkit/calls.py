@@ -266,7 +266,8 @@ def _apply_options(plan: Plan, entry: Entry, options: CallOptions) -> Plan:
     if options.timeout is not None:
         entry.refuse_uninterruptible(options.timeout)
         plan = plan.with_timeout(options.timeout)
-    plan = plan.with_seconds(options.seconds)
+    if options.seconds is not None:
+        plan = plan.with_seconds(options.seconds)
     return plan if options.run_in_thread else plan.without_thread()
 
 
