@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ahvn_tools.sources.openapi.options import OpenAPIOptions
     from ahvn_tools.spec import ToolSpec
     from ahvn_tools.tool_decorator import tool
-    from ahvn_tools.toolkit import Run, Toolkit
+    from ahvn_tools.toolkit import Conversation, Run, TextDelta, Toolkit
     from ahvn_tools.toolkit.entry_options import AddOptions
     from ahvn_tools.toolkit.serve import aserve, serve
 
@@ -33,10 +33,11 @@ if TYPE_CHECKING:
 __version__: str
 
 __all__ = [
-    "AddOptions", "ApprovalRequest", "Budgets", "Call", "Changes", "ErrorDetail", "Limits", "Middleware", "Next",
-    "OpenAPIOptions", "Run", "Secret", "ToolCall", "ToolCallError", "ToolContext", "ToolDefinition", "ToolError",
-    "ToolOptions", "ToolRegistry", "ToolResult", "ToolSpec", "ToolSpecError", "Toolkit",
-    "WorkerResolver", "aload", "aserve", "dumps", "load", "loads", "reg_toolspec", "register_encoder", "serve", "tool",
+    "AddOptions", "ApprovalRequest", "Budgets", "Call", "Changes", "Conversation", "ErrorDetail", "Limits",
+    "Middleware", "Next", "OpenAPIOptions", "Run", "Secret", "TextDelta", "ToolCall", "ToolCallError", "ToolContext",
+    "ToolDefinition", "ToolError", "ToolOptions", "ToolRegistry", "ToolResult", "ToolSpec", "ToolSpecError",
+    "Toolkit", "WorkerResolver", "aload", "aserve", "dumps", "load", "loads", "reg_toolspec", "register_encoder",
+    "serve", "tool",
 ]  # fmt: skip
 
 _PUBLIC_NAMES = {
@@ -59,7 +60,7 @@ _PUBLIC_NAMES = {
     "settings": ["ToolOptions"],
     "spec": ["ToolSpec"],
     "tool_decorator": ["tool"],
-    "toolkit": ["Run", "Toolkit"],
+    "toolkit": ["Conversation", "Run", "TextDelta", "Toolkit"],
     "toolkit.entry_options": ["AddOptions"],
     "toolkit.serve": ["aserve", "serve"],
     "version": ["__version__"],

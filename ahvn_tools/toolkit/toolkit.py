@@ -79,6 +79,8 @@ if TYPE_CHECKING:  # slow, and few toolkits need it
     from ahvn_tools.middleware.approve import Approver
     from ahvn_tools.toolkit.background_calls import CallStatus
     from ahvn_tools.toolkit.batch import Batch, ModelAnswer
+    from ahvn_tools.toolkit.conversation import Conversation
+    from ahvn_tools.toolkit.converse import ConverseOptions, Event, ModelFunction, Start
     from ahvn_tools.toolkit.imported_server import ImportOptions
     from ahvn_tools.toolkit.mapped_calls import MappedCall
     from ahvn_tools.toolkit.mcp_imports import MCPImports
@@ -959,6 +961,51 @@ class Toolkit:
 
         batch = await aresumed_batch(self._view, waiting, approved, arguments, reason)
         return await batch.arun()
+
+    def converse(self, model: ModelFunction, messages: Start, **options: Unpack[ConverseOptions]) -> Conversation:
+        """Ask a model and run its calls until it answers without any, and return the conversation.
+
+        `model` is a function of messages and tools that returns an answer, sync, async or as a stream of events, such
+        as `formats.openai.model(client, model="…")`. `messages` are those so far in its format, a text of the user, or
+        a conversation to go on with; one that waits goes on with the options of `resume`. The conversation also stops
+        after `max_turns` answers (20), at a call of a tool with `finish_with`, when a tool ends the session, and when a
+        call has to be approved. A malformed answer is asked for again, `max_retries` times (2). `format` is that of a
+        model which does not name its own: without both, the tools are written for OpenAI.
+
+        Raises what the model raises; `Conversation.from_error` returns the conversation up to there. Raises
+        MalformedAnswerError after too many retries, and ToolkitError as `run` and `resume` do.
+        """
+        from ahvn_tools.toolkit.converse import converse
+
+        return converse(self, model, messages, options)
+
+    async def aconverse(
+        self, model: ModelFunction, messages: Start, **options: Unpack[ConverseOptions]
+    ) -> Conversation:
+        """Ask a model and run its calls from async code, as `converse` does. A sync model runs in a worker thread."""
+        from ahvn_tools.toolkit.converse import aconverse
+
+        return await aconverse(self, model, messages, options)
+
+    def stream_converse(
+        self, model: ModelFunction, messages: Start, **options: Unpack[ConverseOptions]
+    ) -> Generator[Event, None, None]:
+        """Converse as `converse` does, and yield what happens: for a user interface.
+
+        That is a TextDelta for each piece of text, the ToolCalls of each answer, the chunks of their tools and their
+        results, both ToolResults, and at the end the Conversation. Leaving the loop ends the request and all calls.
+        """
+        from ahvn_tools.toolkit.converse import stream_converse
+
+        return stream_converse(self, model, messages, options)
+
+    def astream_converse(
+        self, model: ModelFunction, messages: Start, **options: Unpack[ConverseOptions]
+    ) -> AsyncGenerator[Event, None]:
+        """Converse from async code, and yield what `stream_converse` yields."""
+        from ahvn_tools.toolkit.converse import astream_converse
+
+        return astream_converse(self, model, messages, options)
 
     def _batch(self, answer: ModelAnswer, format: str | None, *, run_in_thread: bool = True) -> Batch:  # noqa: A002  # as above
         from ahvn_tools.toolkit.batch import parse_answer
