@@ -142,6 +142,8 @@ class Entry:
     """The executor of the toolkit that it comes from; the one of its own toolkit has priority."""
     preset_names: Collection[str] = _NO_NAMES
     """Parameters that are preset in all tools with which it was added; it may lack some of them."""
+    is_of_middleware: bool = False
+    """Whether a middleware has brought it: it is in every selection, because results of other tools refer to it."""
 
     def __init__(
         self,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import ToolkitError
@@ -58,6 +58,13 @@ class StoreView:
         if found is None:
             raise session_ended_error()
         return found
+
+    @property
+    def lasting_ids(self) -> tuple[str, ...] | None:
+        """The ids by which the host opens this session again, also in another process; None for any other session."""
+        sessions = self.session_states[:-1]
+        is_lasting = bool(sessions) and all(session.background_calls is not None for session in sessions)
+        return tuple(session.session_id for session in sessions) if is_lasting else None
 
     @property
     def is_session(self) -> bool:
@@ -215,6 +222,11 @@ class StoreView:
         """Return whether a tool is listed and may be called."""
         return self.is_active(entry.group) and self._is_usable(entry)
 
+    def visible_name(self, function: Callable[..., Any]) -> str | None:
+        """Return the name of the visible tool that a function has become; None if there is none."""
+        entries = [entry for entry in list(self.store.entries.values()) if entry.spec.function == function]
+        return next((entry.name for entry in entries if self.is_visible(entry)), None)
+
     def contains(self, entry: Entry) -> bool:
         """Return whether the host finds a tool here: a visible one or, where the view has them, an inactive one."""
         has_inactive = self.selects_inactive or self.is_toolkit
@@ -247,7 +259,8 @@ class StoreView:
             name in entries and self.is_visible(entries[name]) for name in listing.search_tool_names
         ):
             return self.visible_entries()
-        names = dict.fromkeys((*listing.core, *listing.search_tool_names))
+        of_middleware = [entry.name for entry in list(entries.values()) if entry.is_of_middleware]
+        names = dict.fromkeys((*listing.core, *listing.search_tool_names, *of_middleware))
         return (entries[name] for name in names if name in entries and self.is_visible(entries[name]))
 
     def search(self, query: str, k: int, caller: str | None = None) -> list[Entry]:
@@ -281,6 +294,8 @@ class StoreView:
 
     def is_selected(self, entry: Entry) -> bool:
         """Return whether a tool matches the selections and is for the session, whether or not its group is active."""
+        if entry.is_of_middleware and not entry.audience:
+            return True
         for selection in self.selections:  # `all` takes twice as long, over thousands of tools
             if not self._matches(selection, entry):
                 return False
@@ -302,11 +317,13 @@ class StoreView:
         return selection.any_of is not None and all(map(self._names_audience, selection.any_of))
 
     def _in_order(self, entries: Iterator[Entry]) -> Iterator[Entry]:
-        """Return tools in the order of the last selection that has one, else in that of adding."""
+        """Return tools in the order of the last selection with one, else of adding; those of middleware are last."""
         ordered: Iterable[Entry] = entries
         for selection in self.selections:
             if (order := self._order(selection)) is not None:
                 ordered = sorted(ordered, key=functools.partial(self._position, order))
+        if self.store.has_tools_of_middleware:
+            ordered = sorted(ordered, key=lambda entry: entry.is_of_middleware)
         return iter(ordered)
 
     def _order(self, selection: Selection) -> Selection | None:
