@@ -129,7 +129,11 @@ def _make_instructions(view: StoreView) -> str | None:
     for name, imported in view.store.imported_servers.items():
         if name in used and (text := imported.server.instructions) is not None:
             notes.append(f"Instructions of the MCP server {name!r} for its tools:\n{text}")
-    return clip("\n\n".join(notes), MAX_INSTRUCTIONS_CHARS) or None
+    if view.store.skills:
+        from ahvn_tools.toolkit.skills import to_prompt  # few toolkits have skills
+
+        notes.append(to_prompt(view))
+    return clip("\n\n".join(filter(None, notes)), MAX_INSTRUCTIONS_CHARS) or None
 
 
 @dataclass(slots=True)

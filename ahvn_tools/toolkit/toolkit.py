@@ -47,6 +47,7 @@ from ahvn_tools.toolkit.calls import CallKeywords
 from ahvn_tools.toolkit.entry import Entry
 from ahvn_tools.toolkit.entry_factory import OtherToolkit, Rename, to_entries
 from ahvn_tools.toolkit.entry_options import (
+    BASIC_GROUP,
     COUNT,
     TIMEOUT,
     WAIT,
@@ -62,7 +63,7 @@ from ahvn_tools.toolkit.name_clashes import Duplicate
 from ahvn_tools.toolkit.search import Rank, SearchListing, refuse_second_listing, refuse_taken_names
 from ahvn_tools.toolkit.selection import Group, Selection, SelectionOptions, Toolset
 from ahvn_tools.toolkit.sessions import SessionState
-from ahvn_tools.toolkit.store import ToolStore
+from ahvn_tools.toolkit.store import ToolkitSkill, ToolStore, lookup
 from ahvn_tools.toolkit.tool import GroupView, ToolkitTool, ToolsetView, export_arguments
 from ahvn_tools.toolkit.visibility import StoreView
 
@@ -77,6 +78,7 @@ if TYPE_CHECKING:  # slow, and few toolkits need it
     from ahvn_tools.mcp.client.remote_server import RemoteServer
     from ahvn_tools.mcp.trust.changes import Changes
     from ahvn_tools.middleware.approve import Approver
+    from ahvn_tools.skills.skill import Skill
     from ahvn_tools.toolkit.background_calls import CallStatus
     from ahvn_tools.toolkit.batch import Batch, ModelAnswer
     from ahvn_tools.toolkit.conversation import Conversation
@@ -241,6 +243,10 @@ class Toolkit:
         for thing in things:
             if isinstance(thing, Toolkit | ToolkitTool):
                 groups |= thing._view.groups()  # noqa: SLF001  # of this package
+            if isinstance(thing, Toolkit) and thing._view.store.skills:  # noqa: SLF001  # of this class
+                from ahvn_tools.toolkit.skills import add_from
+
+                entries = add_from(store, thing._view, entries)  # noqa: SLF001  # of this class
         store.add(entries, groups)
         return entries
 
@@ -432,6 +438,89 @@ class Toolkit:
         describe = mode.inline if inline else None
         store.search_listing = SearchListing(core=core, search_tool_names=names, describe=describe)
         return self
+
+    def add_skills(
+        self,
+        *sources: Any,
+        group: str = BASIC_GROUP,
+        audience: str | Iterable[str] = (),
+        trust: bool | None = None,
+    ) -> Self:
+        """Add skills, folders of instructions with a `SKILL.md`, and the tool `read_skill` that reads them for models.
+
+        A source is the folder of a skill, a folder of such folders, `"package:folder"` in an installed package, or an
+        MCP server: one of `servers`, or what `add_mcp` takes; such a server is added without its tools. `skills_prompt`
+        has their names and descriptions for a system prompt. Skills of a `group` are read while it is active, those of
+        an `audience` by that audience.
+
+        With `trust`, the default for folders that are named by their paths, a skill that is read activates the groups
+        of the tools in its `allowed-tools`, in the session that reads it. Without it, the default for packages and
+        servers, it activates nothing, its name must be as the standard has it, and invisible characters of its texts
+        are escaped.
+
+        A skill of several that cannot be used is in `load_errors`. Raises SourceError for a source without a skill that
+        can be used, ToolkitError for a name that is taken, ToolLookupError for a group that is not defined, and as
+        `add_mcp` does; nothing is added then.
+        """
+        _run_async(self._add_skills, sources, group, audience, trust)
+        return self
+
+    async def aadd_skills(
+        self,
+        *sources: Any,
+        group: str = BASIC_GROUP,
+        audience: str | Iterable[str] = (),
+        trust: bool | None = None,
+    ) -> Self:
+        """Add skills from async code, as `add_skills` does."""
+        await _arun(self._add_skills, sources, group, audience, trust)
+        return self
+
+    async def _add_skills(self, sources: tuple[Any, ...], group: str, audience: Any, trust: bool | None) -> None:
+        from ahvn_tools.toolkit import skills  # few toolkits have skills
+
+        store = self._store_for("add skills")
+        store.group(group)
+        audiences = to_name_set("audience of skills", audience) if audience else frozenset[str]()
+        imports = self._mcp_imports()
+        known = set(imports.by_name)
+        try:
+            found = await skills.find_skills(sources, imports.connect, trust=trust)
+            added = [ToolkitSkill(skill=skill, group=group, audience=audiences) for skill in found.skills]
+            if skills.find_reader(store) is None:
+                reader = ToolSpec.from_function(skills.read_skill, annotations={"readOnlyHint": True})
+                self._add((reader,), "", None, {"on_duplicate": "raise"}, {})
+            store.add_skills(added)
+        except BaseException:
+            for name in imports.by_name.keys() - known:
+                await imports.remove(name)
+            raise
+        store.load_errors = (*store.load_errors, *found.errors)
+
+    def remove_skills(self, *names: str) -> Self:
+        """Remove these skills, or all. Raises ToolLookupError for an unknown name, and removes none then."""
+        store = self._store_for("remove skills")
+        for name in names:
+            lookup("skill", name, store.skills)
+        store.remove_skills(lambda one: not names or one.skill.name in names)
+        return self
+
+    @property
+    def skills(self) -> dict[str, Skill]:
+        """The skills here by name. The toolkit itself has those of inactive groups, too."""
+        if not self._view.store.skills:
+            return {}
+        from ahvn_tools.toolkit.skills import skills_in
+
+        return skills_in(self._view, inactive=True)
+
+    def skills_prompt(self) -> str:
+        """Return the names and descriptions of the skills that can be read here, for a system prompt; "" for none."""
+        if not self._view.store.skills:
+            return ""
+        from ahvn_tools.toolkit.skills import to_prompt
+
+        return to_prompt(self._view)
 
     def _with_view(self, view: StoreView) -> Self:
         """Return an object of the same class with another view of the store."""
