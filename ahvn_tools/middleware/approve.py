@@ -458,7 +458,7 @@ def _question_approver(approver: Approver) -> QuestionApprover:
             ) from error
         if isinstance(decision, Mapping):
             raise ToolSpecError("An approver edits calls only, and not what a tool asks for: return True or a text.")
-        if decision is not True:
+        if decision is not True and decision is not ApprovalAnswer.ALWAYS:
             raise CallRejectedError(rejection_text(call.name, decision), tool=call.name)
 
     return QuestionApprover(decide, asyncio.get_running_loop())

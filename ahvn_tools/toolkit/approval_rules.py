@@ -81,7 +81,7 @@ class Rule:
         match = _TOOL.match(text) if isinstance(text, str) and not invisible.find(text) else None
         if match is None:
             raise DefinitionError(f"{text!r} is no rule. {_EXAMPLE}")
-        rest = text[match.end() :]
+        rest = text[match.end() :].rstrip()
         if rest and not (rest.startswith("(") and rest.endswith(")")):
             raise DefinitionError(f"{text!r} is no rule: conditions on arguments are in parentheses. {_EXAMPLE}")
         return cls(text.strip(), match[1], tuple(_parse_conditions(text, rest[1:-1])) if rest else ())

@@ -198,7 +198,8 @@ class ToolRules:
 
     def exact_arguments(self, values: Mapping[str, Any]) -> JsonObject:
         """Return all validated arguments as JSON, with defaults, by the names in the schema."""
-        return self._to_json(values, only_named=False)
+        form = self._to_json(values, only_named=False)
+        return {name: form[name] for name in dict.fromkeys((*self._property_names.values(), *form)) if name in form}
 
     def _to_json(self, arguments: Mapping[str, Any], *, only_named: bool) -> JsonObject:
         form = {**self._defaults}
