@@ -395,7 +395,8 @@ class ToolkitServer:
 def _list_revision(view: StoreView) -> tuple[Any, ...]:
     """Return a value that differs whenever the list of tools may have changed."""
     store = view.store
-    switches = [(s.switches.group_overrides, s.switches.structured_outputs) for s in view.session_states]
+    each = [session.switches for session in view.session_states]
+    switches = [(one.group_overrides, one.structured_outputs, one.approval_mode) for one in each]
     servers = list(store.imported_servers.values())  # a copy: a server may be added at the same time
     changed = [imported.server.changed for imported in servers]
     return store.tools_revision, store.bindings_revision, store.search_listing, switches, changed

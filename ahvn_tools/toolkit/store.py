@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from ahvn_tools.execution.call import Middleware
     from ahvn_tools.middleware.approve import Approver
     from ahvn_tools.skills.skill import Skill
+    from ahvn_tools.toolkit.approval_rules import ApprovalRules
+    from ahvn_tools.toolkit.remembered_rules import RuleFile
     from ahvn_tools.toolkit.structured_output import StructuredOutput
 
 
@@ -203,6 +205,11 @@ class ToolStore:
         self.approval_store: ApprovalStore = to_approval_store(None)
         self.approval_expiry: float | None = DEFAULT_EXPIRY
         """For how many seconds a request can be approved; None: forever."""
+        self.rules: ApprovalRules | None = None
+        self.rule_file: RuleFile | None = None
+        """Where remembered rules are kept; None: in the session of each."""
+        self.has_rules = False
+        """Whether there are rules, or a mode was ever set."""
         self.locks = KeyedLocks()
         """The locks of exclusive calls."""
         self.active_calls = ActiveCalls()

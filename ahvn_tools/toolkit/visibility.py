@@ -21,7 +21,9 @@ from ahvn_tools.toolkit.sessions import SessionState
 from ahvn_tools.toolkit.store import ToolStore
 
 if TYPE_CHECKING:
+    from ahvn_tools.toolkit.approval_rules import Mode
     from ahvn_tools.toolkit.structured_output import StructuredOutput
+    from ahvn_tools.toolkit.tool_rules import ToolRules
 
 _MAX_DESCRIBED_GROUPS = 32
 """How many texts the tool that switches groups keeps, one for each set of active groups."""
@@ -220,7 +222,38 @@ class StoreView:
 
     def is_visible(self, entry: Entry) -> bool:
         """Return whether a tool is listed and may be called."""
-        return self.is_active(entry.group) and self._is_usable(entry)
+        if not (self.is_active(entry.group) and self._is_usable(entry)):
+            return False
+        return not self.has_rules(entry) or not self.is_denied(entry)
+
+    def has_rules(self, entry: Entry) -> bool:
+        """Return whether rules decide about the calls of a tool, here or in the toolkit that it comes from."""
+        inner = entry.inner
+        return self.store.has_rules or (inner is not None and inner[0].has_rules(inner[1]))
+
+    @property
+    def approval_mode(self) -> Mode:
+        """What happens to calls for which there is no rule. No session makes a toolkit less than read-only."""
+        rules = self.store.rules
+        modes = [session.switches.approval_mode for session in self.session_states]
+        if modes[-1] is None:
+            modes[-1] = "allow" if rules is None else rules.mode
+        return "read_only" if "read_only" in modes else next(mode for mode in modes if mode is not None)
+
+    def rules_for(self, entry: Entry) -> ToolRules:
+        """Return the rules of the store for a tool, as it is now."""
+        from ahvn_tools.toolkit.tool_rules import ToolRules  # few toolkits have rules
+
+        rules, compiled, known = self.store.rules, self.compiled_tool(entry), entry.rules
+        if known is None or known.rules is not rules or known.compiled is not compiled or known.name != entry.name:
+            known = entry.rules = ToolRules(rules, entry, compiled)
+        return known  # type: ignore[no-any-return]  # it is one
+
+    def is_denied(self, entry: Entry) -> bool:
+        """Return whether each call of a tool is denied, so that it is not listed."""
+        inner = entry.inner
+        is_denied_inside = inner is not None and inner[0].has_rules(inner[1]) and inner[0].is_denied(inner[1])
+        return is_denied_inside or self.rules_for(entry).find_denial(self.approval_mode)
 
     def visible_name(self, function: Callable[..., Any]) -> str | None:
         """Return the name of the visible tool that a function has become; None if there is none."""
