@@ -175,7 +175,9 @@ class ToolStore:
     separate_audiences: frozenset[str] = frozenset()
     """Audiences for which the manifest describes a toolkit of their own."""
 
-    def __init__(self, on_duplicate: OnDuplicate, timeout: float | None, max_concurrency: int) -> None:
+    def __init__(  # noqa: PLR0915  # a line for each attribute
+        self, on_duplicate: OnDuplicate, timeout: float | None, max_concurrency: int
+    ) -> None:
         """Begin with no tool. Raises ToolkitError for an unknown policy and for invalid limits."""
         self.on_duplicate = checked("on_duplicate", on_duplicate, ON_DUPLICATE)
         self.timeout = checked("timeout", timeout, TIMEOUT)
