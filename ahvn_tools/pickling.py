@@ -23,7 +23,7 @@ from ahvn_tools.execution.pickling import (
     without_secret_values,
 )
 from ahvn_tools.execution.plan import CompiledTool
-from ahvn_tools.redaction import contains_secret
+from ahvn_tools.redaction.values import contains_secret
 from ahvn_tools.schema.secret_parameters import without_secret_defaults
 from ahvn_tools.state import MISSING, UNSET, StateKey, without_keys
 

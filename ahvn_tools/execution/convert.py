@@ -32,7 +32,7 @@ from ahvn_tools.errors import (
 )
 from ahvn_tools.execution.outcome import Outcome, is_cancellation, self_cancelled_error
 from ahvn_tools.execution.plan import Arguments, Body, Plan
-from ahvn_tools.redaction import clip, redact
+from ahvn_tools.redaction.texts import clip, redact
 from ahvn_tools.results import ToolResult, media_blocks
 
 if TYPE_CHECKING:

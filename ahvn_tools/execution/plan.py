@@ -25,7 +25,8 @@ from ahvn_tools.errors import (
     UnboundStateError,
 )
 from ahvn_tools.json_types import JsonObject, estimate_size
-from ahvn_tools.redaction import MaskedValues, find_secrets, is_secret_name
+from ahvn_tools.redaction.names import is_secret_name
+from ahvn_tools.redaction.values import find_secrets
 from ahvn_tools.schema.inputs import NOT_ACCEPTED, BoundValueValidator, Inputs, Parameter, ParameterKind
 from ahvn_tools.schema.problems import unknown_arguments
 from ahvn_tools.settings import Isolation, is_duration
@@ -441,10 +442,8 @@ class Plan:
         """Return the values of a call that no text may show: the bound ones, and what is secret in the others."""
         bound = self.bound_values(values)
         others = {**self.secret_defaults, **values}
-        hidden = find_secrets({name: value for name, value in others.items() if name not in bound}, self.secret_names)
-        for name, value in bound.items():
-            hidden.setdefault(name, MaskedValues()).append(value)
-        return dict(hidden)
+        unbound = {name: value for name, value in others.items() if name not in bound}
+        return dict(find_secrets(unbound, self.secret_names, bound.items()))
 
     def to_named_arguments(self, positional: tuple[Any, ...], arguments: Arguments) -> Arguments:
         """Return the arguments by name; positional ones fill the visible parameters. Raises InvalidParametersError."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, Final
 
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.redaction import is_secret_schema
+from ahvn_tools.redaction.names import is_secret_schema
 
 SCHEMA_KEYWORDS: Final = frozenset({
     "items", "additionalItems", "additionalProperties", "contains", "contentSchema", "propertyNames",

@@ -57,7 +57,8 @@ from ahvn_tools.middleware.approve import (
 )
 from ahvn_tools.middleware.reporting import declared_secrets
 from ahvn_tools.middleware.truncate import whole_blocks
-from ahvn_tools.redaction import find_secrets, is_secret_name, reveal_secrets
+from ahvn_tools.redaction.names import is_secret_name
+from ahvn_tools.redaction.values import find_secrets, reveal_secrets
 from ahvn_tools.results import PROGRAMMATIC, ToolResult, as_readable, text_block, to_text, whole_value
 from ahvn_tools.toolkit import calls
 from ahvn_tools.toolkit.entry import Entry

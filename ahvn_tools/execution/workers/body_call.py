@@ -16,7 +16,7 @@ from ahvn_tools.execution.threads import EmitItemSync
 from ahvn_tools.execution.workers import replies
 from ahvn_tools.execution.workers.request import ContextSnapshot, WorkerRequest
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.redaction import redact
+from ahvn_tools.redaction.texts import redact
 
 
 class BodyCall:

@@ -19,7 +19,7 @@ from ahvn_tools.execution.workers import replies, shipping
 from ahvn_tools.execution.workers.body_call import BodyCall, WorkerLostError
 from ahvn_tools.execution.workers.call_executor import CallObserver, CallTask, RunningCall
 from ahvn_tools.execution.workers.plain import start_call
-from ahvn_tools.redaction import clip, redact
+from ahvn_tools.redaction.texts import clip, redact
 
 MAX_WAITING: Final = 100
 """When so many items wait, newer progress replaces older progress, as where a local call waits for its reader."""

@@ -14,7 +14,7 @@ from ahvn_tools.errors import PickleError
 from ahvn_tools.execution.pickling import ImportPath, to_import_path
 from ahvn_tools.execution.plan import Arguments, Body, BoundParameter, Plan
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.redaction import contains_secret
+from ahvn_tools.redaction.values import contains_secret
 from ahvn_tools.schema.secret_parameters import without_secret_defaults
 from ahvn_tools.state import MISSING, StateKey, without_keys
 

@@ -6,8 +6,10 @@ import contextlib
 import contextvars
 import logging
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
+
+from ahvn_tools.redaction.texts import Mask
 
 HIDDEN = "[not shown]"
 """Replaces data in a log record."""
@@ -25,9 +27,6 @@ _HARMLESS_TEXT = re.compile(r"[A-Za-z_/ ]{1,40}|HTTP/[0-9.]{1,3}")
 """Names of methods and protocols, and what an HTTP status means."""
 
 _URL = re.compile(r"([a-z]+://)(?:[^/?#]*@)?([^/?#@]+)(?:[/?#].*)?", re.DOTALL)
-
-Mask = Callable[[str], str]
-"""Replaces credentials in a text."""
 
 _mask: contextvars.ContextVar[Mask | None] = contextvars.ContextVar("mask", default=None)
 """Hides data where it is set, and recognizes credentials in what would otherwise be shown."""
