@@ -13,18 +13,14 @@ from typing import Any, Final
 
 from pydantic_core import to_jsonable_python
 
-from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.encoders.loaded_classes import is_for_graph
 from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import InvalidResultError, ToolCallError
 from ahvn_tools.execution.call import Call
 from ahvn_tools.execution.convert import body_error_text
-from ahvn_tools.redaction.credentials import MASK
-from ahvn_tools.redaction.names import is_secret_name, is_secret_schema
-from ahvn_tools.redaction.texts import JsonRedactor, Mask, clip, mask_members, redact
-from ahvn_tools.redaction.values import find_secrets, reveal_secrets
+from ahvn_tools.redaction.texts import JsonRedactor, Mask, clip, mask_named, redact
+from ahvn_tools.redaction.values import HiddenValues, reveal_secrets
 from ahvn_tools.results import ToolResult, whole_value
-from ahvn_tools.schema.keywords import iter_objects
 from ahvn_tools.state import MISSING
 
 MAX_FRAMES: Final = 50
@@ -80,14 +76,12 @@ def make_redactor(call: Call, mask: Mask = str, *, fixed_keys: Collection[str] =
 
 def redact_arguments(call: Call, mask: Mask = str) -> Any:
     """Return a call's arguments as JSON, with `***` for every argument or member that is secret by mark or by name."""
-    names = _secret_names(call)
-    arguments = {name: MASK if name in names else value for name, value in call.arguments.items()}
-    return redact_json(call, as_json(arguments), mask)
+    return redact_json(call, as_json(call.arguments), mask)
 
 
 def redact_json(call: Call, value: Any, mask: Mask = str) -> Any:
     """Return JSON without the call's bound values, with `***` for members that are secret by mark or by name."""
-    return make_redactor(call, mask)(mask_members(value, _secret_names(call)))
+    return make_redactor(call, mask)(mask_named(value, call.plan.hidden_names))
 
 
 def redact_result(call: Call, result: ToolResult, mask: Mask = str) -> str:
@@ -148,28 +142,14 @@ def type_placeholder(value: Any) -> str:
 
 def _hidden_values(call: Call) -> Mapping[str, Any]:
     """Return secret arguments and bound values by name: those that the body received, else those in the state."""
-    values = dict(call.scope.bound_values)
+    values = {**call.arguments, **call.scope.bound_values}
     for bound in call.plan.bound_parameters:
-        if bound.parameter.name not in values and bound.binding.resolver is None:
+        name = bound.parameter.name
+        if name not in call.scope.bound_values and bound.binding.resolver is None:
             with suppress(ToolCallError):
-                values[bound.parameter.name] = bound.read(call.state_scopes)
-    inner_values = () if call.scope.context is None else call.scope.context._inner_values  # noqa: SLF001  # of this package
-    known = [(name, value) for name, value in (*values.items(), *inner_values) if value is not MISSING]
-    return find_secrets({**call.plan.secret_defaults, **call.arguments}, _secret_names(call), known)
-
-
-def _secret_names(call: Call) -> frozenset[str]:
-    """Return the names of secret arguments, and of secret members at any depth."""
-    return call.secrets.union(declared_secrets(call.definition))
-
-
-def declared_secrets(definition: ToolDefinition) -> list[str]:
-    """Return the names of secret arguments, and of secret members at any depth, by mark or by name."""
-    names: list[str] = definition.memoize(_find_secret_properties)["names"]
-    return names
-
-
-def _find_secret_properties(definition: ToolDefinition) -> dict[str, list[str]]:
-    groups = [node["properties"] for node in iter_objects(definition.input_schema) if "properties" in node]
-    properties = [pair for group in groups if isinstance(group, dict) for pair in group.items()]
-    return {"names": sorted({name for name, part in properties if is_secret_name(name) or is_secret_schema(part)})}
+                values[name] = bound.read(call.state_scopes)
+    known = {name: value for name, value in values.items() if value is not MISSING}
+    hidden = call.plan.hidden_values(known, call.body)
+    for name, value in () if call.scope.context is None else call.scope.context._inner_values:  # noqa: SLF001  # of this package
+        hidden.setdefault(name, HiddenValues()).append(value)
+    return hidden

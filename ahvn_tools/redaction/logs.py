@@ -7,7 +7,6 @@ import contextvars
 import logging
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from ahvn_tools.redaction.texts import Mask
 
@@ -65,20 +64,16 @@ def add_log_filter() -> None:
 
 def _redact(record: logging.LogRecord) -> bool:
     if (mask := _mask.get()) is not None:
-        if record.args:
-            record.args = _redact_arguments(record.args, mask)
+        if isinstance(record.args, Mapping):
+            record.args = {name: _redact_argument(value, mask) for name, value in record.args.items()}
+        elif record.args:
+            record.args = tuple(_redact_argument(value, mask) for value in record.args)
         else:
             record.msg = _hide_data(str(record.msg))
         if record.exc_info and record.exc_info[0] is not None:
             record.msg = f"{record.msg} ({record.exc_info[0].__name__})"
             record.exc_info = record.exc_text = None
     return True
-
-
-def _redact_arguments(arguments: tuple[object, ...] | Mapping[str, object], mask: Mask) -> Any:
-    if isinstance(arguments, Mapping):
-        return {name: _redact_argument(value, mask) for name, value in arguments.items()}
-    return tuple(_redact_argument(value, mask) for value in arguments)
 
 
 def _redact_argument(value: object, mask: Mask) -> object:

@@ -57,19 +57,13 @@ class SecretTexts:
 
     def __init__(self, values: Mapping[str, Any] | None = None) -> None:
         self._forms: tuple[_Form, ...] = ()
-        """What is masked, longest first. It is replaced and never changed: other threads may be reading it."""
+        """What is masked, longest first. It is replaced and never changed: threads and copies have it, too."""
         for name, value in (values or {}).items():
             parts = value if isinstance(value, HiddenValues) else [value]
             self._add((text for part in parts for text in _texts_of(part)), shown=f"<{name}>")
 
     def __bool__(self) -> bool:
         return bool(self._forms)
-
-    def copy(self) -> SecretTexts:
-        """Return an independent copy."""
-        copied = SecretTexts()
-        copied._forms = self._forms
-        return copied
 
     def add(self, *secrets: str, only_in_errors: bool = False) -> None:
         """Add texts and their lines.
@@ -209,14 +203,13 @@ Names = tuple[str, ...]
 """The names of the members that lead to a text in JSON."""
 
 
-def mask_members(value: Any, names: Collection[str]) -> Any:
+def mask_named(value: Any, names: Collection[str]) -> Any:
     """Return JSON with `***` for each member that has one of the names, or a secret name."""
     if isinstance(value, dict):
         return {
-            key: MASK if key in names or is_secret_name(key) else mask_members(part, names)
-            for key, part in value.items()
+            key: MASK if key in names or is_secret_name(key) else mask_named(part, names) for key, part in value.items()
         }
-    return [mask_members(part, names) for part in value] if isinstance(value, list) else value
+    return [mask_named(part, names) for part in value] if isinstance(value, list) else value
 
 
 def _map_texts(value: Any, change: Callable[[str, Names | None], str], names: Names = ()) -> Any:

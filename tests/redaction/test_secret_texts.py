@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import copy
 import html
 import json
 import urllib.parse
@@ -77,7 +78,7 @@ def test_what_is_masked_only_in_errors_stays_in_results_until_it_is_a_secret():
     secrets = secrets_of("eu-west-1", only_in_errors=True)
     assert secrets.mask("eu-west-1") == "eu-west-1"
     assert secrets.mask("eu-west-1", is_error=True) == "***"
-    copied = secrets.copy()
+    copied = copy.copy(secrets)
     copied.add("eu-west-1")
     copied.add("eu-west-1", only_in_errors=True)
     assert copied.mask("eu-west-1") == "***"

@@ -72,7 +72,9 @@ class ExecutorCall(BodyCall):
         raise AssertionError  # pragma: no cover  # the last run returns or raises
 
     def _lost_error(self, error: WorkerLostError) -> ToolConnectionError:
-        reason = clip(redact(str(error), self.plan.hidden_values(self._values)))  # the executor may have written it
+        reason = clip(
+            redact(str(error), self.plan.hidden_values(self._values, self._body))
+        )  # the executor may have written it
         return ToolConnectionError(f"The worker of tool {self.plan.name!r} {reason.rstrip('.')}.", tool=self.plan.name)
 
     async def _run_once(self, executor: Executor, request: bytes, emit: EmitItem | None) -> Outcome:

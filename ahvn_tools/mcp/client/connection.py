@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextlib
+import copy
 import functools
 import logging
 from collections import OrderedDict
@@ -83,7 +84,7 @@ class Session:
         """Whether a tool was verified since the client has connected."""
         self.end_reason: asyncio.Future[str] = self._loop.create_future()
         """Why the connection has ended."""
-        secrets = target.secrets.copy()
+        secrets = copy.copy(target.secrets)
         for name, value in settings.headers.items():
             secrets.add_header(name, value)
         self._mask = functools.partial(secrets.mask, is_error=True)
