@@ -31,7 +31,7 @@ from ahvn_tools.execution.pipeline import inner_middleware, run_if_large_in_thre
 from ahvn_tools.execution.threads import call_host_function
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.middleware import reporting
-from ahvn_tools.redaction import reveal_secrets
+from ahvn_tools.redaction.values import reveal_secrets
 from ahvn_tools.results import ToolResult
 from ahvn_tools.secret_key import SecretKey
 

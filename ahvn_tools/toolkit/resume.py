@@ -32,7 +32,7 @@ from ahvn_tools.middleware.approve import (
     rejected_result,
     rejection_text,
 )
-from ahvn_tools.redaction import contains_secret
+from ahvn_tools.redaction.values import contains_secret
 from ahvn_tools.results import ToolCall, ToolResult
 from ahvn_tools.toolkit import model_tools
 from ahvn_tools.toolkit.background_calls import CallStatus
