@@ -312,12 +312,12 @@ def unknown_options(options: Iterable[str], known: Iterable[str]) -> str | None:
 def suggests_options(function: Callable[P, R]) -> Callable[P, R]:
     """Let the TypeError for an unknown keyword argument name similar ones, as Python does from 3.13 on."""
     code = function.__code__
-    known = code.co_varnames[code.co_posonlyargcount : code.co_argcount + code.co_kwonlyargcount]
+    known = frozenset(code.co_varnames[code.co_posonlyargcount : code.co_argcount + code.co_kwonlyargcount])
 
     @functools.wraps(function)
     def call(*arguments: P.args, **options: P.kwargs) -> R:
-        if unknown := unknown_options(options, known):
-            raise TypeError(f"{function.__qualname__}(): {unknown}")
+        if not options.keys() <= known:
+            raise TypeError(f"{function.__qualname__}(): {unknown_options(options, sorted(known))}")
         return function(*arguments, **options)
 
     return call

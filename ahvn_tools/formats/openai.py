@@ -77,8 +77,8 @@ def continuation(response: Any) -> Continuation:
     >>> continuation({"choices": [{"finish_reason": "function_call_filter: MALFORMED_FUNCTION_CALL"}]}).problem
     'The call was malformed. Send it again with its arguments as one JSON object.'
     """
-    choices = [read_first(item, "choices") for item in read_items(response)]
-    return Continuation(problem=read_problem(read_field(choice, "finish_reason") for choice in choices))
+    reasons = (read_field(read_first(item, "choices"), "finish_reason") for item in read_items(response))
+    return Continuation(problem=read_problem(reasons))
 
 
 def message(calls: Iterable[ToolCall], *, text: str | None = None, legacy: bool = False) -> list[JsonObject]:
