@@ -24,7 +24,7 @@ from ahvn_tools.formats.rendering import content
 from ahvn_tools.formats.rendering.calls import clean_text, get_provider_data, get_wire_name, to_json_text, to_writable
 from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_choice
 from ahvn_tools.formats.rendering.tool import MAX_DESCRIPTION_CHARS, ToolExporter, export_all
-from ahvn_tools.formats.turn import Model, Turn, Usage, merge_deltas, read_answer, split_tools, without_nulls
+from ahvn_tools.formats.turn import Model, Turn, Usage, merge_deltas, read_answer, without_nulls
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolCall, ToolResult
 from ahvn_tools.schema.dialects.dialect import OPENAI
@@ -191,16 +191,9 @@ def model(
     `options` are those of `client.chat.completions.create`; its `tools` are sent beside those of the toolkit. `export`
     are the options of `export`, such as `{"strict": True}`.
     """
-    to_fields = split_tools(options)
     if stream:
         options = {"stream_options": {"include_usage": True}, **options, "stream": True}
-    return Model(
-        format=FORMAT,
-        send=client.chat.completions.create,
-        request=lambda messages, tools: {"messages": messages, **to_fields(tools)},
-        options={"model": model, **options},
-        export=export or {},
-    )
+    return Model.of_client(FORMAT, client.chat.completions.create, {"model": model, **options}, export=export)
 
 
 def choice(

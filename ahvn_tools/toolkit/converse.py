@@ -7,6 +7,7 @@ import functools
 import inspect
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypedDict
 
 from ahvn_tools import formats
@@ -228,9 +229,8 @@ class _Conversing:
         export = getattr(self.model, "export", {})
         tools = self.kit.to(name, read_only=name in formats.BUILT_IN, **export)
         messages = [*self.messages] if self.problem is None else _with_text(name, self.messages, self.problem)
-        container: Container | None = None if self.run is None else self.run.container
-        model = self.model
-        if container is not None and isinstance(model, Model):
+        container, model = None if self.run is None else self.run.container, self.model
+        if container is not None and isinstance(model, Model) and not _has_expired(container):
             model = model.in_container(container.id)
         return model, messages, tools
 
@@ -363,8 +363,14 @@ class _Conversing:
         return None if self.turns_left else "max_turns"
 
 
+def _has_expired(container: Container) -> bool:
+    return container.expires_at is not None and container.expires_at <= datetime.now(UTC)
+
+
 def _messages_of(start: Any) -> Sequence[Any]:
     messages: Sequence[Any] = start.messages if isinstance(start, Conversation) else start
+    if isinstance(messages, Mapping):
+        raise ToolkitError("The messages are one message alone. Pass a list of messages.")
     return messages
 
 

@@ -241,6 +241,8 @@ def test_what_does_not_fit_is_refused_and_loses_nothing(session):
         session.converse(Script(), "Hello", max_turn=3)
     with pytest.raises(ToolkitError, match="max_turns must be a whole number, at least 1"):
         session.stream_converse(Script(), "Hello", max_turns=0)
+    with pytest.raises(ToolkitError, match="Pass a list of messages"):
+        session.converse(Script(), {"role": "user", "content": "Hello"})
     with pytest.raises(ToolkitError, match="A model is a function of messages and tools"):
         session.converse("gpt", "Hello")
     assert session.converse(Script(say("Done.")), waiting, approved=True).text == "Done."
@@ -518,7 +520,8 @@ def test_other_data_is_no_conversation():
     wrong: list[Any] = [
         {}, [], {**good, "version": 2}, {**good, "stop_reason": "done"}, {**good, "usage": {"nope": 1}},
         {**good, "bytes_at": [[7]]}, {**good, "bytes_at": [[0, "content"]]}, {**good, "bytes_at": [[]]},
-        {**good, "run": {}}, {**good, "messages": None}, {**good, "turns": "x"},
+        {**good, "run": {}}, {**good, "messages": {"role": "user"}}, {**good, "format": []},
+        {**good, "turns": float("inf")}, {**good, "messages": None}, {**good, "turns": "x"},
     ]  # fmt: skip
     for data in wrong:
         with pytest.raises(ToolSpecError, match=r"not a saved (conversation|run)"):
