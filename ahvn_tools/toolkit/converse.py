@@ -147,7 +147,8 @@ class _Conversing:
         self.problem: str | None = None
         self.retries = 0
         self.answer: Any = None
-        self.is_streamed = False
+        self.turn = Turn()
+        self.is_streamed = self.has_left = False
         if self.format is not None:
             _turn_function(self.format)
 
@@ -226,7 +227,7 @@ class _Conversing:
     def _request(self) -> tuple[ModelFunction, list[Any], Any]:
         """Return the function that asks the model, with the messages and the tools of the next request."""
         name = self.format or _DEFAULT_FORMAT
-        export = getattr(self.model, "export", {})
+        export = self.model.export if isinstance(self.model, Model) else {}
         tools = self.kit.to(name, read_only=name in formats.BUILT_IN, **export)
         messages = [*self.messages] if self.problem is None else _with_text(name, self.messages, self.problem)
         container, model = None if self.run is None else self.run.container, self.model
@@ -285,6 +286,8 @@ class _Conversing:
         read: list[Any] = []
         try:
             for event in events:
+                if self.has_left:
+                    return
                 read.append(event)
                 yield from self._to_deltas(event)
         finally:
@@ -308,6 +311,7 @@ class _Conversing:
 
     def _close_events(self) -> None:
         """End a request from another thread than the one that reads its events."""
+        self.has_left = True
         with contextlib.suppress(Exception):  # a generator that runs ends after its next event
             _find_events(self.answer).close()
 

@@ -622,6 +622,29 @@ async def test_closing_an_async_reader_closes_the_models_stream(session, kind):
     assert await asyncio.to_thread(closed.wait, 5)
 
 
+async def test_cancelling_the_task_ends_a_sync_stream_after_its_next_event(session):
+    begun, release, closed = asyncio.Event(), threading.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+
+    def model(messages: list[Any], tools: Any) -> Iterator[Any]:
+        try:
+            yield chunk_of({"content": "a"})
+            loop.call_soon_threadsafe(begun.set)
+            release.wait(30)
+            while True:
+                yield chunk_of({"content": "b"})
+        finally:
+            closed.set()
+
+    task = asyncio.create_task(session.aconverse(model, "Go."))
+    await begun.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    release.set()
+    assert await asyncio.to_thread(closed.wait, 30)
+
+
 async def test_cancelling_the_task_ends_the_request_and_keeps_the_conversation(session):
     begun, ended = asyncio.Event(), asyncio.Event()
     kept: list[Conversation | None] = []
