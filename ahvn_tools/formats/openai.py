@@ -152,6 +152,8 @@ def to_turn(fields: JsonObject, written: list[JsonObject], usage: Usage) -> Turn
     """Return the turn of a message with these fields; `written` is the message with its calls, if something lacks."""
     text = extract_text(fields)
     own = without_nulls(fields, *_UNSENT_FIELDS)
+    if own.get("tool_calls") == []:  # some hosts send an empty list, and OpenAI refuses one
+        del own["tool_calls"]
     if "audio" in own:
         own["audio"] = {"id": get_object(own, "audio").get("id")}
     if items := _with_ids(get_objects(own, "tool_calls"), get_objects(written[0], "tool_calls") if written else []):

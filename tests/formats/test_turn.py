@@ -302,6 +302,15 @@ def test_calls_of_custom_tools_stay_in_the_turn():
     assert second["id"].startswith("call_")
 
 
+@pytest.mark.parametrize("name", ["openai", "mistral", "ollama"])
+def test_an_empty_list_of_calls_is_not_sent_back(name):
+    """OpenAI refuses it."""
+    message = {"role": "assistant", "content": "Hello!", "tool_calls": []}
+    assert turn(name, {"choices": [{"message": message}], "message": message, "done": True}).messages == [
+        {"role": "assistant", "content": "Hello!"}
+    ]
+
+
 def test_an_audio_answer_is_sent_back_by_its_id():
     answer = {"role": "assistant", "content": None, "audio": {"id": "a1", "data": "AAAA", "transcript": "Hi"}}
     assert turn("openai", answer).messages == [{"role": "assistant", "content": None, "audio": {"id": "a1"}}]
