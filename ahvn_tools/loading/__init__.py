@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from ahvn_tools.loading.contents import Contents
     from ahvn_tools.loading.kinds import read_source
     from ahvn_tools.loading.options import ReadOptions
-    from ahvn_tools.loading.yaml_file import read_yaml
+    from ahvn_tools.sources.yaml_file import read_yaml
     from ahvn_tools.trust import Trust
 
 __all__ = ["Contents", "ReadOptions", "Trust", "read_source", "read_yaml"]
 
 _MODULES = {
     "Contents": "loading.contents", "ReadOptions": "loading.options", "Trust": "trust", "read_source": "loading.kinds",
-    "read_yaml": "loading.yaml_file",
+    "read_yaml": "sources.yaml_file",
 }  # fmt: skip
 
 

@@ -14,16 +14,17 @@ from urllib.parse import unquote, urlsplit
 
 from ahvn_tools.errors import DefinitionError, SkippedOperationError, SourceError, ToolCallError
 from ahvn_tools.loading.contents import Contents
-from ahvn_tools.loading.options import ReadOptions, expand, read_text
-from ahvn_tools.redaction import mask_credentials
+from ahvn_tools.loading.options import ReadOptions, expand
+from ahvn_tools.redaction.credentials import mask_credentials
+from ahvn_tools.regular_file import read_text
 from ahvn_tools.sources.budget import BudgetError
 from ahvn_tools.sources.http.body import require_trust
 from ahvn_tools.sources.http.options import build_from_url
 from ahvn_tools.spec import ToolSpec
 
 if TYPE_CHECKING:
-    from ahvn_tools.loading.yaml_file import YamlDocument
     from ahvn_tools.sources.http.responses import HTTPResponse
+    from ahvn_tools.sources.yaml_file import YamlDocument
 
 MAX_BYTES: Final = 32_000_000
 FETCH_SECONDS: Final = 30.0
@@ -72,7 +73,7 @@ class _Source:
     def open(cls, location: Any, options: ReadOptions) -> _Source:
         """Read a document from a file or a URL. Raises SourceError with the line."""
         from ahvn_tools.loading.json_file import parse_json
-        from ahvn_tools.loading.yaml_file import read_yaml
+        from ahvn_tools.sources.yaml_file import read_yaml
 
         if isinstance(location, Mapping):
             return cls(value=dict(location))

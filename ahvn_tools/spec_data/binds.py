@@ -30,7 +30,7 @@ from ahvn_tools.spec_data.fields import (
     write_path,
 )
 from ahvn_tools.spec_data.public_parts import public_bindings, public_options
-from ahvn_tools.state import MISSING, UNSET, StateKey
+from ahvn_tools.state import UNSET, StateKey
 from ahvn_tools.trust import Trust
 
 _OF_THE_SOURCE: Final = (resolve_context, resolve_transport_context)
@@ -213,8 +213,8 @@ class _Writer:
             return {"value": self._write_constant(public)}
         if self._with_values and public.default is not UNSET and binding.parameter not in self._secret_names:
             return {**data, "default": self._to_json(public)}
-        has_value = binding.default is not UNSET or binding.key.read(self._state) is not MISSING
-        return {**data, "needs_value": True} if has_value or public.is_value_removed else data
+        has_value = public.is_value_removed or binding.may_have_value(self._state)
+        return {**data, "needs_value": True} if has_value else data
 
     def _write_constant(self, binding: Binding) -> Any:
         head = f"Parameter {binding.parameter!r} of {self._tool!r} has a fixed"

@@ -10,10 +10,10 @@ from typing import Any
 from ahvn_tools.binding import Binding
 from ahvn_tools.execution.plan import CompiledTool
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.redaction import contains_secret
+from ahvn_tools.redaction.values import contains_secret
 from ahvn_tools.schema.argument_changes import ArgumentChanges
 from ahvn_tools.schema.keywords import remove_secret_defaults
-from ahvn_tools.state import MISSING, UNSET, StateKey, without_keys
+from ahvn_tools.state import UNSET, StateKey, without_keys
 
 
 def secret_keys(compiled: CompiledTool, secrets: Iterable[StateKey]) -> frozenset[StateKey]:
@@ -101,7 +101,7 @@ def _without_secrets(
 ) -> Binding:
     """Return a binding without its secret values; `lost_default`: the options lose the parameter's default."""
     if binding.is_secret:
-        return binding.without_value() if lost_default or _has_value(binding, state) else binding
+        return binding.without_value() if lost_default or binding.may_have_value(state) else binding
     if binding.resolver is None and (contains_secret(binding.default) or _has_secret_type(binding, state)):
         return binding.without_value()
     if lost_default and binding.resolver is None and binding.default is UNSET:
@@ -114,15 +114,6 @@ def _without_secrets(
     inside = [StateKey("", ("default", *key.steps[length:])) for key in secrets if key.steps[:length] == steps]
     public = without_keys({"default": binding.default}, inside).get("default", UNSET)
     return replace(binding, default=public, stored_default=UNSET)
-
-
-def _has_value(binding: Binding, state: Mapping[str, Any]) -> bool:
-    if binding.resolver is not None or binding.is_value_removed:
-        return True
-    try:
-        return binding.read((state,)) is not MISSING
-    except Exception:  # noqa: BLE001  # a property may raise anything: there may be a value
-        return True
 
 
 def _has_secret_type(binding: Binding, state: Mapping[str, Any]) -> bool:
