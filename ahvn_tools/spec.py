@@ -774,7 +774,8 @@ class ToolSpec(Generic[P, R]):
 
         `trust` lists what may be imported and used: modules (`"acme.tools"`, `"acme.*"`), `"<code>"` for a text,
         environment variables (`"${API_KEY}"`) and servers (`"https://api.example"`). Nothing is by default, not even a
-        module that is imported already.
+        module that is imported already: the data was stored or sent, and says itself which code runs. A source of
+        `load` is named by the caller, so that there the default is all.
 
         Raises SourceError for what is not trusted, for data that is not as `to_dict` wrote it, and for code whose
         definition differs from that of the data, with the differences.
