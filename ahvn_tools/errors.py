@@ -10,6 +10,7 @@
     │   └── SkippedOperationError                an operation of an OpenAPI document cannot be a tool; the others are
     ├── PickleError               (TypeError)    a part of a spec cannot be pickled
     ├── SignatureError            (ValueError)   a pickle is not signed with the given key
+    ├── MalformedAnswerError      (ValueError)   a model was asked again too often
     └── SyncCallError             (RuntimeError) a sync call would wait for its own event loop
     ToolCallError                 a call failed; `code` is stable
     ├── ToolNotFoundError         not_found      the toolkit has no such tool
@@ -93,6 +94,10 @@ class PickleError(ToolSpecError, TypeError):
 
 class SignatureError(ToolSpecError, ValueError):
     """A pickle is not signed, or not with this key, or was changed. Nothing of it was unpickled."""
+
+
+class MalformedAnswerError(ToolSpecError, ValueError):
+    """A model has sent malformed answers only, as often as it was asked; see `Conversation.from_error`."""
 
 
 class SyncCallError(ToolSpecError, RuntimeError):
