@@ -139,7 +139,7 @@ class CallRules:
         """Return the plan of a call that runs without an approval; None: the middleware decides on the call."""
         try:
             values = plan.validate(arguments)
-        except ToolCallError:
+        except (ToolCallError, RecursionError):
             return None
         if self.judge(plan, arguments, values).decision != "allow":
             return None
