@@ -53,6 +53,7 @@ from ahvn_tools.settings import given_options
 from ahvn_tools.sources.budget import BudgetError
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.toolkit import Toolkit
+from ahvn_tools.toolkit.approval_rules import ApprovalRules, Rule
 from ahvn_tools.toolkit.entry_options import (
     AddOptions,
     SingleToolOptions,
@@ -263,6 +264,16 @@ class Builder:
         if approval.store is not None:
             with self._at("approval", "store"):
                 options["approval_store"] = self._options.to_output(approval.store)
+        rules = approval.fields_set("mode", "allow", "ask", "deny")
+        if approval.remember is not None:
+            with self._at("approval", "remember"):
+                rules["remember"] = self._options.to_output(approval.remember)
+        for key in ("allow", "ask", "deny"):
+            for index, text in enumerate(rules.get(key, ())):
+                with self._at("approval", key, index):
+                    Rule.parse(text)
+        if rules and not self._problems:
+            options["rules"] = ApprovalRules(**rules)
         if "expiry" in approval.model_fields_set:
             options["approval_expiry"] = approval.expiry
         return options

@@ -147,20 +147,19 @@ def path_fits(pattern: Sequence[str], parts: Sequence[str]) -> bool:
     return len(parts) in reached
 
 
-@dataclass(frozen=True)
 class Place:
     """Where the paths of a call begin."""
 
-    roots: tuple[str, ...]
-    """The folders of the tool, absolute; relative paths begin in the first one."""
-    is_known: bool
-    """False: the tool does not say where, and the folder of this process is assumed."""
+    def __init__(self, roots: Iterable[os.PathLike[str]]) -> None:
+        """`roots` are the folders of the tool, of which relative paths begin in the first one."""
+        self._roots = tuple(map(os.fspath, roots))
+        self.is_known = bool(self._roots)
+        """False: the tool does not say where, and the folder of this process is assumed."""
 
-    @classmethod
-    def of(cls, roots: Iterable[os.PathLike[str]]) -> Place:
-        """Return the place of a tool with these folders."""
-        folders = tuple(map(os.fspath, roots))
-        return cls(folders or (os.path.realpath("."),), bool(folders))
+    @cached_property
+    def roots(self) -> tuple[str, ...]:
+        """The folders, absolute."""
+        return self._roots or (os.path.realpath("."),)
 
 
 class Reading:
@@ -290,10 +289,12 @@ class ValuePattern:
         """Return whether the pattern fits an absolute path that a text may mean, or its part below the root."""
         now, is_known = _now(), reading.place.is_known
         for root, path in reading.paths:
-            if any(glob_fits(glob, path) for glob in _globs_below(self.text, root, now)):
-                return True
-            if not is_known and any(glob_fits(glob, path) for glob in self._globs_anywhere):
-                return True
+            for glob in _globs_below(self.text, root, now):
+                if glob_fits(glob, path):
+                    return True
+            for glob in () if is_known else self._globs_anywhere:
+                if glob_fits(glob, path):
+                    return True
         return False
 
     # commands
@@ -355,7 +356,7 @@ def _spellings(pattern: str) -> tuple[str, ...]:
         pattern = _without_file_scheme(pattern)
     spellings = {pattern, pattern.removeprefix("**/"), pattern.replace("/**/", "/")}
     spellings |= {one.removesuffix("/**").removesuffix("/") for one in spellings if one.rstrip("/*")}
-    return tuple(map(fold, spellings - {""}))
+    return tuple({fold(one) for one in spellings if one})
 
 
 def _now() -> int:
@@ -374,8 +375,7 @@ def _below(pattern: str, root: str, _second: int) -> tuple[str, str]:
 
 @lru_cache(maxsize=10_000)
 def _globs_below(pattern: str, root: str, second: int) -> tuple[Glob, ...]:
-    spellings = {spelling for one in _below(pattern, root, second) for spelling in _spellings(one)}
-    return tuple(map(to_glob, spellings))
+    return tuple({to_glob(spelling) for one in _below(pattern, root, second) for spelling in _spellings(one)})
 
 
 def _is_hidden(command: SimpleCommand) -> bool:
