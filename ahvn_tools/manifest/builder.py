@@ -264,7 +264,12 @@ class Builder:
         if approval.store is not None:
             with self._at("approval", "store"):
                 options["approval_store"] = self._options.to_output(approval.store)
-        rules = approval.fields_set("mode", "allow", "ask", "deny")
+        if "expiry" in approval.model_fields_set:
+            options["approval_expiry"] = approval.expiry
+        return options | self._rules(approval)
+
+    def _rules(self, approval: model.ApprovalModel) -> dict[str, Any]:
+        rules: dict[str, Any] = approval.fields_set("mode", "allow", "ask", "deny")
         if approval.remember is not None:
             with self._at("approval", "remember"):
                 rules["remember"] = self._options.to_output(approval.remember)
@@ -272,11 +277,7 @@ class Builder:
             for index, text in enumerate(rules.get(key, ())):
                 with self._at("approval", key, index):
                     Rule.parse(text)
-        if rules and not self._problems:
-            options["rules"] = ApprovalRules(**rules)
-        if "expiry" in approval.model_fields_set:
-            options["approval_expiry"] = approval.expiry
-        return options
+        return {"rules": ApprovalRules(**rules)} if rules and not self._problems else {}
 
     def _copied_options(self, part: Any, *path: str | int) -> dict[str, Any]:
         """Return the options of a source, or of single tools, that a toolkit takes as they are, and middleware."""

@@ -204,6 +204,10 @@ class ApprovalRules:
     denied: tuple[Rule, ...] = field(init=False, repr=False, compare=False)
     """The rules of `deny`."""
 
+    def by_option(self) -> dict[str, tuple[Rule, ...]]:
+        """Return the rules by the name of their option."""
+        return {"allow": self.allowed, "ask": self.asked, "deny": self.denied}
+
     def __post_init__(self) -> None:
         validate_mode(self.mode)
         for option, parsed_name in (("allow", "allowed"), ("ask", "asked"), ("deny", "denied")):

@@ -48,14 +48,14 @@ class ToolRules:
     def __init__(self, rules: ApprovalRules | None, entry: Entry, compiled: CompiledTool) -> None:
         """Select and prepare the rules."""
         self.rules, self.compiled, self.name = rules, compiled, entry.name
-        server_names = _server_names(entry)
-        names = (entry.name, entry.wire_name, *server_names)
+        self.server_names = _server_names(entry)
+        names = (entry.name, entry.wire_name, *self.server_names)
         rules = rules or _NO_RULES
         self.denied = tuple(rule for rule in rules.denied if rule.is_for(names))
         self.asked = tuple(rule for rule in rules.asked if rule.is_for(names))
-        self.allowed = tuple(rule for rule in rules.allowed if rule.may_allow(entry.name, server_names))
-        selected = (*self.denied, *self.asked, *self.allowed)
-        named = frozenset(name for rule in selected for name in rule.parameters)
+        self.allowed = tuple(rule for rule in rules.allowed if rule.may_allow(entry.name, self.server_names))
+        self.selected = (*self.denied, *self.asked, *self.allowed)
+        named = frozenset(name for rule in self.selected for name in rule.parameters)
         self.depends_on_arguments = bool(named)
         self._folded = frozenset(map(fold, named))
         self._read_parameters(compiled)
@@ -92,7 +92,8 @@ class ToolRules:
             for name in (p.name, p.property_name)
         )
         """The names of the parameters that rules name."""
-        self._known = frozenset(name for p in parameters for name in (p.name, p.property_name))
+        self.parameters = frozenset(name for p in parameters for name in (p.name, p.property_name))
+        """All names of parameters, those that are bound too."""
         self._kinds: dict[str, Kind] = {}
         self._defaults: JsonObject = {}
         for p in parameters:
@@ -217,7 +218,7 @@ class ToolRules:
     def _to_json(self, arguments: Mapping[str, Any], *, only_named: bool) -> JsonObject:
         form = {**self._defaults}
         for name, value in self._flat(arguments):
-            if not only_named or name in self._named or (name not in self._known and fold(name) in self._folded):
+            if not only_named or name in self._named or (name not in self.parameters and fold(name) in self._folded):
                 plain = value if type(value) in _PLAIN else _as_json(value)
                 if plain is not UNSET:
                     form[self._property_names.get(name, name)] = plain

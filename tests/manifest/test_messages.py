@@ -113,7 +113,7 @@ kit.yaml:1: toolsets.b: There is no toolset 'a'. Known: 'b'.\
     ("approval: {secret_key: '${KEY}'}", snapshot("kit.yaml:1: approval.secret_key: A secret_key is a text or bytes of at least 16 bytes; create one with secrets.token_hex(32) and keep it where your passwords are.")),
     ("approval: {deny: [find, 'find(']}", snapshot('kit.yaml:1: approval.deny[1]: \'find(\' is no rule: conditions on arguments are in parentheses. Write a rule as in git_*, notes/find or shell_exec(cmd: "git status*").')),
     ("approval: {mode: readonly}", snapshot("kit.yaml:1: approval.mode: it is one of 'read_only', 'ask', 'accept_edits', 'allow'. Did you mean 'read_only'?")),
-    ("approval: {allow: [find], remember: rules.json}", snapshot('kit.yaml:1: A file of remembered rules needs a key that stays: pass secret_key=… to the Toolkit.')),
+    ("approval: {allow: [find], remember: rules.json}", snapshot("kit.yaml:1: A file of remembered rules needs a key that stays: pass secret_key=… to the Toolkit.")),
     ("approval: {expiry: 0}", snapshot("kit.yaml:1: approval.expiry: must be greater than 0.")),
     ("search: {cor: [find]}", snapshot("kit.yaml:1: search.cor: there is no such key. Did you mean 'core'?")),
     ("sources: [notes.py]\ncode_mode: [fnd]", snapshot("kit.yaml:2: code_mode: There is no tool 'fnd'. Did you mean 'find'?")),

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from fastmcp import Client, FastMCP
+from inline_snapshot import snapshot
 
 from ahvn_tools import ApprovalAnswer, ApprovalRequest, ApprovalRules, Run, ToolCall, Toolkit, ToolResult, tool
 from ahvn_tools.errors import (
@@ -588,3 +589,48 @@ def test_approvals_are_asked_with_a_tools_own_question():
     kit = Toolkit("clean", rules=ApprovalRules(mode="ask"), approver=approve).add(clean)
     assert [kit.call("clean") for _ in range(2)] == ["done", "done"]
     assert [request.suggested_rule for request in asked] == ["clean()", None, None]
+
+
+def test_check_finds_rules_that_name_nothing():
+    rules = ApprovalRules(
+        allow=["notes_*", "remove", "mail*", 'pay(user: "x")'],
+        ask=["notes/deleted", "remove(paht: 1)"],
+        deny=["remov", "find(topic: 1)"],
+    )
+    kit = make_kit(rules).bind("ran").add_mcp(make_server(), name="notes", prefix="notes_")
+    kit.add(lambda user, text: text, name="mail", description="Mail.").bind("user")
+    found = [
+        (finding.place, finding.problem, finding.fix) for finding in kit.check() if finding.rule == "unmatched-rule"
+    ]
+    kit.remove_mcp()
+    assert found == snapshot(
+        [
+            (
+                "the rule 'notes_*' in `allow`",
+                "it allows no tool of a server",
+                "Write the name of their server before the *, as in notes/*.",
+            ),
+            (
+                "the rule 'pay(user: ***)' in `allow`",
+                "no tool that it names has the parameter 'user'",
+                "Known: 'amount', 'ran'.",
+            ),
+            (
+                "the rule 'notes/deleted' in `ask`",
+                "there is no tool 'notes/deleted'",
+                "Did you mean 'notes/delete' or 'notes_delete' or 'notes/notes_delete'?",
+            ),
+            (
+                "the rule 'remove(paht: 1)' in `ask`",
+                "no tool that it names has the parameter 'paht'",
+                "Did you mean 'path'?",
+            ),
+            ("the rule 'remov' in `deny`", "there is no tool 'remov'", "Did you mean 'remove'?"),
+        ]
+    )
+
+
+def test_a_strict_toolkit_is_not_exported_with_such_rules():
+    kit = make_kit(ApprovalRules(deny=["remov"]), strict=True)
+    with pytest.raises(ToolkitError, match="remov"):
+        kit.to("openai")
