@@ -463,6 +463,10 @@ def test_tools_of_servers_are_named_after_their_server_and_are_not_believed(rule
 
 
 def test_the_host_may_write_the_annotations_of_a_servers_tool():
+    kit = Toolkit("gateway", rules=ApprovalRules(mode="read_only"))
+    kit.add_mcp(make_server(), name="notes", tools={"find": {"annotations": READS}})
+    assert kit.explain("find", {"topic": "tea"}).decision == "allow"
+    kit.remove_mcp()
     kit = Toolkit("gateway", rules=ApprovalRules()).add_mcp(make_server(), name="notes", prefix="notes_")
     trusting = Toolkit("trusting", rules=ApprovalRules(mode="read_only")).add(kit["notes_find"], annotations=READS)
     assert trusting.explain("notes_find", {"topic": "tea"}).decision == "ask"  # as the inner toolkit says
