@@ -15,7 +15,7 @@ from urllib.parse import unquote
 from ahvn_tools import invisible
 from ahvn_tools.errors import SourceError, ToolError, near_misses
 from ahvn_tools.lint import MAX_QUOTED_CHARS, find_injections, make_finding
-from ahvn_tools.redaction import clip
+from ahvn_tools.redaction.texts import clip
 from ahvn_tools.schema.dialects.finding import Finding, Severity
 from ahvn_tools.skills import SKILL_FILE
 from ahvn_tools.sources.budget import Budget
@@ -144,7 +144,7 @@ class _Reader:
                 line = text.count("\n", 0, match.start()) + 2
                 self._add(line, f"`{match['key']}` is no YAML, because its text has a colon", "Put quotes around it.")
         if not isinstance(self._yaml.value, dict):
-            raise _error(place, 2, "the front matter is no mapping: write `name: …` and `description: …` in it.")
+            raise _error(place, 2, "the front matter is no mapping: write `name` and `description` in it.")
 
     def _parse(self, text: str) -> Any:
         return read_yaml(f"\n{text}", self._place, Budget(self._place, _MAX_VALUES))  # as the second line of the file
@@ -181,7 +181,7 @@ class _Reader:
         if isinstance(value, str) and value.strip():
             return value.strip()
         what = "is missing" if key not in self._yaml.value else "is no text" if value is not None else "is empty"
-        raise _error(self._place, self._line(key), f"`{key}` {what}: a skill has a `name` and a `description`.")
+        raise _error(self._place, self._line(key), f"`{key}` {what}: a skill has `name` and `description`.")
 
     def _name(self, folder: str, *, is_trusted: bool) -> str:
         name, line = self._required("name"), self._line("name")

@@ -202,11 +202,12 @@ def _find_in_skills(view: StoreView) -> Iterator[Finding]:
 
 
 def _find_unmatched_toolsets(view: StoreView, entries: list[Entry]) -> Iterator[Finding]:
+    selectable = [entry for entry in entries if not entry.is_of_middleware]
     for name, toolset in list(view.store.toolsets.items()):
         place = f"the toolset {name!r}"
         yield from _find_unknown_members(place, toolset.selection, entries)
         try:
-            is_empty = not any(map(view.select(toolset.selection).is_selected, entries))
+            is_empty = not any(map(view.select(toolset.selection).is_selected, selectable))
         except Exception as error:  # noqa: BLE001  # `where` is the host's own function
             problem = f"its `where` raised {type(error).__name__}"
             yield make_finding("empty-toolset", place, problem, "Let it return True or False.")

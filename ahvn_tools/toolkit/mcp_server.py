@@ -21,7 +21,7 @@ from ahvn_tools.mcp.client.remote_tool import MAX_URI_CHARS
 from ahvn_tools.mcp.server.app import ServedToolsServer
 from ahvn_tools.mcp.server.components import GetPrompt
 from ahvn_tools.mcp.server.request import Request
-from ahvn_tools.redaction import clip
+from ahvn_tools.redaction.texts import clip
 from ahvn_tools.results import ToolResult
 from ahvn_tools.settings import is_count
 from ahvn_tools.toolkit import calls, check, served_prompts
@@ -395,7 +395,8 @@ class ToolkitServer:
 def _list_revision(view: StoreView) -> tuple[Any, ...]:
     """Return a value that differs whenever the list of tools may have changed."""
     store = view.store
-    switches = [(s.switches.group_overrides, s.switches.structured_outputs) for s in view.session_states]
+    each = [session.switches for session in view.session_states]
+    switches = [(one.group_overrides, one.structured_outputs, one.approval_mode) for one in each]
     servers = list(store.imported_servers.values())  # a copy: a server may be added at the same time
     changed = [imported.server.changed for imported in servers]
     return store.tools_revision, store.bindings_revision, store.search_listing, switches, changed

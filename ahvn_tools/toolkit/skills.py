@@ -17,7 +17,7 @@ from ahvn_tools.errors import SourceError, ToolError, ToolLookupError, near_miss
 from ahvn_tools.execution.threads import run_in_thread
 from ahvn_tools.lint import find_similar, make_finding
 from ahvn_tools.mcp.client.remote_server import RemoteServer
-from ahvn_tools.redaction import clip
+from ahvn_tools.redaction.texts import clip
 from ahvn_tools.schema.dialects.finding import Finding
 from ahvn_tools.skills import SKILL_FILE
 from ahvn_tools.skills.folders import FolderFiles, find_package, find_package_folder, find_skill_folders, read_folder
@@ -51,14 +51,13 @@ class FoundSkills:
     errors: list[SourceError] = field(default_factory=list)
     """Why others were skipped."""
 
-    def add(self, skills: Iterable[Skill], errors: Sequence[SourceError], source: str) -> None:
-        """Add the skills of one source. Raises SourceError if it has none."""
+    def add(self, skills: Iterable[Skill], errors: Sequence[SourceError], nothing: str) -> None:
+        """Add the skills of one source. Raises SourceError if it has none, with the text `nothing` if there is no error."""
         before = len(self.skills)
         self.skills += skills
         self.errors += errors
         if len(self.skills) == before:
-            nothing = SourceError(f"{source} has no skill: a skill is a folder with a SKILL.md file.", file=source)
-            raise errors[0] if errors else nothing
+            raise errors[0] if errors else SourceError(nothing)
 
 
 async def find_skills(sources: Sequence[Any], connect: Connect, *, trust: bool | None) -> FoundSkills:
@@ -74,7 +73,9 @@ async def find_skills(sources: Sequence[Any], connect: Connect, *, trust: bool |
             continue
         for server in await connect(source):
             skills, errors = await read_server(server, is_trusted=trust is True)
-            found.add(skills, errors, f"The MCP server {server.name!r}")
+            found.add(
+                skills, errors, f"The MCP server {server.name!r} has no skill: no resource skill://NAME/SKILL.md."
+            )
     return found
 
 
@@ -97,7 +98,7 @@ def _read_folders(found: FoundSkills, source: str | os.PathLike[str], trust: boo
             errors.append(
                 error if isinstance(error, SourceError) else SourceError(f"{inner}: {error}", file=str(inner))
             )
-    found.add(skills, errors, repr(shown))
+    found.add(skills, errors, f"The folder {shown!r} has no SKILL.md file, and no folder in it has one.")
 
 
 def find_reader(store: ToolStore) -> Entry | None:

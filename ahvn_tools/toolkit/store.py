@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from ahvn_tools.execution.call import Middleware
     from ahvn_tools.middleware.approve import Approver
     from ahvn_tools.skills.skill import Skill
+    from ahvn_tools.toolkit.approval_rules import ApprovalRules
+    from ahvn_tools.toolkit.remembered_rules import RuleFile
     from ahvn_tools.toolkit.structured_output import StructuredOutput
 
 
@@ -173,7 +175,9 @@ class ToolStore:
     separate_audiences: frozenset[str] = frozenset()
     """Audiences for which the manifest describes a toolkit of their own."""
 
-    def __init__(self, on_duplicate: OnDuplicate, timeout: float | None, max_concurrency: int) -> None:
+    def __init__(  # noqa: PLR0915  # a line for each attribute
+        self, on_duplicate: OnDuplicate, timeout: float | None, max_concurrency: int
+    ) -> None:
         """Begin with no tool. Raises ToolkitError for an unknown policy and for invalid limits."""
         self.on_duplicate = checked("on_duplicate", on_duplicate, ON_DUPLICATE)
         self.timeout = checked("timeout", timeout, TIMEOUT)
@@ -189,6 +193,8 @@ class ToolStore:
         self._middleware_by_use: dict[object, Middleware] = {}
         self.has_structured_outputs = False
         """Whether any tool has ever taken a model's fields."""
+        self.has_tools_of_middleware = False
+        """Whether a middleware has ever brought tools."""
         self.make_toolkit: Callable[[Any], Any] = lambda view: view
         """Returns the toolkit of a StoreView."""
         self.approver: Approver | None = None
@@ -201,6 +207,11 @@ class ToolStore:
         self.approval_store: ApprovalStore = to_approval_store(None)
         self.approval_expiry: float | None = DEFAULT_EXPIRY
         """For how many seconds a request can be approved; None: forever."""
+        self.rules: ApprovalRules | None = None
+        self.rule_file: RuleFile | None = None
+        """Where remembered rules are kept; None: in the session of each."""
+        self.has_rules = False
+        """Whether there are rules, or a mode was ever set."""
         self.locks = KeyedLocks()
         """The locks of exclusive calls."""
         self.active_calls = ActiveCalls()
@@ -228,6 +239,8 @@ class ToolStore:
         nothing unless `refuses_server_clashes`: it is refused or renamed where its name is taken, and when another tool
         takes its name.
         """
+        entries = [*entries, *self._brought_by(layer for entry in entries for layer in entry.middleware)]
+        self.has_tools_of_middleware |= any(entry.is_of_middleware for entry in entries)
         for entry in entries:
             entry.refuse_uninterruptible(self.timeout)
             entry.refuse_unsealable(self.bindings)
@@ -520,18 +533,42 @@ class ToolStore:
         self.secrets.remember(entries, self.bindings, self.timeout)
 
     def use(self, middleware: Middleware) -> Callable[[], None]:
-        """Add a middleware inside the existing ones. Return a function that removes it once."""
+        """Add a middleware inside the existing ones, and its tools. Return a function that removes it once.
+
+        Raises ToolkitError for what is no middleware, and for a tool of it whose name is taken.
+        """
         use = object()  # the same middleware may be used twice
+        if brought := self._brought_by([validate_middleware(middleware)]):
+            self.add(brought, {})
         with self._lock:
-            self._middleware_by_use[use] = validate_middleware(middleware)
+            self._middleware_by_use[use] = middleware
             self.middleware = tuple(self._middleware_by_use.values())
 
         def undo() -> None:
             with self._lock:
                 self._middleware_by_use.pop(use, None)
                 self.middleware = tuple(self._middleware_by_use.values())
+            layers = [*self.middleware, *(layer for entry in self.entries.values() for layer in entry.middleware)]
+            used = [function for layer in layers for function in getattr(layer, "tools", ())]
+            brought = [entry for entry in self.entries.values() if entry.is_of_middleware]
+            unused = [function for function in getattr(middleware, "tools", ()) if function not in used]
+            self.remove_entries(entry for entry in brought if entry.spec.function in unused)
 
         return undo
+
+    def _brought_by(self, middleware: Iterable[Middleware]) -> list[Entry]:
+        """Return the tools that some middleware has in its `tools`, without those that are here."""
+        functions = [function for layer in middleware for function in getattr(layer, "tools", ())]
+        known = [entry.spec.function for entry in self.entries.values()] if functions else []
+        entries = []
+        for function in functions:
+            if function not in known:
+                known.append(function)
+                spec = self.spec_class.from_function(function, output="json")
+                entry = Entry(spec, spec.name, f"the middleware of {spec.name!r}", {}, self.locks)
+                entry.on_duplicate, entry.is_of_middleware = "raise", True
+                entries.append(entry)
+        return entries
 
 
 def lookup(kind: str, name: str, known: Mapping[str, Item], hint: str = "") -> Item:

@@ -14,6 +14,7 @@ from collections.abc import (
     MutableMapping,
     Sequence,
 )
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, TypeVar, Unpack, cast, overload
@@ -80,8 +81,11 @@ if TYPE_CHECKING:  # slow, and few toolkits need it
     from ahvn_tools.mcp.trust.changes import Changes
     from ahvn_tools.middleware.approve import Approver
     from ahvn_tools.skills.skill import Skill
+    from ahvn_tools.toolkit.approval_rules import ApprovalRules, Mode
     from ahvn_tools.toolkit.background_calls import CallStatus
     from ahvn_tools.toolkit.batch import Batch, ModelAnswer
+    from ahvn_tools.toolkit.conversation import Conversation
+    from ahvn_tools.toolkit.converse import ConverseOptions, Event, ModelFunction, Start
     from ahvn_tools.toolkit.imported_server import ImportOptions
     from ahvn_tools.toolkit.mapped_calls import MappedCall
     from ahvn_tools.toolkit.mcp_imports import MCPImports
@@ -89,6 +93,7 @@ if TYPE_CHECKING:  # slow, and few toolkits need it
     from ahvn_tools.toolkit.observed_call import CancelWhen, OnOutput
     from ahvn_tools.toolkit.resume import Approved, Reason, Waiting
     from ahvn_tools.toolkit.run import Run
+    from ahvn_tools.toolkit.tool_rules import RuleDecision
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -133,6 +138,7 @@ class Toolkit:
         state: Mapping[str, Any] | None = None,
         middleware: Sequence[Middleware] = (),
         approver: Approver | None = None,
+        rules: ApprovalRules | None = None,
         secret_key: str | bytes | None = None,
         approval_store: str | PathLike[str] | ApprovalStore | None = None,
         approval_expiry: float | None = DEFAULT_EXPIRY,
@@ -150,7 +156,8 @@ class Toolkit:
         """Begin with no tool.
 
         `middleware` wraps every call, outermost first. `approver` decides on calls of tools that require an approval;
-        without one these calls wait for `resume`. `secret_key` (at least 16 bytes) signs what waits; it is random by
+        without one these calls wait for `resume`. `rules` say which calls run, need an approval or are denied.
+        `secret_key` (at least 16 bytes) signs what waits; it is random by
         default, and must be the same in all processes that resume each other's calls. `approval_store` is the path of
         a SQLite file in which these processes remember which requests were decided, or an object with the methods of
         an ApprovalStore; by default this toolkit remembers them in memory. `approval_expiry` is for how many seconds a
@@ -185,6 +192,8 @@ class Toolkit:
         store.masks_errors = checked("mask_errors", mask_errors, FLAG)
         store.finding_log.is_strict = checked("strict", strict, FLAG)
         store.secret_key = SecretKey.create(secret_key)
+        if rules is not None:
+            self._set_rules(rules)
         store.approval_store = to_approval_store(approval_store)
         store.approval_expiry = checked("approval_expiry", approval_expiry, TIMEOUT)
         store.max_background = checked("max_background", max_background, COUNT)
@@ -192,6 +201,19 @@ class Toolkit:
         store.make_toolkit = unheld._with_view  # noqa: SLF001  # of this class
         for layer in middleware:
             self.use(layer)
+
+    def _set_rules(self, rules: ApprovalRules) -> None:
+        """Use these rules. Raises ToolkitError for anything else, and for a file that cannot be used."""
+        from ahvn_tools.toolkit.approval_rules import ApprovalRules  # few toolkits have rules
+
+        if not isinstance(rules, ApprovalRules):
+            raise ToolkitError(f"Rules are an ApprovalRules(…), not a {type(rules).__name__}.")
+        store = self._view.store
+        store.rules, store.has_rules = rules, True
+        if rules.remember is not None:
+            from ahvn_tools.toolkit.remembered_rules import RuleFile
+
+            store.rule_file = RuleFile(rules.remember, store.secret_key)
 
     def add(
         self,
@@ -778,6 +800,55 @@ class Toolkit:
         self._view.set_groups(active)
         return self
 
+    @property
+    def approval_mode(self) -> Mode:
+        """What happens to calls for which there is no rule: as this session or the toolkit says.
+
+        Set it on a session for this session alone, None for what the toolkit says. A session cannot leave the mode
+        `"read_only"` of its toolkit, and no mode changes what a rule denies.
+        """
+        return self._view.approval_mode
+
+    @approval_mode.setter
+    def approval_mode(self, mode: Mode | None) -> None:
+        from ahvn_tools.toolkit.approval_rules import validate_mode
+
+        view, switches = self._view, self._view.session_state.switches
+        if mode is not None and validate_mode(mode) != "read_only" and view.is_session:
+            outer = replace(view, session_states=view.session_states[1:])
+            if outer.approval_mode == "read_only":
+                raise ToolkitError(
+                    "The toolkit is read-only, and a session of it is, too. Set the mode of the toolkit."
+                )
+        switches.approval_mode, view.store.has_rules = mode, True
+
+    def explain(self, name: str, arguments: Arguments = None, /) -> RuleDecision:
+        """Return what would happen to a call, and what decides; nothing runs, and nobody is asked.
+
+        Raises ToolNotFoundError, ToolNotAvailableError and InvalidParametersError as a call does. Bound values that a
+        function resolves are not known here.
+
+        >>> from ahvn_tools import ApprovalRules, Toolkit
+        >>> kit = Toolkit("files", rules=ApprovalRules(mode="allow", ask=["remove"])).add(print, name="remove")
+        >>> kit.explain("remove").decision, kit.explain("remove").rule
+        ('ask', 'remove')
+        """
+        return calls.explain(self._view, name, arguments)
+
+    @property
+    def remembered_rules(self) -> list[str]:
+        """The calls that approvers have approved for always: of this session, or those in the file of the rules."""
+        from ahvn_tools.toolkit.call_rules import remembered_rules
+
+        return [rule.text for rule in remembered_rules(self._view)]
+
+    def forget_rule(self, rule: str) -> Self:
+        """Forget one of the `remembered_rules`: such a call is asked for again. Raises ToolLookupError."""
+        from ahvn_tools.toolkit.call_rules import forget
+
+        forget(self._view, rule)
+        return self
+
     def finish_with(self, tool: str, model: type[BaseModel] | None) -> Self:
         """Let a tool also take the fields of a pydantic model: in this session alone or, on the toolkit, in all.
 
@@ -1047,6 +1118,7 @@ class Toolkit:
         approved: Approved,
         arguments: Mapping[str, Any] | None = None,
         reason: Reason = None,
+        always: bool = False,
     ) -> Run:
         """Run or reject the calls that waited for an approval, and return the Run, which may wait for further ones.
 
@@ -1062,7 +1134,7 @@ class Toolkit:
         """
         from ahvn_tools.toolkit.resume import resumed_batch
 
-        return resumed_batch(self._view, waiting, approved, arguments, reason).run()
+        return resumed_batch(self._view, waiting, approved, arguments, reason, always).run()
 
     async def aresume(
         self,
@@ -1071,12 +1143,58 @@ class Toolkit:
         approved: Approved,
         arguments: Mapping[str, Any] | None = None,
         reason: Reason = None,
+        always: bool = False,
     ) -> Run:
         """Run or reject the calls that waited from async code, as `resume` does."""
         from ahvn_tools.toolkit.resume import aresumed_batch
 
-        batch = await aresumed_batch(self._view, waiting, approved, arguments, reason)
+        batch = await aresumed_batch(self._view, waiting, approved, arguments, reason, always)
         return await batch.arun()
+
+    def converse(self, model: ModelFunction, messages: Start, **options: Unpack[ConverseOptions]) -> Conversation:
+        """Ask a model and run its calls until it answers without any, and return the conversation.
+
+        `model` is a function of messages and tools that returns an answer, sync, async or as a stream of events, such
+        as `formats.openai.model(client, model="…")`. `messages` are those so far in its format, a text of the user, or
+        a conversation to go on with; one that waits goes on with the options of `resume`. The conversation also stops
+        after `max_turns` answers (20), at a call of a tool with `finish_with`, when a tool ends the session, and when a
+        call has to be approved. A malformed answer is asked for again, `max_retries` times (2). `format` is that of a
+        model which does not name its own: without both, the tools are written for OpenAI.
+
+        Raises what the model raises; `Conversation.from_error` returns the conversation up to there. Raises
+        MalformedAnswerError after too many retries, and ToolkitError as `run` and `resume` do.
+        """
+        from ahvn_tools.toolkit.converse import converse
+
+        return converse(self, model, messages, options)
+
+    async def aconverse(
+        self, model: ModelFunction, messages: Start, **options: Unpack[ConverseOptions]
+    ) -> Conversation:
+        """Ask a model and run its calls from async code, as `converse` does. A sync model runs in a worker thread."""
+        from ahvn_tools.toolkit.converse import aconverse
+
+        return await aconverse(self, model, messages, options)
+
+    def stream_converse(
+        self, model: ModelFunction, messages: Start, **options: Unpack[ConverseOptions]
+    ) -> Generator[Event, None, None]:
+        """Converse as `converse` does, and yield what happens: for a user interface.
+
+        That is a TextDelta for each piece of text, the ToolCalls of each answer, the chunks of their tools and their
+        results, both ToolResults, and at the end the Conversation. Leaving the loop ends the request and all calls.
+        """
+        from ahvn_tools.toolkit.converse import stream_converse
+
+        return stream_converse(self, model, messages, options)
+
+    def astream_converse(
+        self, model: ModelFunction, messages: Start, **options: Unpack[ConverseOptions]
+    ) -> AsyncGenerator[Event, None]:
+        """Converse from async code, and yield what `stream_converse` yields."""
+        from ahvn_tools.toolkit.converse import astream_converse
+
+        return astream_converse(self, model, messages, options)
 
     def _batch(self, answer: ModelAnswer, format: str | None, *, run_in_thread: bool = True) -> Batch:  # noqa: A002  # as above
         from ahvn_tools.toolkit.batch import parse_answer
