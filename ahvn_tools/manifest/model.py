@@ -458,6 +458,21 @@ def _shorthand(convert: Callable[[Any], Any], expected: str, input_type: Any) ->
     return BeforeValidator(validate, json_schema_input_type=input_type)
 
 
+class SkillsModel(ManifestModel):
+    """Skills: of a folder, of an installed package, or of an MCP server. One of `path` and `server` says where."""
+
+    path: str | None = None
+    """The folder of a skill or of several, relative to the folder of the manifest, or `package:folder`."""
+    server: str | None = None
+    """The `name` of an MCP server among the `sources`."""
+    group: str | None = None
+    """The group in which the skills are active, `basic` by default."""
+    audience: Names = []
+    """The audiences that may read the skills; everyone by default."""
+    trust: bool | None = None
+    """Whether their texts are taken as they are, and activate groups; by default those of folders."""
+
+
 class Overlay(ManifestModel):
     """What a profile or an audience changes: it is merged over the manifest."""
 
@@ -467,6 +482,8 @@ class Overlay(ManifestModel):
     """What the toolkit is for: for people who read the manifest."""
     sources: list[Source] = []
     """Where the tools come from, in this order."""
+    skills: list[Annotated[SkillsModel, _from_text("path", SkillsModel)]] = []
+    """Folders of instructions for models: a text is a `path`."""
     groups: dict[str, Annotated[GroupModel, _from_text("description", GroupModel)]] = {}
     """The groups of tools, by name; a text is the description."""
     toolsets: dict[str, Annotated[ToolsetModel, _from_list("tools", ToolsetModel)]] = {}

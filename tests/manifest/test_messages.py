@@ -19,8 +19,8 @@ BAD = [
     ("- notes.py", snapshot("kit.yaml:1: a manifest is a mapping: `sources: […]`.")),
     ("toolset: {}", snapshot("kit.yaml:1: toolset: there is no such key. Did you mean 'toolsets' or 'tools'?")),
     ("zzz: 1\nqqq: 2", snapshot("""\
-kit.yaml:1: zzz: there is no such key. The keys are `name`, `description`, `sources`, `groups`, `toolsets`, `tools`, `binds`, `timeout`, `max_concurrency`, `max_background`, `strict`, `mask_errors`, `output`, `roots`, `on_duplicate`, `approval`, `middleware`, `search`, `code_mode`, `groups_tool`, `audiences`, `profiles`.
-kit.yaml:2: qqq: there is no such key. The keys are `name`, `description`, `sources`, `groups`, `toolsets`, `tools`, `binds`, `timeout`, `max_concurrency`, `max_background`, `strict`, `mask_errors`, `output`, `roots`, `on_duplicate`, `approval`, `middleware`, `search`, `code_mode`, `groups_tool`, `audiences`, `profiles`.\
+kit.yaml:1: zzz: there is no such key. The keys are `name`, `description`, `sources`, `skills`, `groups`, `toolsets`, `tools`, `binds`, `timeout`, `max_concurrency`, `max_background`, `strict`, `mask_errors`, `output`, `roots`, `on_duplicate`, `approval`, `middleware`, `search`, `code_mode`, `groups_tool`, `audiences`, `profiles`.
+kit.yaml:2: qqq: there is no such key. The keys are `name`, `description`, `sources`, `skills`, `groups`, `toolsets`, `tools`, `binds`, `timeout`, `max_concurrency`, `max_background`, `strict`, `mask_errors`, `output`, `roots`, `on_duplicate`, `approval`, `middleware`, `search`, `code_mode`, `groups_tool`, `audiences`, `profiles`.\
 """)),
     ("name: 5", snapshot("kit.yaml:1: name: a text is expected, not a number. Put it in quotes.")),
     ("name: [a]", snapshot("kit.yaml:1: name: a text is expected, not a list.")),
@@ -123,7 +123,7 @@ kit.yaml:1: toolsets.b: There is no toolset 'a'. Known: 'b'.\
     ("sources: [notes.py]\nsearch: [fnd]", snapshot("kit.yaml:2: search: There is no tool 'fnd'. Did you mean 'find'?")),
     ("groups_tool: switch", snapshot("kit.yaml:1: groups_tool: true or a mapping is expected, not a text.")),
     ("profiles: {prod: {timeot: 3}}", snapshot("kit.yaml:1: profiles.prod.timeot: there is no such key. Did you mean 'timeout'?")),
-    ("profiles: {prod: {profiles: {}}}", snapshot("kit.yaml:1: profiles.prod.profiles: there is no such key. The keys are `name`, `description`, `sources`, `groups`, `toolsets`, `tools`, `binds`, `timeout`, `max_concurrency`, `max_background`, `strict`, `mask_errors`, `output`, `roots`, `on_duplicate`, `approval`, `middleware`, `search`, `code_mode`, `groups_tool`, `audiences`.")),
+    ("profiles: {prod: {profiles: {}}}", snapshot("kit.yaml:1: profiles.prod.profiles: there is no such key. The keys are `name`, `description`, `sources`, `skills`, `groups`, `toolsets`, `tools`, `binds`, `timeout`, `max_concurrency`, `max_background`, `strict`, `mask_errors`, `output`, `roots`, `on_duplicate`, `approval`, `middleware`, `search`, `code_mode`, `groups_tool`, `audiences`.")),
     ("profiles: [prod]", snapshot("kit.yaml:1: profiles: a mapping is expected, not a list.")),
     ("audiences: {sub: {timeout: no}}", snapshot("kit.yaml:1: audiences.sub.timeout: a number is expected, not a text.")),
     ("timeout: ${SECONDS}", snapshot("kit.yaml:1: timeout: the environment variable 'SECONDS' is not set. Set it, or write `${SECONDS:default}`.")),
