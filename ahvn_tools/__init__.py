@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ahvn_tools.mcp.trust.changes import Changes
     from ahvn_tools.mcp.trust.limits import Budgets, Limits
     from ahvn_tools.middleware import Call, Middleware, Next
-    from ahvn_tools.middleware.approve import ApprovalRequest
+    from ahvn_tools.middleware.waiting import ApprovalRequest, ExternalCall
     from ahvn_tools.redaction import Secret
     from ahvn_tools.registry import ToolRegistry, reg_toolspec
     from ahvn_tools.results import ToolCall, ToolResult
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 __version__: str
 
 __all__ = [
-    "AddOptions", "ApprovalRequest", "Budgets", "Call", "Changes", "ErrorDetail", "Limits", "Middleware", "Next",
-    "OpenAPIOptions", "Run", "Secret", "ToolCall", "ToolCallError", "ToolContext", "ToolDefinition", "ToolError",
-    "ToolOptions", "ToolRegistry", "ToolResult", "ToolSpec", "ToolSpecError", "Toolkit",
+    "AddOptions", "ApprovalRequest", "Budgets", "Call", "Changes", "ErrorDetail", "ExternalCall", "Limits",
+    "Middleware", "Next", "OpenAPIOptions", "Run", "Secret", "ToolCall", "ToolCallError", "ToolContext",
+    "ToolDefinition", "ToolError", "ToolOptions", "ToolRegistry", "ToolResult", "ToolSpec", "ToolSpecError", "Toolkit",
     "WorkerResolver", "aload", "aserve", "dumps", "load", "loads", "reg_toolspec", "register_encoder", "serve", "tool",
 ]  # fmt: skip
 
@@ -50,7 +50,7 @@ _PUBLIC_NAMES = {
     "mcp.trust.changes": ["Changes"],
     "mcp.trust.limits": ["Budgets", "Limits"],
     "middleware": ["Call", "Middleware", "Next"],
-    "middleware.approve": ["ApprovalRequest"],
+    "middleware.waiting": ["ApprovalRequest", "ExternalCall"],
     "redaction": ["Secret"],
     "registry": ["ToolRegistry", "reg_toolspec"],
     "results": ["ToolCall", "ToolResult"],

@@ -23,6 +23,7 @@ from ahvn_tools.errors import (
     InvalidResultError,
     LimitExceededError,
     PickleError,
+    ResultRequiredError,
     SyncCallError,
     ToolCallError,
     ToolChangedError,
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
 _ERRORS_WITH_THEIR_OWN_CODE: Final = (
     ApprovalRequiredError, CallCancelledError, CallRejectedError, InputRequiredError, InvalidResultError,
-    LimitExceededError, ToolChangedError, ToolConnectionError,
+    LimitExceededError, ResultRequiredError, ToolChangedError, ToolConnectionError,
 )  # fmt: skip
 
 MISSING_REQUIRED_CLIENT_CAPABILITY: Final = -32021

@@ -7,13 +7,20 @@ what the client sends back, which only the server can read, and it continues fro
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import InputRequiredError, ToolError, ToolkitError
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.mcp.server.request import Request
-from ahvn_tools.middleware.approve import REQUEST_KEYS, arguments_digest, pending_requests
+from ahvn_tools.middleware.waiting import (
+    REQUEST_KEYS,
+    ApprovalRequest,
+    ExternalCall,
+    arguments_digest,
+    pending_requests,
+)
 from ahvn_tools.results import ToolResult
 from ahvn_tools.toolkit.batch import Batch
 from ahvn_tools.toolkit.elicitation import FORM, is_approval, to_message
@@ -40,13 +47,13 @@ class ProgramElicitation:
         if self._is_anonymous and data.get("is_anonymous") is True:  # the client is known by nothing but this state
             self._view.session_state.continue_session(pending_requests(meta)[0].session_id)
         waiting = Run.create([waiting_call(pending_requests(meta))], None)
-        asked = [request for request in waiting.pending if request.action is not None]
+        asked = _find_questions(waiting.pending)
         answers = {request.call_id: self._request.find_answer(request.id) for request in asked}
         approved = {call_id: is_approval(answer) for call_id, answer in answers.items() if answer is not None}
         if not approved:
             return self.ask(waiting.results[0][1])
         try:
-            return await aresumed_batch(self._view, waiting, approved, None, None)
+            return await aresumed_batch(self._view, waiting, approved=approved)
         except ToolkitError as error:
             raise ToolError(
                 "The program cannot continue: it has continued before, has waited for too long, or the server cannot "
@@ -59,7 +66,7 @@ class ProgramElicitation:
 
         The client does not decide on calls that need an approval as a whole.
         """
-        asked = [request for request in pending_requests(result.meta) if request.action is not None]
+        asked = _find_questions(pending_requests(result.meta))
         if not asked:
             return result
         meta = {name: result.meta[name] for name in REQUEST_KEYS if name in result.meta}
@@ -86,3 +93,8 @@ class ProgramElicitation:
         if not is_same and self._request.is_of_task:  # whose arguments never change: it would be asked without end
             raise ToolError("The answer cannot be verified: servers that share tasks need the same `secret_key`.")
         return data if is_same else None
+
+
+def _find_questions(requests: Iterable[ApprovalRequest | ExternalCall]) -> list[ApprovalRequest]:
+    """Return the requests for what a tool has asked in its own words: the client decides on no others."""
+    return [one for one in requests if isinstance(one, ApprovalRequest) and one.action is not None]

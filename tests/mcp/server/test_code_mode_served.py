@@ -204,7 +204,7 @@ async def test_a_client_without_forms_gets_the_requests(desk: Desk, mode: str) -
     assert result.is_error
     assert result.content[0].text == "2 calls need approvals, which have been requested."
     assert result.meta["approval"]["details"] == {"path": "a"}
-    assert [request["details"] for request in result.meta["further_approvals"]] == [{"path": "b"}]
+    assert [request["details"] for request in result.meta["further_requests"]] == [{"path": "b"}]
 
 
 async def test_a_program_does_not_continue_when_the_answer_cannot_be_stored(sandbox: MontySandbox) -> None:

@@ -1,0 +1,80 @@
+"""External: the calls of tools whose result a frontend or another service supplies later, with `Toolkit.resume`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from time import perf_counter
+from typing import Any, Final
+
+from ahvn_tools.errors import ResultRequiredError, ToolCallError, ToolkitError
+from ahvn_tools.execution.call import Call, Next
+from ahvn_tools.execution.convert import body_error_detail, call_error_detail, error_result, to_result
+from ahvn_tools.execution.outcome import Outcome
+from ahvn_tools.execution.pipeline import run_if_large_in_thread
+from ahvn_tools.execution.plan import Plan
+from ahvn_tools.middleware.waiting import ExternalCall, pending_result, without_requests
+from ahvn_tools.results import ToolResult
+
+CHECK_RESULT: Final = "check_external_result"
+"""The attribute of a body that may raise ResultRequiredError: a function of the model's arguments and a value.
+
+It returns the value of the call, or raises InvalidResultError.
+"""
+
+
+async def wait_for_result(call: Call, next: Next) -> ToolResult:  # noqa: A002  # that of a middleware
+    """Return the result that was supplied for a call; without one, the call waits for it.
+
+    It is the innermost middleware, so that others see the result as if the body had returned it.
+    """
+    if call.supplied is not None:
+        supplied, started = call.supplied, perf_counter()
+        convert = functools.partial(to_result, call.plan, call.body, supplied, {}, started)
+        return await run_if_large_in_thread(call, supplied.value, convert)
+    if not call.plan.is_external:
+        result = await next(call)
+        return pending_result(ExternalCall.from_call(call)) if _is_requested(call, result) else result
+    try:
+        check = functools.partial(call.plan.check_arguments, call.positional, call.arguments)
+        await run_if_large_in_thread(call, call.arguments, check)
+    except ToolCallError as error:
+        return call.scope.record_error(error, error_result(call_error_detail(error), perf_counter()))
+    return pending_result(ExternalCall.from_call(call))
+
+
+def _is_requested(call: Call, result: ToolResult) -> bool:
+    """Return whether the body has requested a result of this call, and not of another one that it has made."""
+    error = call.scope.error
+    is_own = isinstance(error, ResultRequiredError) and error.tool == call.name
+    return is_own and result.error is not None and result.error.code == ResultRequiredError.code
+
+
+def may_wait(plan: Plan, body: Any) -> bool:
+    """Return whether a call with this plan and body may wait for its result."""
+    return plan.is_external or (plan.takes_context and hasattr(body, CHECK_RESULT))
+
+
+def supply(plan: Plan, body: Any, request: ExternalCall, value: Any) -> Outcome:
+    """Return the outcome of a call for a value from outside. Raises ToolkitError for a value that the tool refuses."""
+    check: Callable[[Mapping[str, Any], Any], Any] | None = getattr(body, CHECK_RESULT, None)
+    try:
+        value = value if check is None else check(request.arguments, value)
+        plan.output.to_result(value)
+    except (ToolCallError, RecursionError) as error:
+        problem = getattr(error, "problem", None) or getattr(error, "explanation", None) or str(error)
+        raise ToolkitError(
+            f"The value for the call {request.call_id!r} of {request.tool!r} is refused: {problem.rstrip('.')}. The "
+            "call still waits."
+        ) from None
+    return Outcome(value)
+
+
+def to_error_result(value: Any, request: ExternalCall, *, masks_errors: bool) -> ToolResult | None:
+    """Return the error result that a value from outside is: an exception, or an error ToolResult; else None."""
+    if isinstance(value, ToolResult) and value.is_error:
+        return ToolResult(error=value.error, meta=without_requests(value.meta), blocks=value.blocks)
+    if isinstance(value, Exception):
+        detail = body_error_detail(value, {}, tool=request.tool, is_masked=masks_errors)
+        return ToolResult(error=detail)
+    return None
