@@ -144,7 +144,7 @@ class ToolSpec(Generic[P, R]):
         self._lock = threading.Lock()
         self.compiled = compiled or CompiledTool(template, template.bindings)
         """The current template, bindings and plan. For code built on specs; each change makes a new object."""
-        if compiled is None:
+        if compiled is None and template.bindings:
             self.compiled.refuse_unsealable(template.bindings)
         self.body: Function = body
         """The callable that runs the calls, with every parameter, unbound and unchecked. For code built on specs."""

@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
+from pydantic_core import to_jsonable_python
+
 from ahvn_tools.binding import Binding, EnvironmentVariable, StateScopes, WorkerResolver
 from ahvn_tools.context import ToolContext, resolve_context, resolve_transport_context
-from ahvn_tools.definition import ToolDefinition
+from ahvn_tools.definition import JsonText, ToolDefinition
 from ahvn_tools.errors import (
     MISSING_VALUE,
     BindError,
@@ -592,7 +594,23 @@ class CompiledTool:
     def definition(self) -> ToolDefinition:
         """The definition for models. Raises DefinitionError for a parameter that must be bound first."""
         self.require_bound()
-        return self.template.definition(frozenset(self.bindings))
+        template, hidden = self.template, frozenset(self.bindings)
+        output_schema, has_examples = template.output.schema_text, bool(template.examples)
+        return ToolDefinition(
+            name=template.name,
+            title=template.title,
+            description=template.texts.description,
+            input_schema=JsonText(template.inputs.schema_text(hidden)),
+            output_schema=None if output_schema is None else JsonText(output_schema),
+            tags=template.tags,
+            annotations=template.annotations,
+            examples=to_jsonable_python(template.visible_examples(hidden, in_full=True)) if has_examples else None,
+            meta=template.meta,
+            version=template.version,
+            icons=template.icons,
+            returns=template.texts.details.returns,
+            usage=template.texts.details.usage,
+        )
 
     @property
     def is_usable(self) -> bool:
@@ -600,13 +618,13 @@ class CompiledTool:
         return self.template.inputs.parameters_without_schema <= self.bindings.keys()
 
     def require_bound(self) -> None:
-        """Raise DefinitionError unless it is usable."""
+        """Raise DefinitionError unless each parameter that must be bound is bound."""
         if not self.is_usable:
             self.plan.require_bound()
 
     def refuse_unsealable(self, parameters: Collection[str]) -> None:
         """Raise BindError for parameters that cannot be hidden, in addition to the bound ones."""
-        obstacle = self.template.inputs.find_obstacle(frozenset({*parameters, *self.bindings})) if parameters else None
+        obstacle = self.template.inputs.find_obstacle(frozenset({*parameters, *self.bindings}))
         if obstacle is not None:
             names = ", ".join(map(repr, parameters))
             raise BindError(

@@ -313,7 +313,8 @@ class Builder:
         if isinstance(source, model.ServerSourceModel):
             return self._read_servers(index, source)
         if isinstance(source, model.HTTPSource):
-            return self._read_http(index)
+            written = self._document.data["sources"][index]["http"]  # with the names of variables
+            return read_source("http", written, self._options)
         key = next(key for key in model.LOCATIONS if hasattr(source, key))
         if not (location := getattr(source, key)):
             raise SourceError(f"`{key}` is empty.")
@@ -354,21 +355,6 @@ class Builder:
         self._nested.append(nested.toolkit)
         add_load_errors(self._kit, nested.toolkit.load_errors)
         return nested
-
-    def _read_http(self, index: int) -> Contents:
-        from ahvn_tools.loading.definitions import to_definition, to_spec
-
-        written = self._document.data["sources"][index]["http"]
-        yaml, file = self._document.yaml, self._document.file
-        if yaml is None or file is None or "name" not in written:
-            raise ToolSpecError("`http` has no `name`: it is that of the tool.")
-        try:
-            spec = to_spec(to_definition(file, replace(yaml, value=written), "http"), self._options)
-        except SourceError as error:
-            if error.line is None:
-                raise ToolSpecError(str(error).removeprefix(f"{yaml.name}: ")) from None
-            raise NestedError(self._resolved.redact(str(error)), file=error.file, line=error.line) from None
-        return Contents(name=spec.name, tools=(spec,))
 
     def _openapi_options(self, index: int, source: model.OpenAPISource) -> dict[str, Any]:
         given = source.fields_set(*_OPENAPI_OPTIONS)

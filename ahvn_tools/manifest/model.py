@@ -163,7 +163,7 @@ class HTTPSource(LocalOptions):
     """An HTTP request as a tool."""
 
     http: JsonObject
-    """The tool: `name`, `description`, `api_url`, `method`, and what a tool definition has in a file of its own."""
+    """The tool: `name`, `api_url`, and the [options of HTTP tools](sources.md#http-tools), such as `method`."""
 
 
 class OpenAPISource(LocalOptions):
