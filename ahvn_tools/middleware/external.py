@@ -3,24 +3,42 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from time import perf_counter
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
+from ahvn_tools.binding import StateScopes
 from ahvn_tools.errors import ResultRequiredError, ToolCallError, ToolkitError
 from ahvn_tools.execution.call import Call, Next
 from ahvn_tools.execution.convert import body_error_detail, call_error_detail, error_result, to_result
 from ahvn_tools.execution.outcome import Outcome
 from ahvn_tools.execution.pipeline import run_if_large_in_thread
 from ahvn_tools.execution.plan import Plan
+from ahvn_tools.json_types import JsonObject
 from ahvn_tools.middleware.waiting import ExternalCall, pending_result, without_requests
 from ahvn_tools.results import ToolResult
 
-CHECK_RESULT: Final = "check_external_result"
-"""The attribute of a body that may raise ResultRequiredError: a function of the model's arguments and a value.
+RESULT_RULES: Final = "result_rules"
+"""The attribute of a body that may raise ResultRequiredError, because only it knows whether its call waits."""
 
-It returns the value of the call, or raises InvalidResultError.
-"""
+
+class ResultRules(Protocol):
+    """What the result of one call may be, and how a user is asked for it."""
+
+    def check(self, arguments: Mapping[str, Any], value: Any) -> Any:
+        """Return the result that a value from outside is. Raises InvalidResultError."""
+
+    def to_form(self, arguments: Mapping[str, Any]) -> tuple[str, JsonObject]:
+        """Return the message and the form of MCP's elicitation that ask for it."""
+
+    def read(self, arguments: Mapping[str, Any], answer: Any) -> Any:
+        """Return the result that MCP's ElicitResult is. Raises ToolError."""
+
+
+def find_rules(body: Any) -> ResultRules | None:
+    """Return the rules of a body, if it has some."""
+    rules: ResultRules | None = getattr(body, RESULT_RULES, None)
+    return rules
 
 
 async def wait_for_result(call: Call, next: Next) -> ToolResult:  # noqa: A002  # that of a middleware
@@ -52,14 +70,20 @@ def _is_requested(call: Call, result: ToolResult) -> bool:
 
 def may_wait(plan: Plan, body: Any) -> bool:
     """Return whether a call with this plan and body may wait for its result."""
-    return plan.is_external or (plan.takes_context and hasattr(body, CHECK_RESULT))
+    return plan.is_external or (plan.takes_context and hasattr(body, RESULT_RULES))
 
 
-def supply(plan: Plan, body: Any, request: ExternalCall, value: Any) -> Outcome:
+def body_arguments(plan: Plan, arguments: JsonObject, scopes: StateScopes) -> Mapping[str, Any]:
+    """Return the arguments of the body by its own names. Raises ToolCallError."""
+    return plan.to_args_kwargs(plan.prepare((), arguments, scopes))[1]
+
+
+def supply(plan: Plan, body: Any, scopes: StateScopes, request: ExternalCall, value: Any) -> Outcome:
     """Return the outcome of a call for a value from outside. Raises ToolkitError for a value that the tool refuses."""
-    check: Callable[[Mapping[str, Any], Any], Any] | None = getattr(body, CHECK_RESULT, None)
+    rules = find_rules(body)
     try:
-        value = value if check is None else check(request.arguments, value)
+        if rules is not None:
+            value = rules.check(body_arguments(plan, request.arguments, scopes), value)
         plan.output.to_result(value)
     except (ToolCallError, RecursionError) as error:
         problem = getattr(error, "problem", None) or getattr(error, "explanation", None) or str(error)

@@ -307,7 +307,8 @@ def _to_outcome(view: StoreView, request: ExternalCall, decision: _Supplied) -> 
     """Return what was supplied. Raises ToolkitError for a value or a call that the tool refuses."""
     if (entry := _find_startable(view, request.tool)) is None:
         return Outcome(decision.value)  # the call is answered like any other
-    return external.supply(view.compiled_tool(entry).plan, entry.spec.body, request, decision.value)
+    plan, scopes = view.compiled_tool(entry).plan, state_scopes(view, entry)
+    return external.supply(plan, entry.spec.body, scopes, request, decision.value)
 
 
 def _decide(

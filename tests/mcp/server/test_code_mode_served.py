@@ -235,8 +235,8 @@ async def test_the_state_of_a_program_that_a_client_sends_back_is_used_once(desk
         def find_answer(self, key: str) -> Any:
             return self.answers.get(key)
 
-        def make_input_request(self, messages: Any, schema: Any, state: str) -> Any:
-            return messages, state
+        def make_input_request(self, forms: Any, state: str) -> Any:
+            return forms, state
 
     def elicitation(
         arguments: Any, state: str | None = None, view: Any = None, *, is_of_task: bool = False, **answers: Any
