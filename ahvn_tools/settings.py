@@ -261,6 +261,8 @@ class ToolSettings:
 
     def merge(self, changes: Mapping[str, Any]) -> "ToolSettings":
         """Return the settings with others in their place; of two timeouts, the shorter one."""
+        if not changes or changes == {"timeout": None}:
+            return self
         timeouts = [seconds for seconds in (self.timeout, changes.get("timeout")) if seconds is not None]
         return replace(self, **{**changes, "timeout": min(timeouts, default=None)})
 

@@ -197,6 +197,7 @@ class Plan:
         self._validator = inputs.validator(hidden)
         self._checks: tuple[Callable[[Arguments], None], ...] = ()
         self._validated: Arguments | None = None
+        self._bound_check: Callable[[Arguments], None] | None = None
         self.validate_fast = inputs.fast_validator(hidden)
         self.bound_parameters = tuple(
             BoundParameter(binding, inputs.parameters[name], inputs.bound_value_validator(name))
@@ -350,6 +351,10 @@ class Plan:
         """Return the plan of one call that passes the validated arguments, by the names in the schema, to `check`."""
         return self._with(_checks=(*self._checks, check), validate_fast=None, **_NO_FAST_PATH)
 
+    def with_bound_check(self, check: Callable[[Arguments], None]) -> Plan:
+        """Return the plan of one call that passes the arguments of its body, the bound values too, to `check`."""
+        return self._with(_bound_check=check, **_NO_FAST_PATH)
+
     def with_validated(self, values: Arguments) -> Plan:
         """Return the plan of one call whose arguments were validated before."""
         return self._with(_validated=values, _checks=(), validate_fast=None, **_NO_FAST_PATH)
@@ -410,6 +415,8 @@ class Plan:
         for bound in self.bound_parameters:
             if (value := bound.read_validated(scopes)) is not MISSING:
                 values[bound.parameter.name] = value
+        if self._bound_check is not None:
+            self._bound_check(values)
 
     def invoke(self, body: Callable[..., Any], values: Arguments) -> Any:
         """Call the body with its arguments."""
@@ -441,6 +448,8 @@ class Plan:
 
     def bound_values(self, values: Mapping[str, Any]) -> Arguments:
         """Return the bound values of a call, to mask them in texts; not the ToolContext, which names the tool."""
+        if not self.bound_parameters:
+            return {}
         names = (bound.parameter.name for bound in self.bound_parameters)
         return {name: values[name] for name in names if name in values and not isinstance(values[name], ToolContext)}
 

@@ -110,6 +110,13 @@ def get(name: FormatName | str) -> Format:
     return _registered[name]
 
 
+def __getattr__(name: str) -> Any:
+    """Import a format of this package at its first use (PEP 562): `formats.openai`."""
+    if name.replace("_", "-") not in BUILT_IN:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _built_in(name)
+
+
 @functools.cache
 def _built_in(name: str) -> Format:
     return cast("Format", importlib.import_module(f"{__name__}.{name.replace('-', '_')}"))

@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Discriminator, Field, PositiveFloat, Posit
 from pydantic_core import PydanticCustomError
 
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.manifest.middleware_table import ManifestModel, MiddlewareItem
+from ahvn_tools.manifest.middleware_table import ManifestModel, MiddlewareItem, Seconds
 from ahvn_tools.settings import OutputForm, RunOptions
 from ahvn_tools.sources.openapi.options import Responses
 from ahvn_tools.toolkit.entry_options import Caller, OnDuplicate
@@ -27,8 +27,6 @@ Names = Annotated[list[str], BeforeValidator(_to_list, json_schema_input_type=st
 
 Callers = Annotated[list[Caller], BeforeValidator(_to_list, json_schema_input_type=Caller | list[Caller])]
 """Who may call tools for a model; one may be written without a list."""
-
-Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 Values = dict[str, Any]
 """Parameter -> value."""

@@ -7,6 +7,7 @@ import functools
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from enum import Enum
 from time import perf_counter
 from typing import Any, Final
 
@@ -31,7 +32,15 @@ from ahvn_tools.results import ToolResult
 
 _TOO_LATE: Final = "the program that has made it no longer waits for the result"
 
-ApprovalDecision = bool | str | Mapping[str, Any]
+
+class ApprovalAnswer(Enum):
+    """An answer of an approver that is more than yes or no."""
+
+    ALWAYS = "always"
+    """Approves the call and, if the request has a `suggested_rule`, the same call from now on."""
+
+
+ApprovalDecision = bool | str | Mapping[str, Any] | ApprovalAnswer
 """True approves; False or a text, which is the reason, rejects; a mapping approves the call with these edits.
 
 An argument that the mapping does not name stays as it is, and so does a `***` that it copies from the request.
@@ -92,7 +101,7 @@ async def _decide(approver: Approver | None, call: Call, next: Next) -> ToolResu
     if isinstance(decision, Mapping):
         call = replace(call, arguments=request.merge_edits(decision, call.arguments))
         await _validate_edited(call)
-    if decision is True or isinstance(decision, Mapping):
+    if decision is True or isinstance(decision, Mapping | ApprovalAnswer):
         approved = replace(call, is_approved=True)
         return _with_request(approved, await next(approved))
     return rejected_result(call.name, decision or "")
@@ -209,7 +218,7 @@ def _question_approver(approver: Approver) -> QuestionApprover:
             ) from error
         if isinstance(decision, Mapping):
             raise ToolSpecError("An approver edits calls only, and not what a tool asks for: return True or a text.")
-        if decision is not True:
+        if decision is not True and decision is not ApprovalAnswer.ALWAYS:
             raise CallRejectedError(rejection_text(call.name, decision), tool=call.name)
 
     return QuestionApprover(decide, asyncio.get_running_loop())

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import time
 import uuid
@@ -12,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Final, Literal, Self
 
+from ahvn_tools import invisible
 from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import ApprovalRequiredError, InvalidParametersError, ResultRequiredError, ToolSpecError
 from ahvn_tools.execution.call import Call, Question
@@ -182,6 +184,15 @@ class ApprovalRequest(WaitingRequest):
         return request.signed_by(call.secret_key)
 
     @property
+    def suggested_rule(self) -> str | None:
+        """The rule that is remembered if an approver answers "always": this tool with exactly these arguments.
+
+        None for what is not remembered: a question of the tool, secret or very long arguments.
+        """
+        text = rule_text(self.tool, self.arguments)
+        return None if self.secrets or self.action is not None or len(text) > _MAX_RULE_CHARS else text
+
+    @property
     def approves_call(self) -> bool:
         """Whether the call as a whole is approved when this request is."""
         return self.action is None or self.is_call_approved
@@ -197,6 +208,15 @@ class ApprovalRequest(WaitingRequest):
         checks = [isinstance(text, str) for text in (self.action or "", *self.questions)]
         checks += [isinstance(self.details, dict | None), isinstance(self.is_call_approved, bool)]
         return [*super()._checks(), *checks]
+
+
+_MAX_RULE_CHARS: Final = 4_000
+
+
+def rule_text(tool: str, arguments: Mapping[str, Any]) -> str:
+    """Return the rule for a tool with exactly these arguments, as a person reads it."""
+    texts = (f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in arguments.items())
+    return invisible.escape_line(f"{tool}({', '.join(texts)})")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

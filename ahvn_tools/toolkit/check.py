@@ -51,6 +51,7 @@ def find_all(view: StoreView, *, formats: Iterable[str] | None = None, ignore: I
         *[finding for imported in store.imported_servers.values() for finding in _find_refused_tools(imported)],
         *[finding for one in view.selections for finding in _find_unknown_members("the selection", one, entries)],
         *_find_duplicates(store),
+        *_find_in_skills(view),
     ]
     kept = [one for one in about_toolkit if one.rule not in ignored and (one.tool is None or one.tool in names)]
     logged = [one for one in in_definitions if one.rule in _FOUND_IN_DEFINITIONS]
@@ -199,19 +200,28 @@ def _has_no_approver(store: ToolStore, entry: Entry) -> bool:
 
 
 def _find_empty_groups(store: ToolStore, entries: list[Entry]) -> Iterator[Finding]:
-    used = {entry.group for entry in entries} | {BASIC_GROUP}
+    used = {entry.group for entry in entries} | {one.group for one in store.skills.values()} | {BASIC_GROUP}
     for name in list(store.groups):
         if name not in used:
             fix = "Add a tool with group=…, or remove the group."
             yield make_finding("empty-group", f"the group {name!r}", "it has no tool", fix)
 
 
+def _find_in_skills(view: StoreView) -> Iterator[Finding]:
+    if not view.store.skills:
+        return
+    from ahvn_tools.toolkit.skills import find_problems  # few toolkits have skills
+
+    yield from find_problems(view)
+
+
 def _find_unmatched_toolsets(view: StoreView, entries: list[Entry]) -> Iterator[Finding]:
+    selectable = [entry for entry in entries if not entry.is_of_middleware]
     for name, toolset in list(view.store.toolsets.items()):
         place = f"the toolset {name!r}"
         yield from _find_unknown_members(place, toolset.selection, entries)
         try:
-            is_empty = not any(map(view.select(toolset.selection).is_selected, entries))
+            is_empty = not any(map(view.select(toolset.selection).is_selected, selectable))
         except Exception as error:  # noqa: BLE001  # `where` is the host's own function
             problem = f"its `where` raised {type(error).__name__}"
             yield make_finding("empty-toolset", place, problem, "Let it return True or False.")

@@ -41,6 +41,7 @@ from ahvn_tools.results import ToolCall, ToolResult
 from ahvn_tools.toolkit import model_tools
 from ahvn_tools.toolkit.background_calls import CallStatus
 from ahvn_tools.toolkit.batch import Batch, changed_result, changed_text
+from ahvn_tools.toolkit.call_rules import remember
 from ahvn_tools.toolkit.calls import find_entry, state_scopes
 from ahvn_tools.toolkit.code_mode import is_program_tool
 from ahvn_tools.toolkit.entry import Entry
@@ -103,8 +104,11 @@ def resumed_batch(
     results: Results = None,
     arguments: Mapping[str, Any] | None = None,
     reason: Reason = None,
+    always: bool = False,
 ) -> Batch:
     """Return the batch that continues what waited, and mark its requests as decided. It runs at most once.
+
+    `always` remembers the rules of the approved requests.
 
     Raises ToolkitError for what does not fit the requests, and for a request that was decided before.
     """
@@ -123,6 +127,7 @@ def resumed_batch(
     supplied: dict[int, Outcome] = {}
     programs: dict[int, ResumedProgram] = {}
     decided: list[ApprovalRequest | ExternalCall] = []
+    kept = _rules_to_remember(run, decisions) if always else []
     signer, forgotten_until = RequestSigner(view.store.secret_key), view.store.approval_store.forgotten_until()
     now = max(time.time(), forgotten_until)  # what was forgotten has expired, also if the clock was set back
     for index, (call, result) in enumerate(run.results):
@@ -148,10 +153,29 @@ def resumed_batch(
         decided += [request for request in chosen if signer.has_signed(request)]  # others cannot be approved here
     decided = [one for one in decided if one.expires_at is None or one.expires_at > forgotten_until]  # nor can these
     _mark_decided(view, decided, [resumed.program for resumed in programs.values()])
+    for request in kept:
+        if changed_text(view, request) is None:
+            remember(view, request)
     return Batch(
         view=view, calls=calls, format=run.format, continuation=run.continuation, known_results=known_results,
         requests=requests, supplied=supplied, programs=programs, background_calls=background_calls,
     )  # fmt: skip
+
+
+def _rules_to_remember(run: Run, decisions: Mapping[str, _Decision | _Supplied]) -> list[ApprovalRequest]:
+    """Return the approved requests, whose rules are remembered. Raises ToolkitError for one that has none."""
+    approved: list[ApprovalRequest] = []
+    for request in run.pending:
+        decision = decisions.get(request.call_id)
+        if not (isinstance(request, ApprovalRequest) and isinstance(decision, _Decision) and decision.is_approved):
+            continue
+        if request.suggested_rule is None or decision.edits:
+            raise ToolkitError(
+                f"The approval of {request.tool!r} cannot be remembered: it has secret, edited or very long arguments, "
+                f"or is a question of the tool. Approve it without always=True. {_STILL_OPEN}"
+            )
+        approved.append(request)
+    return approved
 
 
 async def aresumed_batch(view: StoreView, waiting: Waiting, **decisions: Any) -> Batch:

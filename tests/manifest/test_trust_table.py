@@ -274,9 +274,10 @@ ROWS: dict[str, list[Case]] = {
         from_openapi("./ca.pem", http={"ca_file": "ca.pem"}),
         openapi("http_options: {ca_file: ca.pem}", "./ca.pem", ca__pem=""),
     ],
-    "a file that is written: `approval.store`, `record`, `stderr`, `pin`": [
+    "a file that is written: `approval.store`, `record`, `keep_large`, `stderr`, `pin`": [
         manifest("approval: {store: canary, secret_key: '${CANARY}'}", "./canary", "${CANARY}"),
         manifest("middleware: [{record: {path: canary}}]", "./canary"),
+        manifest("middleware: [{keep_large: {folder: canary}}]", "./canary"),
         manifest("sources: [{code: 'def a(): ...', middleware: [{record: {path: canary}}]}]", "<code>", "./canary"),
         manifest("sources: [{server: [touch, x], stderr: canary}]", "touch", "./canary"),
         manifest("sources: [{server: [touch, canary], pin: canary.lock}]", "touch", "./canary.lock"),

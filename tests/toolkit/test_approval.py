@@ -13,7 +13,8 @@ import pytest
 
 from ahvn_tools import Secret, ToolCall, ToolContext, Toolkit, ToolResult, ToolSpec
 from ahvn_tools.errors import ApprovalRequiredError, ToolkitError, ToolSpecError
-from ahvn_tools.middleware.approve import ApprovalRequest, approve
+from ahvn_tools.middleware.approve import approve
+from ahvn_tools.middleware.waiting import ApprovalRequest
 from ahvn_tools.toolkit.run import Run
 
 KEY = "a key that both processes have"

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from ahvn_tools import ToolCall, ToolContext, ToolDefinition, Toolkit, ToolRegistry, ToolResult, ToolSpec, reg_toolspec
 from ahvn_tools.formats import Finding
-from ahvn_tools.middleware.approve import ApprovalRequest
+from ahvn_tools.middleware.waiting import ApprovalRequest
 from ahvn_tools.toolkit import Run
 
 if TYPE_CHECKING:

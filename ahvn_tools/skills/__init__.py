@@ -1,0 +1,5 @@
+"""Skills: folders of instructions for one kind of task each, as https://agentskills.io describes them.
+
+`skill` reads a `SKILL.md` and says what is wrong with it, `folders` finds skills in folders and installed packages,
+`server` on an MCP server, `export` writes a toolkit as a skill.
+"""
