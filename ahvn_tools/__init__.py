@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ahvn_tools.middleware import Call, Middleware, Next
     from ahvn_tools.middleware.approve import ApprovalAnswer
     from ahvn_tools.middleware.waiting import ApprovalRequest, ExternalCall
-    from ahvn_tools.redaction import Secret
+    from ahvn_tools.redaction.names import Secret
     from ahvn_tools.registry import ToolRegistry, reg_toolspec
     from ahvn_tools.results import ToolCall, ToolResult
     from ahvn_tools.settings import ToolOptions
@@ -55,7 +55,7 @@ _PUBLIC_NAMES = {
     "middleware": ["Call", "Middleware", "Next"],
     "middleware.approve": ["ApprovalAnswer"],
     "middleware.waiting": ["ApprovalRequest", "ExternalCall"],
-    "redaction": ["Secret"],
+    "redaction.names": ["Secret"],
     "registry": ["ToolRegistry", "reg_toolspec"],
     "results": ["ToolCall", "ToolResult"],
     "settings": ["ToolOptions"],

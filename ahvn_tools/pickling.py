@@ -19,13 +19,14 @@ from ahvn_tools.execution.pickling import (
     is_picklable,
     pickler_class,
     removed_defaults,
+    secret_keys,
     to_import_path,
     without_secret_values,
 )
 from ahvn_tools.execution.plan import CompiledTool
-from ahvn_tools.redaction import contains_secret
+from ahvn_tools.redaction.values import contains_secret
 from ahvn_tools.schema.secret_parameters import without_secret_defaults
-from ahvn_tools.state import MISSING, UNSET, StateKey, without_keys
+from ahvn_tools.state import UNSET, StateKey, without_keys
 
 _is_pickling: contextvars.ContextVar[bool] = contextvars.ContextVar("is_pickling", default=False)
 _loaded_specs: contextvars.ContextVar[list[tuple[Any, PickledSpec]]] = contextvars.ContextVar("loaded_specs")
@@ -93,9 +94,7 @@ def to_pickled_spec(
     extra_attributes: Mapping[str, Any],
 ) -> PickledSpec:
     """Return the parts of a spec to pickle."""
-    template = compiled.template
-    bound = (*template.bindings.values(), *compiled.bindings.values())
-    secret = frozenset(secrets) | {binding.key for binding in bound if binding.is_secret and binding.key is not None}
+    template, secret = compiled.template, secret_keys(compiled, secrets)
     lost = removed_defaults(compiled)
     return PickledSpec(
         rebuild=functools.partial(
@@ -138,7 +137,7 @@ def _without_secrets(
 ) -> Binding:
     """Return a binding without its secret values; `lost_default`: the options lose the parameter's default."""
     if binding.is_secret:
-        return binding.without_value() if lost_default or _has_value(binding, state) else binding
+        return binding.without_value() if lost_default or binding.may_have_value(state) else binding
     if binding.resolver is None and (contains_secret(binding.default) or _has_secret_type(binding, state)):
         return binding.without_value()
     if lost_default and binding.resolver is None and binding.default is UNSET:
@@ -149,15 +148,6 @@ def _without_secrets(
     inside = [StateKey("", ("default", *key.steps[length:])) for key in secrets if key.steps[:length] == steps]
     public = without_keys({"default": binding.default}, inside).get("default", UNSET)
     return replace(binding, default=public, stored_default=UNSET)
-
-
-def _has_value(binding: Binding, state: Mapping[str, Any]) -> bool:
-    if binding.resolver is not None or binding.is_value_removed:
-        return True
-    try:
-        return binding.read((state,)) is not MISSING
-    except Exception:  # noqa: BLE001  # a property may raise anything: there may be a value
-        return True
 
 
 def _has_secret_type(binding: Binding, state: Mapping[str, Any]) -> bool:

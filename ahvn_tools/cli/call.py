@@ -33,7 +33,7 @@ from ahvn_tools.cli.sources import (
 from ahvn_tools.cli.tools import credentials
 from ahvn_tools.errors import ApprovalRequiredError, BindError, StateKeyError
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.redaction import is_secret_name, is_secret_schema
+from ahvn_tools.redaction.names import is_secret_name, is_secret_schema
 from ahvn_tools.results import ToolResult, to_sendable, whole_value
 from ahvn_tools.schema.keywords import WRAP_RESULT_KEY
 

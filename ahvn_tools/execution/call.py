@@ -37,7 +37,8 @@ from ahvn_tools.execution.outcome import Outcome
 from ahvn_tools.execution.plan import Arguments, Body, Plan
 from ahvn_tools.execution.runner import capture_outcome
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.redaction import redact, reveal_secrets
+from ahvn_tools.redaction.texts import redact
+from ahvn_tools.redaction.values import reveal_secrets
 from ahvn_tools.results import Rendering, ToolResult
 from ahvn_tools.secret_key import SecretKey
 

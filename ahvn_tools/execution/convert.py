@@ -5,7 +5,6 @@ Error texts are short: no stack, no inputs, no bound values.
 
 from __future__ import annotations
 
-import inspect
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
@@ -33,7 +32,7 @@ from ahvn_tools.errors import (
 )
 from ahvn_tools.execution.outcome import Outcome, is_cancellation, self_cancelled_error
 from ahvn_tools.execution.plan import Arguments, Body, Plan
-from ahvn_tools.redaction import clip, redact
+from ahvn_tools.redaction.texts import clip, redact
 from ahvn_tools.results import ToolResult, media_blocks
 
 if TYPE_CHECKING:
@@ -76,8 +75,7 @@ def to_result(
         return error_result(call_error_detail(error), started)
     if not (is_served or isinstance(error, Exception) or is_cancellation(error)):
         raise error
-    hidden = hidden_values(plan, body, values)
-    detail = body_error_detail(error, hidden, tool=plan.name, is_masked=masks_errors)
+    detail = body_error_detail(error, plan.hidden_values(values, body), tool=plan.name, is_masked=masks_errors)
     return error_result(detail, started)
 
 
@@ -194,14 +192,7 @@ def _log() -> logging.Logger:
 
 
 def _mask_text(plan: Plan, body: Body, text: str, values: Mapping[str, Any]) -> str:
-    return clip(redact(text, hidden_values(plan, body, values)))
-
-
-def hidden_values(plan: Plan, body: Body, values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return what no text may show: bound parameters, secret ones, and the instance (or class) of a method."""
-    owner = getattr(body, "__self__", None)
-    hidden = plan.hidden_values(values)
-    return hidden if owner is None or inspect.isbuiltin(body) else {"self": owner, **hidden}
+    return clip(redact(text, plan.hidden_values(values, body)))
 
 
 def _is_missing_capability_error(error: BaseException) -> bool:

@@ -12,6 +12,7 @@ import importlib
 import io
 import sys
 from collections import ChainMap
+from collections.abc import Iterable
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -21,6 +22,7 @@ from ahvn_tools.execution.plan import CompiledTool
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.schema.argument_changes import ArgumentChanges
 from ahvn_tools.schema.keywords import remove_secret_defaults
+from ahvn_tools.state import StateKey
 
 
 @dataclass(frozen=True)
@@ -126,6 +128,12 @@ def bound_secrets(compiled: CompiledTool) -> frozenset[str]:
     """Return the bound parameters that are marked, named or bound as secret."""
     secret_names = compiled.plan.secret_names
     return frozenset(name for name, item in compiled.bindings.items() if item.is_secret or name in secret_names)
+
+
+def secret_keys(compiled: CompiledTool, secrets: Iterable[StateKey]) -> frozenset[StateKey]:
+    """Return the keys that are or were bound as secret."""
+    bound = (*compiled.template.bindings.values(), *compiled.bindings.values())
+    return frozenset(secrets) | {item.key for item in bound if item.is_secret and item.key is not None}
 
 
 def removed_defaults(compiled: CompiledTool) -> frozenset[str]:

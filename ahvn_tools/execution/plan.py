@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import inspect
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -28,7 +29,8 @@ from ahvn_tools.errors import (
     UnboundStateError,
 )
 from ahvn_tools.json_types import JsonObject, estimate_size
-from ahvn_tools.redaction import MaskedValues, find_secrets, is_secret_name
+from ahvn_tools.redaction.names import is_secret_name
+from ahvn_tools.redaction.values import HiddenValues, find_secrets
 from ahvn_tools.schema.inputs import NOT_ACCEPTED, BoundValueValidator, Inputs, Parameter, ParameterKind
 from ahvn_tools.schema.problems import unknown_arguments
 from ahvn_tools.settings import Isolation, is_duration
@@ -453,14 +455,18 @@ class Plan:
         names = (bound.parameter.name for bound in self.bound_parameters)
         return {name: values[name] for name in names if name in values and not isinstance(values[name], ToolContext)}
 
-    def hidden_values(self, values: Mapping[str, Any]) -> Arguments:
-        """Return the values of a call that no text may show: the bound ones, and what is secret in the others."""
-        bound = self.bound_values(values)
+    @property
+    def hidden_names(self) -> frozenset[str]:
+        """The names of secret arguments, and of their secret members at any depth."""
+        return self.secret_names | self._inputs.secret_names
+
+    def hidden_values(self, values: Mapping[str, Any], body: Body) -> dict[str, HiddenValues]:
+        """Return what no text may show: bound values, secrets in the others, and the instance or class of a method."""
+        owner = None if inspect.isbuiltin(body) else getattr(body, "__self__", None)
+        bound = {**({} if owner is None else {"self": owner}), **self.bound_values(values)}
         others = {**self.secret_defaults, **values}
-        hidden = find_secrets({name: value for name, value in others.items() if name not in bound}, self.secret_names)
-        for name, value in bound.items():
-            hidden.setdefault(name, MaskedValues()).append(value)
-        return dict(hidden)
+        unbound = {name: value for name, value in others.items() if name not in bound}
+        return find_secrets(unbound, self.hidden_names, bound.items())
 
     def to_named_arguments(self, positional: tuple[Any, ...], arguments: Arguments) -> Arguments:
         """Return the arguments by name; positional ones fill the visible parameters. Raises InvalidParametersError."""

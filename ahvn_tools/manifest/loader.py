@@ -13,7 +13,7 @@ from ahvn_tools.errors import SourceError, ToolCallError, ToolSpecError, unknown
 from ahvn_tools.loading.contents import Contents, add_load_errors, adopt_servers, close_servers, skipping
 from ahvn_tools.loading.kinds import classify, read_source
 from ahvn_tools.loading.options import ReadOptions
-from ahvn_tools.redaction import mask_credentials
+from ahvn_tools.redaction.credentials import mask_credentials
 from ahvn_tools.roots import Roots, to_roots
 from ahvn_tools.sources.budget import Budget
 from ahvn_tools.toolkit import Toolkit

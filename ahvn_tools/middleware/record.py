@@ -27,6 +27,7 @@ from ahvn_tools.execution.call import Call, Middleware, Next
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.middleware import reporting
 from ahvn_tools.middleware.waiting import FIRST_KEYS, FURTHER_KEY, arguments_digest
+from ahvn_tools.redaction.texts import JsonRedactor
 from ahvn_tools.regular_file import MAX_BYTES, open_regular
 from ahvn_tools.results import ToolResult, without_raw_value
 from ahvn_tools.secret_key import SecretKey
@@ -124,7 +125,7 @@ def _open_to_append(file: Path) -> FileIO:
     return os.fdopen(open_regular(file, os.O_RDWR | os.O_APPEND | os.O_CREAT), "a+b", buffering=0)
 
 
-def dump_results(results: Iterable[ToolResult], redact: reporting.Redactor) -> list[JsonObject]:
+def dump_results(results: Iterable[ToolResult], redact: JsonRedactor) -> list[JsonObject]:
     """Return results as redacted JSON, without empty members; of a raw value, what models read.
 
     They are redacted together, because a secret may be in several chunks of a stream. Codes of errors and types of
@@ -348,7 +349,7 @@ def _collect_chunks(call: Call, chunks: list[ToolResult]) -> Call:
 
 
 def _append_line(file: Path, call: Call, line: JsonObject, chunks: list[ToolResult], result: ToolResult) -> None:
-    redact = reporting.Redactor(call, fixed_keys=_FIXED_KEYS)
+    redact = reporting.make_redactor(call, fixed_keys=_FIXED_KEYS)
     results = {
         "result": dump_results([result], redact)[0],
         "chunks": dump_results(chunks, redact),

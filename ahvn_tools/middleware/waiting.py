@@ -19,7 +19,7 @@ from ahvn_tools.errors import ApprovalRequiredError, InvalidParametersError, Res
 from ahvn_tools.execution.call import Call, Question
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.middleware import reporting
-from ahvn_tools.redaction import reveal_secrets
+from ahvn_tools.redaction.values import reveal_secrets
 from ahvn_tools.results import ToolResult
 from ahvn_tools.secret_key import SecretKey
 

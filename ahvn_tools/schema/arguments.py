@@ -13,7 +13,7 @@ from pydantic_core import ErrorDetails, PydanticKnownError, ValidationError, cor
 
 from ahvn_tools.errors import InvalidParametersError, ToolCallError
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.redaction import clip
+from ahvn_tools.redaction.texts import clip
 from ahvn_tools.schema.core_schema import (
     MAX_ATTEMPTS,
     MAX_COLLECTING_ATTEMPTS,

@@ -15,7 +15,7 @@ from pydantic_core import SchemaValidator, ValidationError
 from ahvn_tools.encoders.loaded_classes import loaded_classes
 from ahvn_tools.errors import DefinitionError
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.redaction import is_secret_annotation
+from ahvn_tools.redaction.names import is_secret_annotation
 from ahvn_tools.schema.argument_changes import ArgumentChange, change_property
 from ahvn_tools.schema.arguments import ArgumentValidator
 from ahvn_tools.schema.core_schema import ArgumentsCoreSchema

@@ -11,7 +11,8 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from ahvn_tools.errors import MISSING_VALUE, UnboundStateError
-from ahvn_tools.redaction import is_secret_annotation, reveal_secrets
+from ahvn_tools.redaction.names import is_secret_annotation
+from ahvn_tools.redaction.values import reveal_secrets
 from ahvn_tools.schema.annotations import UnresolvedAnnotation, annotation_namespace, try_resolve
 
 

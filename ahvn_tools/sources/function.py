@@ -26,7 +26,7 @@ from ahvn_tools.context import is_context_annotation, resolve_context
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.encoders.loaded_classes import loaded_classes
 from ahvn_tools.errors import DefinitionError
-from ahvn_tools.redaction import is_secret_annotation
+from ahvn_tools.redaction.names import is_secret_annotation
 from ahvn_tools.schema.annotations import (
     Namespace,
     UnresolvedAnnotation,

@@ -12,7 +12,7 @@ import yaml
 from yaml import events
 
 from ahvn_tools.errors import SourceError
-from ahvn_tools.redaction import clip
+from ahvn_tools.redaction.texts import clip
 from ahvn_tools.regular_file import read_text
 from ahvn_tools.sources.budget import Budget
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -19,7 +19,7 @@ from ahvn_tools.schema.argument_changes import ArgumentChange
 from ahvn_tools.settings import ToolOptions, to_wire_annotations, to_wire_icons
 from ahvn_tools.sources.langchain_injection import InjectedKey
 from ahvn_tools.spec_data.fields import MAX_DEPTH, FunctionPath, error, join, read, read_object, read_true
-from ahvn_tools.state import MISSING, UNSET, StateKey
+from ahvn_tools.state import UNSET, StateKey
 from ahvn_tools.trust import Trust
 
 _OF_THE_SOURCE: Final = (resolve_context, resolve_transport_context)
@@ -205,7 +205,7 @@ class _Writer:
             return {"value": self._write_constant(binding)}
         if self._with_values and binding.default is not UNSET and not self._may_be_secret(binding):
             return {**data, "default": self._to_json(binding)}
-        has_value = binding.parameter in self._removed_defaults or _has_value(binding, binding.key, self._state)
+        has_value = binding.parameter in self._removed_defaults or binding.may_have_value(self._state)
         return {**data, "needs_value": True} if has_value else data
 
     def _write_constant(self, binding: Binding) -> Any:
@@ -241,10 +241,6 @@ class _Writer:
         return binding.default
 
 
-def _has_value(binding: Binding, key: StateKey, state: Mapping[str, Any]) -> bool:
-    return binding.default is not UNSET or binding.is_value_removed or key.read(state) is not MISSING
-
-
 def is_plain_json(value: Any) -> bool:
     """Return whether a value is the same after it was written as JSON and read again."""
     try:
@@ -263,12 +259,6 @@ def is_plain_json(value: Any) -> bool:
         elif type(part) not in (str, int, float, bool, type(None)):
             return False
     return True
-
-
-def secret_keys(compiled: CompiledTool, secrets: Iterable[StateKey]) -> frozenset[StateKey]:
-    """Return the keys that are or were bound as secret."""
-    bound = (*compiled.template.bindings.values(), *compiled.bindings.values())
-    return frozenset(secrets) | {item.key for item in bound if item.is_secret and item.key is not None}
 
 
 _NAMES: Final = tuple(name for name in ToolOptions.__annotations__ if name != "binds")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypedDict, Typ
 
 from ahvn_tools.binding import Binding, bindable_parameters
 from ahvn_tools.errors import BindError, DefinitionError, ToolkitError, near_misses
-from ahvn_tools.redaction import contains_secret, reveal_secrets
+from ahvn_tools.redaction.values import contains_secret, reveal_secrets
 from ahvn_tools.schema.argument_changes import ArgumentChange
 from ahvn_tools.settings import (
     FLAG,

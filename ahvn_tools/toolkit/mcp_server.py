@@ -21,7 +21,7 @@ from ahvn_tools.mcp.client.remote_tool import MAX_URI_CHARS
 from ahvn_tools.mcp.server.app import ServedToolsServer
 from ahvn_tools.mcp.server.components import GetPrompt
 from ahvn_tools.mcp.server.request import Request
-from ahvn_tools.redaction import clip
+from ahvn_tools.redaction.texts import clip
 from ahvn_tools.results import ToolResult
 from ahvn_tools.settings import is_count
 from ahvn_tools.toolkit import calls, check, served_prompts

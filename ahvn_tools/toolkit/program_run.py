@@ -48,7 +48,6 @@ from ahvn_tools.errors import LimitExceededError, ToolCallError, ToolError, near
 from ahvn_tools.execution.call import CallScope
 from ahvn_tools.execution.threads import run_in_thread
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.middleware.reporting import declared_secrets
 from ahvn_tools.middleware.truncate import whole_blocks
 from ahvn_tools.middleware.waiting import (
     ApprovalRequest,
@@ -59,8 +58,11 @@ from ahvn_tools.middleware.waiting import (
     read_request,
     without_other_request,
 )
-from ahvn_tools.redaction import find_secrets, is_secret_name, reveal_secrets
+from ahvn_tools.redaction.names import is_secret_name
+from ahvn_tools.redaction.texts import SecretTexts
+from ahvn_tools.redaction.values import find_secrets, reveal_secrets
 from ahvn_tools.results import PROGRAMMATIC, ToolResult, as_readable, text_block, to_text, whole_value
+from ahvn_tools.schema.keywords import find_secret_names
 from ahvn_tools.toolkit import calls
 from ahvn_tools.toolkit.entry import CODE_TOOL, Entry
 from ahvn_tools.toolkit.structured_output import STRUCTURED_KEY
@@ -350,7 +352,8 @@ def takes_secrets(view: StoreView, entry: Entry) -> bool:
     """Return whether a caller can pass a secret to a tool."""
     definition = view.definition(entry)
     properties: Mapping[str, Any] = definition.input_schema.get("properties") or {}
-    return bool(declared_secrets(definition)) or not view.compiled_tool(entry).plan.secret_names.isdisjoint(properties)
+    names = find_secret_names(definition.input_schema)
+    return bool(names) or not view.compiled_tool(entry).plan.secret_names.isdisjoint(properties)
 
 
 async def hide_literals(view: StoreView, entries: Iterable[Entry], code: str, context: ToolContext) -> None:
@@ -412,9 +415,6 @@ def _evaluate(literal: str, default: str) -> str:
 
 _running_sandboxes: ContextVar[tuple[Sandbox, ...]] = ContextVar("running_sandboxes", default=())
 
-MIN_SECRET_CHARS: Final = 6
-"""Shorter texts are in many values by chance."""
-
 _NESTED: Final = "A program cannot run another program. Call the functions in this one."
 
 
@@ -448,7 +448,7 @@ class ProgramCalls:
         self._fingerprints = fingerprints
         self._turns, self._slots = Turns(), asyncio.Semaphore(view.store.max_concurrency)
         self._structured: Any = None
-        self._secret_texts: set[str] = set()
+        self._secrets = SecretTexts()
         self._has_passed_secret = False
         state.run_id = state.run_id or context.run_id or f"run_{uuid.uuid4().hex}"
         self.contents = ProgramContents(state.contents, limits.content_bytes)
@@ -525,15 +525,12 @@ class ProgramCalls:
 
     def add_secrets(self, values: Iterable[Any]) -> None:
         """Add secret bound values, which no saved program may contain."""
-        texts = map(reveal_secrets, values)
-        self._secret_texts.update(text for text in texts if isinstance(text, str) and len(text) >= MIN_SECRET_CHARS)
+        self._secrets.add(*(text for text in map(reveal_secrets, values) if isinstance(text, str)))
 
     def has_secret(self, saved: str, snapshot: bytes) -> bool:
         """Return whether a saved program, as JSON and with its unpacked state, may contain a secret of its calls."""
-        return self._has_passed_secret or any(
-            json.dumps(text)[1:-1] in saved or text.encode("utf-8", "surrogatepass") in snapshot
-            for text in self._secret_texts
-        )
+        masked = self._secrets.mask(saved), self._secrets.mask_bytes(snapshot)
+        return self._has_passed_secret or masked != (saved, snapshot)
 
     def _to_answer(self, call: ProgramCall, result: ToolResult) -> Answer | ApprovalRequest | ExternalCall:
         if result.meta.get("ends_session") is True:

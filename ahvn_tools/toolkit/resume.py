@@ -36,7 +36,7 @@ from ahvn_tools.middleware.waiting import (
     pending_requests,
     read_request,
 )
-from ahvn_tools.redaction import contains_secret
+from ahvn_tools.redaction.values import contains_secret
 from ahvn_tools.results import ToolCall, ToolResult
 from ahvn_tools.toolkit import model_tools
 from ahvn_tools.toolkit.background_calls import CallStatus

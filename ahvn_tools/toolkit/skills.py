@@ -19,7 +19,7 @@ from ahvn_tools.errors import SourceError, ToolError, ToolLookupError, near_miss
 from ahvn_tools.execution.threads import run_in_thread
 from ahvn_tools.lint import find_similar, make_finding
 from ahvn_tools.mcp.client.remote_server import RemoteServer
-from ahvn_tools.redaction import clip
+from ahvn_tools.redaction.texts import clip
 from ahvn_tools.schema.dialects.finding import Finding
 from ahvn_tools.skills.folders import FolderFiles, find_package_folder, find_skill_folders, read_folder
 from ahvn_tools.skills.server import read_server

@@ -16,7 +16,7 @@ from ahvn_tools.middleware.log import log
 from ahvn_tools.middleware.record import record
 from ahvn_tools.middleware.trace import trace
 from ahvn_tools.middleware.waiting import arguments_digest
-from ahvn_tools.redaction import Secret
+from ahvn_tools.redaction.names import Secret
 
 
 class Login(BaseModel):

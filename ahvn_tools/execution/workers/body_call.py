@@ -16,7 +16,7 @@ from ahvn_tools.execution.threads import EmitItemSync
 from ahvn_tools.execution.workers import replies
 from ahvn_tools.execution.workers.request import ContextSnapshot, WorkerRequest
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.redaction import redact
+from ahvn_tools.redaction.texts import redact
 
 
 class BodyCall:
@@ -139,7 +139,7 @@ class BodyCall:
         if kind == "unpicklable":
             text = f"A {self.place} cannot send back a {type_name} ({text}): return plain values."
             return Outcome(error=InvalidResultError(INVALID_RESULT, tool=tool, explanation=text))
-        text = redact(text, self.plan.hidden_values(self._values))
+        text = redact(text, self.plan.hidden_values(self._values, self._body))
         message = (
             f"Tool {tool!r} cannot be loaded in a {self.place} ({type_name}: {text}): "
             "make its function and the types of its arguments importable there."

@@ -14,9 +14,9 @@ from ahvn_tools.errors import PickleError
 from ahvn_tools.execution.pickling import ImportPath, to_import_path
 from ahvn_tools.execution.plan import Arguments, Body, BoundParameter, Plan
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.redaction import contains_secret
+from ahvn_tools.redaction.values import contains_secret
 from ahvn_tools.schema.secret_parameters import without_secret_defaults
-from ahvn_tools.state import MISSING, StateKey, without_keys
+from ahvn_tools.state import MISSING, StateKey, may_have, without_keys
 
 
 def refuse_secrets(plan: Plan, body: Body, values: Arguments) -> None:
@@ -54,7 +54,7 @@ def _find_secrets(plan: Plan, body: Body, values: Arguments) -> Iterator[tuple[s
     for name, value in values.items():
         if name in plan.sealed_names and not isinstance(value, WorkerResolver):
             yield name, "is secret"
-        elif contains_secret(value):
+        elif not isinstance(value, ToolContext) and contains_secret(value):  # `shipped_state` is for its state
             yield name, "has a secret value"
     for bound in plan.bound_parameters:
         if (key := _find_secret_key(bound, plan.secret_keys, values)) is not None:
@@ -72,17 +72,13 @@ def _find_secret_key(bound: BoundParameter, secret_keys: Iterable[StateKey], val
         return None
     for key in secret_keys:
         common = min(len(own.steps), len(key.steps))
-        if own.steps[:common] == key.steps[:common] and _may_have(values[name], key.steps[common:]):
+        if own.steps[:common] == key.steps[:common] and _has_part(values[name], key.steps[common:]):
             return key
     return None
 
 
-def _may_have(value: Any, steps: tuple[str | int, ...]) -> bool:
-    """Return whether a value has something under these steps. A property that raises may have."""
-    try:
-        return not steps or StateKey("", ("value", *steps)).read({"value": value}) is not MISSING
-    except Exception:  # noqa: BLE001  # a property may raise anything
-        return True
+def _has_part(value: Any, steps: tuple[str | int, ...]) -> bool:
+    return not steps or may_have({"value": value}, StateKey("", ("value", *steps)))
 
 
 def _bound_secret_keys(plan: Plan) -> list[StateKey]:

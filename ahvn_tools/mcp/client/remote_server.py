@@ -50,7 +50,7 @@ from ahvn_tools.mcp.trust.changes import Changes, compare, to_wire
 from ahvn_tools.mcp.trust.limits import Limits
 from ahvn_tools.mcp.trust.pins import Pins
 from ahvn_tools.mcp.trust.screening import screen, screen_prompts
-from ahvn_tools.redaction import reveal_secrets
+from ahvn_tools.redaction.values import reveal_secrets
 from ahvn_tools.results import ToolResult
 from ahvn_tools.schema.root_parameters import root_parameter_names
 from ahvn_tools.settings import validate_options

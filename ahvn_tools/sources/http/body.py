@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from ahvn_tools.binding import EnvironmentVariable
 from ahvn_tools.errors import DefinitionError
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.redaction import Secret, is_secret_name
+from ahvn_tools.redaction.names import Secret, is_secret_name
 from ahvn_tools.schema.refs import without_properties
 from ahvn_tools.settings import to_wire_annotations
 from ahvn_tools.sources import json_schema

@@ -9,7 +9,7 @@ from dataclasses import fields
 from typing import Annotated, Any, Final, Literal, TypedDict, cast, get_args
 
 from ahvn_tools.errors import SourceError, near_misses
-from ahvn_tools.redaction import reveal_secrets
+from ahvn_tools.redaction.values import reveal_secrets
 from ahvn_tools.settings import check_options, one_of
 from ahvn_tools.sources.http.credentials import Credential, must_fit
 from ahvn_tools.sources.http.request import HTTPOptions
