@@ -349,6 +349,10 @@ class Plan:
             return self
         return self._with(secret_names=self.secret_names | names)
 
+    def with_called_body(self) -> Plan:
+        """Return the plan of a call of an external tool that reaches a body, in this process."""
+        return self._with(is_external=False, isolation=None, executor=None)
+
     def with_check(self, check: Callable[[Arguments], None]) -> Plan:
         """Return the plan of one call that passes the validated arguments, by the names in the schema, to `check`."""
         return self._with(_checks=(*self._checks, check), validate_fast=None, **_NO_FAST_PATH)

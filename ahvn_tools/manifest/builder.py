@@ -83,7 +83,9 @@ _OPENAPI_OPTIONS: Final = (
 )  # fmt: skip
 """Options with the same name in a manifest and in `ToolSpec.from_openapi`."""
 
-_COPIED: Final = {*AddOptions.__annotations__, *SingleToolOptions.__annotations__} - {"middleware", "name", "preset"}
+_COPIED: Final = {*AddOptions.__annotations__, *SingleToolOptions.__annotations__} - {
+    "middleware", "name", "preset", "external",
+}  # fmt: skip
 """Options with the same name and value in a manifest and in a toolkit: all but these, which are read otherwise."""
 
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
+from dataclasses import replace
 from time import perf_counter
-from typing import Any, Final, Protocol
+from typing import Any, Final, NoReturn, Protocol
 
 from ahvn_tools.binding import StateScopes
 from ahvn_tools.errors import ResultRequiredError, ToolCallError, ToolkitError
 from ahvn_tools.execution.call import Call, Next
-from ahvn_tools.execution.convert import body_error_detail, call_error_detail, error_result, to_result
+from ahvn_tools.execution.convert import body_error_detail, to_result
 from ahvn_tools.execution.outcome import Outcome
 from ahvn_tools.execution.pipeline import run_if_large_in_thread
-from ahvn_tools.execution.plan import Plan
+from ahvn_tools.execution.plan import Plan, result_required_error
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.middleware.waiting import ExternalCall, pending_result, without_requests
 from ahvn_tools.results import ToolResult
@@ -50,21 +51,23 @@ async def wait_for_result(call: Call, next: Next) -> ToolResult:  # noqa: A002  
         supplied, started = call.supplied, perf_counter()
         convert = functools.partial(to_result, call.plan, call.body, supplied, {}, started)
         return await run_if_large_in_thread(call, supplied.value, convert)
-    if not call.plan.is_external:
-        result = await next(call)
-        return pending_result(ExternalCall.from_call(call)) if _is_requested(call, result) else result
-    try:
-        check = functools.partial(call.plan.check_arguments, call.positional, call.arguments)
-        await run_if_large_in_thread(call, call.arguments, check)
-    except ToolCallError as error:
-        return call.scope.record_error(error, error_result(call_error_detail(error), perf_counter()))
-    return pending_result(ExternalCall.from_call(call))
+    run = replace(call, plan=call.plan.with_called_body(), body=_request_result) if call.plan.is_external else call
+    result = await next(run)
+    if not _is_requested(call, result):
+        return result
+    waiting = pending_result(ExternalCall.from_call(call))
+    return call.scope.record_error(result_required_error(call.name), waiting)
+
+
+def _request_result(*_arguments: Any, **_named: Any) -> NoReturn:
+    """Stand for the body of an external tool, whose arguments and bound values are all valid."""
+    raise ResultRequiredError("The result is supplied from outside.")
 
 
 def _is_requested(call: Call, result: ToolResult) -> bool:
     """Return whether the body has requested a result of this call, and not of another one that it has made."""
     error = call.scope.error
-    is_own = isinstance(error, ResultRequiredError) and error.tool == call.name
+    is_own = isinstance(error, ResultRequiredError) and error.tool in (call.name, None)
     return is_own and result.error is not None and result.error.code == ResultRequiredError.code
 
 

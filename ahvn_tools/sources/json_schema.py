@@ -34,7 +34,7 @@ def build_template(
             f"input_schema must be a dict such as {{'type': 'object', 'properties': {{…}}}}, "
             f"not a {type(input_schema).__name__}."
         )
-    if function is None and options.get("external") is not True:
+    if function is None and not options.get("external"):
         raise DefinitionError(f"{name!r} has no function: pass one, or external=True if its results come from outside.")
     function = function or external_body
     options = {**options, "name": name, "input_schema": input_schema}
