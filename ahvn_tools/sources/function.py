@@ -172,6 +172,7 @@ def build_template(
         is_coroutine=read.is_coroutine or injection is not None,
         settings=settings,
         **to_definition_fields(options),
+        is_external=options.get("external") is True,
         is_movable=injection is None,
         takes_private_names=getattr(read.body, "takes_private_names", False) is True,
         source=source,
