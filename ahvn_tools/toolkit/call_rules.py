@@ -14,7 +14,8 @@ from ahvn_tools.errors import CallRejectedError, ToolCallError, ToolkitError, To
 from ahvn_tools.execution.call import Call, Next
 from ahvn_tools.execution.plan import Plan
 from ahvn_tools.execution.threads import call_host_function
-from ahvn_tools.middleware.approve import ApprovalAnswer, ApprovalDecision, ApprovalRequest, Approver, rejection_text
+from ahvn_tools.middleware.approve import ApprovalAnswer, ApprovalDecision, Approver, rejection_text
+from ahvn_tools.middleware.waiting import ApprovalRequest
 from ahvn_tools.results import ToolResult
 from ahvn_tools.state import MISSING
 from ahvn_tools.toolkit.entry import Entry
@@ -44,7 +45,7 @@ class CallRules:
         self._view, self._entry = view, entry
         self._layers = tuple(_layers(view, entry))
         folders = getattr(getattr(entry.spec.function, "__self__", None), "folders", None)
-        self._place = Place.of(getattr(folders, "roots", None) or (view.roots if roots is None else roots) or ())
+        self._place = Place(getattr(folders, "roots", None) or (view.roots if roots is None else roots) or ())
 
     @property
     def never_asks(self) -> bool:
@@ -139,7 +140,7 @@ class CallRules:
         """Return the plan of a call that runs without an approval; None: the middleware decides on the call."""
         try:
             values = plan.validate(arguments)
-        except ToolCallError:
+        except (ToolCallError, RecursionError):
             return None
         if self.judge(plan, arguments, values).decision != "allow":
             return None
