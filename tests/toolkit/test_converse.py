@@ -578,6 +578,17 @@ def test_bound_values_are_not_in_the_json_and_bytes_come_back(session):
     assert restored.messages[0] == image
 
 
+@each_model
+def test_half_characters_of_a_model_do_not_break_the_next_request(session, made):
+    """A stream may cut a character in two; a lone half cannot be sent to a provider, nor written to a file."""
+    script = Script(ask(("find", {"topic": "\ud83d\ude00"})), say("\ud83d\ude00 and \ud83d"))
+    done = session.converse(made(script), "Go.")
+    assert done.text == "\U0001f600 and \ufffd"
+    json.dumps(done.to_json(), ensure_ascii=False).encode()
+    events = session.stream_converse(made(Script(say("\ud83d"))), "Go.")
+    assert "".join(event.text for event in events if isinstance(event, TextDelta)).encode()
+
+
 def test_other_data_is_no_conversation():
     good = Conversation(stop_reason="answered", messages=[{"role": "user", "content": "Hi"}]).to_json()
     assert Conversation.from_json(good).messages == [{"role": "user", "content": "Hi"}]
