@@ -762,3 +762,32 @@ def test_the_messages_that_are_passed_are_not_changed(session):
     assert messages == [{"role": "user", "content": "Go."}]
     again = session.converse(Script(say("Again.")), [*done.messages, {"role": "user", "content": "More."}])
     assert (len(done.messages), len(again.messages)) == (4, 6)
+
+
+def test_a_program_in_the_providers_sandbox_calls_tools(session):
+    """The tools allow it, the answer and the result are in its form, and the next request names its container."""
+    caller = {"type": "code_execution_20260120", "tool_id": "srvtoolu_1"}
+    server_use = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "code_execution", "input": {"code": "…"}}
+    use = {"type": "tool_use", "id": "toolu_1", "name": "find", "input": {"topic": "tea"}, "caller": caller}
+    answers = iter(
+        [
+            anthropic("tool_use", server_use, use, container="box"),
+            anthropic("end_turn", {"type": "text", "text": "Done."}),
+        ]
+    )
+    requests: list[dict[str, Any]] = []
+
+    def create(**request: Any) -> Any:
+        requests.append(request)
+        return next(answers)
+
+    kit = Toolkit("notes").add(find, allowed_callers=["programmatic"]).bind("user")
+    client = SimpleNamespace(messages=SimpleNamespace(create=create))
+    model = formats.anthropic.model(client, model="m", max_tokens=9, export={"code_execution": True})
+    done = kit.session(user="Ann").converse(model, "Go.")
+    assert [tool["name"] for tool in requests[0]["tools"]] == ["find", "code_execution"]
+    assert requests[1]["messages"][1]["content"] == [server_use, use]
+    assert requests[1]["messages"][2]["content"] == [
+        {"type": "tool_result", "tool_use_id": "toolu_1", "content": "Ann on tea"}
+    ]
+    assert (requests[1]["container"], done.text) == ("box", "Done.")
