@@ -151,6 +151,7 @@ class _Conversing:
         self.retries = 0
         self.answer: Any = None
         self.turn = Turn()
+        self.shown: list[ToolResult] = []
         self.is_streamed = self.has_left = False
         if self.format is not None:
             _turn_function(self.format)
@@ -191,18 +192,18 @@ class _Conversing:
             return
         for event in self._events_of(batch):
             yield event
-        async with contextlib.aclosing(batch.astream()) as items:
+        async with contextlib.aclosing(replace(batch, streams_results=True).astream()) as items:
             async for item in items:
-                for event in self._take(item) if isinstance(item, Run) else [item]:
+                for event in self._take(item) if isinstance(item, Run) else self._to_results([item]):
                     yield event
 
     def _run(self, batch: Batch) -> Generator[Event, None, Run]:
         """Run the calls of an answer and yield them, with the chunks of their tools; return the run."""
         yield from self._events_of(batch)
-        for item in batch.stream():
+        for item in replace(batch, streams_results=True).stream():
             if isinstance(item, Run):
                 return item
-            yield item
+            yield from self._to_results([item])
         raise AssertionError  # pragma: no cover  # the run is the last item
 
     @contextlib.contextmanager
@@ -338,6 +339,7 @@ class _Conversing:
                 )
             self.retries += 1
             return None
+        self.shown = []
         self.retries, self.turn = 0, replace(turn, messages=_to_sendable(turn.messages), text=_to_sendable(turn.text))
         return batch
 
@@ -354,8 +356,15 @@ class _Conversing:
         self.run, self.waiting = run, None
         self.messages += run.messages
         self.stop_reason = self._find_stop_reason(run)
-        results = [result for _, result in run.results] if self.emits else []
-        return [result for result in results if not pending_requests(result.meta)]
+        return self._to_results([result for _, result in run.results])
+
+    def _to_results(self, results: Sequence[ToolResult]) -> list[ToolResult]:
+        """Return the chunks and results to show: none of a call that waits, and no result again."""
+        if not self.emits:
+            return []
+        new = [one for one in results if not (pending_requests(one.meta) or any(one is shown for shown in self.shown))]
+        self.shown += [result for result in new if result.is_last]
+        return new
 
     def _find_stop_reason(self, run: Run) -> StopReason | None:
         """Return why the conversation stops after an answer; None if it goes on."""

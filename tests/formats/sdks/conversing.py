@@ -40,7 +40,7 @@ def check_events(events: list[Any], stream: bool) -> None:
     assert "".join(texts) == SAID
     assert kinds == [ToolCall, ToolCall, ToolResult, ToolResult, *[TextDelta] * len(texts), Conversation]
     assert [event.arguments for event in events[:2]] == [OSLO, ROME]
-    assert [event.id for event in events[:2]] == [event.id for event in events[2:4]]
+    assert {event.id for event in events[:2]} == {event.id for event in events[2:4]}
 
 
 class Conversing:
