@@ -137,7 +137,9 @@ class _Conversing:
         self.model: Any = validate_callable("A model", "a function of messages and tools", model)
         before = start if isinstance(start, Conversation) else None
         self.format: str | None = given.pop("format", None) or getattr(model, "format", None)
-        self.format = self.format or (before.format if before else None)
+        if before is not None and before.format is not None:
+            _require_same_format(before.format, self.format)
+            self.format = before.format
         self.turns_left: int = checked("max_turns", given.pop("max_turns", 20), COUNT)
         self.max_retries: int = checked("max_retries", given.pop("max_retries", 2), _RETRIES)
         self.decisions: Any = given
@@ -388,6 +390,15 @@ def _messages_of(start: Any) -> Sequence[Any]:
     if isinstance(messages, Mapping):
         raise ToolkitError("The messages are one message alone. Pass a list of messages.")
     return messages
+
+
+def _require_same_format(name: str, other: str | None) -> None:
+    """Raise ToolkitError for a model whose format is not that of the conversation."""
+    if other not in (None, name):
+        raise ToolkitError(
+            f"The conversation is in the format {name!r}, and the model takes {other!r}. Go on with a model of "
+            f"{name!r}, or pass messages that are written in {other!r}."
+        )
 
 
 def _require_decisions(waiting: Run | None, decisions: Mapping[str, Any]) -> None:

@@ -558,6 +558,9 @@ def test_the_format_is_that_of_the_call_the_model_or_the_answer(session):
     assert session.converse(Script(text), "Go.", format="anthropic").format == "anthropic"
     with pytest.raises(ToolkitError, match="it looks like 'anthropic'"):
         session.converse(Script(text), "Go.", format="openai")
+    done = session.converse(Script(text, format="anthropic"), "Go.")
+    with pytest.raises(ToolkitError, match="is in the format 'anthropic', and the model takes 'openai'"):
+        session.converse(Script(say("Hi"), format="openai"), done)
 
 
 def test_calls_alone_and_text_alone_are_answers(session):
