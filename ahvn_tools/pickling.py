@@ -15,7 +15,6 @@ from ahvn_tools.binding import Binding
 from ahvn_tools.errors import PickleError
 from ahvn_tools.execution.pickling import (
     ImportPath,
-    bound_secrets,
     is_picklable,
     pickler_class,
     removed_defaults,
@@ -98,7 +97,7 @@ def to_pickled_spec(
     lost = removed_defaults(compiled)
     return PickledSpec(
         rebuild=functools.partial(
-            template.rebuild, options=_options_without_secrets(compiled), **template.rebuild_arguments
+            template.rebuild, options=without_secret_values(compiled), **template.rebuild_arguments
         ),
         body=to_import_path(body) if "tool" not in template.rebuild_arguments else None,
         bindings={
@@ -109,14 +108,6 @@ def to_pickled_spec(
         secrets=secret,
         extra_attributes=extra_attributes,
     )
-
-
-def _options_without_secrets(compiled: CompiledTool) -> Mapping[str, Any]:
-    """Return the options of a tool, whose examples and defaults have no values of secret parameters that are bound."""
-    options, secret = without_secret_values(compiled), bound_secrets(compiled)
-    if not secret or not compiled.template.examples:
-        return options
-    return {**options, "examples": compiled.template.visible_examples(secret)}
 
 
 def _without_secret_types(state: dict[str, Any]) -> dict[str, Any]:

@@ -154,6 +154,8 @@ def without_secret_values(compiled: CompiledTool) -> dict[str, Any]:
             }
             for name, change in changes.by_name.items()
         }
+    if secret and compiled.template.examples:
+        options["examples"] = compiled.template.visible_examples(secret)
     if isinstance(options.get("input_schema"), dict):
         options["input_schema"] = _without_secret_defaults(options["input_schema"], compiled, secret)
     return options
