@@ -13,7 +13,6 @@ from types import MappingProxyType, UnionType
 from typing import Annotated, Any, Final, Literal, Protocol, Union, get_args, get_origin
 
 from ahvn_tools.errors import ApprovalRequiredError, CallCancelledError, ToolError
-from ahvn_tools.redaction.texts import Mask
 from ahvn_tools.results import ToolResult
 from ahvn_tools.roots import resolve_path
 
@@ -60,7 +59,7 @@ class CallLinks:
     """The program that the call continues, for the tool that runs programs."""
     pause: Callable[[], AbstractContextManager[None]] = nullcontext
     """Stops the clocks of the call, while a person decides on a call that is a part of it."""
-    make_mask: Callable[[], Mask] = lambda: str
+    make_mask: Callable[[], Callable[[str], str]] = lambda: str
     """Returns what removes the secrets and bound values of the call from a text."""
 
 

@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from ahvn_tools.command_words import split_command
-from ahvn_tools.errors import DefinitionError, SourceError, ToolSpecError, near_misses
+from ahvn_tools.errors import DefinitionError, SourceError, ToolSpecError, clip, near_misses
 from ahvn_tools.loading.contents import Contents, ServerSource
 from ahvn_tools.loading.kinds import FOLDER_KINDS
 from ahvn_tools.loading.options import ReadOptions, expand
 from ahvn_tools.loading.python_modules import read_member, split_location
 from ahvn_tools.loading.yaml_file import MAX_MESSAGE_CHARS, YamlDocument, read_yaml
-from ahvn_tools.redaction.texts import clip
 from ahvn_tools.sources.http.body import require_trust
 from ahvn_tools.sources.http.options import REQUEST_KEYS, build_from_url
 from ahvn_tools.spec import ToolSpec

@@ -11,10 +11,10 @@ from typing import Any, Final
 
 from pydantic import SecretStr
 
-from ahvn_tools.errors import SourceError, near_misses
+from ahvn_tools.errors import SourceError, clip, near_misses
 from ahvn_tools.loading.options import VARIABLE, Place, map_texts
 from ahvn_tools.loading.yaml_file import YamlDocument, read_yaml
-from ahvn_tools.redaction.texts import clip, redact
+from ahvn_tools.redaction.texts import redact
 from ahvn_tools.sources.budget import Budget
 
 MAX_PROBLEMS: Final = 100

@@ -14,10 +14,10 @@ from pydantic_core import to_jsonable_python
 
 from ahvn_tools.encoders.loaded_classes import is_for_graph
 from ahvn_tools.error_detail import ErrorDetail
-from ahvn_tools.errors import InvalidResultError, ToolCallError
+from ahvn_tools.errors import InvalidResultError, ToolCallError, clip
 from ahvn_tools.execution.call import Call
 from ahvn_tools.execution.convert import body_error_text
-from ahvn_tools.redaction.texts import JsonRedactor, Mask, clip, mask_named, redact
+from ahvn_tools.redaction.texts import JsonRedactor, Mask, mask_named, redact
 from ahvn_tools.redaction.values import reveal_secrets
 from ahvn_tools.results import ToolResult, whole_value
 

@@ -17,9 +17,6 @@ from ahvn_tools.redaction.values import HiddenValues, iter_parts
 MIN_MASKED_CHARS = 6
 """The minimum length of a masked text: masking shorter ones would make messages unreadable."""
 
-MAX_TEXT_CHARS = 2_000
-"""The maximum length of a text from a tool or a server."""
-
 _PLAIN_RUN = re.compile(r"[A-Za-z0-9._~-]+")
 """Characters that every encoding of a text leaves as they are."""
 
@@ -47,11 +44,6 @@ def make_mask(bound: Mapping[str, Any]) -> Mask:
     """Return what redacts many texts for the same bound values; see `redact`."""
     secrets = SecretTexts(bound)
     return lambda text: mask_credentials(secrets.mask(text))
-
-
-def clip(text: str, max_chars: int = MAX_TEXT_CHARS) -> str:
-    """Return `text`, cut after `max_chars` characters."""
-    return text if len(text) <= max_chars else f"{text[:max_chars]}… ({len(text) - max_chars} more characters)"
 
 
 class SecretTexts:
