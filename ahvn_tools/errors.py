@@ -10,6 +10,7 @@
     │   └── SkippedOperationError                an operation of an OpenAPI document cannot be a tool; the others are
     ├── PickleError               (TypeError)    a part of a spec cannot be pickled
     ├── SignatureError            (ValueError)   a pickle is not signed with the given key
+    ├── MalformedAnswerError      (ValueError)   a model was asked again too often
     └── SyncCallError             (RuntimeError) a sync call would wait for its own event loop
     ToolCallError                 a call failed; `code` is stable
     ├── ToolNotFoundError         not_found      the toolkit has no such tool
@@ -93,6 +94,10 @@ class PickleError(ToolSpecError, TypeError):
 
 class SignatureError(ToolSpecError, ValueError):
     """A pickle is not signed, or not with this key, or was changed. Nothing of it was unpickled."""
+
+
+class MalformedAnswerError(ToolSpecError, ValueError):
+    """A model has sent malformed answers only, as often as it was asked; see `Conversation.from_error`."""
 
 
 class SyncCallError(ToolSpecError, RuntimeError):
@@ -316,12 +321,12 @@ def unknown_options(options: Iterable[str], known: Iterable[str]) -> str | None:
 def suggests_options(function: Callable[P, R]) -> Callable[P, R]:
     """Let the TypeError for an unknown keyword argument name similar ones, as Python does from 3.13 on."""
     code = function.__code__
-    known = code.co_varnames[code.co_posonlyargcount : code.co_argcount + code.co_kwonlyargcount]
+    known = frozenset(code.co_varnames[code.co_posonlyargcount : code.co_argcount + code.co_kwonlyargcount])
 
     @functools.wraps(function)
     def call(*arguments: P.args, **options: P.kwargs) -> R:
-        if unknown := unknown_options(options, known):
-            raise TypeError(f"{function.__qualname__}(): {unknown}")
+        if not options.keys() <= known:
+            raise TypeError(f"{function.__qualname__}(): {unknown_options(options, sorted(known))}")
         return function(*arguments, **options)
 
     return call

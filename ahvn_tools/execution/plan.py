@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
+from pydantic_core import to_jsonable_python
+
 from ahvn_tools.binding import Binding, EnvironmentVariable, StateScopes, WorkerResolver
 from ahvn_tools.context import ToolContext, resolve_context, resolve_transport_context
-from ahvn_tools.definition import ToolDefinition
+from ahvn_tools.definition import JsonText, ToolDefinition
 from ahvn_tools.errors import (
     MISSING_VALUE,
     BindError,
@@ -196,6 +198,7 @@ class Plan:
         self._validator = inputs.validator(hidden)
         self._checks: tuple[Callable[[Arguments], None], ...] = ()
         self._validated: Arguments | None = None
+        self._bound_check: Callable[[Arguments], None] | None = None
         self.validate_fast = inputs.fast_validator(hidden)
         self.bound_parameters = tuple(
             BoundParameter(binding, inputs.parameters[name], inputs.bound_value_validator(name))
@@ -347,6 +350,10 @@ class Plan:
         """Return the plan of one call that passes the validated arguments, by the names in the schema, to `check`."""
         return self._with(_checks=(*self._checks, check), validate_fast=None, **_NO_FAST_PATH)
 
+    def with_bound_check(self, check: Callable[[Arguments], None]) -> Plan:
+        """Return the plan of one call that passes the arguments of its body, the bound values too, to `check`."""
+        return self._with(_bound_check=check, **_NO_FAST_PATH)
+
     def with_validated(self, values: Arguments) -> Plan:
         """Return the plan of one call whose arguments were validated before."""
         return self._with(_validated=values, _checks=(), validate_fast=None, **_NO_FAST_PATH)
@@ -405,6 +412,8 @@ class Plan:
         for bound in self.bound_parameters:
             if (value := bound.read_validated(scopes)) is not MISSING:
                 values[bound.parameter.name] = value
+        if self._bound_check is not None:
+            self._bound_check(values)
 
     def invoke(self, body: Callable[..., Any], values: Arguments) -> Any:
         """Call the body with its arguments."""
@@ -436,6 +445,8 @@ class Plan:
 
     def bound_values(self, values: Mapping[str, Any]) -> Arguments:
         """Return the bound values of a call, to mask them in texts; not the ToolContext, which names the tool."""
+        if not self.bound_parameters:
+            return {}
         names = (bound.parameter.name for bound in self.bound_parameters)
         return {name: values[name] for name in names if name in values and not isinstance(values[name], ToolContext)}
 
@@ -583,7 +594,23 @@ class CompiledTool:
     def definition(self) -> ToolDefinition:
         """The definition for models. Raises DefinitionError for a parameter that must be bound first."""
         self.require_bound()
-        return self.template.definition(frozenset(self.bindings))
+        template, hidden = self.template, frozenset(self.bindings)
+        output_schema, has_examples = template.output.schema_text, bool(template.examples)
+        return ToolDefinition(
+            name=template.name,
+            title=template.title,
+            description=template.texts.description,
+            input_schema=JsonText(template.inputs.schema_text(hidden)),
+            output_schema=None if output_schema is None else JsonText(output_schema),
+            tags=template.tags,
+            annotations=template.annotations,
+            examples=to_jsonable_python(template.visible_examples(hidden, in_full=True)) if has_examples else None,
+            meta=template.meta,
+            version=template.version,
+            icons=template.icons,
+            returns=template.texts.details.returns,
+            usage=template.texts.details.usage,
+        )
 
     @property
     def is_usable(self) -> bool:
@@ -591,13 +618,13 @@ class CompiledTool:
         return self.template.inputs.parameters_without_schema <= self.bindings.keys()
 
     def require_bound(self) -> None:
-        """Raise DefinitionError unless it is usable."""
+        """Raise DefinitionError unless each parameter that must be bound is bound."""
         if not self.is_usable:
             self.plan.require_bound()
 
     def refuse_unsealable(self, parameters: Collection[str]) -> None:
         """Raise BindError for parameters that cannot be hidden, in addition to the bound ones."""
-        obstacle = self.template.inputs.find_obstacle(frozenset({*parameters, *self.bindings})) if parameters else None
+        obstacle = self.template.inputs.find_obstacle(frozenset({*parameters, *self.bindings}))
         if obstacle is not None:
             names = ", ".join(map(repr, parameters))
             raise BindError(

@@ -6,6 +6,7 @@ import asyncio
 import concurrent.futures
 import contextlib
 import contextvars
+import functools
 import inspect
 import queue
 import threading
@@ -156,7 +157,7 @@ async def run_in_thread(
             job.wait_for(lambda: _submit(emit(item), loop))
 
     def work() -> Callable[[], None]:
-        outcome = Outcome.capture(lambda: context.run(function, emit_item))
+        outcome = Outcome.capture(functools.partial(context.run, function, emit_item))
 
         def notify() -> None:
             job.is_done = True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from ahvn_tools.definition import ToolDefinition
@@ -10,6 +10,7 @@ from ahvn_tools.formats.continuation import NO_CONTINUATION, Continuation
 from ahvn_tools.formats.json_data import filter_objects, get_index, get_object, get_objects, unread_fields
 from ahvn_tools.formats.openai import EXPORTER
 from ahvn_tools.formats.parsing.payload import read_field, read_items
+from ahvn_tools.formats.parsing.text_calls import extract_text
 from ahvn_tools.formats.parsing.tool_calls import (
     INTERRUPTED_CALL,
     TRUNCATED_CALL,
@@ -24,6 +25,7 @@ from ahvn_tools.formats.rendering.callers import AllowedCallers, resolve_callers
 from ahvn_tools.formats.rendering.calls import clean_text, get_provider_data, to_json_text, to_writable
 from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_choice
 from ahvn_tools.formats.rendering.tool import export_all, set_provider_options, split_value_schema
+from ahvn_tools.formats.turn import Model, Turn, Usage, read_answer, split_tools, without_nulls
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolCall, ToolResult
 
@@ -147,6 +149,51 @@ def results(pairs: Iterable[tuple[ToolCall, ToolResult]]) -> list[JsonObject]:
         }
         for call, result in content.to_readable(pairs, FORMAT)
     ]
+
+
+def turn(response: Any, calls: Sequence[ToolCall] = ()) -> Turn:  # noqa: ARG001  # as all formats
+    """Return the model's turn of a response, its `output`, or all events of a stream: all items, with the reasoning.
+
+    >>> turn({"output": [{"type": "reasoning", "id": "rs_1", "summary": [], "status": None}]}).messages
+    [{'type': 'reasoning', 'id': 'rs_1', 'summary': []}]
+    """
+    data, events = read_answer(response)
+    final = next((get_object(event, "response") for event in events if event.get("type") in _FINAL_EVENTS), data)
+    done = [get_object(event, "item") for event in events if event.get("type") == "response.output_item.done"]
+    items = get_objects(final, "output") or done or [event for event in events if _is_item(event)]
+    usage = Usage.read(
+        final.get("usage"),
+        inputs=["input_tokens"],
+        outputs=["output_tokens"],
+        cached=["input_tokens_details", "cached_tokens"],
+    )
+    return Turn(messages=list(map(_to_sent, items)), text=extract_text({"output": items}), usage=usage)
+
+
+def _to_sent(item: JsonObject) -> JsonObject:
+    """Return an item as it is sent back."""
+    sent = without_nulls(item, _SDK_FIELD)
+    if isinstance(sent.get("content"), list):
+        sent["content"] = [without_nulls(part, "parsed") for part in filter_objects(sent["content"])]
+    return sent
+
+
+def model(
+    client: Any, *, model: str, stream: bool = False, export: Mapping[str, Any] | None = None, **options: Any
+) -> Model:
+    """Return the model behind an OpenAI or AsyncOpenAI client, for `Toolkit.converse`.
+
+    `options` are those of `client.responses.create`; its `tools` are sent beside those of the toolkit. `export` are the
+    options of `export`, such as `{"strict": True}`.
+    """
+    to_fields = split_tools(options)
+    return Model(
+        format=FORMAT,
+        send=client.responses.create,
+        request=lambda messages, tools: {"input": messages, **to_fields(tools)},
+        options={"model": model, **options, **({"stream": True} if stream else {})},
+        export=export or {},
+    )
 
 
 def choice(

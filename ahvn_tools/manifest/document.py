@@ -13,9 +13,9 @@ from pydantic import SecretStr
 
 from ahvn_tools.errors import SourceError, clip, near_misses
 from ahvn_tools.loading.options import VARIABLE, Place, map_texts
-from ahvn_tools.loading.yaml_file import YamlDocument, read_yaml
 from ahvn_tools.redaction.texts import redact
 from ahvn_tools.sources.budget import Budget
+from ahvn_tools.sources.yaml_file import YamlDocument, read_yaml
 
 MAX_PROBLEMS: Final = 100
 """An error shows at most this many problems."""

@@ -27,6 +27,9 @@ from ahvn_tools.middleware import Middleware
 Level = Literal["debug", "info", "warning", "error", "critical"]
 
 
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
 class ManifestModel(BaseModel):
     """A part of a manifest. Its text contains no value: one may be from the environment."""
 
@@ -79,6 +82,24 @@ class Cache(_Repeatable):
     """How many results are kept."""
     shared: bool = False
     """Whether sessions share results."""
+
+
+class KeepLarge(MiddlewareOptions):
+    """Models read the beginning of large results, and the rest with `read_result` and `search_result`."""
+
+    max_chars: int = Field(default=20_000, ge=1_000)
+    """How many characters a model receives of a result."""
+    folder: str | None = None
+    """A folder for the results, relative to the manifest; without it, they are in memory."""
+    max_bytes: int = Field(default=256 * 1024 * 1024, ge=1)
+    """How many bytes all results have; the oldest are dropped first."""
+    max_age: Seconds = 3600.0
+    """For how many seconds a result is kept."""
+
+    def arguments(self, options: ReadOptions) -> dict[str, Any]:
+        """Return the arguments, with the path of the folder that is written."""
+        given = super().arguments(options)
+        return {**given, "folder": options.to_output(self.folder)} if self.folder is not None else given
 
 
 class Limit(MiddlewareOptions):
@@ -182,6 +203,7 @@ MIDDLEWARE: Final[Mapping[str, type[MiddlewareOptions]]] = MappingProxyType(
     {
         "approve": Approve,
         "cache": Cache,
+        "keep_large": KeepLarge,
         "limit": Limit,
         "log": Log,
         "metrics": Metrics,

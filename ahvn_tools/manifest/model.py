@@ -12,9 +12,10 @@ from pydantic import BeforeValidator, Discriminator, Field, PositiveFloat, Posit
 from pydantic_core import PydanticCustomError
 
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.manifest.middleware_table import ManifestModel, MiddlewareItem
+from ahvn_tools.manifest.middleware_table import ManifestModel, MiddlewareItem, Seconds
 from ahvn_tools.settings import OutputForm, RunOptions
 from ahvn_tools.sources.openapi.options import Responses
+from ahvn_tools.toolkit.approval_rules import Mode
 from ahvn_tools.toolkit.entry_options import Caller, OnDuplicate
 
 
@@ -27,8 +28,6 @@ Names = Annotated[list[str], BeforeValidator(_to_list, json_schema_input_type=st
 
 Callers = Annotated[list[Caller], BeforeValidator(_to_list, json_schema_input_type=Caller | list[Caller])]
 """Who may call tools for a model; one may be written without a list."""
-
-Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 Values = dict[str, Any]
 """Parameter -> value."""
@@ -163,7 +162,7 @@ class HTTPSource(LocalOptions):
     """An HTTP request as a tool."""
 
     http: JsonObject
-    """The tool: `name`, `description`, `api_url`, `method`, and what a tool definition has in a file of its own."""
+    """The tool: `name`, `api_url`, and the [options of HTTP tools](sources.md#http-tools), such as `method`."""
 
 
 class OpenAPISource(LocalOptions):
@@ -346,6 +345,18 @@ class ApprovalModel(ManifestModel):
     """A SQLite file that remembers what was decided, relative to the folder of the manifest."""
     expiry: Seconds | None = None
     """For how many seconds a request can be approved, 7 days by default; `null`: for ever."""
+    mode: Mode = "ask"
+    """What happens to calls without a [rule](approval-rules.md), if there is any key of rules: `read_only`, `ask`,
+    `accept_edits` or `allow`."""
+    allow: Names = []
+    """Calls that run: rules such as `notes/*` and `shell_exec(cmd: "git status*")`."""
+    ask: Names = []
+    """Calls that need an approval, also where `allow` has a rule."""
+    deny: Names = []
+    """Calls that never run."""
+    remember: str | None = None
+    """The file that keeps what is approved for always, relative to the folder of the manifest. It needs a
+    `secret_key`."""
 
 
 class ModelTool(ManifestModel):
@@ -447,6 +458,21 @@ def _shorthand(convert: Callable[[Any], Any], expected: str, input_type: Any) ->
     return BeforeValidator(validate, json_schema_input_type=input_type)
 
 
+class SkillsModel(ManifestModel):
+    """Skills: of a folder, of an installed package, or of an MCP server. One of `path` and `server` says where."""
+
+    path: str | None = None
+    """The folder of a skill or of several, relative to the folder of the manifest, or `package:folder`."""
+    server: str | None = None
+    """The `name` of an MCP server among the `sources`."""
+    group: str | None = None
+    """The group in which the skills are active, `basic` by default."""
+    audience: Names = []
+    """The audiences that may read the skills; everyone by default."""
+    trust: bool | None = None
+    """Whether their texts are taken as they are, and activate groups; by default those of folders."""
+
+
 class Overlay(ManifestModel):
     """What a profile or an audience changes: it is merged over the manifest."""
 
@@ -456,6 +482,8 @@ class Overlay(ManifestModel):
     """What the toolkit is for: for people who read the manifest."""
     sources: list[Source] = []
     """Where the tools come from, in this order."""
+    skills: list[Annotated[SkillsModel, _from_text("path", SkillsModel)]] = []
+    """Folders of instructions for models: a text is a `path`."""
     groups: dict[str, Annotated[GroupModel, _from_text("description", GroupModel)]] = {}
     """The groups of tools, by name; a text is the description."""
     toolsets: dict[str, Annotated[ToolsetModel, _from_list("tools", ToolsetModel)]] = {}

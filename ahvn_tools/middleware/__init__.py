@@ -16,6 +16,7 @@ from ahvn_tools.execution.call import Call, Middleware, Next
 if TYPE_CHECKING:
     from ahvn_tools.middleware.approve import approve
     from ahvn_tools.middleware.cache import cache
+    from ahvn_tools.middleware.keep_large import keep_large
     from ahvn_tools.middleware.limit import limit
     from ahvn_tools.middleware.log import log
     from ahvn_tools.middleware.metrics import metrics
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     from ahvn_tools.middleware.truncate import truncate
 
 __all__ = [
-    "Call", "Middleware", "Next", "approve", "cache", "limit", "log", "metrics", "observe", "record", "replay", "retry",
-    "trace", "truncate",
+    "Call", "Middleware", "Next", "approve", "cache", "keep_large", "limit", "log", "metrics", "observe", "record",
+    "replay", "retry", "trace", "truncate",
 ]  # fmt: skip
 
 _FUNCTIONS = {name: name for name in __all__ if name.islower()} | {"replay": "record"}

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import json
 import math
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass, replace
+from enum import Enum
 from time import perf_counter
 from typing import Any, Final, Self
 
+from ahvn_tools import invisible
 from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import (
     ApprovalRequiredError,
@@ -168,6 +171,15 @@ class ApprovalRequest:
         return self.call_id if self.program is None else str(self.program["call_id"])
 
     @property
+    def suggested_rule(self) -> str | None:
+        """The rule that is remembered if an approver answers "always": this tool with exactly these arguments.
+
+        None for what is not remembered: a question of the tool, secret or very long arguments.
+        """
+        text = rule_text(self.tool, self.arguments)
+        return None if self.secrets or self.action is not None or len(text) > _MAX_RULE_CHARS else text
+
+    @property
     def approves_call(self) -> bool:
         """Whether the call as a whole is approved when this request is."""
         return self.action is None or self.is_call_approved
@@ -187,7 +199,23 @@ class ApprovalRequest:
         return f"<ApprovalRequest {self.tool!r} call_id={self.call_id!r}>"
 
 
-ApprovalDecision = bool | str | Mapping[str, Any]
+_MAX_RULE_CHARS: Final = 4_000
+
+
+def rule_text(tool: str, arguments: Mapping[str, Any]) -> str:
+    """Return the rule for a tool with exactly these arguments, as a person reads it."""
+    texts = (f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in arguments.items())
+    return invisible.escape_line(f"{tool}({', '.join(texts)})")
+
+
+class ApprovalAnswer(Enum):
+    """An answer of an approver that is more than yes or no."""
+
+    ALWAYS = "always"
+    """Approves the call and, if the request has a `suggested_rule`, the same call from now on."""
+
+
+ApprovalDecision = bool | str | Mapping[str, Any] | ApprovalAnswer
 """True approves; False or a text, which is the reason, rejects; a mapping approves the call with these edits.
 
 An argument that the mapping does not name stays as it is, and so does a `***` that it copies from the request.
@@ -248,7 +276,7 @@ async def _decide(approver: Approver | None, call: Call, next: Next) -> ToolResu
     if isinstance(decision, Mapping):
         call = replace(call, arguments=request.merge_edits(decision, call.arguments))
         await _validate_edited(call)
-    if decision is True or isinstance(decision, Mapping):
+    if decision is True or isinstance(decision, Mapping | ApprovalAnswer):
         approved = replace(call, is_approved=True)
         return _with_request(approved, await next(approved))
     return rejected_result(call.name, decision or "")
@@ -430,7 +458,7 @@ def _question_approver(approver: Approver) -> QuestionApprover:
             ) from error
         if isinstance(decision, Mapping):
             raise ToolSpecError("An approver edits calls only, and not what a tool asks for: return True or a text.")
-        if decision is not True:
+        if decision is not True and decision is not ApprovalAnswer.ALWAYS:
             raise CallRejectedError(rejection_text(call.name, decision), tool=call.name)
 
     return QuestionApprover(decide, asyncio.get_running_loop())

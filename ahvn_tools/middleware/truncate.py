@@ -56,7 +56,7 @@ def _truncate_result(result: ToolResult, head: int, tail: int) -> ToolResult:
     if result.blocks is None and isinstance(value := whole_value(result), str) and len(value) <= head + tail:
         return result
     blocks, omitted_before = _visible_blocks(result), _omitted_chars(result)
-    length = sum(len(_block_text(block) or "") for block in blocks)
+    length = sum(len(block_text(block) or "") for block in blocks)
     excess = length - head - tail - (len(_omission_note(omitted_before)) if omitted_before else 0)
     if excess <= 0:
         return result
@@ -72,13 +72,13 @@ def _omitted_chars(result: ToolResult) -> int:
     if not isinstance(omitted, int):
         return 0
     note = _omission_note(omitted)
-    return omitted if any(note in (_block_text(block) or "") for block in result.content) else 0
+    return omitted if any(note in (block_text(block) or "") for block in result.content) else 0
 
 
 def _visible_blocks(result: ToolResult) -> list[Any]:
     """Return the content that a model receives; an object without any text block adds its JSON text."""
     blocks = result.content
-    has_text = result.blocks is None or any(_block_text(block) is not None for block in blocks)
+    has_text = result.blocks is None or any(block_text(block) is not None for block in blocks)
     if has_text or result.structured_content is None:
         return blocks
     return [*blocks, text_block(to_text(result.structured_content))]
@@ -92,7 +92,7 @@ def _iter_truncated_blocks(blocks: list[Any], begin: int, end: int, note: str) -
     """Yield the blocks with a note instead of the characters from `begin` to `end` of their joined texts."""
     position = 0
     for block in blocks:
-        text = _block_text(block)
+        text = block_text(block)
         if not text:
             yield block
             continue
@@ -106,6 +106,6 @@ def _iter_truncated_blocks(blocks: list[Any], begin: int, end: int, note: str) -
         note = ""
 
 
-def _block_text(block: Any) -> str | None:
+def block_text(block: Any) -> str | None:
     """Return the text of a block, or of the file that it embeds; None for one without."""
     return getattr(getattr(block, "resource", block), "text", None)

@@ -71,10 +71,10 @@ def iter_objects(value: Any, skipped_keys: Collection[str] = ()) -> Iterator[Jso
         node = pending.pop()
         if isinstance(node, dict):
             yield node
-            skipped = skipped_keys if isinstance(node.get("type"), str) else ()
-            pending.extend(child for key, child in node.items() if key not in skipped)
+            has_skipped = skipped_keys and isinstance(node.get("type"), str)
+            pending += [node[key] for key in node if key not in skipped_keys] if has_skipped else node.values()
         elif isinstance(node, list | tuple):
-            pending.extend(node)
+            pending += node
 
 
 def map_subschemas(node: JsonObject, path: str, convert: Callable[[str, str, Any, str], Any]) -> None:

@@ -88,9 +88,10 @@ def parse_answer(
     Raises ToolkitError for an answer that is not in the format or, without one, in no or more than one known format.
     """
     calls, format, continuation = _parse(view, answer, format)  # noqa: A001  # as above
-    caller = next((call for call in calls if call.caller != DIRECT), None)
-    if caller is not None:  # a program waits for the results, until then
-        continuation = replace(continuation, answer_by=continuation.answer_by_for(caller.format, time.time()))
+    for call in calls:
+        if call.caller != DIRECT:  # a program waits for the results, until then
+            continuation = replace(continuation, answer_by=continuation.answer_by_for(call.format, time.time()))
+            break
     return Batch(view=view, calls=calls, format=format, continuation=continuation, run_in_thread=run_in_thread)
 
 
@@ -115,7 +116,7 @@ def _parse(view: StoreView, answer: Any, format: str | None) -> tuple[Sequence[T
         if format in (detection.matching_formats(answer) or [format]):
             raise
         raise ToolkitError(_mismatch(format, answer)) from None
-    is_unreadable = [call.error for call in calls] == [INVALID_RESPONSE]
+    is_unreadable = len(calls) == 1 and calls[0].error == INVALID_RESPONSE
     if is_unreadable or (not calls and not detection.fits_without_calls(format, answer)):
         raise ToolkitError(_mismatch(format, answer))
     read = getattr(formats.get(format), "continuation", None)
@@ -208,36 +209,24 @@ class Batch:
 
     def run(self) -> Run:
         """Run the calls from sync code. A single call runs in the caller's own thread."""
-        self._refuse_uninterruptible()
         calls_to_run = self._calls_to_run()
         if len(calls_to_run) > 1:
             caller = BatchThread()
-            run: Run = caller.wait_for(capture_outcome, self._arun, caller).get()
+            run: Run = caller.wait_for(capture_outcome, self.arun, caller).get()
             return run
+        if not self.run_in_thread:
+            self._refuse_uninterruptible()
         return self._to_run(
             {index: self._exec(index, self._call_options(index, call)) for index, call in calls_to_run.items()}
         )
 
-    async def arun(self) -> Run:
-        """Run the calls from async code; exclusive ones in their order."""
-        self._refuse_uninterruptible()
-        return await self._arun()
+    async def arun(self, caller: BatchThread | None = None, emit: EmitChunk | None = None) -> Run:
+        """Run the calls from async code; exclusive ones in their order.
 
-    def stream(self) -> Generator[ToolResult | Run]:
-        """Yield the chunks of all calls, then the run, to a sync reader."""
-        (yield from read_on_loop(self.astream())).get()
-
-    async def astream(self) -> AsyncGenerator[ToolResult | Run]:
-        """Yield the chunks of all calls as they are made, then the run. A body waits until its chunk is read."""
-        reader = ChunkReader(lambda emit: capture_outcome(self._arun, None, emit))
-        async with contextlib.aclosing(reader.read()) as chunks:
-            async for chunk in chunks:
-                yield chunk
-        run: Run = reader.outcome.get()
-        yield run
-
-    async def _arun(self, caller: BatchThread | None = None, emit: EmitChunk | None = None) -> Run:
-        """Run the calls; `caller` is the thread that waits for them, `emit` takes their chunks."""
+        `caller` is the thread that waits for them, `emit` takes their chunks.
+        """
+        if not self.run_in_thread:
+            self._refuse_uninterruptible()
         calls_to_run = self._calls_to_run()
         if len(calls_to_run) == 1:
             [(index, call)] = calls_to_run.items()
@@ -251,6 +240,19 @@ class Batch:
             ]
             outcomes = await run_in_order(jobs, keys, self.view.store.max_concurrency)
         return self._to_run({index: outcome.get() for index, outcome in zip(calls_to_run, outcomes, strict=True)})
+
+    def stream(self) -> Generator[ToolResult | Run]:
+        """Yield the chunks of all calls, then the run, to a sync reader."""
+        (yield from read_on_loop(self.astream())).get()
+
+    async def astream(self) -> AsyncGenerator[ToolResult | Run]:
+        """Yield the chunks of all calls as they are made, then the run. A body waits until its chunk is read."""
+        reader = ChunkReader(lambda emit: capture_outcome(self.arun, None, emit))
+        async with contextlib.aclosing(reader.read()) as chunks:
+            async for chunk in chunks:
+                yield chunk
+        run: Run = reader.outcome.get()
+        yield run
 
     def _job(self, index: int, options: CallOptions, caller: BatchThread | None) -> Callable[[], Awaitable[Outcome]]:
         """Return what runs a call, and captures its outcome: a SystemExit must not reach the loop."""
@@ -267,7 +269,7 @@ class Batch:
 
     def _refuse_uninterruptible(self) -> None:
         """Raise ToolkitError when a timeout cannot interrupt a body in the caller's thread."""
-        for call in [] if self.run_in_thread else self._calls_to_run().values():
+        for call in self._calls_to_run().values():
             plan = self._plan(call)
             if plan is not None and plan.timeout is not None and not (plan.is_async or plan.isolation is not None):
                 raise ToolkitError(
@@ -341,13 +343,12 @@ class Batch:
 
     def _to_run(self, new_results: Mapping[int, ToolResult]) -> Run:
         """Return the run of all calls."""
-        unreadable = {
-            index: ToolResult(error=ErrorDetail(code="invalid_parameters", message=call.error), id=call.id)
-            for index, call in enumerate(self.calls)
-            if call.error is not None
-        }
-        results = {**unreadable, **self.known_results, **new_results}
-        pairs = [(call, results[index]) for index, call in enumerate(self.calls)]
+        results, pairs = {**self.known_results, **new_results}, []
+        for index, call in enumerate(self.calls):
+            if index not in results and call.error is not None:
+                error = ErrorDetail(code="invalid_parameters", message=call.error)
+                results[index] = ToolResult(error=error, id=call.id)
+            pairs.append((call, results[index]))
         if self.background_calls is not None:
             self.background_calls.set_resumed_results((one, results[index]) for index, one in self.requests.items())
         return Run.create(pairs, self.format, self.continuation)

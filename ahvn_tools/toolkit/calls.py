@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import operator
 import secrets
 from collections.abc import AsyncGenerator, Generator
 from contextlib import AbstractContextManager
@@ -36,6 +37,8 @@ if TYPE_CHECKING:  # slow, and a call that nothing observes does not need it
     from concurrent.futures import Executor
 
     from ahvn_tools.execution.call import Call, CallScope, EmitChunk, Middleware
+    from ahvn_tools.toolkit.call_rules import CallRules
+    from ahvn_tools.toolkit.tool_rules import RuleDecision
 
 Arguments = dict[str, Any]
 
@@ -209,12 +212,25 @@ def start(view: StoreView, name: str, arguments: Arguments | None, options: Call
     return call.id
 
 
+def explain(view: StoreView, name: str, arguments: Arguments | None) -> RuleDecision:
+    """Return what would happen to a call. Raises as `_find` does, and InvalidParametersError."""
+    from ahvn_tools.toolkit.call_rules import CallRules
+
+    entry, plan, arguments = _find(view, name, arguments, DEFAULT_OPTIONS)
+    return CallRules(view, entry, None).explain(plan, arguments, state_scopes(view, entry))
+
+
 def _prepare(
     view: StoreView, name: str, arguments: Arguments | None, options: CallOptions
 ) -> DirectCall | PipelineCall:
     """Return the call, direct unless middleware, an id or an MCP client needs a pipeline. Raises as `_find` does."""
     entry, plan, arguments = _find(view, name, arguments, options)
-    middleware = _middleware(view, entry, plan)
+    rules = _rules(view, entry, options)
+    middleware = _middleware(view, entry, plan, rules)
+    if rules is not None and len(middleware) == _RULES_ALONE and options is DEFAULT_OPTIONS and not plan.takes_context:
+        allowed = rules.allowed_plan(plan, arguments)
+        if allowed is not None:
+            return allowed, entry.spec.body, (), arguments, state_scopes(view, entry)
     if middleware or (options is not DEFAULT_OPTIONS and (options.id is not None or options.is_served)):
         return PipelineCall(middleware, _make_call(view, entry, plan, arguments, options))
     return plan, entry.spec.body, (), arguments, state_scopes(view, entry)
@@ -223,7 +239,8 @@ def _prepare(
 def _prepare_stream(view: StoreView, name: str, arguments: Arguments | None, options: CallOptions) -> PipelineCall:
     """Return the call; a stream always has an id, by which it can be cancelled. Raises as `_find` does."""
     entry, plan, arguments = _find(view, name, arguments, options)
-    return PipelineCall(_middleware(view, entry, plan), _make_call(view, entry, plan, arguments, options))
+    middleware = _middleware(view, entry, plan, _rules(view, entry, options))
+    return PipelineCall(middleware, _make_call(view, entry, plan, arguments, options))
 
 
 def _find(
@@ -265,7 +282,8 @@ def _apply_options(plan: Plan, entry: Entry, options: CallOptions) -> Plan:
     if options.timeout is not None:
         entry.refuse_uninterruptible(options.timeout)
         plan = plan.with_timeout(options.timeout)
-    plan = plan.with_seconds(options.seconds)
+    if options.seconds is not None:
+        plan = plan.with_seconds(options.seconds)
     return plan if options.run_in_thread else plan.without_thread()
 
 
@@ -297,11 +315,12 @@ def find_entry(view: StoreView, name: str, *, hides_unselected: bool) -> Entry:
     return entry
 
 
+_read_state = operator.attrgetter("state")
+
+
 def state_scopes(view: StoreView, entry: Entry) -> StateScopes:
     """Return the states that a call of a tool reads, in order of precedence."""
-    if len(view.session_states) == 1:
-        return (view.session_state.state, *entry.spec.state_scopes)
-    return (*[session.state for session in view.session_states], *entry.spec.state_scopes)
+    return (*map(_read_state, view.session_states), *entry.spec.state_scopes)
 
 
 def _make_call(view: StoreView, entry: Entry, plan: Plan, arguments: Arguments, options: CallOptions) -> Call:
@@ -339,12 +358,30 @@ def _approval_expiry(view: StoreView, answer_by: float | None) -> float | None:
     return left if own is None else min(own, left)
 
 
-def _middleware(view: StoreView, entry: Entry, plan: Plan) -> tuple[Middleware, ...]:
+_RULES_ALONE: Final = 2
+"""How many middleware a call has that has only rules."""
+
+
+def _rules(view: StoreView, entry: Entry, options: CallOptions) -> CallRules | None:
+    """Return the rules that decide about a call; None if each call of the tool runs."""
+    if not (view.store.has_rules or entry.inner) or not view.has_rules(entry):
+        return None
+    from ahvn_tools.toolkit.call_rules import CallRules  # slow, and few toolkits have rules
+
+    rules = CallRules(view, entry, options.roots)
+    return None if rules.never_asks else rules
+
+
+def _middleware(view: StoreView, entry: Entry, plan: Plan, rules: CallRules | None) -> tuple[Middleware, ...]:
     """Return the middleware of a call, outermost first."""
     shared, own = () if entry.delegates else view.store.middleware, entry.middleware
     if view.store.has_structured_outputs and (structured_output := view.structured_output(entry)) is not None:
         own = (*own, structured_output.middleware)
-    if entry.requires_approval is not False or plan.takes_context:
+    if rules is not None:
+        from ahvn_tools.middleware.approve import approve
+
+        own = (rules, approve(rules.approver(), when=rules.asks), *own)
+    elif entry.requires_approval is not False or plan.takes_context:
         from ahvn_tools.middleware.approve import approve
 
         condition = entry.requires_approval

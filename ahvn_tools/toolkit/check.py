@@ -14,6 +14,7 @@ from ahvn_tools.results import PROGRAMMATIC
 from ahvn_tools.schema.dialects.finding import Finding, Severity
 from ahvn_tools.toolkit.entry import Entry
 from ahvn_tools.toolkit.entry_options import BASIC_GROUP
+from ahvn_tools.toolkit.rule_values import fits
 from ahvn_tools.toolkit.selection import Selection
 from ahvn_tools.toolkit.server_access import is_missing
 from ahvn_tools.toolkit.store import ToolStore
@@ -51,6 +52,7 @@ def find_all(view: StoreView, *, formats: Iterable[str] | None = None, ignore: I
         *[finding for imported in store.imported_servers.values() for finding in _find_refused_tools(imported)],
         *[finding for one in view.selections for finding in _find_unknown_members("the selection", one, entries)],
         *_find_duplicates(store),
+        *_find_in_skills(view),
     ]
     kept = [one for one in about_toolkit if one.rule not in ignored and (one.tool is None or one.tool in names)]
     logged = [one for one in in_definitions if one.rule in _FOUND_IN_DEFINITIONS]
@@ -76,6 +78,7 @@ def _find_unlogged(view: StoreView) -> list[Finding]:
         *[finding for entry in entries for finding in _find_in_tool(store, entry)],
         *_find_unlisted_tools(store, entries),
         *_find_unused_middleware(store, entries),
+        *_find_unmatched_rules(StoreView(store, view.session_states[-1:]), entries),
         *store.load_findings,
         *[finding for imported in servers for finding in _find_unmatched_options(imported, entries)],
     ]
@@ -185,19 +188,28 @@ def _has_no_approver(store: ToolStore, entry: Entry) -> bool:
 
 
 def _find_empty_groups(store: ToolStore, entries: list[Entry]) -> Iterator[Finding]:
-    used = {entry.group for entry in entries} | {BASIC_GROUP}
+    used = {entry.group for entry in entries} | {one.group for one in store.skills.values()} | {BASIC_GROUP}
     for name in list(store.groups):
         if name not in used:
             fix = "Add a tool with group=…, or remove the group."
             yield make_finding("empty-group", f"the group {name!r}", "it has no tool", fix)
 
 
+def _find_in_skills(view: StoreView) -> Iterator[Finding]:
+    if not view.store.skills:
+        return
+    from ahvn_tools.toolkit.skills import find_problems  # few toolkits have skills
+
+    yield from find_problems(view)
+
+
 def _find_unmatched_toolsets(view: StoreView, entries: list[Entry]) -> Iterator[Finding]:
+    selectable = [entry for entry in entries if not entry.is_of_middleware]
     for name, toolset in list(view.store.toolsets.items()):
         place = f"the toolset {name!r}"
         yield from _find_unknown_members(place, toolset.selection, entries)
         try:
-            is_empty = not any(map(view.select(toolset.selection).is_selected, entries))
+            is_empty = not any(map(view.select(toolset.selection).is_selected, selectable))
         except Exception as error:  # noqa: BLE001  # `where` is the host's own function
             problem = f"its `where` raised {type(error).__name__}"
             yield make_finding("empty-toolset", place, problem, "Let it return True or False.")
@@ -271,6 +283,33 @@ def _find_unused_layer(owner: str, layer: Any, store: ToolStore, entries: list[E
         near_misses(unknown[0], plans) if unknown else f'Name the tools that may run twice: {layer.kind}(tools=["…"]).'
     )
     yield make_finding("unused-middleware", place, f"{problem}, and none is in `tools`", hint)
+
+
+def _find_unmatched_rules(view: StoreView, entries: list[Entry]) -> Iterator[Finding]:
+    """Yield the findings about rules for approvals that name no tool, or a parameter that none of these tools has."""
+    if view.store.rules is None:
+        return
+    found = [(entry, view.rules_for(entry)) for entry in entries]
+    names = [name for _, rules in found for name in (rules.name, *rules.server_names)]
+    hidden = frozenset[str]().union(*(rules.hidden for _, rules in found))
+    for option, all_rules in view.store.rules.by_option().items():
+        for rule in all_rules:
+            tools = [(entry, rules) for entry, rules in found if rule in rules.selected]
+            place = f"the rule {rule.shown(hidden)!r} in `{option}`"
+            if not tools:
+                is_for_servers = option == "allow" and any(fits(rule.tool, rules.name) for _, rules in found)
+                fix = "Write the name of their server before the *, as in notes/*." if is_for_servers else ""
+                problem = "it allows no tool of a server" if is_for_servers else f"there is no tool {rule.tool!r}"
+                yield make_finding("unmatched-rule", place, problem, fix or near_misses(rule.tool, names))
+                continue
+            known = sorted(frozenset[str]().union(*(rules.parameters for _, rules in tools)))
+            is_open = any(entry.spec.compiled.template.inputs.accepts_other_names for entry, _ in tools)
+            for name in () if is_open else sorted(rule.parameters.difference(known)):
+                problem = f"no tool that it names has the parameter {name!r}"
+                yield make_finding("unmatched-rule", place, problem, near_misses(name, known))
+            if option == "allow" and all(rule.parameters & rules.hidden for _, rules in tools):
+                problem = "it names a bound parameter, and so allows nothing"
+                yield make_finding("unmatched-rule", place, problem, "Name parameters that models see.")
 
 
 def _find_unmatched_options(imported: ImportedServer, entries: list[Entry] | None) -> Iterator[Finding]:

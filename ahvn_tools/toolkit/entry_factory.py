@@ -138,7 +138,8 @@ class _AddedTool:
                 server_access=access,
                 server_name=tool.server_name,
             )
-            entry.executor = tool.executor
+            entry.executor, entry.is_of_middleware = tool.executor, tool.is_of_middleware
+            entry.inner = tool._view, tool._entry  # noqa: SLF001  # of this package
         else:
             entry = Entry(self.spec, name, self.origin, options, locks)
         entry.own_bindings = to_key_bindings(self.spec, name, self.binds)

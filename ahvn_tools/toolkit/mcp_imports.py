@@ -69,6 +69,14 @@ class MCPImports:
             await asyncio.gather(*(imported.aclose() for imported in added), return_exceptions=True)
             raise
 
+    async def connect(self, server: Any) -> list[RemoteServer]:
+        """Return the servers that `server` describes: an object of theirs, or what is added here without its tools."""
+        if isinstance(server, RemoteServer):
+            return [server]
+        known = set(self.by_name)
+        await self.add(server, None, None, {"tools": {"*": {"enabled": False}}})
+        return [self.by_name[name].server for name in self.by_name if name not in known]
+
     def _refuse_taken_names(self, added: Sequence[ImportedServer]) -> None:
         """Raise ToolkitError for a server whose name is taken, or whose addition was cancelled in the meantime."""
         for imported in added:
@@ -111,6 +119,9 @@ class MCPImports:
                 if self.by_name.get(imported.server.name) is imported:
                     del self.by_name[imported.server.name]
                 self._store.remove_entries(imported.entries.values())
+                self._store.remove_skills(
+                    lambda one, server=imported.server: getattr(one.skill.files, "server", None) is server  # type: ignore[misc]
+                )
 
     async def refresh(self, name: str | None) -> dict[str, Changes]:
         """List the tools of a server, or of all, and return what has changed. Raises ToolConnectionError for the one.

@@ -62,16 +62,13 @@ from ahvn_tools.redaction.values import find_secrets, reveal_secrets
 from ahvn_tools.results import PROGRAMMATIC, ToolResult, as_readable, text_block, to_text, whole_value
 from ahvn_tools.schema.keywords import find_secret_names
 from ahvn_tools.toolkit import calls
-from ahvn_tools.toolkit.entry import Entry
+from ahvn_tools.toolkit.entry import CODE_TOOL, Entry
 from ahvn_tools.toolkit.structured_output import STRUCTURED_KEY
 from ahvn_tools.toolkit.visibility import StoreView
 
 if TYPE_CHECKING:
     from ahvn_tools.toolkit.visibility import StoreView
 
-
-CODE_TOOL: Final = "is_code_tool"
-"""The attribute of functions that no program may call."""
 
 _UNKNOWN_NAME: Final = re.compile(r"Name `(\w+)` used when not defined")
 

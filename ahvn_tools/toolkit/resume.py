@@ -37,6 +37,7 @@ from ahvn_tools.results import ToolCall, ToolResult
 from ahvn_tools.toolkit import model_tools
 from ahvn_tools.toolkit.background_calls import CallStatus
 from ahvn_tools.toolkit.batch import Batch, changed_result, changed_text
+from ahvn_tools.toolkit.call_rules import remember
 from ahvn_tools.toolkit.calls import find_entry, state_scopes
 from ahvn_tools.toolkit.code_mode import is_program_tool
 from ahvn_tools.toolkit.run import Run, waiting_call
@@ -73,10 +74,17 @@ class _Decision:
     """The approver's own arguments."""
 
 
-def resumed_batch(
-    view: StoreView, waiting: Waiting, approved: Approved, arguments: Mapping[str, Any] | None, reason: Reason
+def resumed_batch(  # noqa: PLR0917  # the arguments of `resume`
+    view: StoreView,
+    waiting: Waiting,
+    approved: Approved,
+    arguments: Mapping[str, Any] | None,
+    reason: Reason,
+    always: bool = False,
 ) -> Batch:
     """Return the batch that continues what waited, and mark its requests as decided. It runs at most once.
+
+    `always` remembers the rules of the approved requests.
 
     Raises ToolkitError for what does not fit the requests, and for a request that was decided before.
     """
@@ -89,6 +97,7 @@ def resumed_batch(
     requests: dict[int, ApprovalRequest] = {}
     programs: dict[int, ResumedProgram] = {}
     decided: list[ApprovalRequest] = []
+    kept = _rules_to_remember(run, decisions) if always else []
     signer, forgotten_until = RequestSigner(view.store.secret_key), view.store.approval_store.forgotten_until()
     now = max(time.time(), forgotten_until)  # what was forgotten has expired, also if the clock was set back
     for index, (call, result) in enumerate(run.results):
@@ -112,10 +121,26 @@ def resumed_batch(
         decided += [request for request in chosen if signer.has_signed(request)]  # others cannot be approved here
     decided = [one for one in decided if one.expires_at is None or one.expires_at > forgotten_until]  # nor can these
     _mark_decided(view, decided, [resumed.program for resumed in programs.values()])
+    for request in kept:
+        if changed_text(view, request) is None:
+            remember(view, request)
     return Batch(
         view=view, calls=calls, format=run.format, continuation=run.continuation, known_results=known_results,
         requests=requests, programs=programs, background_calls=background_calls,
     )  # fmt: skip
+
+
+def _rules_to_remember(run: Run, decisions: Mapping[str, _Decision]) -> list[ApprovalRequest]:
+    """Return the approved requests, whose rules are remembered. Raises ToolkitError for one that has none."""
+    waiting = [request for _, result in run.results for request in pending_requests(result.meta)]
+    approved = [one for one in waiting if one.call_id in decisions and decisions[one.call_id].is_approved]
+    for request in approved:
+        if request.suggested_rule is None or decisions[request.call_id].edits:
+            raise ToolkitError(
+                f"The approval of {request.tool!r} cannot be remembered: it has secret, edited or very long arguments, "
+                f"or is a question of the tool. Approve it without always=True. {_STILL_OPEN}"
+            )
+    return approved
 
 
 async def aresumed_batch(view: StoreView, *arguments: Any) -> Batch:

@@ -6,7 +6,7 @@ import itertools
 import logging
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ahvn_tools.binding import Binding
@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 
     from ahvn_tools.execution.call import Middleware
     from ahvn_tools.middleware.approve import Approver
+    from ahvn_tools.skills.skill import Skill
+    from ahvn_tools.toolkit.approval_rules import ApprovalRules
+    from ahvn_tools.toolkit.remembered_rules import RuleFile
     from ahvn_tools.toolkit.structured_output import StructuredOutput
 
 
@@ -104,12 +107,25 @@ class SecretKeys:
         return {**bindings, **secret} if secret else bindings
 
 
+_SKILL_ACTIONS: Final = {"keep": "not used", "rename": "not used", "replace": "used instead"}
+
 MAX_DUPLICATES: Final = 1000
 """How many decisions about tools of one name a toolkit remembers: a server could list other names each time."""
 
 log = logging.getLogger(__name__)
 
 Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ToolkitSkill:
+    """A skill in a toolkit."""
+
+    skill: Skill
+    group: str = BASIC_GROUP
+    """The group in which it is active."""
+    audience: frozenset[str] = frozenset()
+    """The audiences that may read it; everyone by default."""
 
 
 class FindingLog:
@@ -159,7 +175,9 @@ class ToolStore:
     separate_audiences: frozenset[str] = frozenset()
     """Audiences for which the manifest describes a toolkit of their own."""
 
-    def __init__(self, on_duplicate: OnDuplicate, timeout: float | None, max_concurrency: int) -> None:
+    def __init__(  # noqa: PLR0915  # a line for each attribute
+        self, on_duplicate: OnDuplicate, timeout: float | None, max_concurrency: int
+    ) -> None:
         """Begin with no tool. Raises ToolkitError for an unknown policy and for invalid limits."""
         self.on_duplicate = checked("on_duplicate", on_duplicate, ON_DUPLICATE)
         self.timeout = checked("timeout", timeout, TIMEOUT)
@@ -175,6 +193,8 @@ class ToolStore:
         self._middleware_by_use: dict[object, Middleware] = {}
         self.has_structured_outputs = False
         """Whether any tool has ever taken a model's fields."""
+        self.has_tools_of_middleware = False
+        """Whether a middleware has ever brought tools."""
         self.make_toolkit: Callable[[Any], Any] = lambda view: view
         """Returns the toolkit of a StoreView."""
         self.approver: Approver | None = None
@@ -187,6 +207,11 @@ class ToolStore:
         self.approval_store: ApprovalStore = to_approval_store(None)
         self.approval_expiry: float | None = DEFAULT_EXPIRY
         """For how many seconds a request can be approved; None: forever."""
+        self.rules: ApprovalRules | None = None
+        self.rule_file: RuleFile | None = None
+        """Where remembered rules are kept; None: in the session of each."""
+        self.has_rules = False
+        """Whether there are rules, or a mode was ever set."""
         self.locks = KeyedLocks()
         """The locks of exclusive calls."""
         self.active_calls = ActiveCalls()
@@ -198,6 +223,7 @@ class ToolStore:
         self.search_listing: SearchListing | None = None
         """The tools that are listed to a model; None: every visible tool."""
         self.toolsets: dict[str, Toolset] = {}
+        self.skills: Mapping[str, ToolkitSkill] = {}
         self.bindings: Mapping[str, Binding] = {}
         self.finding_log = FindingLog()
         self.tools_revision = 0
@@ -213,6 +239,8 @@ class ToolStore:
         nothing unless `refuses_server_clashes`: it is refused or renamed where its name is taken, and when another tool
         takes its name.
         """
+        entries = [*entries, *self._brought_by(layer for entry in entries for layer in entry.middleware)]
+        self.has_tools_of_middleware |= any(entry.is_of_middleware for entry in entries)
         for entry in entries:
             entry.refuse_uninterruptible(self.timeout)
             entry.refuse_unsealable(self.bindings)
@@ -427,6 +455,27 @@ class ToolStore:
         with self._lock:
             self.toolsets = _merge_toolsets(self.toolsets, {toolset.name: toolset})
 
+    def add_skills(self, added: Iterable[ToolkitSkill]) -> None:
+        """Add all of these skills or none. Raises ToolkitError for a taken name, where `on_duplicate` says so."""
+        with self._lock:
+            skills = dict(self.skills)
+            for one in added:
+                name, known = one.skill.name, skills.get(one.skill.name)
+                if known is not None and known.skill.location != one.skill.location:
+                    taken = f"There is a skill {name!r} already, in {known.skill.location!r}"
+                    if self.on_duplicate == "raise":
+                        fix = "Rename one of them, or call remove_skills before."
+                        raise ToolkitError(f"{taken}. This one is in {one.skill.location!r}. {fix}")
+                    log.warning("%s: that in %r is %s.", taken, one.skill.location, _SKILL_ACTIONS[self.on_duplicate])
+                if known is None or self.on_duplicate == "replace" or known.skill.location == one.skill.location:
+                    skills[name] = one
+            self.skills = skills
+
+    def remove_skills(self, is_removed: Callable[[ToolkitSkill], bool]) -> None:
+        """Remove skills."""
+        with self._lock:
+            self.skills = {name: one for name, one in self.skills.items() if not is_removed(one)}
+
     def restore(self, switches: GroupSwitches, active: Mapping[str, bool], toolsets: Mapping[str, Toolset]) -> None:
         """Switch just these groups, and add these toolsets; all or nothing.
 
@@ -484,18 +533,42 @@ class ToolStore:
         self.secrets.remember(entries, self.bindings, self.timeout)
 
     def use(self, middleware: Middleware) -> Callable[[], None]:
-        """Add a middleware inside the existing ones. Return a function that removes it once."""
+        """Add a middleware inside the existing ones, and its tools. Return a function that removes it once.
+
+        Raises ToolkitError for what is no middleware, and for a tool of it whose name is taken.
+        """
         use = object()  # the same middleware may be used twice
+        if brought := self._brought_by([validate_middleware(middleware)]):
+            self.add(brought, {})
         with self._lock:
-            self._middleware_by_use[use] = validate_middleware(middleware)
+            self._middleware_by_use[use] = middleware
             self.middleware = tuple(self._middleware_by_use.values())
 
         def undo() -> None:
             with self._lock:
                 self._middleware_by_use.pop(use, None)
                 self.middleware = tuple(self._middleware_by_use.values())
+            layers = [*self.middleware, *(layer for entry in self.entries.values() for layer in entry.middleware)]
+            used = [function for layer in layers for function in getattr(layer, "tools", ())]
+            brought = [entry for entry in self.entries.values() if entry.is_of_middleware]
+            unused = [function for function in getattr(middleware, "tools", ()) if function not in used]
+            self.remove_entries(entry for entry in brought if entry.spec.function in unused)
 
         return undo
+
+    def _brought_by(self, middleware: Iterable[Middleware]) -> list[Entry]:
+        """Return the tools that some middleware has in its `tools`, without those that are here."""
+        functions = [function for layer in middleware for function in getattr(layer, "tools", ())]
+        known = [entry.spec.function for entry in self.entries.values()] if functions else []
+        entries = []
+        for function in functions:
+            if function not in known:
+                known.append(function)
+                spec = self.spec_class.from_function(function, output="json")
+                entry = Entry(spec, spec.name, f"the middleware of {spec.name!r}", {}, self.locks)
+                entry.on_duplicate, entry.is_of_middleware = "raise", True
+                entries.append(entry)
+        return entries
 
 
 def lookup(kind: str, name: str, known: Mapping[str, Item], hint: str = "") -> Item:

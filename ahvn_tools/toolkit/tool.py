@@ -133,6 +133,11 @@ class ToolkitTool(ToolSpec):
         return self._entry.server_name
 
     @property
+    def is_of_middleware(self) -> bool:
+        """Whether a middleware has brought it."""
+        return self._entry.is_of_middleware
+
+    @property
     def executor(self) -> Executor | None:
         """Where the body runs if the tool has `isolation="executor"`."""
         return self._view.store.executor or self._entry.executor

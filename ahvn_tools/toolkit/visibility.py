@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import ToolkitError
@@ -21,15 +21,17 @@ from ahvn_tools.toolkit.sessions import SessionState
 from ahvn_tools.toolkit.store import ToolStore
 
 if TYPE_CHECKING:
+    from ahvn_tools.toolkit.approval_rules import Mode
     from ahvn_tools.toolkit.structured_output import StructuredOutput
+    from ahvn_tools.toolkit.tool_rules import ToolRules
 
 _MAX_DESCRIBED_GROUPS = 32
 """How many texts the tool that switches groups keeps, one for each set of active groups."""
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(slots=True, eq=False, repr=False)  # `frozen` costs a quarter of opening a session
 class StoreView:
-    """A store as one toolkit, session or selection sees it."""
+    """A store as one toolkit, session or selection sees it. Nothing changes one."""
 
     store: ToolStore
     session_states: tuple[SessionState, ...]
@@ -58,6 +60,13 @@ class StoreView:
         if found is None:
             raise session_ended_error()
         return found
+
+    @property
+    def lasting_ids(self) -> tuple[str, ...] | None:
+        """The ids by which the host opens this session again, also in another process; None for any other session."""
+        sessions = self.session_states[:-1]
+        is_lasting = bool(sessions) and all(session.background_calls is not None for session in sessions)
+        return tuple(session.session_id for session in sessions) if is_lasting else None
 
     @property
     def is_session(self) -> bool:
@@ -213,7 +222,43 @@ class StoreView:
 
     def is_visible(self, entry: Entry) -> bool:
         """Return whether a tool is listed and may be called."""
-        return self.is_active(entry.group) and self._is_usable(entry)
+        if not (self.is_active(entry.group) and self._is_usable(entry)):
+            return False
+        return not self.has_rules(entry) or not self.is_denied(entry)
+
+    def has_rules(self, entry: Entry) -> bool:
+        """Return whether rules decide about the calls of a tool, here or in the toolkit that it comes from."""
+        inner = entry.inner
+        return self.store.has_rules or (inner is not None and inner[0].has_rules(inner[1]))
+
+    @property
+    def approval_mode(self) -> Mode:
+        """What happens to calls for which there is no rule. No session makes a toolkit less than read-only."""
+        rules = self.store.rules
+        modes = [session.switches.approval_mode for session in self.session_states]
+        if modes[-1] is None:
+            modes[-1] = "allow" if rules is None else rules.mode
+        return "read_only" if "read_only" in modes else next(mode for mode in modes if mode is not None)
+
+    def rules_for(self, entry: Entry) -> ToolRules:
+        """Return the rules of the store for a tool, as it is now."""
+        from ahvn_tools.toolkit.tool_rules import ToolRules  # few toolkits have rules
+
+        rules, compiled, known = self.store.rules, self.compiled_tool(entry), entry.rules
+        if known is None or known.rules is not rules or known.compiled is not compiled or known.name != entry.name:
+            known = entry.rules = ToolRules(rules, entry, compiled)
+        return known  # type: ignore[no-any-return]  # it is one
+
+    def is_denied(self, entry: Entry) -> bool:
+        """Return whether each call of a tool is denied, so that it is not listed."""
+        inner = entry.inner
+        is_denied_inside = inner is not None and inner[0].has_rules(inner[1]) and inner[0].is_denied(inner[1])
+        return is_denied_inside or self.rules_for(entry).find_denial(self.approval_mode)
+
+    def visible_name(self, function: Callable[..., Any]) -> str | None:
+        """Return the name of the visible tool that a function has become; None if there is none."""
+        entries = [entry for entry in list(self.store.entries.values()) if entry.spec.function == function]
+        return next((entry.name for entry in entries if self.is_visible(entry)), None)
 
     def contains(self, entry: Entry) -> bool:
         """Return whether the host finds a tool here: a visible one or, where the view has them, an inactive one."""
@@ -247,7 +292,8 @@ class StoreView:
             name in entries and self.is_visible(entries[name]) for name in listing.search_tool_names
         ):
             return self.visible_entries()
-        names = dict.fromkeys((*listing.core, *listing.search_tool_names))
+        of_middleware = [entry.name for entry in list(entries.values()) if entry.is_of_middleware]
+        names = dict.fromkeys((*listing.core, *listing.search_tool_names, *of_middleware))
         return (entries[name] for name in names if name in entries and self.is_visible(entries[name]))
 
     def search(self, query: str, k: int, caller: str | None = None) -> list[Entry]:
@@ -281,6 +327,8 @@ class StoreView:
 
     def is_selected(self, entry: Entry) -> bool:
         """Return whether a tool matches the selections and is for the session, whether or not its group is active."""
+        if entry.is_of_middleware and not entry.audience:
+            return True
         for selection in self.selections:  # `all` takes twice as long, over thousands of tools
             if not self._matches(selection, entry):
                 return False
@@ -302,11 +350,13 @@ class StoreView:
         return selection.any_of is not None and all(map(self._names_audience, selection.any_of))
 
     def _in_order(self, entries: Iterator[Entry]) -> Iterator[Entry]:
-        """Return tools in the order of the last selection that has one, else in that of adding."""
+        """Return tools in the order of the last selection with one, else of adding; those of middleware are last."""
         ordered: Iterable[Entry] = entries
         for selection in self.selections:
             if (order := self._order(selection)) is not None:
                 ordered = sorted(ordered, key=functools.partial(self._position, order))
+        if self.store.has_tools_of_middleware:
+            ordered = sorted(ordered, key=lambda entry: entry.is_of_middleware)
         return iter(ordered)
 
     def _order(self, selection: Selection) -> Selection | None:

@@ -17,6 +17,7 @@ NOT_YAML = {"approver", "exceptions", "meter", "tracer"}
 SAMPLES = {
     "approve": {"when": False},
     "cache": {"ttl": 3.5, "size": 2, "tools": ["a", "b"]},
+    "keep_large": {"max_chars": 5_000, "folder": "kept", "max_bytes": 10_000_000, "max_age": 60.5},
     "limit": {"per_second": 3, "wait": 0.5},
     "log": {"logger": "audit", "level": "warning", "results": False, "redact": [r"sk-[\w-]+"]},
     "metrics": {},
@@ -49,6 +50,6 @@ def test_the_options_and_their_defaults_are_those_of_the_function(name):
 def test_a_middleware_is_made_of_an_item(name, tmp_path, monkeypatch):
     (tmp_path / "calls.jsonl").touch()
     monkeypatch.setattr(middleware, name, dict, raising=False)
-    changed = {"level": logging.WARNING, "path": tmp_path / "calls.jsonl"}
+    changed = {"level": logging.WARNING, "path": tmp_path / "calls.jsonl", "folder": tmp_path / "kept"}
     made = build(name, SAMPLES[name], ReadOptions(folder=tmp_path))
     assert made == {option: changed.get(option, value) for option, value in SAMPLES[name].items()}

@@ -15,6 +15,7 @@ from ahvn_tools import ToolError, Toolkit, ToolSpec, middleware
 from ahvn_tools.middleware import Middleware, postprocess
 from ahvn_tools.middleware.approve import approve
 from ahvn_tools.middleware.cache import cache
+from ahvn_tools.middleware.keep_large import keep_large
 from ahvn_tools.middleware.limit import limit
 from ahvn_tools.middleware.log import log
 from ahvn_tools.middleware.metrics import metrics
@@ -35,6 +36,8 @@ from tests.execution.entry_points import (
 MADE: dict[str, Callable[[Any], Middleware]] = {
     "approve": lambda _: approve(lambda _: True),
     "cache": lambda _: cache(),
+    "keep_large": lambda _: keep_large(),
+    "keep_large, in a folder": lambda folder: keep_large(folder=folder / "kept"),
     "limit": lambda _: limit(per_second=10_000, per_session=100_000),
     "limit, waiting": lambda _: limit(per_second=10_000, wait=1),
     "log": lambda _: log(),

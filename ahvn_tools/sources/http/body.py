@@ -148,7 +148,7 @@ def build_template(
     schema = visible_schema(name, input_schema, request)
     request = request.with_places(property_names(schema))
     check_request(name, request, hidden, http_options)
-    annotations = {**method_annotations(request.method), **(to_wire_annotations(options.get("annotations")) or {})}
+    annotations = {**method_annotations(request.method), **to_wire_annotations(options.get("annotations") or {})}
     timeout = options.get("timeout", http_options.timeout)
     is_repeatable = bool(annotations["idempotentHint"] or annotations["readOnlyHint"])
     body = HTTPBody(

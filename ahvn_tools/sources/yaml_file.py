@@ -12,7 +12,7 @@ import yaml
 from yaml import events
 
 from ahvn_tools.errors import SourceError, clip
-from ahvn_tools.loading.options import read_text
+from ahvn_tools.regular_file import read_text
 from ahvn_tools.sources.budget import Budget
 
 MAX_BYTES: Final = 32_000_000
