@@ -93,6 +93,8 @@ class CallRequest:
     """The `QuestionApprover` of what the body asks; None: each question ends the call, which waits for an approval."""
     resumed_program: Any = field(default=None, repr=False)
     """The program that this call continues, for the tool that runs programs."""
+    supplied: Any = field(default=None, repr=False)
+    """The Outcome of an external call, whose value was supplied from outside; None: none was."""
 
     def request_fields(self) -> dict[str, Any]:
         """Return these fields, to make a Call with them."""

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 from ahvn_tools.execution.plan import CompiledTool
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.middleware.approve import is_same_json
+from ahvn_tools.middleware.waiting import is_same_json
 from ahvn_tools.schema.inputs import ParameterKind
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.state import UNSET
