@@ -202,6 +202,27 @@ def test_no_pickle_has_it(kind: str) -> None:
     assert SECRET.encode() not in pickle.dumps(spec.clone())
 
 
+@dataclass
+class Account:
+    """A record with a secret."""
+
+    key: SecretStr
+
+
+@pytest.mark.parametrize(
+    "value", [Account(SecretStr(SECRET)), [Login(code=SecretStr(SECRET))], {"a": (SecretStr(SECRET),)}]
+)
+@pytest.mark.parametrize("is_default", [True, False], ids=["default", "state"])
+def test_no_pickle_has_a_secret_type_inside_of_a_value(value: Any, is_default: bool) -> None:
+    def use(account: Any) -> str:
+        return "used"
+
+    spec = ToolSpec.from_function(use).bind("account", "account", value) if is_default else ToolSpec.from_function(use)
+    spec = spec if is_default else spec.bind("account", "account")
+    spec.state = {} if is_default else {"account": value}
+    assert b"canary" not in pickle.dumps(spec)
+
+
 def test_a_credential_that_a_service_sends_back_is_in_no_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
