@@ -26,6 +26,7 @@ from ahvn_tools.loading.contents import (
     Contents,
     ServerSource,
     add_load_errors,
+    add_skills,
     adopt_servers,
     close_servers,
     skipping,
@@ -53,6 +54,7 @@ from ahvn_tools.settings import given_options
 from ahvn_tools.sources.budget import BudgetError
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.toolkit import Toolkit
+from ahvn_tools.toolkit.approval_rules import ApprovalRules, Rule
 from ahvn_tools.toolkit.entry_options import (
     AddOptions,
     SingleToolOptions,
@@ -61,6 +63,7 @@ from ahvn_tools.toolkit.entry_options import (
     validate_callable,
     validate_middleware,
 )
+from ahvn_tools.toolkit.store import lookup
 
 PROFILE_VARIABLE: Final = "AHVN_TOOLS_PROFILE"
 """The environment variable that names the profile where `load` does not."""
@@ -208,6 +211,9 @@ class Builder:
                 self._add(index, source, self._read(index, source))
         self._raise_problems()
         self._refuse_unknown_tools()
+        for index, skills in enumerate(manifest.skills):
+            with self._at("skills", index):
+                self._add_skills(skills)
         self._add_toolsets()
         self._add_model_tools()
         self._raise_problems()
@@ -267,7 +273,18 @@ class Builder:
                 options["approval_store"] = self._options.to_output(approval.store)
         if "expiry" in approval.model_fields_set:
             options["approval_expiry"] = approval.expiry
-        return options
+        return options | self._rules(approval)
+
+    def _rules(self, approval: model.ApprovalModel) -> dict[str, Any]:
+        rules: dict[str, Any] = approval.fields_set("mode", "allow", "ask", "deny")
+        if approval.remember is not None:
+            with self._at("approval", "remember"):
+                rules["remember"] = self._options.to_output(approval.remember)
+        for key in ("allow", "ask", "deny"):
+            for index, text in enumerate(rules.get(key, ())):
+                with self._at("approval", key, index):
+                    Rule.parse(text)
+        return {"rules": ApprovalRules(**rules)} if rules and not self._problems else {}
 
     def _copied_options(self, part: Any, *path: str | int) -> dict[str, Any]:
         """Return the options of a source, or of single tools, that a toolkit takes as they are, and middleware."""
@@ -411,10 +428,38 @@ class Builder:
             for name, group in contents.toolkit._view.groups().items():  # noqa: SLF001  # of another package of this project
                 if group.is_defined and name not in self._kit.groups:
                     self._kit.add_group(name, group.description, active=group.is_active, notes=group.notes)
-        if tools or not contents.servers:
+            if contents.toolkit._view.store.skills:  # noqa: SLF001  # as above
+                from ahvn_tools.toolkit.skills import add_from  # few manifests have skills
+
+                add_from(self._kit._view.store, contents.toolkit._view)  # noqa: SLF001  # as above
+        if tools or not (contents.servers or contents.skills):
             self._add_tools(index, source, tools)
+        if self._is_for_audience(source.audience):
+            options = source.fields_set("group", "audience")
+            add_skills(self._kit, contents, **{key: value for key, value in options.items() if value is not None})
         for server in contents.servers:
             self._add_server(index, source, server)
+
+    def _add_skills(self, skills: model.SkillsModel) -> None:
+        from ahvn_tools.skills.folders import find_package  # few manifests have skills
+
+        trust, wanted = self._options.trust, skills.trust
+        if (skills.path is None) == (skills.server is None):
+            raise ToolSpecError("skills have a `path` or a `server`, and not both.")
+        if not self._is_for_audience(skills.audience):
+            return
+        source: Any = skills.path
+        if skills.server is not None:
+            source = lookup("MCP server", skills.server, self._kit.servers)
+        elif (package := find_package(source, self._options.folder)) is not None:
+            trust.require_module(package)
+        else:
+            self._options.require_readable(source)
+            source = self._options.resolve(source)
+        if trust.is_limited and not (isinstance(source, Path) and trust.trusts_file(source)):
+            wanted = False
+        options = {key: value for key, value in skills.fields_set("group", "audience").items() if value is not None}
+        self._kit.add_skills(source, trust=wanted, **options)
 
     def _add_tools(self, index: int, source: Any, tools: Sequence[ToolSpec]) -> None:
         self._refuse_unknown_names(index, source, [tool.name for tool in tools])

@@ -15,6 +15,7 @@ from ahvn_tools.json_types import JsonObject
 from ahvn_tools.manifest.middleware_table import ManifestModel, MiddlewareItem, Seconds
 from ahvn_tools.settings import OutputForm, RunOptions
 from ahvn_tools.sources.openapi.options import Responses
+from ahvn_tools.toolkit.approval_rules import Mode
 from ahvn_tools.toolkit.entry_options import Caller, OnDuplicate
 
 
@@ -380,6 +381,18 @@ class ApprovalModel(ManifestModel):
     """A SQLite file that remembers what was decided, relative to the folder of the manifest."""
     expiry: Seconds | None = None
     """For how many seconds a request can be approved, 7 days by default; `null`: for ever."""
+    mode: Mode = "ask"
+    """What happens to calls without a [rule](approval-rules.md), if there is any key of rules: `read_only`, `ask`,
+    `accept_edits` or `allow`."""
+    allow: Names = []
+    """Calls that run: rules such as `notes/*` and `shell_exec(cmd: "git status*")`."""
+    ask: Names = []
+    """Calls that need an approval, also where `allow` has a rule."""
+    deny: Names = []
+    """Calls that never run."""
+    remember: str | None = None
+    """The file that keeps what is approved for always, relative to the folder of the manifest. It needs a
+    `secret_key`."""
 
 
 class ModelTool(ManifestModel):
@@ -481,6 +494,21 @@ def _shorthand(convert: Callable[[Any], Any], expected: str, input_type: Any) ->
     return BeforeValidator(validate, json_schema_input_type=input_type)
 
 
+class SkillsModel(ManifestModel):
+    """Skills: of a folder, of an installed package, or of an MCP server. One of `path` and `server` says where."""
+
+    path: str | None = None
+    """The folder of a skill or of several, relative to the folder of the manifest, or `package:folder`."""
+    server: str | None = None
+    """The `name` of an MCP server among the `sources`."""
+    group: str | None = None
+    """The group in which the skills are active, `basic` by default."""
+    audience: Names = []
+    """The audiences that may read the skills; everyone by default."""
+    trust: bool | None = None
+    """Whether their texts are taken as they are, and activate groups; by default those of folders."""
+
+
 class Overlay(ManifestModel):
     """What a profile or an audience changes: it is merged over the manifest."""
 
@@ -490,6 +518,8 @@ class Overlay(ManifestModel):
     """What the toolkit is for: for people who read the manifest."""
     sources: list[Source] = []
     """Where the tools come from, in this order."""
+    skills: list[Annotated[SkillsModel, _from_text("path", SkillsModel)]] = []
+    """Folders of instructions for models: a text is a `path`."""
     groups: dict[str, Annotated[GroupModel, _from_text("description", GroupModel)]] = {}
     """The groups of tools, by name; a text is the description."""
     toolsets: dict[str, Annotated[ToolsetModel, _from_list("tools", ToolsetModel)]] = {}

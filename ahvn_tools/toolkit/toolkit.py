@@ -16,6 +16,7 @@ from collections.abc import (
 )
 from dataclasses import replace
 from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, TypeVar, Unpack, cast, overload
 
 from pydantic import BaseModel
@@ -265,9 +266,13 @@ class Toolkit:
             if isinstance(thing, Toolkit | ToolkitTool):
                 groups |= thing._view.groups()  # noqa: SLF001  # of this package
             if isinstance(thing, Toolkit) and thing._view.store.skills:  # noqa: SLF001  # of this class
-                from ahvn_tools.toolkit.skills import add_from
+                from ahvn_tools.toolkit.skills import add_from  # few toolkits have skills
 
-                entries = add_from(store, thing._view, entries)  # noqa: SLF001  # of this class
+                add_from(store, thing._view)  # noqa: SLF001  # of this class
+        if store.skills:
+            from ahvn_tools.toolkit.skills import without_second_reader
+
+            entries = without_second_reader(store, entries)
         store.add(entries, groups)
         return entries
 
@@ -542,6 +547,30 @@ class Toolkit:
         from ahvn_tools.toolkit.skills import to_prompt
 
         return to_prompt(self._view)
+
+    def to_skill(
+        self,
+        path: str | PathLike[str],
+        *,
+        source: str | PathLike[str] | Iterable[str | PathLike[str]],
+        description: str | None = None,
+        license: str | None = None,  # noqa: A002  # the key of the standard
+        replace: bool = False,
+    ) -> None:
+        """Write the tools that are listed to a model as a skill: a folder with a `SKILL.md`, and a file for each tool.
+
+        It says how to call them with the command `ahvn-tools call`, which finds them in `source`: a file, a module, a
+        manifest, a URL, or several. The folder is written whole or not at all; `replace` replaces a skill that is
+        there. Raises ToolkitError for a folder whose name is none of a skill, for one that is there, for a source with
+        credentials, and without tools; OSError.
+        """
+        from ahvn_tools.skills import export  # few toolkits become skills
+
+        folder = Path(path).absolute()
+        files = export.make_files(
+            folder.name, self.definitions(), export.to_sources(source), description=description, license=license
+        )
+        export.write_skill(folder, files, replaces=replace)
 
     def _with_view(self, view: StoreView) -> Self:
         """Return an object of the same class with another view of the store."""
