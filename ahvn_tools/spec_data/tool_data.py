@@ -112,18 +112,15 @@ class ToolData:
         self, function: Function, options: Mapping[str, Any], bindings: Mapping[str, Binding]
     ) -> tuple[ToolTemplate, Function]:
         """Return the template and the body of a function with the options and bindings of the data."""
-        template, body = function_source.build_template(
+        return function_source.build_template(
             function,
             {**options, "binds": self._keys},
             docstring=self.code.docstring,
+            more_bindings=bindings,
             source=self.code.source,
             source_function=self.code.source_function,
             has_types=self.code.has_types,
         )
-        if bindings:
-            own = {**template.bindings, **bindings}
-            template, body = template.rebuild(body, template.options, bindings=own, **template.rebuild_arguments)
-        return template, body
 
     def _require_same(self, definition: ToolDefinition) -> None:
         if definition != self.definition:

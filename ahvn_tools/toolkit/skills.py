@@ -52,7 +52,7 @@ class FoundSkills:
     """Why others were skipped."""
 
     def add(self, skills: Iterable[Skill], errors: Sequence[SourceError], nothing: str) -> None:
-        """Add the skills of one source. Raises SourceError if it has none, with the text `nothing` if there is no error."""
+        """Add the skills of one source. Raises SourceError if it has none, with the text `nothing` without an error."""
         before = len(self.skills)
         self.skills += skills
         self.errors += errors
