@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -125,11 +125,14 @@ class CallRules:
         return next((rule for rule in rules if rule.is_for(self._entry.name, fingerprint, exact)), None)
 
     async def __call__(self, call: Call, next: Next) -> ToolResult:  # noqa: A002  # that of a middleware
-        """Run a call that is not denied: with its arguments as sent, as validated, and with the bound values."""
+        """Run a call whose arguments are not denied as they were sent; `guarded` is for those that the body gets."""
         self._refuse(call.plan, call.arguments)
         self._raise(self._find_known_denial(call.plan, call.arguments, call.state_scopes))
-        plan = call.plan.with_check(lambda values: self._refuse(call.plan, values))
-        return await next(replace(call, plan=self._with_bound_check(plan)))
+        return await next(call)
+
+    def guarded(self, plan: Plan) -> Plan:
+        """Return the plan of a call that refuses denied arguments, also those that an approver or a middleware sets."""
+        return self._with_bound_check(plan.with_check(lambda values: self._refuse(plan, values)))
 
     def asks(self, call: Call) -> bool:
         """Return whether a call needs an approval."""

@@ -38,6 +38,9 @@ _PATHS: Final = re.compile(
 _NOT_IN_WILDCARDS: Final = "\n\r;|&`$<>()"
 """What a * of an allow rule does not stand for in a text: it may end one command or address, and begin another."""
 
+MAX_NUMBER_CHARS: Final = 40
+_NUMBER: Final = re.compile(r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]{1,3})?\s*", re.ASCII | re.IGNORECASE)
+
 _MAX_DECODED: Final = 3
 """How often percent-encoding is decoded: a tool and a server behind it may both decode."""
 
@@ -70,6 +73,13 @@ def leaves(value: Any) -> Iterator[str]:
             yield from leaves(part)
     else:
         yield scalar_text(value)
+
+
+def number_text(text: str) -> str:
+    """Return a number in its shortest form, `1.0` as `1`; another text unchanged."""
+    if len(text) > MAX_NUMBER_CHARS or not _NUMBER.fullmatch(text):
+        return text
+    return scalar_text(int(text) if text.strip().lstrip("+-").isdigit() else float(text))
 
 
 def texts_of(value: Any, kind: Kind) -> list[str]:
@@ -174,7 +184,7 @@ class Reading:
         readings = set()
         for one in _decoded(self.text):
             folded = fold(one)
-            readings |= {folded, folded.strip()}
+            readings |= {folded, folded.strip(), number_text(folded)}
             if match := _URI.match(one.replace("\\", "/").strip()):
                 host = fold(match["host"]).rpartition("@")[2].removesuffix(":443").removesuffix(":80").rstrip(".")
                 path = posixpath.normpath(re.sub("/+", "/", match["rest"])) if match["rest"] else ""
@@ -354,7 +364,7 @@ def _spellings(pattern: str) -> tuple[str, ...]:
     pattern = pattern.removeprefix("./")
     if pattern[:5].lower() == "file:":
         pattern = _without_file_scheme(pattern)
-    spellings = {pattern, pattern.removeprefix("**/"), pattern.replace("/**/", "/")}
+    spellings = {pattern, number_text(pattern), pattern.removeprefix("**/"), pattern.replace("/**/", "/")}
     spellings |= {one.removesuffix("/**").removesuffix("/") for one in spellings if one.rstrip("/*")}
     return tuple({fold(one) for one in spellings if one})
 

@@ -129,6 +129,12 @@ class ToolRules:
             return True
         return not (self.asked or self.allowed) and self.mode_decision(mode).decision == "deny"
 
+    def may_ask(self, mode: Mode) -> bool:
+        """Return whether a call of the tool may need an approval because of the rules or the mode."""
+        if all(rule.conditions for rule in self.allowed) and self.mode_decision(mode).decision == "ask":
+            return not self.find_denial(mode)
+        return bool(self.asked)
+
     def judge(
         self, forms: Sequence[Mapping[str, Any]], place: Place, mode: Mode, *, requires_approval: bool
     ) -> RuleDecision:
