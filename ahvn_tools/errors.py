@@ -21,6 +21,7 @@
     ├── ToolTimeoutError          timeout        (also a TimeoutError)
     ├── CallCancelledError        cancelled
     ├── ApprovalRequiredError     approval_required
+    ├── ResultRequiredError       result_required  the tool is external: its result is supplied to `Toolkit.resume`
     ├── CallRejectedError         rejected       the call, or what its body asked for, was not approved
     ├── InputRequiredError        input_required  only a client of a served toolkit can provide the input
     ├── ToolChangedError          changed        the server's tool differs from the accepted one
@@ -172,6 +173,8 @@ class InvalidResultError(ToolCallError):
     """The tool's return value has no JSON form, or does not fit the output schema."""
 
     code = "invalid_result"
+    problem: str | None = None
+    """What does not fit, as a part of a sentence; None: the explanation alone says it."""
     graph_output: Any = None
     """What the tool returned, if a LangGraph graph can apply it."""
 
@@ -198,6 +201,12 @@ class ApprovalRequiredError(ToolCallError):
     code = "approval_required"
     question: Any = None
     """What the body asked in its own words; None: it needs an approval of the whole call."""
+
+
+class ResultRequiredError(ToolCallError):
+    """The result of the call is supplied from outside: the tool is external."""
+
+    code = "result_required"
 
 
 class CallRejectedError(ToolCallError):

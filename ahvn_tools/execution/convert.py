@@ -22,6 +22,7 @@ from ahvn_tools.errors import (
     InvalidResultError,
     LimitExceededError,
     PickleError,
+    ResultRequiredError,
     SyncCallError,
     ToolCallError,
     ToolChangedError,
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 _ERRORS_WITH_THEIR_OWN_CODE: Final = (
     ApprovalRequiredError, CallCancelledError, CallRejectedError, InputRequiredError, InvalidResultError,
-    LimitExceededError, ToolChangedError, ToolConnectionError,
+    LimitExceededError, ResultRequiredError, ToolChangedError, ToolConnectionError,
 )  # fmt: skip
 
 MISSING_REQUIRED_CLIENT_CAPABILITY: Final = -32021

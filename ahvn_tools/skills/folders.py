@@ -14,11 +14,11 @@ from ahvn_tools.errors import SourceError, ToolError, near_misses
 from ahvn_tools.execution.threads import run_in_thread
 from ahvn_tools.regular_file import open_regular
 from ahvn_tools.roots import resolve_path, without_dots
+from ahvn_tools.skills import SKILL_FILE
 from ahvn_tools.skills.skill import (
     MAX_FILE_BYTES,
     MAX_FILES,
     MAX_SKILLS,
-    SKILL_FILE,
     Skill,
     check_file_name,
     decode,
@@ -148,14 +148,19 @@ def read_folder(folder: Path, shown: str, *, is_trusted: bool = True) -> Skill:
     return replace(skill, location=files.location, files=files, problems=(*skill.problems, *missing))
 
 
-def find_package_folder(source: str) -> Path | None:
-    """Return the folder that a `package:folder` names; None for another text. The package is not imported.
+def find_package(source: str, folder: Path) -> str | None:
+    """Return the package that a `package:folder` names; None for a path, which may be relative to `folder`."""
+    package, colon, _ = source.partition(":")
+    is_name = all(part.isidentifier() for part in package.split("."))
+    return package if colon and is_name and not (folder / source).exists() else None
+
+
+def find_package_folder(source: str) -> Path:
+    """Return the folder that a `package:folder` names. The package is not imported.
 
     Raises SourceError for a package that is not installed as a folder.
     """
-    package, colon, inner = source.partition(":")
-    if not colon or not all(part.isidentifier() for part in package.split(".")):
-        return None
+    package, _, inner = source.partition(":")
     top, *rest = package.split(".")
     spec = importlib.util.find_spec(top)
     if spec is None:

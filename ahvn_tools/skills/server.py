@@ -15,11 +15,12 @@ from urllib.parse import quote, unquote
 
 from ahvn_tools import invisible
 from ahvn_tools.errors import SourceError, ToolCallError, ToolChangedError, ToolError, near_misses
+from ahvn_tools.execution.threads import run_in_thread
 from ahvn_tools.mcp.client.remote_server import RemoteServer
+from ahvn_tools.skills import SKILL_FILE
 from ahvn_tools.skills.skill import (
     MAX_FILES,
     MAX_SKILLS,
-    SKILL_FILE,
     Skill,
     check_file_name,
     decode,
@@ -130,12 +131,14 @@ async def read_server(server: RemoteServer, *, is_trusted: bool = False) -> tupl
         raise SourceError(f"The MCP server {server.name!r} lists more than {MAX_SKILLS:,} skills.")
     slots = asyncio.Semaphore(_READS_AT_ONCE)
 
-    async def read(files: ServerFiles, name: str) -> tuple[Skill, dict[str, Any]] | SourceError:
+    async def describe(files: ServerFiles, name: str) -> tuple[Skill, dict[str, Any]] | SourceError:
         place = f"{server.name}: {invisible.escape_line(files.uri)}{SKILL_FILE}"
         try:
             async with slots:
                 files, text = await files.described()
-            skill, body = read_skill_text(text, place, name, is_trusted=is_trusted)
+                # in a thread: a large text would block the loop
+                read = await run_in_thread(lambda _: read_skill_text(text, place, name, is_trusted=is_trusted))
+            skill, body = read.get()
         except ToolCallError as error:
             return SourceError(f"{place}: {error}", file=place)
         except SourceError as error:
@@ -146,7 +149,7 @@ async def read_server(server: RemoteServer, *, is_trusted: bool = False) -> tupl
 
     try:
         async with asyncio.timeout(_LIST_SECONDS):
-            outcomes = await asyncio.gather(*(read(files, name) for files, name in found))
+            outcomes = await asyncio.gather(*(describe(files, name) for files, name in found))
     except TimeoutError:
         raise SourceError(f"The MCP server {server.name!r} did not send its skills in {_LIST_SECONDS:g} s.") from None
     errors = [outcome for outcome in outcomes if isinstance(outcome, SourceError)]

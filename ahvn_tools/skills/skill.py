@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping
@@ -16,18 +17,20 @@ from ahvn_tools.errors import SourceError, ToolError, near_misses
 from ahvn_tools.lint import MAX_QUOTED_CHARS, find_injections, make_finding
 from ahvn_tools.redaction.texts import clip
 from ahvn_tools.schema.dialects.finding import Finding, Severity
+from ahvn_tools.skills import SKILL_FILE
 from ahvn_tools.sources.budget import Budget
 from ahvn_tools.sources.yaml_file import read_yaml
 
-SKILL_FILE: Final = "SKILL.md"
 MAX_NAME_CHARS: Final = 64
 MAX_DESCRIPTION_CHARS: Final = 1_024
 MAX_COMPATIBILITY_CHARS: Final = 500
 MAX_LINES: Final = 500
 """The standard's limits. A text of more lines than this belongs into further files."""
 
+MAX_SKILL_BYTES: Final = 500_000
+"""How large a `SKILL.md` may be, which is parsed and screened."""
 MAX_FILE_BYTES: Final = 2_000_000
-"""How large a file of a skill may be, also its `SKILL.md`."""
+"""How large any other file of a skill may be."""
 MAX_FILES: Final = 1_000
 """How many files of one skill are listed."""
 MAX_SKILLS: Final = 5_000
@@ -36,8 +39,8 @@ MAX_SKILLS: Final = 5_000
 _MAX_VALUES: Final = 10_000
 """How many values a front matter may have, with what its aliases repeat."""
 _MAX_FRONT_MATTER_CHARS: Final = 100_000
-_MAX_LINKS: Final = 1_000
-"""How many links of one text are followed."""
+_MAX_FINDINGS: Final = 20
+"""How many findings of one kind one skill has."""
 
 _STANDARD_NAME: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _USABLE_NAME: Final = re.compile(r"\w[\w .:-]{0,199}")
@@ -141,7 +144,7 @@ class _Reader:
                 line = text.count("\n", 0, match.start()) + 2
                 self._add(line, f"`{match['key']}` is no YAML, because its text has a colon", "Put quotes around it.")
         if not isinstance(self._yaml.value, dict):
-            raise _error(place, 2, "the front matter is no mapping: write `name: …` and `description: …` in it.")
+            raise _error(place, 2, "the front matter is no mapping: write `name` and `description` in it.")
 
     def _parse(self, text: str) -> Any:
         return read_yaml(f"\n{text}", self._place, Budget(self._place, _MAX_VALUES))  # as the second line of the file
@@ -156,7 +159,7 @@ class _Reader:
     def skill(self, folder: str, *, is_trusted: bool) -> Skill:
         """Return the skill. Raises SourceError without a usable name and a description."""
         data: dict[str, Any] = self._yaml.value
-        for key in data.keys() - set(_KEYS):
+        for key in [key for key in data if key not in _KEYS][:_MAX_FINDINGS]:
             hint = near_misses(key, _KEYS)
             fix = (
                 hint if hint.startswith("Did") else "Put it under `metadata`, or leave it: other programs may know it."
@@ -178,16 +181,15 @@ class _Reader:
         if isinstance(value, str) and value.strip():
             return value.strip()
         what = "is missing" if key not in self._yaml.value else "is no text" if value is not None else "is empty"
-        raise _error(self._place, self._line(key), f"`{key}` {what}: a skill has a `name` and a `description`.")
+        raise _error(self._place, self._line(key), f"`{key}` {what}: a skill has `name` and `description`.")
 
     def _name(self, folder: str, *, is_trusted: bool) -> str:
         name, line = self._required("name"), self._line("name")
         shown = repr(clip(name, MAX_QUOTED_CHARS))
         fix = "Use lowercase letters, digits and single hyphens, at most 64 characters, as in `pdf-forms`."
-        is_standard = _STANDARD_NAME.fullmatch(name) is not None and len(name) <= MAX_NAME_CHARS
-        if not _USABLE_NAME.fullmatch(name) or not (is_standard or is_trusted):
+        if not _USABLE_NAME.fullmatch(name) or not (is_standard_name(name) or is_trusted):
             raise _error(self._place, line, f"{shown} is no name of a skill. {fix}")
-        if not is_standard:
+        if not is_standard_name(name):
             self._add(line, f"the standard does not allow the name {shown}", fix)
         if name != folder:
             self._add(line, f"the name {shown} is not that of the folder, {folder!r}", "Rename one of them.")
@@ -245,11 +247,12 @@ def _find_in_texts(description: str, body: str, place: str, first_line: int, *, 
     if not body.strip():
         fix = "Write the instructions below the front matter."
         yield make_finding("invalid-skill", place, "it has no instructions", fix)
-    if (lines := body.count("\n") + 1) > MAX_LINES:
-        problem, fix = f"it has {lines:,} lines of instructions", "Move details into files in `references/`."
+    if (count := body.count("\n") + 1) > MAX_LINES:
+        problem, fix = f"it has {count:,} lines of instructions", "Move details into files in `references/`."
         yield make_finding("invalid-skill", place, problem, fix, severity="note")
-    for line, text in enumerate(body.split("\n"), first_line):
-        yield from _find_invisible(text, f"{place}, line {line}")
+    lines = enumerate(body.split("\n"), first_line)
+    hidden = (one for line, text in lines for one in _find_invisible(text, f"{place}, line {line}"))
+    yield from itertools.islice(hidden, _MAX_FINDINGS)
     for text in () if is_trusted else (description, body):
         for problem, words in find_injections(text):
             fix = "Remove it, or do not use the skill before you know why it says so."
@@ -267,15 +270,18 @@ def find_missing_files(body: str, place: str, names: Collection[str]) -> Iterato
     """Yield the links and paths in instructions that lead to no file of the skill; those in code are not looked at."""
     prose = re.sub(r"`[^`\n]*`", lambda match: match[0].strip("`"), _FENCE.sub("", body))
     folders = {str(parent) for name in names for parent in PurePosixPath(name).parents}
-    targets = [match["target"] or match["path"] for match in _LINK.finditer(prose)][:_MAX_LINKS]
-    for target in dict.fromkeys(targets):
-        if _SCHEME.match(target):
-            continue
-        path = unquote(target).removeprefix("./").rstrip("/")
-        if path not in names and path not in folders:
-            shown = clip(target, MAX_QUOTED_CHARS)
-            fix = f"Add the file, or correct the link. {near_misses(path, names)}"
-            yield make_finding("missing-skill-file", place, f"it names {shown!r}, which is no file of the skill", fix)
+    targets = dict.fromkeys(match["target"] or match["path"] for match in _LINK.finditer(prose))
+    paths = {target: unquote(target).removeprefix("./").rstrip("/") for target in targets if not _SCHEME.match(target)}
+    missing = (target for target, path in paths.items() if path not in names and path not in folders)
+    for target in itertools.islice(missing, _MAX_FINDINGS):
+        problem = f"it names {clip(target, MAX_QUOTED_CHARS)!r}, which is no file of the skill"
+        fix = f"Add the file, or correct the link. {near_misses(paths[target], names)}"
+        yield make_finding("missing-skill-file", place, problem, fix)
+
+
+def is_standard_name(name: str) -> bool:
+    """Return whether the standard allows the name of a skill."""
+    return _STANDARD_NAME.fullmatch(name) is not None and len(name) <= MAX_NAME_CHARS
 
 
 def check_file_name(file: str) -> str:
@@ -291,8 +297,9 @@ def check_file_name(file: str) -> str:
 
 def decode(content: bytes, file: str) -> str:
     """Return a file as text. Raises ToolError for a file that is too large, binary or not UTF-8."""
-    if len(content) > MAX_FILE_BYTES:
-        raise ToolError(f"{file!r} is too large: at most {MAX_FILE_BYTES:,} bytes of a file are read.")
+    limit = MAX_SKILL_BYTES if file == SKILL_FILE else MAX_FILE_BYTES
+    if len(content) > limit:
+        raise ToolError(f"{file!r} is too large: at most {limit:,} bytes of it are read.")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:

@@ -36,7 +36,7 @@ from ahvn_tools.execution.runner import capture_outcome
 from ahvn_tools.formats import detection
 from ahvn_tools.formats.continuation import NO_CONTINUATION, Continuation
 from ahvn_tools.formats.parsing.tool_calls import INVALID_RESPONSE
-from ahvn_tools.middleware.approve import ApprovalRequest, without_other_request
+from ahvn_tools.middleware.waiting import ApprovalRequest, ExternalCall, without_other_request
 from ahvn_tools.results import DIRECT, ToolCall, ToolResult
 from ahvn_tools.toolkit import calls, model_tools
 from ahvn_tools.toolkit.calls import CallOptions
@@ -196,8 +196,10 @@ class Batch:
     """What the answer says about the next request."""
     known_results: Mapping[int, ToolResult] = field(default_factory=dict)
     """Results of calls that are not run (again), by the index of the call."""
-    requests: Mapping[int, ApprovalRequest] = field(default_factory=dict)
+    requests: Mapping[int, ApprovalRequest | ExternalCall] = field(default_factory=dict)
     """The requests that were decided, by the index of the call; those of calls to run were approved."""
+    supplied: Mapping[int, Outcome] = field(default_factory=dict)
+    """What was supplied from outside for external calls, by the index of the call."""
     programs: Mapping[int, ResumedProgram] = field(default_factory=dict)
     """The programs that are continued, by the index of the call that ran them."""
     background_calls: BackgroundCalls | None = None
@@ -209,38 +211,24 @@ class Batch:
 
     def run(self) -> Run:
         """Run the calls from sync code. A single call runs in the caller's own thread."""
-        if not self.run_in_thread:
-            self._refuse_uninterruptible()
         calls_to_run = self._calls_to_run()
         if len(calls_to_run) > 1:
             caller = BatchThread()
-            run: Run = caller.wait_for(capture_outcome, self._arun, caller).get()
+            run: Run = caller.wait_for(capture_outcome, self.arun, caller).get()
             return run
+        if not self.run_in_thread:
+            self._refuse_uninterruptible()
         return self._to_run(
             {index: self._exec(index, self._call_options(index, call)) for index, call in calls_to_run.items()}
         )
 
-    async def arun(self) -> Run:
-        """Run the calls from async code; exclusive ones in their order."""
+    async def arun(self, caller: BatchThread | None = None, emit: EmitChunk | None = None) -> Run:
+        """Run the calls from async code; exclusive ones in their order.
+
+        `caller` is the thread that waits for them, `emit` takes their chunks.
+        """
         if not self.run_in_thread:
             self._refuse_uninterruptible()
-        return await self._arun()
-
-    def stream(self) -> Generator[ToolResult | Run]:
-        """Yield the chunks of all calls, then the run, to a sync reader."""
-        (yield from read_on_loop(self.astream())).get()
-
-    async def astream(self) -> AsyncGenerator[ToolResult | Run]:
-        """Yield the chunks of all calls as they are made, then the run. A body waits until its chunk is read."""
-        reader = ChunkReader(lambda emit: capture_outcome(self._arun, None, emit))
-        async with contextlib.aclosing(reader.read()) as chunks:
-            async for chunk in chunks:
-                yield chunk
-        run: Run = reader.outcome.get()
-        yield run
-
-    async def _arun(self, caller: BatchThread | None = None, emit: EmitChunk | None = None) -> Run:
-        """Run the calls; `caller` is the thread that waits for them, `emit` takes their chunks."""
         calls_to_run = self._calls_to_run()
         if len(calls_to_run) == 1:
             [(index, call)] = calls_to_run.items()
@@ -254,6 +242,19 @@ class Batch:
             ]
             outcomes = await run_in_order(jobs, keys, self.view.store.max_concurrency)
         return self._to_run({index: outcome.get() for index, outcome in zip(calls_to_run, outcomes, strict=True)})
+
+    def stream(self) -> Generator[ToolResult | Run]:
+        """Yield the chunks of all calls, then the run, to a sync reader."""
+        (yield from read_on_loop(self.astream())).get()
+
+    async def astream(self) -> AsyncGenerator[ToolResult | Run]:
+        """Yield the chunks of all calls as they are made, then the run. A body waits until its chunk is read."""
+        reader = ChunkReader(lambda emit: capture_outcome(self.arun, None, emit))
+        async with contextlib.aclosing(reader.read()) as chunks:
+            async for chunk in chunks:
+                yield chunk
+        run: Run = reader.outcome.get()
+        yield run
 
     def _job(self, index: int, options: CallOptions, caller: BatchThread | None) -> Callable[[], Awaitable[Outcome]]:
         """Return what runs a call, and captures its outcome: a SystemExit must not reach the loop."""
@@ -311,8 +312,10 @@ class Batch:
         return replace(self._call_options(index, call, emit), scope=scope)
 
     def _call_options(self, index: int, call: ToolCall, emit: EmitChunk | None = None) -> CallOptions:
-        program, approval = self.programs.get(index), self.requests.get(index)
-        signed = approval if program is None else program.program
+        program, request = self.programs.get(index), self.requests.get(index)
+        signed = request if program is None else program.program
+        approval = request if isinstance(request, ApprovalRequest) else None
+        supplied = self.supplied.get(index)
         caller = call.caller if signed is None else signed.caller
         return CallOptions(
             id=call.id,
@@ -320,7 +323,8 @@ class Batch:
             caller=caller,
             answer_by=None if caller == DIRECT else self.continuation.answer_by,
             resumed_program=program,
-            is_approved=program is not None or (approval is not None and approval.approves_call),
+            supplied=supplied,
+            is_approved=bool(program or supplied) or (approval is not None and approval.approves_call),
             approved_questions=() if approval is None else approval.questions,
             emit=None if emit is None else make_emit(emit, call.id),
             run_in_thread=self.run_in_thread,
@@ -355,7 +359,7 @@ class Batch:
         return Run.create(pairs, self.format, self.continuation)
 
 
-def changed_text(view: StoreView, request: ApprovalRequest) -> str | None:
+def changed_text(view: StoreView, request: ApprovalRequest | ExternalCall) -> str | None:
     """Return what the model reads when the tool of a request has changed since, else None."""
     entry = view.store.entries.get(request.tool)
     if entry is None or view.definition(entry).fingerprint == request.fingerprint:

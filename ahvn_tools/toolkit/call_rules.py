@@ -14,12 +14,13 @@ from ahvn_tools.errors import CallRejectedError, ToolCallError, ToolkitError, To
 from ahvn_tools.execution.call import Call, Next
 from ahvn_tools.execution.plan import Plan
 from ahvn_tools.execution.threads import call_host_function
-from ahvn_tools.middleware.approve import ApprovalAnswer, ApprovalDecision, ApprovalRequest, Approver, rejection_text
+from ahvn_tools.middleware.approve import ApprovalAnswer, ApprovalDecision, Approver, rejection_text
+from ahvn_tools.middleware.waiting import ApprovalRequest
 from ahvn_tools.results import ToolResult
 from ahvn_tools.state import MISSING
 from ahvn_tools.toolkit.entry import Entry
 from ahvn_tools.toolkit.remembered_rules import RememberedRule
-from ahvn_tools.toolkit.rule_values import Place
+from ahvn_tools.toolkit.rule_values import PathBase
 from ahvn_tools.toolkit.tool_rules import RuleDecision, ToolRules, strictest
 from ahvn_tools.toolkit.visibility import StoreView
 
@@ -44,7 +45,7 @@ class CallRules:
         self._view, self._entry = view, entry
         self._layers = tuple(_layers(view, entry))
         folders = getattr(getattr(entry.spec.function, "__self__", None), "folders", None)
-        self._place = Place(getattr(folders, "roots", None) or (view.roots if roots is None else roots) or ())
+        self._place = PathBase(getattr(folders, "roots", None) or (view.roots if roots is None else roots) or ())
 
     @property
     def never_asks(self) -> bool:

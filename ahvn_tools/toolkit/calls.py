@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import operator
 import secrets
 from collections.abc import AsyncGenerator, Generator
 from contextlib import AbstractContextManager
@@ -16,6 +17,7 @@ from ahvn_tools.errors import (
     MISSING_VALUE,
     InvalidParametersError,
     ToolCallError,
+    ToolChangedError,
     ToolNotAvailableError,
     ToolNotFoundError,
     UnboundStateError,
@@ -191,7 +193,7 @@ def start(view: StoreView, name: str, arguments: Arguments | None, options: Call
     """Start a background call and return its id. Raises as `_find` and `BackgroundCalls.start` do."""
     from ahvn_tools.execution import pipeline
     from ahvn_tools.execution.runner import capture_outcome
-    from ahvn_tools.middleware.approve import without_other_request
+    from ahvn_tools.middleware.waiting import without_other_request
     from ahvn_tools.toolkit.background_calls import BackgroundCall
 
     middleware, call = _prepare_stream(view.without_session(), name, arguments, options)
@@ -283,13 +285,26 @@ def _find(
 
 
 def _apply_options(plan: Plan, entry: Entry, options: CallOptions) -> Plan:
-    """Return the plan of a call with these options. Raises ToolkitError for a timeout that cannot be enforced."""
+    """Return the plan of a call with these options.
+
+    Raises ToolkitError for a timeout that cannot be enforced, ToolChangedError for a tool that is no longer external.
+    """
+    if options.supplied is not None:
+        _require_external(plan, entry)
     if options.timeout is not None:
         entry.refuse_uninterruptible(options.timeout)
         plan = plan.with_timeout(options.timeout)
     if options.seconds is not None:
         plan = plan.with_seconds(options.seconds)
     return plan if options.run_in_thread else plan.without_thread()
+
+
+def _require_external(plan: Plan, entry: Entry) -> None:
+    """Raise ToolChangedError for a tool that would run its body although a result was supplied."""
+    from ahvn_tools.middleware.external import may_wait  # slow, and few tools are external
+
+    if not may_wait(plan, entry.spec.body):
+        raise ToolChangedError(f"The tool {entry.name!r} is no longer external.", tool=entry.name)
 
 
 def find_entry(view: StoreView, name: str, *, hides_unselected: bool) -> Entry:
@@ -320,11 +335,12 @@ def find_entry(view: StoreView, name: str, *, hides_unselected: bool) -> Entry:
     return entry
 
 
+_read_state = operator.attrgetter("state")
+
+
 def state_scopes(view: StoreView, entry: Entry) -> StateScopes:
     """Return the states that a call of a tool reads, in order of precedence."""
-    if len(view.session_states) == 1:
-        return (view.session_state.state, *entry.spec.state_scopes)
-    return (*[session.state for session in view.session_states], *entry.spec.state_scopes)
+    return (*map(_read_state, view.session_states), *entry.spec.state_scopes)
 
 
 def _make_call(view: StoreView, entry: Entry, plan: Plan, arguments: Arguments, options: CallOptions) -> Call:
@@ -381,6 +397,10 @@ def _middleware(view: StoreView, entry: Entry, plan: Plan, rules: CallRules | No
     shared, own = () if entry.delegates else view.store.middleware, entry.middleware
     if view.store.has_structured_outputs and (structured_output := view.structured_output(entry)) is not None:
         own = (*own, structured_output.middleware)
+    if plan.is_external or plan.takes_context:
+        from ahvn_tools.middleware.external import may_wait, wait_for_result
+
+        own = (*own, wait_for_result) if may_wait(plan, entry.spec.body) else own
     if rules is not None:
         from ahvn_tools.middleware.approve import approve
 

@@ -163,7 +163,8 @@ def _find_in_tool_of_server(store: ToolStore, entry: Entry, compiled: CompiledTo
 
 
 def warn_of_missing_approver(view: StoreView, entries: Iterable[Entry]) -> None:
-    """Log which of these tools need an approval that nobody can give: their results reach only a client or a graph."""
+    """Log which of these tools need an approval or a result that nobody supplies to a client or a graph."""
+    entries = list(entries)
     names = [entry.name for entry in entries if _has_no_approver(view, entry)]
     if names:
         what = "the tool" if len(names) == 1 else "the tools"
@@ -173,6 +174,19 @@ def warn_of_missing_approver(view: StoreView, entries: Iterable[Entry]) -> None:
                 f"{what} {', '.join(map(repr, names))}",
                 "calls that need an approval do not run, because the toolkit has no approver",
                 "Pass an approver to the Toolkit, or resume the request that is in the `meta` of the result.",
+                severity="warning",
+            )
+        )
+
+    names = [entry.name for entry in entries if entry.spec.compiled.template.is_external]
+    if names:
+        what = "the tool" if len(names) == 1 else "the tools"
+        view.store.finding_log.log(
+            make_finding(
+                "external-tool",
+                f"{what} {', '.join(map(repr, names))}",
+                "calls of external tools end without a result, which nothing here waits for",
+                "Leave them out here, or resume the call that is in the `meta` of the result.",
                 severity="warning",
             )
         )

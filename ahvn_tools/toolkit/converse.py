@@ -19,7 +19,7 @@ from ahvn_tools.formats.continuation import Container
 from ahvn_tools.formats.parsing.payload import dump_models, is_stream
 from ahvn_tools.formats.parsing.text_calls import extract_text
 from ahvn_tools.formats.turn import NO_USAGE, Model, Turn
-from ahvn_tools.middleware.approve import pending_requests
+from ahvn_tools.middleware.waiting import pending_requests
 from ahvn_tools.results import ToolCall, ToolResult
 from ahvn_tools.settings import is_count, must_be
 from ahvn_tools.toolkit.batch import Batch
@@ -30,7 +30,7 @@ from ahvn_tools.toolkit.structured_output import STRUCTURED_KEY
 
 if TYPE_CHECKING:
     from ahvn_tools.formats import FormatName
-    from ahvn_tools.toolkit.resume import Approved, Reason
+    from ahvn_tools.toolkit.resume import Approved, Reason, Results
 
 _DEFAULT_FORMAT: Final = "openai"
 """The format of the tools for a model that does not name one, until an answer shows its own."""
@@ -61,7 +61,8 @@ class Tools(Protocol):
 class Decisions(TypedDict, total=False):
     """What `resume` is called with for a conversation that waits."""
 
-    approved: Approved
+    approved: Approved | None
+    results: Results
     arguments: Mapping[str, Any] | None
     reason: Reason
 
@@ -374,8 +375,8 @@ def _require_decisions(waiting: Run | None, decisions: Mapping[str, Any]) -> Non
         raise ToolkitError(f"The conversation waits for nothing. Leave out {min(decisions)}=….")
     if waiting is not None and not decisions:
         raise ToolkitError(
-            f"The conversation waits for {[request.tool for request in waiting.pending]}. Pass approved=…, as to "
-            "`resume`."
+            f"The conversation waits for {[request.tool for request in waiting.pending]}. Pass approved=… or "
+            "results=…, as to `resume`."
         )
 
 

@@ -157,7 +157,7 @@ def path_fits(pattern: Sequence[str], parts: Sequence[str]) -> bool:
     return len(parts) in reached
 
 
-class Place:
+class PathBase:
     """Where the paths of a call begin."""
 
     def __init__(self, roots: Iterable[os.PathLike[str]]) -> None:
@@ -175,7 +175,7 @@ class Place:
 class Reading:
     """What one text of a call may mean. Each meaning is found once for all rules."""
 
-    def __init__(self, text: str, kind: Kind, place: Place) -> None:
+    def __init__(self, text: str, kind: Kind, place: PathBase) -> None:
         self.text, self.kind, self.place = text, kind, place
 
     @cached_property
@@ -228,7 +228,7 @@ class ValuePattern:
 
     text: str
 
-    def allows(self, value: Any, kind: Kind, place: Place) -> bool:
+    def allows(self, value: Any, kind: Kind, place: PathBase) -> bool:
         """Return whether the pattern fits a value in every reading; of a list, each item."""
         if isinstance(value, list):
             return bool(value) and all(self.allows(item, kind, place) for item in value)
@@ -280,7 +280,7 @@ class ValuePattern:
         """The pattern below any folder."""
         return tuple(to_glob(f"*/{spelling.lstrip('/')}") for spelling in _spellings(self.text))
 
-    def _allows_path(self, text: str, place: Place) -> bool:
+    def _allows_path(self, text: str, place: PathBase) -> bool:
         try:
             local = to_local_path(text)
         except ToolError:

@@ -9,9 +9,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Final
-
-from pydantic import Field
+from typing import Any, Final
 
 from ahvn_tools import invisible
 from ahvn_tools.context import ToolContext
@@ -21,9 +19,10 @@ from ahvn_tools.lint import find_similar, make_finding
 from ahvn_tools.mcp.client.remote_server import RemoteServer
 from ahvn_tools.redaction.texts import clip
 from ahvn_tools.schema.dialects.finding import Finding
-from ahvn_tools.skills.folders import FolderFiles, find_package_folder, find_skill_folders, read_folder
+from ahvn_tools.skills import SKILL_FILE
+from ahvn_tools.skills.folders import FolderFiles, find_package, find_package_folder, find_skill_folders, read_folder
 from ahvn_tools.skills.server import read_server
-from ahvn_tools.skills.skill import MAX_DESCRIPTION_CHARS, SKILL_FILE, Skill, check_file_name, decode, split_text
+from ahvn_tools.skills.skill import MAX_DESCRIPTION_CHARS, Skill, check_file_name, decode, split_text
 from ahvn_tools.toolkit.entry import Entry
 from ahvn_tools.toolkit.model_tools import require_toolkit
 from ahvn_tools.toolkit.store import ToolStore
@@ -52,14 +51,13 @@ class FoundSkills:
     errors: list[SourceError] = field(default_factory=list)
     """Why others were skipped."""
 
-    def add(self, skills: Iterable[Skill], errors: Sequence[SourceError], source: str) -> None:
-        """Add the skills of one source. Raises SourceError if it has none."""
+    def add(self, skills: Iterable[Skill], errors: Sequence[SourceError], nothing: str) -> None:
+        """Add the skills of one source. Raises SourceError if it has none, with the text `nothing` without an error."""
         before = len(self.skills)
         self.skills += skills
         self.errors += errors
         if len(self.skills) == before:
-            nothing = SourceError(f"{source} has no skill: a skill is a folder with a SKILL.md file.", file=source)
-            raise errors[0] if errors else nothing
+            raise errors[0] if errors else SourceError(nothing)
 
 
 async def find_skills(sources: Sequence[Any], connect: Connect, *, trust: bool | None) -> FoundSkills:
@@ -75,15 +73,17 @@ async def find_skills(sources: Sequence[Any], connect: Connect, *, trust: bool |
             continue
         for server in await connect(source):
             skills, errors = await read_server(server, is_trusted=trust is True)
-            found.add(skills, errors, f"The MCP server {server.name!r}")
+            found.add(
+                skills, errors, f"The MCP server {server.name!r} has no skill: no resource skill://NAME/SKILL.md."
+            )
     return found
 
 
 def _read_folders(found: FoundSkills, source: str | os.PathLike[str], trust: bool | None) -> None:
     shown = os.fspath(source)
-    package = find_package_folder(shown) if isinstance(source, str) and not Path(shown).exists() else None
-    folder = Path(shown).expanduser() if package is None else package
-    is_trusted = package is None if trust is None else trust
+    is_package = isinstance(source, str) and find_package(source, Path()) is not None
+    folder = find_package_folder(shown) if is_package else Path(shown).expanduser()
+    is_trusted = not is_package if trust is None else trust
     if not folder.is_dir():
         hint = " Name the folder of the file." if folder.is_file() else ""
         raise SourceError(f"There is no folder {shown!r} with skills.{hint}", file=shown)
@@ -98,7 +98,7 @@ def _read_folders(found: FoundSkills, source: str | os.PathLike[str], trust: boo
             errors.append(
                 error if isinstance(error, SourceError) else SourceError(f"{inner}: {error}", file=str(inner))
             )
-    found.add(skills, errors, repr(shown))
+    found.add(skills, errors, f"The folder {shown!r} has no SKILL.md file, and no folder in it has one.")
 
 
 def find_reader(store: ToolStore) -> Entry | None:
@@ -111,11 +111,15 @@ def is_reader(entry: Entry) -> bool:
     return entry.spec.function is read_skill
 
 
-def add_from(store: ToolStore, view: StoreView, entries: list[Entry]) -> list[Entry]:
-    """Add the skills of another toolkit. Return its tools, without a second one that reads skills."""
+def without_second_reader(store: ToolStore, entries: list[Entry]) -> list[Entry]:
+    """Return these tools, without one that reads skills if the toolkit has one already."""
+    return entries if find_reader(store) is None else [entry for entry in entries if not is_reader(entry)]
+
+
+def add_from(store: ToolStore, view: StoreView) -> None:
+    """Add the skills of another toolkit."""
     skills = skills_in(view, inactive=True)
     store.add_skills(one for name, one in view.store.skills.items() if name in skills)
-    return [entry for entry in entries if find_reader(store) is None or not is_reader(entry)]
 
 
 def skills_in(view: StoreView, *, inactive: bool = False) -> dict[str, Skill]:
@@ -161,9 +165,7 @@ def _to_line(text: str) -> str:
     return html.escape(invisible.escape_line(" ".join(clip(text, MAX_DESCRIPTION_CHARS).split())), quote=False)
 
 
-async def read_skill(
-    name: str, context: ToolContext, file: str = SKILL_FILE, start: Annotated[int, Field(ge=0)] = 0
-) -> str:
+async def read_skill(name: str, context: ToolContext, file: str = SKILL_FILE, start: int = 0) -> str:
     """Read the instructions of a skill, or another file of it. Read the instructions before you use the skill.
 
     Args:
@@ -182,7 +184,7 @@ async def read_skill(
     if is_main:
         text = split_text(text)[1]
     page = _cut(text if skill.is_trusted else invisible.escape(text), start)
-    if not is_main or start:
+    if not is_main or start > 0:
         return page
     notes = _activate(view, skill) if skill.is_trusted and not context.is_anonymous else []
     return "\n\n".join(filter(None, [page, *await _describe(skill, context), *notes]))
@@ -190,6 +192,7 @@ async def read_skill(
 
 def _cut(text: str, start: int) -> str:
     """Return a page of a text, up to the end of a line, and how to go on."""
+    start = max(start, 0)
     if start and start >= len(text):
         raise ToolError(f"The text has {len(text):,} characters, and none at {start:,}.")
     end = min(start + MAX_PAGE_CHARS, len(text))

@@ -16,6 +16,7 @@ from collections.abc import (
 )
 from dataclasses import replace
 from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, TypeVar, Unpack, cast, overload
 
 from pydantic import BaseModel
@@ -240,7 +241,8 @@ class Toolkit:
         - The definition of one tool: `name`, `title`, `description`, `examples`, `annotations`, `meta`, `version`,
           `icons`, `input_schema`, `output_schema`, `output`, `render`.
         - How a function is read: `parse_docstring`, `docstring_sections`, `include_long_description`,
-          `description_separator`, `include_var_positional`, `include_var_keyword`, `coerce_numbers_to_str`, `convert`.
+          `description_separator`, `include_var_positional`, `include_var_keyword`, `coerce_numbers_to_str`, `convert`,
+          `external`.
         """
         self._add(things, prefix, rename, options, caller_locals())
         return self
@@ -264,9 +266,13 @@ class Toolkit:
             if isinstance(thing, Toolkit | ToolkitTool):
                 groups |= thing._view.groups()  # noqa: SLF001  # of this package
             if isinstance(thing, Toolkit) and thing._view.store.skills:  # noqa: SLF001  # of this class
-                from ahvn_tools.toolkit.skills import add_from
+                from ahvn_tools.toolkit.skills import add_from  # few toolkits have skills
 
-                entries = add_from(store, thing._view, entries)  # noqa: SLF001  # of this class
+                add_from(store, thing._view)  # noqa: SLF001  # of this class
+        if store.skills:
+            from ahvn_tools.toolkit.skills import without_second_reader
+
+            entries = without_second_reader(store, entries)
         store.add(entries, groups)
         return entries
 
@@ -541,6 +547,30 @@ class Toolkit:
         from ahvn_tools.toolkit.skills import to_prompt
 
         return to_prompt(self._view)
+
+    def to_skill(
+        self,
+        path: str | PathLike[str],
+        *,
+        source: str | PathLike[str] | Iterable[str | PathLike[str]],
+        description: str | None = None,
+        license: str | None = None,  # noqa: A002  # the key of the standard
+        replace: bool = False,
+    ) -> None:
+        """Write the tools that are listed to a model as a skill: a folder with a `SKILL.md`, and a file for each tool.
+
+        It says how to call them with the command `ahvn-tools call`, which finds them in `source`: a file, a module, a
+        manifest, a URL, or several. The folder is written whole or not at all; `replace` replaces a skill that is
+        there. Raises ToolkitError for a folder whose name is none of a skill, for one that is there, for a source with
+        credentials, and without tools; OSError.
+        """
+        from ahvn_tools.skills import export  # few toolkits become skills
+
+        folder = Path(path).absolute()
+        files = export.make_files(
+            folder.name, self.definitions(), export.to_sources(source), description=description, license=license
+        )
+        export.write_skill(folder, files, replaces=replace)
 
     def _with_view(self, view: StoreView) -> Self:
         """Return an object of the same class with another view of the store."""
@@ -1086,40 +1116,49 @@ class Toolkit:
         self,
         waiting: Waiting,
         *,
-        approved: Approved,
+        approved: Approved | None = None,
+        results: Mapping[str, Any] | None = None,
         arguments: Mapping[str, Any] | None = None,
         reason: Reason = None,
         always: bool = False,
     ) -> Run:
-        """Run or reject the calls that waited for an approval, and return the Run, which may wait for further ones.
+        """Continue the calls that waited, and return the Run, in which some may go on waiting.
 
         `waiting` is a Run with pending calls, the status of a background call, or one request (also as its JSON data,
-        in another process); for the latter two the Run has results and no messages. `approved` applies to all calls, or
-        decides by call id. `arguments` are the approver's edits, of a request or by call id: they are merged into the
-        model's arguments, and contain again what a saved request hides as secret. `reason`, a text or by call id, is
-        for the model of a rejected call. A tool that has changed since is not run: its call ends with the code
-        `changed`.
+        in another process); for the latter two the Run has results and no messages.
 
-        Raises ToolkitError for a request that was approved or rejected before, has expired or is of another session,
-        and for secret arguments that differ from the requested ones.
+        `approved` applies to all calls that wait for an approval, or decides by call id. `arguments` are the approver's
+        edits, of a request or by call id: they are merged into the model's arguments, and contain again what a saved
+        request hides as secret. `reason`, a text or by call id, is for the model of a rejected call. `results` has the
+        values of external calls by call id: what the function would return, or an exception, such as a ToolError, for
+        a call that has failed. A tool that has changed since is not run: its call ends with the code `changed`.
+
+        Raises ToolkitError for a request that was used before, has expired or is of another session, for secret
+        arguments that differ from the requested ones, and for a value that the tool could not have returned. Then no
+        call has been continued, and all of them can be.
         """
         from ahvn_tools.toolkit.resume import resumed_batch
 
-        return resumed_batch(self._view, waiting, approved, arguments, reason, always).run()
+        return resumed_batch(
+            self._view, waiting, approved=approved, results=results, arguments=arguments, reason=reason, always=always
+        ).run()
 
     async def aresume(
         self,
         waiting: Waiting,
         *,
-        approved: Approved,
+        approved: Approved | None = None,
+        results: Mapping[str, Any] | None = None,
         arguments: Mapping[str, Any] | None = None,
         reason: Reason = None,
         always: bool = False,
     ) -> Run:
-        """Run or reject the calls that waited from async code, as `resume` does."""
+        """Continue the calls that waited from async code, as `resume` does."""
         from ahvn_tools.toolkit.resume import aresumed_batch
 
-        batch = await aresumed_batch(self._view, waiting, approved, arguments, reason, always)
+        batch = await aresumed_batch(
+            self._view, waiting, approved=approved, results=results, arguments=arguments, reason=reason, always=always
+        )
         return await batch.arun()
 
     def converse(self, model: ModelFunction, messages: Start, **options: Unpack[ConverseOptions]) -> Conversation:

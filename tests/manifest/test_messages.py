@@ -19,8 +19,8 @@ BAD = [
     ("- notes.py", snapshot("kit.yaml:1: a manifest is a mapping: `sources: […]`.")),
     ("toolset: {}", snapshot("kit.yaml:1: toolset: there is no such key. Did you mean 'toolsets' or 'tools'?")),
     ("zzz: 1\nqqq: 2", snapshot("""\
-kit.yaml:1: zzz: there is no such key. The keys are `name`, `description`, `sources`, `groups`, `toolsets`, `tools`, `binds`, `timeout`, `max_concurrency`, `max_background`, `strict`, `mask_errors`, `output`, `roots`, `on_duplicate`, `approval`, `middleware`, `search`, `code_mode`, `groups_tool`, `audiences`, `profiles`.
-kit.yaml:2: qqq: there is no such key. The keys are `name`, `description`, `sources`, `groups`, `toolsets`, `tools`, `binds`, `timeout`, `max_concurrency`, `max_background`, `strict`, `mask_errors`, `output`, `roots`, `on_duplicate`, `approval`, `middleware`, `search`, `code_mode`, `groups_tool`, `audiences`, `profiles`.\
+kit.yaml:1: zzz: there is no such key. The keys are `name`, `description`, `sources`, `skills`, `groups`, `toolsets`, `tools`, `binds`, `timeout`, `max_concurrency`, `max_background`, `strict`, `mask_errors`, `output`, `roots`, `on_duplicate`, `approval`, `middleware`, `search`, `code_mode`, `groups_tool`, `audiences`, `profiles`.
+kit.yaml:2: qqq: there is no such key. The keys are `name`, `description`, `sources`, `skills`, `groups`, `toolsets`, `tools`, `binds`, `timeout`, `max_concurrency`, `max_background`, `strict`, `mask_errors`, `output`, `roots`, `on_duplicate`, `approval`, `middleware`, `search`, `code_mode`, `groups_tool`, `audiences`, `profiles`.\
 """)),
     ("name: 5", snapshot("kit.yaml:1: name: a text is expected, not a number. Put it in quotes.")),
     ("name: [a]", snapshot("kit.yaml:1: name: a text is expected, not a list.")),
@@ -29,9 +29,9 @@ kit.yaml:2: qqq: there is no such key. The keys are `name`, `description`, `sour
     ("name: !!python/object:os.system a", snapshot("kit.yaml, line 1: the tag '!!python/object:os.system' is not supported: only texts, numbers, lists and the like are.")),
     ("name: *nowhere", snapshot("kit.yaml, line 1: there is no anchor &nowhere before this alias, or it contains the alias.")),
     ("sources: notes.py", snapshot("kit.yaml:1: sources: a list is expected, not a text.")),
-    ("sources: [{}]", snapshot("kit.yaml:1: sources[0]: a source is a text, or a mapping with one of the keys 'source', 'server', 'openapi', 'http', 'code', 'manifest', 'builtins'.")),
-    ("sources: [5]", snapshot("kit.yaml:1: sources[0]: a source is a text, or a mapping with one of the keys 'source', 'server', 'openapi', 'http', 'code', 'manifest', 'builtins'.")),
-    ("sources: [{pth: notes.py}]", snapshot("kit.yaml:1: sources[0]: a source has one of the keys `source`, `server`, `openapi`, `http`, `code`, `manifest`, `builtins`.")),
+    ("sources: [{}]", snapshot("kit.yaml:1: sources[0]: a source is a text, or a mapping with one of the keys 'source', 'server', 'openapi', 'http', 'external', 'code', 'manifest', 'builtins'.")),
+    ("sources: [5]", snapshot("kit.yaml:1: sources[0]: a source is a text, or a mapping with one of the keys 'source', 'server', 'openapi', 'http', 'external', 'code', 'manifest', 'builtins'.")),
+    ("sources: [{pth: notes.py}]", snapshot("kit.yaml:1: sources[0]: a source has one of the keys `source`, `server`, `openapi`, `http`, `external`, `code`, `manifest`, `builtins`.")),
     ("sources: [{source: notes.py, module: notes}]", snapshot("kit.yaml:1: sources[0].module: there is no such key. The keys are `max_items`, `max_bytes`, `isolation`, `ship`, `ship_secrets`, `keep_children`, `group`, `tags`, `audience`, `timeout`, `requires_approval`, `exclusive`, `allowed_callers`, `task`, `middleware`, `include`, `exclude`, `prefix`, `rename`, `on_duplicate`, `coerce_numbers_to_str`, `binds`, `source`.")),
     ("sources: [{source: notes.py, tag: a}]", snapshot("kit.yaml:1: sources[0].tag: there is no such key. Did you mean 'tags'?")),
     ("sources: [{source: notes.py, env: {A: b}}]", snapshot("kit.yaml:1: sources[0].env: there is no such key. The keys are `max_items`, `max_bytes`, `isolation`, `ship`, `ship_secrets`, `keep_children`, `group`, `tags`, `audience`, `timeout`, `requires_approval`, `exclusive`, `allowed_callers`, `task`, `middleware`, `include`, `exclude`, `prefix`, `rename`, `on_duplicate`, `coerce_numbers_to_str`, `binds`, `source`.")),
@@ -123,7 +123,7 @@ kit.yaml:1: toolsets.b: There is no toolset 'a'. Known: 'b'.\
     ("sources: [notes.py]\nsearch: [fnd]", snapshot("kit.yaml:2: search: There is no tool 'fnd'. Did you mean 'find'?")),
     ("groups_tool: switch", snapshot("kit.yaml:1: groups_tool: true or a mapping is expected, not a text.")),
     ("profiles: {prod: {timeot: 3}}", snapshot("kit.yaml:1: profiles.prod.timeot: there is no such key. Did you mean 'timeout'?")),
-    ("profiles: {prod: {profiles: {}}}", snapshot("kit.yaml:1: profiles.prod.profiles: there is no such key. The keys are `name`, `description`, `sources`, `groups`, `toolsets`, `tools`, `binds`, `timeout`, `max_concurrency`, `max_background`, `strict`, `mask_errors`, `output`, `roots`, `on_duplicate`, `approval`, `middleware`, `search`, `code_mode`, `groups_tool`, `audiences`.")),
+    ("profiles: {prod: {profiles: {}}}", snapshot("kit.yaml:1: profiles.prod.profiles: there is no such key. The keys are `name`, `description`, `sources`, `skills`, `groups`, `toolsets`, `tools`, `binds`, `timeout`, `max_concurrency`, `max_background`, `strict`, `mask_errors`, `output`, `roots`, `on_duplicate`, `approval`, `middleware`, `search`, `code_mode`, `groups_tool`, `audiences`.")),
     ("profiles: [prod]", snapshot("kit.yaml:1: profiles: a mapping is expected, not a list.")),
     ("audiences: {sub: {timeout: no}}", snapshot("kit.yaml:1: audiences.sub.timeout: a number is expected, not a text.")),
     ("timeout: ${SECONDS}", snapshot("kit.yaml:1: timeout: the environment variable 'SECONDS' is not set. Set it, or write `${SECONDS:default}`.")),

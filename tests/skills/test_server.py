@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import uvicorn
 from fastmcp import FastMCP
+from fastmcp.resources import TextResource
 
 from ahvn_tools import Toolkit, mcp
 from ahvn_tools.errors import SourceError, ToolConnectionError, ToolkitError
@@ -163,7 +164,7 @@ def hostile(**texts: str) -> FastMCP:
     """Return a server with these resources, by URI."""
     server = FastMCP("hostile")
     for uri, text in texts.items():
-        server.resource(uri)(lambda text=text: text)
+        server.add_resource(TextResource(uri=uri, name="x", text=text))
     return server
 
 
@@ -178,10 +179,8 @@ class TestHostile:
     def test_uris_that_are_none_of_a_skill(self, uri):
         server = FastMCP("hostile")
         server.tool(add)
-        try:
-            server.resource(uri)(lambda: SKILL.format(name="tea"))
-        except ValueError:
-            pytest.skip("FastMCP refuses this URI, too")
+        resource = TextResource(uri="skill://tea/SKILL.md", name="x", text=SKILL.format(name="tea"))
+        server.add_resource(resource.model_copy(update={"uri": uri}))  # without FastMCP's own changes of the URI
         kit = Toolkit("k")
         with pytest.raises(SourceError, match="has no skill"):
             kit.add_skills(server)

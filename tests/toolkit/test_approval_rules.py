@@ -715,3 +715,18 @@ def test_calls_in_threads_share_no_decision():
     with ThreadPoolExecutor(8) as pool:
         results = list(pool.map(lambda path: kit.exec("remove", {"path": path}), paths))
     assert [result.is_error for result in results] == [path.startswith("secrets") for path in paths]
+
+
+def test_the_calls_of_external_tools_follow_the_rules():
+    kit = Toolkit("external", rules=ApprovalRules(mode="ask", deny=['pick(item: "bad*")']))
+
+    @kit.tool(external=True)
+    def pick(item: str) -> str:  # type: ignore[empty-body]
+        """Let a person pick."""
+
+    run = kit.run([ToolCall(id="c1", name="pick", arguments={"item": "a"})])
+    run = kit.resume(run, approved=True)
+    assert kit.resume(run, results={"c1": "chosen"}).results[0][1].value == "chosen"
+    denied = kit.run([ToolCall(id="c1", name="pick", arguments={"item": "bad"})])
+    assert denied.pending == []
+    assert denied.results[0][1].error.code == "rejected"  # type: ignore[union-attr]

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from ahvn_tools import ToolCall, ToolContext, ToolDefinition, Toolkit, ToolRegistry, ToolResult, ToolSpec, reg_toolspec
 from ahvn_tools.formats import Finding
-from ahvn_tools.middleware.approve import ApprovalRequest
+from ahvn_tools.middleware.waiting import ApprovalRequest, ExternalCall
 from ahvn_tools.toolkit import Run
 
 if TYPE_CHECKING:
@@ -134,9 +134,10 @@ assert_type(run[0], dict[str, Any])
 assert_type(run[1:], list[dict[str, Any]])
 assert_type(list(run), list[dict[str, Any]])
 assert_type(run.results, list[tuple[ToolCall, ToolResult]])
-assert_type(run.pending, list[ApprovalRequest])
+assert_type(run.pending, list[ApprovalRequest | ExternalCall])
 assert_type(run.pending[0].to_json(), dict[str, Any])
 assert_type(kit.resume(run, approved={"c1": True}), Run)
+assert_type(kit.resume(run, results={"c1": 3}), Run)
 assert_type(kit.resume(run.pending[0], approved=True, arguments={"topic": "tea"}), Run)
 assert_type(kit.resume(run.pending[0].to_json(), approved=False, reason="no"), Run)
 assert_type(Run.from_json(run.to_json()), Run)
@@ -171,7 +172,7 @@ async def calls() -> None:
     """The asynchronous calls."""
     assert_type(await kit.aexec("find"), ToolResult)
     assert_type(await kit.arun([ToolCall(id="c1", name="find")]), Run)
-    assert_type(await kit.aresume(run, approved=True), Run)
+    assert_type(await kit.aresume(run, approved=True, results={"c2": None}), Run)
     assert_type(await kit.aadd_mcp(["python", "server.py"], pin="mcp.lock", include=["get_*"]), Toolkit)
     async for result in kit.astream("find"):
         assert_type(result, ToolResult)
