@@ -15,14 +15,13 @@ from fastmcp import FastMCP
 from mcp_types import Prompt, ReadResourceResult
 
 from ahvn_tools.definition import ToolDefinition
-from ahvn_tools.errors import ToolkitError, ToolNotAvailableError, ToolTimeoutError
+from ahvn_tools.errors import ToolkitError, ToolNotAvailableError, ToolTimeoutError, clip
 from ahvn_tools.execution.runner import run_before_body
 from ahvn_tools.execution.threads import call_host_function
 from ahvn_tools.mcp.client.remote_tool import MAX_URI_CHARS
 from ahvn_tools.mcp.server.app import ServedToolsServer
 from ahvn_tools.mcp.server.components import GetPrompt
 from ahvn_tools.mcp.server.request import Request
-from ahvn_tools.redaction.texts import clip
 from ahvn_tools.results import ToolResult
 from ahvn_tools.settings import is_count
 from ahvn_tools.toolkit import calls, check, served_prompts

@@ -13,11 +13,10 @@ from typing import Any, Final
 
 from ahvn_tools import invisible
 from ahvn_tools.context import ToolContext
-from ahvn_tools.errors import SourceError, ToolError, ToolLookupError, near_misses, quote_name
+from ahvn_tools.errors import SourceError, ToolError, ToolLookupError, clip, near_misses, quote_name
 from ahvn_tools.execution.threads import run_in_thread
 from ahvn_tools.lint import find_similar, make_finding
 from ahvn_tools.mcp.client.remote_server import RemoteServer
-from ahvn_tools.redaction.texts import clip
 from ahvn_tools.schema.dialects.finding import Finding
 from ahvn_tools.skills import SKILL_FILE
 from ahvn_tools.skills.folders import FolderFiles, find_package, find_package_folder, find_skill_folders, read_folder
