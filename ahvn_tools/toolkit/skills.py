@@ -52,7 +52,7 @@ class FoundSkills:
     """Why others were skipped."""
 
     def add(self, skills: Iterable[Skill], errors: Sequence[SourceError], nothing: str) -> None:
-        """Add the skills of one source. Raises SourceError if it has none, with the text `nothing` if there is no error."""
+        """Add the skills of one source. Raises SourceError if it has none: the first error, or the text `nothing`."""
         before = len(self.skills)
         self.skills += skills
         self.errors += errors
@@ -61,7 +61,7 @@ class FoundSkills:
 
 
 async def find_skills(sources: Sequence[Any], connect: Connect, *, trust: bool | None) -> FoundSkills:
-    """Return the skills that folders, packages and MCP servers have; `connect` returns the servers of a source.
+    """Return the skills that folders, packages and MCP servers have; `connect` adds a server that is not connected.
 
     Raises SourceError for a source without skills, and as listing the tools of a server does.
     """
@@ -71,7 +71,7 @@ async def find_skills(sources: Sequence[Any], connect: Connect, *, trust: bool |
         if isinstance(source, str | os.PathLike) and not is_url:
             (await run_in_thread(lambda _, source=source: _read_folders(found, source, trust))).get()  # type: ignore[misc]
             continue
-        for server in await connect(source):
+        for server in [source] if isinstance(source, RemoteServer) else await connect(source):
             skills, errors = await read_server(server, is_trusted=trust is True)
             found.add(
                 skills, errors, f"The MCP server {server.name!r} has no skill: no resource skill://NAME/SKILL.md."

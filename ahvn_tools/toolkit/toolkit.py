@@ -416,10 +416,21 @@ class Toolkit:
         pair = Toolkit("search").add(search_spec).add(call_spec)
         store = self._view.store
         refuse_second_listing(store.search_listing, store.entries)
-        core = store.require_names(core)
+        core = self._core_of(core)
         names = tuple(entry.name for entry in self._add((pair,), "", None, cast("AddOptions", options), {}))
         store.search_listing = SearchListing(core=core, search_tool_names=names, rank=rank)
         return self
+
+    def _core_of(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Return the tools to list beside a search: these, and that which reads skills, as `skills_prompt` says."""
+        store = self._view.store
+        core = store.require_names(names)
+        if not store.skills:
+            return core
+        from ahvn_tools.toolkit.skills import find_reader
+
+        reader = find_reader(store)
+        return core if reader is None else (*core, reader.name)
 
     @property
     def has_code_mode(self) -> bool:
@@ -457,7 +468,7 @@ class Toolkit:
         mode = CodeMode.create(sandbox, limits)
         specs = mode.specs(search_tool, describe_tool, run_tool)[2 if inline else 0 :]
         refuse_taken_names((spec.name for spec in specs), store.entries)
-        core = store.require_names(core)
+        core = self._core_of(core)
         entries = self._add(tuple(specs), "", None, cast("AddOptions", options), {})
         names = tuple(entry.name for entry in entries)
         describe = mode.inline if inline else None
@@ -507,18 +518,24 @@ class Toolkit:
         store = self._store_for("add skills")
         store.group(group)
         audiences = to_name_set("audience of skills", audience) if audience else frozenset[str]()
-        imports = self._mcp_imports()
-        known = set(imports.by_name)
+        imports, connected = self._mcp_imports(), list["RemoteServer"]()
+
+        async def connect(server: Any) -> list[RemoteServer]:
+            connected.extend(new := await imports.add(server, None, None, {"tools": {"*": {"enabled": False}}}))
+            return new
+
         try:
-            found = await skills.find_skills(sources, imports.connect, trust=trust)
+            found = await skills.find_skills(sources, connect, trust=trust)
             added = [ToolkitSkill(skill=skill, group=group, audience=audiences) for skill in found.skills]
             if skills.find_reader(store) is None:
                 reader = ToolSpec.from_function(skills.read_skill, annotations={"readOnlyHint": True})
-                self._add((reader,), "", None, {"on_duplicate": "raise"}, {})
+                (entry,) = self._add((reader,), "", None, {"on_duplicate": "raise"}, {})
+                if (listing := store.search_listing) is not None:  # the prompt says that it can be called
+                    store.search_listing = replace(listing, core=(*listing.core, entry.name))
             store.add_skills(added)
         except BaseException:
-            for name in imports.by_name.keys() - known:
-                await imports.remove(name)
+            for server in connected:
+                await imports.remove(server.name)
             raise
         store.load_errors = (*store.load_errors, *found.errors)
 

@@ -426,3 +426,19 @@ def test_what_stands_in_the_place_of_a_file(kit, folder, tmp_path, kind):
     assert "SECRET" not in message(kit, "tea")
     with pytest.raises(SourceError, match=r"tea/SKILL\.md"):
         Toolkit("k").add_skills(folder / "tea")
+
+
+class TestSearch:
+    @pytest.mark.parametrize("skills_first", [True, False])
+    def test_the_tool_that_reads_skills_is_listed_beside_a_search(self, folder, skills_first):
+        kit = Toolkit("k").add(add)
+        if skills_first:
+            kit.add_skills(folder).add_search(["add"])
+        else:
+            kit.add_search(["add"]).add_skills(folder)
+        names = [definition.name for definition in kit.session().definitions()]
+        assert sorted(names) == ["add", "call_tool", "read_skill", "search_tools"]
+
+    def test_beside_code_mode(self, folder):
+        kit = Toolkit("k").add(add).add_skills(folder).add_code_mode()
+        assert "read_skill" in [definition.name for definition in kit.definitions()]
