@@ -250,7 +250,7 @@ def _find_in_texts(description: str, body: str, place: str, first_line: int, *, 
     if (count := body.count("\n") + 1) > MAX_LINES:
         problem, fix = f"it has {count:,} lines of instructions", "Move details into files in `references/`."
         yield make_finding("invalid-skill", place, problem, fix, severity="note")
-    lines = enumerate(body.split("\n"), first_line)
+    lines = enumerate(body.split("\n") if invisible.find(body) else [], first_line)
     hidden = (one for line, text in lines for one in _find_invisible(text, f"{place}, line {line}"))
     yield from itertools.islice(hidden, _MAX_FINDINGS)
     for text in () if is_trusted else (description, body):
