@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import threading
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -95,7 +96,11 @@ class CallRequest:
 
     def request_fields(self) -> dict[str, Any]:
         """Return these fields, to make a Call with them."""
-        return {name: getattr(self, name) for name in CallRequest.__dataclass_fields__}
+        return dict(zip(_REQUEST_FIELDS, _read_request_fields(self), strict=True))
+
+
+_REQUEST_FIELDS = tuple(CallRequest.__dataclass_fields__)
+_read_request_fields = operator.attrgetter(*_REQUEST_FIELDS)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -72,6 +72,9 @@ RULES: Final[dict[str, Rule]] = {
     "invalid-skill": Rule(summary="a skill is not as the standard for skills has it", severity="warning"),
     "missing-skill-file": Rule(summary="a skill names a file that it does not have", severity="warning"),
     "unmatched-skill-tool": Rule(summary="a skill names a tool that the toolkit does not have", severity="warning"),
+    "unmatched-rule": Rule(
+        summary="a rule for approvals names no tool, or no parameter of its tools", severity="warning"
+    ),
     "refused-tool": Rule(summary="a tool of an MCP server is not used", severity="warning"),
 }
 """All rules by name."""

@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from fastmcp.tools import Tool
     from mcp_types import Tool as WireTool
 
-    from ahvn_tools import pickling
     from ahvn_tools.execution.call import Call
     from ahvn_tools.formats import FormatName, sdk_types
     from ahvn_tools.langchain import SpecTool
@@ -54,6 +53,7 @@ if TYPE_CHECKING:
     from ahvn_tools.sources.http.options import HTTPToolOptions
     from ahvn_tools.sources.langchain import LangChainTool
     from ahvn_tools.sources.openapi.options import OpenAPIOptions
+    from ahvn_tools.spec_data import pickling
 
 Function = Callable[..., Any]
 
@@ -774,7 +774,8 @@ class ToolSpec(Generic[P, R]):
 
         `trust` lists what may be imported and used: modules (`"acme.tools"`, `"acme.*"`), `"<code>"` for a text,
         environment variables (`"${API_KEY}"`) and servers (`"https://api.example"`). Nothing is by default, not even a
-        module that is imported already.
+        module that is imported already: the data was stored or sent, and says itself which code runs. A source of
+        `load` is named by the caller, so that there the default is all.
 
         Raises SourceError for what is not trusted, for data that is not as `to_dict` wrote it, and for code whose
         definition differs from that of the data, with the differences.
@@ -791,20 +792,20 @@ class ToolSpec(Generic[P, R]):
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         """Pickle with cloudpickle, which can pickle any function, whichever pickler is used."""
-        from ahvn_tools import pickling
+        from ahvn_tools.spec_data import pickling
 
         return pickling.reduce_spec(self)
 
     def __getstate__(self) -> pickling.PickledSpec:
         """Return the parts that are pickled: no secret, no plan, no connection."""
-        from ahvn_tools import pickling
+        from ahvn_tools.spec_data import pickling
 
         others = {name: value for name, value in self.__dict__.items() if name not in _OWN_ATTRIBUTES}
         return pickling.to_pickled_spec(self.compiled, self.body, self.state, self._secrets, others)
 
     def __setstate__(self, pickled: pickling.PickledSpec) -> None:
         """Rebuild the spec from its pickled parts."""
-        from ahvn_tools import pickling
+        from ahvn_tools.spec_data import pickling
 
         self._lock = threading.Lock()
         self.state_scopes = (dict(pickled.state),)

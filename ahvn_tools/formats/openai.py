@@ -139,14 +139,17 @@ def turn(response: Any, calls: Sequence[ToolCall] = ()) -> Turn:
     data, events = read_answer(response)
     chunks = [get_object(event, "chunk") or event for event in events]
     choices = [choice for item in [data, *chunks] for choice in get_objects(item, "choices") if not choice.get("index")]
-    fields = merge_deltas([choice["delta"] for choice in choices if choice.get("delta")], "tool_calls", "function_call")
-    if not events:
-        fields = get_object(choices[0], "message") if choices else data
-    return to_turn(fields, message(calls), read_usage([data, *chunks]))
+    usage = read_usage([data, *chunks])
+    if events:
+        deltas = [get_object(choice, "delta") for choice in choices]
+        return to_turn(merge_deltas(deltas, "tool_calls", "function_call"), message(calls), usage)
+    fields = get_object(choices[0], "message") if choices else data
+    is_whole = all(item.get("id") for item in get_objects(fields, "tool_calls")) and not fields.get("function_call")
+    return to_turn(fields, [] if is_whole else message(calls), usage)
 
 
 def to_turn(fields: JsonObject, written: list[JsonObject], usage: Usage) -> Turn:
-    """Return the turn of a message with these fields; `written` is the message with its calls."""
+    """Return the turn of a message with these fields; `written` is the message with its calls, if something lacks."""
     text = extract_text(fields)
     own = without_nulls(fields, *_UNSENT_FIELDS)
     if "audio" in own:

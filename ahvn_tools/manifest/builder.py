@@ -54,6 +54,7 @@ from ahvn_tools.settings import given_options
 from ahvn_tools.sources.budget import BudgetError
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.toolkit import Toolkit
+from ahvn_tools.toolkit.approval_rules import ApprovalRules, Rule
 from ahvn_tools.toolkit.entry_options import (
     AddOptions,
     SingleToolOptions,
@@ -270,7 +271,18 @@ class Builder:
                 options["approval_store"] = self._options.to_output(approval.store)
         if "expiry" in approval.model_fields_set:
             options["approval_expiry"] = approval.expiry
-        return options
+        return options | self._rules(approval)
+
+    def _rules(self, approval: model.ApprovalModel) -> dict[str, Any]:
+        rules: dict[str, Any] = approval.fields_set("mode", "allow", "ask", "deny")
+        if approval.remember is not None:
+            with self._at("approval", "remember"):
+                rules["remember"] = self._options.to_output(approval.remember)
+        for key in ("allow", "ask", "deny"):
+            for index, text in enumerate(rules.get(key, ())):
+                with self._at("approval", key, index):
+                    Rule.parse(text)
+        return {"rules": ApprovalRules(**rules)} if rules and not self._problems else {}
 
     def _copied_options(self, part: Any, *path: str | int) -> dict[str, Any]:
         """Return the options of a source, or of single tools, that a toolkit takes as they are, and middleware."""

@@ -15,6 +15,7 @@ from ahvn_tools.json_types import JsonObject
 from ahvn_tools.manifest.middleware_table import ManifestModel, MiddlewareItem, Seconds
 from ahvn_tools.settings import OutputForm, RunOptions
 from ahvn_tools.sources.openapi.options import Responses
+from ahvn_tools.toolkit.approval_rules import Mode
 from ahvn_tools.toolkit.entry_options import Caller, OnDuplicate
 
 
@@ -344,6 +345,18 @@ class ApprovalModel(ManifestModel):
     """A SQLite file that remembers what was decided, relative to the folder of the manifest."""
     expiry: Seconds | None = None
     """For how many seconds a request can be approved, 7 days by default; `null`: for ever."""
+    mode: Mode = "ask"
+    """What happens to calls without a [rule](approval-rules.md), if there is any key of rules: `read_only`, `ask`,
+    `accept_edits` or `allow`."""
+    allow: Names = []
+    """Calls that run: rules such as `notes/*` and `shell_exec(cmd: "git status*")`."""
+    ask: Names = []
+    """Calls that need an approval, also where `allow` has a rule."""
+    deny: Names = []
+    """Calls that never run."""
+    remember: str | None = None
+    """The file that keeps what is approved for always, relative to the folder of the manifest. It needs a
+    `secret_key`."""
 
 
 class ModelTool(ManifestModel):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
+from pydantic_core import from_json
 
 from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import InvalidResultError, ToolError, ToolkitError, ToolSpecError, suggests_options
@@ -16,8 +18,9 @@ from ahvn_tools.execution.call import Call, Middleware, Next
 from ahvn_tools.execution.pipeline import MAX_CHARS_ON_LOOP
 from ahvn_tools.execution.threads import run_in_thread
 from ahvn_tools.json_types import exceeds_size
-from ahvn_tools.middleware import result_parts
-from ahvn_tools.middleware.kept_results import FolderStore, Kept, KeptData, KeptText, MemoryStore, Owner, Store
+from ahvn_tools.middleware.kept_json import KeptJson, outline, to_indexed_text
+from ahvn_tools.middleware.kept_results import FolderStore, Kept, KeptText, MemoryStore, Owner, Store
+from ahvn_tools.middleware.kept_text import page, page_of_lines, search_text
 from ahvn_tools.middleware.truncate import TruncatedBlocks, block_text
 from ahvn_tools.results import ToolResult, text_block, to_text, whole_value
 
@@ -30,6 +33,10 @@ _LABEL_CHARS: Final = 200
 
 _MAX_WANTED: Final = 1_000
 _UNKNOWN: Final = "There is no result with this handle, or it is no longer kept. Call the tool that returned it again."
+
+_JSON: Final = re.compile(r"\s*[{\[]")
+
+Content = str | dict[str, Any] | list[Any]
 
 Handle = Annotated[str, Field(description="The handle of the result.", max_length=100)]
 Start = Annotated[int, Field(ge=0)]
@@ -100,22 +107,23 @@ class KeepLarge:
 
     def _keep(self, call: Call, result: ToolResult) -> ToolResult:
         try:
-            content, length = _content(result)
+            content = _content(result)
         except InvalidResultError:
             return result  # no model can read it
+        length = len(content) if isinstance(content, str) else len(to_text(content))
         if length <= self._max_chars:
             return result
         handle, names = None, list[str]()
         if (found := self._find_reader(call)) is not None:
             owner, names = found
-            size = content.text.__sizeof__() if isinstance(content, KeptText) else length
-            handle = self._store.keep(owner, content, size)
+            kept = KeptText(content) if isinstance(content, str) else KeptText(*to_indexed_text(content))
+            handle = self._store.keep(owner, kept, kept.text.__sizeof__())
         note = "not kept." if handle is None else _how_to_read(handle, names, content)
         head = self._head(content, length, note)
         others = [block for block in result.blocks or () if block_text(block) is None]
-        kept = {"chars": length} if handle is None else {"handle": handle, "chars": length}
+        meta = {"chars": length} if handle is None else {"handle": handle, "chars": length}
         blocks = TruncatedBlocks([text_block(head), *others], result.blocks)
-        return replace(result, blocks=blocks, meta={**result.meta, "kept": kept})
+        return replace(result, blocks=blocks, meta={**result.meta, "kept": meta})
 
     def _find_reader(self, call: Call) -> tuple[Owner, list[str]] | None:
         """Return the session of a call and the names of the tools that read its results; None if it has none."""
@@ -126,13 +134,13 @@ class KeepLarge:
         owner = _owner(toolkit)
         return None if owner is None or None in names else (owner, names)
 
-    def _head(self, content: KeptText | KeptData, length: int, note: str) -> str:
+    def _head(self, content: Content, length: int, note: str) -> str:
         space = self._max_chars - len(note) - _LABEL_CHARS
-        if isinstance(content, KeptData):
-            return f"[The result is JSON of {length} characters, {note}]\n{result_parts.outline(content.data, space)}"
-        return (
-            f"{content.text[:space]}\n[The result has {length} characters. These were the first {space}. It is {note}]"
-        )
+        if isinstance(content, str):
+            return (
+                f"{content[:space]}\n[The result has {length} characters. These were the first {space}. It is {note}]"
+            )
+        return f"[The result is JSON of {length} characters, {note}]\n{outline(content, space)}"
 
     def read_result(
         self,
@@ -153,10 +161,11 @@ class KeepLarge:
             path: Of JSON, the part to read, as a JSON Pointer such as "/items/3/name"; "" is all of it.
         """
         with self._open(context, handle) as kept:
-            if path is None and not kept.is_data:
-                read = result_parts.page if unit == "characters" else result_parts.page_of_lines
-                return read(kept, start, limit, self._page_chars)
-            return result_parts.members(_parse(kept), path or "", start, limit, self._page_chars)
+            if kept.index is not None:
+                return KeptJson(kept, kept.index).read(path or "", start, limit, self._page_chars)
+            if path:
+                raise ToolError("This result is a text and no JSON: read it without a path.")
+            return (page if unit == "characters" else page_of_lines)(kept, start, limit, self._page_chars)
 
     def search_result(
         self,
@@ -178,9 +187,9 @@ class KeepLarge:
             The places, each with what is there: positions to pass to `start` of the tool that reads, or paths of JSON.
         """
         with self._open(context, handle) as kept:
-            if kept.is_data:
-                return result_parts.search_data(_parse(kept), text, start, limit, self._page_chars)
-            return result_parts.search_text(kept, text, start, limit, self._page_chars)
+            if kept.index is not None:
+                return KeptJson(kept, kept.index).search(text, start, limit, self._page_chars)
+            return search_text(kept, text, start, limit, self._page_chars)
 
     @contextlib.contextmanager
     def _open(self, context: ToolContext, handle: str) -> Generator[Kept]:
@@ -201,35 +210,35 @@ def _owner(toolkit: Any) -> Owner | None:
         return None
 
 
-def _content(result: ToolResult) -> tuple[KeptText | KeptData, int]:
-    """Return what a model would read of a result, and how many characters that is. Raises InvalidResultError."""
+def _content(result: ToolResult) -> Content:
+    """Return what a model would read of a result, as data if it is JSON. Raises InvalidResultError."""
     whole = whole_value(result)
     if result.blocks is not None:
         texts = [text for text in map(block_text, result.blocks) if text]
-        structured = result.structured_content
-        if structured is None or (texts and texts[0][:1] not in {"{", "["}):
-            text = "\n".join(texts)
-            return KeptText(text), len(text)
-        whole = structured
-    if isinstance(whole, str):
-        return KeptText(whole), len(whole)
+        whole = "\n".join(texts)
+        if result.structured_content is not None and (not texts or _to_data(whole) is not None):
+            return result.structured_content
+    if isinstance(whole, dict | list):
+        return whole
     text = to_text(whole)
-    # a value of another type, such as a dataclass, is kept as the JSON that models read
-    return (KeptData(whole) if isinstance(whole, dict | list) else KeptText(text)), len(text)
+    data = _to_data(text)
+    return text if data is None else data
 
 
-def _parse(kept: Kept) -> Any:
-    """Return JSON data. Raises ToolError for a text that is none."""
+def _to_data(text: str) -> dict[str, Any] | list[Any] | None:
+    """Return the object or array that a text is as JSON; None for any other text."""
+    if _JSON.match(text) is None:
+        return None
     try:
-        return kept.parse()
+        data: dict[str, Any] | list[Any] = from_json(text)
     except ValueError:
-        raise ToolError("This result is a text and no JSON: read it without a path.") from None
+        return None
+    return data
 
 
-def _how_to_read(handle: str, names: Sequence[str], content: KeptText | KeptData) -> str:
+def _how_to_read(handle: str, names: Sequence[str], content: Content) -> str:
     reader, searcher = names
-    is_json = isinstance(content, KeptData) or content.text[:1] in {"{", "["}
-    path = "path, " if is_json else ""
+    path = "" if isinstance(content, str) else "path, "
     return (
         f"kept for you: read parts with `{reader}` (handle={handle!r}, {path}start, limit), and find a text in it with "
         f"`{searcher}` (handle={handle!r}, text)."

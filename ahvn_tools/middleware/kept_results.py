@@ -21,11 +21,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Final, Protocol
 
-from pydantic_core import from_json
-
 from ahvn_tools.errors import ToolSpecError
+from ahvn_tools.middleware.kept_json import Index, dump_index, load_index
 from ahvn_tools.regular_file import open_regular
-from ahvn_tools.results import to_text
 
 log = logging.getLogger(__name__)
 
@@ -33,8 +31,8 @@ _HANDLE: Final = re.compile(r"result_[0-9a-f]{24}")
 _ENCODINGS: Final = (("latin-1", 1), ("utf-16-le", 2), ("utf-32-le", 4))
 """With as many bytes for each character, so that any character of a file is found without reading those before it."""
 
-_HEADER: Final = 4
-"""Bytes at the beginning of a file: `t` or `j` for text or JSON, the width of a character, and two that align."""
+_HEADER_BYTES: Final = 16
+"""At the beginning of a file: the width of a character, and how many bytes the index after it has, in hex."""
 
 _WRITTEN_CHARS: Final = 1 << 20
 
@@ -51,10 +49,11 @@ class Owner:
 
 @dataclass(frozen=True, eq=False)
 class KeptText:
-    """A text in memory."""
+    """A result in memory, as a text."""
 
     text: str
-    is_data: Final = False
+    index: Index | None = None
+    """That of JSON; None for any other text."""
 
     @property
     def length(self) -> int:
@@ -65,61 +64,33 @@ class KeptText:
         """Return these characters."""
         return self.text[start:end]
 
-    def parse(self) -> Any:
-        """Return the JSON data that it is. Raises ValueError."""
-        return from_json(self.text)
-
-
-@dataclass(frozen=True, eq=False)
-class KeptData:
-    """JSON data in memory."""
-
-    data: Any
-    is_data: Final = True
-
-    @property
-    def length(self) -> int:
-        """How many characters its JSON text has."""
-        return len(to_text(self.data))
-
-    def read(self, start: int, end: int) -> str:
-        """Return these characters of its JSON text."""
-        return to_text(self.data)[start:end]
-
-    def parse(self) -> Any:
-        """Return the data."""
-        return self.data
-
 
 class KeptFile:
-    """A text or JSON data in an open file."""
+    """A result in an open file, as a text."""
 
     def __init__(self, file: IO[bytes]) -> None:
-        """Read the header. Raises ValueError for a file that is not of this package."""
-        header = file.read(_HEADER)
-        self.is_data = header[:1] == b"j"
-        self._file, self._width = file, int(header[1:2])
+        """Read the header and the index. Raises ValueError, TypeError and KeyError for a file of something else."""
+        header = file.read(_HEADER_BYTES)
+        self._file, self._width, index_bytes = file, int(header[:1]), int(header[1:], 16)
         self._encoding = {width: encoding for encoding, width in _ENCODINGS}[self._width]
-        self.length = (os.fstat(file.fileno()).st_size - _HEADER) // self._width
+        self._begin = _HEADER_BYTES + index_bytes
+        self.index = load_index(file.read(index_bytes)) if index_bytes else None
+        self.length = (os.fstat(file.fileno()).st_size - self._begin) // self._width
 
     def read(self, start: int, end: int) -> str:
         """Return these characters."""
-        self._file.seek(_HEADER + start * self._width)
+        self._file.seek(self._begin + start * self._width)
         content = self._file.read(max(min(end, self.length) - start, 0) * self._width)
         return content.decode(self._encoding, "surrogatepass" if self._width > 1 else "strict")
 
-    def parse(self) -> Any:
-        """Return the JSON data that it is. Raises ValueError."""
-        return from_json(self.read(0, self.length))
 
-
-Kept = KeptText | KeptData | KeptFile
+Kept = KeptText | KeptFile
 
 
 class Store(Protocol):
     """Where results are kept."""
 
-    def keep(self, owner: Owner, content: KeptText | KeptData, size: int) -> str | None:
+    def keep(self, owner: Owner, content: KeptText, size: int) -> str | None:
         """Keep a result of about `size` bytes, and return its handle; None if it cannot be kept."""
 
     def find(self, owner: Owner, handle: str) -> AbstractContextManager[Kept | None]:
@@ -134,7 +105,7 @@ def _new_handle() -> str:
 class _Item:
     """One result in memory; the dict of its session holds it."""
 
-    content: KeptText | KeptData
+    content: KeptText
     size: int
     anchor: weakref.ref[Any]
     """That of the session: a reference to the dict would be a cycle, and memory would be free later."""
@@ -152,7 +123,7 @@ class MemoryStore:
         self._order: deque[weakref.ref[_Item]] = deque()
         """The results, the oldest first. Those of a session are gone with it."""
 
-    def keep(self, owner: Owner, content: KeptText | KeptData, size: int) -> str | None:
+    def keep(self, owner: Owner, content: KeptText, size: int) -> str | None:
         """Keep a result."""
         if size > self._max_bytes:
             return None
@@ -201,7 +172,7 @@ class FolderStore:
         _remove_abandoned(self._root)
         self._drop()
 
-    def keep(self, owner: Owner, content: KeptText | KeptData, size: int) -> str | None:
+    def keep(self, owner: Owner, content: KeptText, size: int) -> str | None:
         """Keep a result in a file."""
         if size > self._max_bytes:
             return None
@@ -252,7 +223,7 @@ class FolderStore:
             is_kept = os.fstat(file.fileno()).st_mtime >= time.time() - self._max_age
             try:
                 kept = KeptFile(file) if is_kept else None
-            except (ValueError, KeyError):
+            except (ValueError, TypeError, KeyError, AttributeError):
                 kept = None
             yield kept
 
@@ -279,17 +250,17 @@ def _private_folder(path: Path) -> Path:
     return path.resolve()
 
 
-def _write(path: Path, content: KeptText | KeptData) -> None:
+def _write(path: Path, content: KeptText) -> None:
     """Write a file whole or not at all. Raises OSError."""
-    text = content.text if isinstance(content, KeptText) else to_text(content.data)
+    index = b"" if content.index is None else dump_index(content.index)
     temporary = path.with_name(f"{path.name}.new")
     try:
         with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             for encoding, width in _ENCODINGS:
                 with contextlib.suppress(UnicodeEncodeError):
                     file.seek(0)
-                    file.write(f"{'j' if content.is_data else 't'}{width}\n\n".encode())
-                    file.writelines(_encoded(text, encoding, width))
+                    file.write(f"{width}{len(index):0{_HEADER_BYTES - 1}x}".encode() + index)
+                    file.writelines(_encoded(content.text, encoding, width))
                     file.truncate()
                     break
         temporary.rename(path)

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final
 from pydantic import Field, TypeAdapter, ValidationError
 
 from ahvn_tools.errors import SourceError, ToolSpecError, near_misses, quote_name
+from ahvn_tools.execution.pickling import FunctionPath
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.sources import code as code_source
 from ahvn_tools.sources import function as function_source
@@ -18,7 +19,7 @@ from ahvn_tools.sources.http.body import HTTPBody
 from ahvn_tools.sources.http.checks import check_request
 from ahvn_tools.sources.http.request import HTTPOptions, HTTPRequest
 from ahvn_tools.sources.injection import InjectedBody
-from ahvn_tools.spec_data.fields import FunctionPath, error, join, read, read_object
+from ahvn_tools.spec_data.fields import error, join, read, read_names, read_object, write_path
 from ahvn_tools.template import ToolTemplate
 from ahvn_tools.trust import Trust
 
@@ -52,7 +53,8 @@ class CodeData:
     def load(self, options: Mapping[str, Any]) -> Function:
         """Return the function: import it, or run the text. Raises SourceError."""
         if self.path is not None:
-            return self.path.load()
+            function: Function = self.path.load()
+            return function
         if self.request is not None:
             return self.request
         try:
@@ -81,7 +83,7 @@ def write_code(template: ToolTemplate, body: Any) -> JsonObject:
         path = FunctionPath.of(function, f"The function of {name!r}")
         kind = "function" if template.rebuild_arguments["has_types"] else "schema"
         docstring = template.rebuild_arguments["docstring"]
-        return {"kind": kind, **path.to_data(), **({} if docstring is None else {"docstring": docstring})}
+        return {"kind": kind, **write_path(path), **({} if docstring is None else {"docstring": docstring})}
     if template.source_function is None:
         raise ToolSpecError(
             f"The code of {name!r} uses values of `env`, which are not data: define them in the code, or import them."
@@ -112,7 +114,7 @@ def read_code(data: Any) -> CodeData:
 def _read_path(data: JsonObject) -> CodeData:
     read_object(data, "code", ("kind", "module", "qualname"), ("docstring",))
     docstring = read(data["docstring"], "code.docstring", str) if "docstring" in data else None
-    path = FunctionPath.read_names(data, "code")
+    path = read_names(data, "code")
     return CodeData(path=path, has_types=data["kind"] == "function", docstring=docstring)
 
 

@@ -11,7 +11,18 @@ from typing import Any, Final, Literal, get_args
 
 from ahvn_tools import invisible
 from ahvn_tools.errors import DefinitionError, near_misses
-from ahvn_tools.toolkit.rule_values import Kind, Place, ValuePattern, fits, fold, parsed, scalar_text
+from ahvn_tools.toolkit.rule_values import (
+    Kind,
+    Place,
+    Reading,
+    ValuePattern,
+    fits,
+    fold,
+    kind_of,
+    parsed,
+    scalar_text,
+    texts_of,
+)
 
 Mode = Literal["read_only", "ask", "accept_edits", "allow"]
 """What happens to calls without a rule."""
@@ -23,6 +34,28 @@ _TOOL: Final = re.compile(r"\s*([^\s()\"',:]+)\s*")
 _PARAMETER: Final = re.compile(r"\s*([^\s()\"',:]+)\s*:\s*")
 
 
+class CallValues:
+    """The arguments of a call as rules compare them."""
+
+    def __init__(self, arguments: Mapping[str, Any], kinds: Mapping[str, Kind], place: Place) -> None:
+        """`kinds` are those of known names."""
+        self.arguments, self.place = arguments, place
+        self._kinds = kinds
+        self._readings: dict[tuple[str, ...], list[Reading]] = {}
+
+    def kind(self, path: tuple[str, ...]) -> Kind:
+        """Return what the texts at a path are."""
+        return self._kinds.get(path[-1]) or kind_of(path[-1], None)
+
+    def readings(self, path: tuple[str, ...]) -> list[Reading]:
+        """Return each text at a path, also below names that look alike."""
+        if (known := self._readings.get(path)) is None:
+            kind = self.kind(path)
+            texts = {text for value in _find(self.arguments, path) for text in texts_of(value, kind)}
+            known = self._readings[path] = [Reading(text, kind, self.place) for text in texts]
+        return known
+
+
 @dataclass(frozen=True)
 class Condition:
     """What a rule says about one argument, or about a member of it."""
@@ -31,9 +64,9 @@ class Condition:
     """The parameter, and the names of the members that lead from it to the value."""
     pattern: ValuePattern
 
-    def allows(self, arguments: Mapping[str, Any], kind: Kind, place: Place) -> bool:
+    def allows(self, call: CallValues) -> bool:
         """Return whether an allow rule fits: the value is there, and fits in every reading."""
-        values: list[Any] = [arguments]
+        values: list[Any] = [call.arguments]
         for name in self.path:
             inner: list[Any] = []
             for value in values:
@@ -43,12 +76,17 @@ class Condition:
                         return False
                     inner.append(item[name])
             values = inner
-        return bool(values) and all(self.pattern.allows(value, kind, place) for value in values)
+        kind = call.kind(self.path)
+        return bool(values) and all(self.pattern.allows(value, kind, call.place) for value in values)
 
-    def names(self, arguments: Mapping[str, Any], kind: Kind, place: Place) -> bool | None:
+    def names(self, call: CallValues) -> bool | None:
         """Return whether a deny or ask rule fits: any value there fits in any reading; None if it cannot be read."""
-        verdicts = [self.pattern.names(value, kind, place) for value in _find(arguments, self.path)]
-        return True if True in verdicts else None if None in verdicts else False
+        verdict: bool | None = False
+        for reading in call.readings(self.path):
+            if (one := self.pattern.names(reading)) is True:
+                return True
+            verdict = None if one is None else verdict
+        return verdict
 
 
 def _find(value: Any, path: Sequence[str]) -> Iterator[Any]:
@@ -165,6 +203,10 @@ class ApprovalRules:
     """The rules of `ask`."""
     denied: tuple[Rule, ...] = field(init=False, repr=False, compare=False)
     """The rules of `deny`."""
+
+    def by_option(self) -> dict[str, tuple[Rule, ...]]:
+        """Return the rules by the name of their option."""
+        return {"allow": self.allowed, "ask": self.asked, "deny": self.denied}
 
     def __post_init__(self) -> None:
         validate_mode(self.mode)

@@ -209,38 +209,24 @@ class Batch:
 
     def run(self) -> Run:
         """Run the calls from sync code. A single call runs in the caller's own thread."""
-        if not self.run_in_thread:
-            self._refuse_uninterruptible()
         calls_to_run = self._calls_to_run()
         if len(calls_to_run) > 1:
             caller = BatchThread()
-            run: Run = caller.wait_for(capture_outcome, self._arun, caller).get()
+            run: Run = caller.wait_for(capture_outcome, self.arun, caller).get()
             return run
+        if not self.run_in_thread:
+            self._refuse_uninterruptible()
         return self._to_run(
             {index: self._exec(index, self._call_options(index, call)) for index, call in calls_to_run.items()}
         )
 
-    async def arun(self) -> Run:
-        """Run the calls from async code; exclusive ones in their order."""
+    async def arun(self, caller: BatchThread | None = None, emit: EmitChunk | None = None) -> Run:
+        """Run the calls from async code; exclusive ones in their order.
+
+        `caller` is the thread that waits for them, `emit` takes their chunks.
+        """
         if not self.run_in_thread:
             self._refuse_uninterruptible()
-        return await self._arun()
-
-    def stream(self) -> Generator[ToolResult | Run]:
-        """Yield the chunks of all calls, then the run, to a sync reader."""
-        (yield from read_on_loop(self.astream())).get()
-
-    async def astream(self) -> AsyncGenerator[ToolResult | Run]:
-        """Yield the chunks of all calls as they are made, then the run. A body waits until its chunk is read."""
-        reader = ChunkReader(lambda emit: capture_outcome(self._arun, None, emit))
-        async with contextlib.aclosing(reader.read()) as chunks:
-            async for chunk in chunks:
-                yield chunk
-        run: Run = reader.outcome.get()
-        yield run
-
-    async def _arun(self, caller: BatchThread | None = None, emit: EmitChunk | None = None) -> Run:
-        """Run the calls; `caller` is the thread that waits for them, `emit` takes their chunks."""
         calls_to_run = self._calls_to_run()
         if len(calls_to_run) == 1:
             [(index, call)] = calls_to_run.items()
@@ -254,6 +240,19 @@ class Batch:
             ]
             outcomes = await run_in_order(jobs, keys, self.view.store.max_concurrency)
         return self._to_run({index: outcome.get() for index, outcome in zip(calls_to_run, outcomes, strict=True)})
+
+    def stream(self) -> Generator[ToolResult | Run]:
+        """Yield the chunks of all calls, then the run, to a sync reader."""
+        (yield from read_on_loop(self.astream())).get()
+
+    async def astream(self) -> AsyncGenerator[ToolResult | Run]:
+        """Yield the chunks of all calls as they are made, then the run. A body waits until its chunk is read."""
+        reader = ChunkReader(lambda emit: capture_outcome(self.arun, None, emit))
+        async with contextlib.aclosing(reader.read()) as chunks:
+            async for chunk in chunks:
+                yield chunk
+        run: Run = reader.outcome.get()
+        yield run
 
     def _job(self, index: int, options: CallOptions, caller: BatchThread | None) -> Callable[[], Awaitable[Outcome]]:
         """Return what runs a call, and captures its outcome: a SystemExit must not reach the loop."""

@@ -44,7 +44,7 @@ class CallRules:
         self._view, self._entry = view, entry
         self._layers = tuple(_layers(view, entry))
         folders = getattr(getattr(entry.spec.function, "__self__", None), "folders", None)
-        self._place = Place.of(getattr(folders, "roots", None) or (view.roots if roots is None else roots) or ())
+        self._place = Place(getattr(folders, "roots", None) or (view.roots if roots is None else roots) or ())
 
     @property
     def never_asks(self) -> bool:
@@ -139,7 +139,7 @@ class CallRules:
         """Return the plan of a call that runs without an approval; None: the middleware decides on the call."""
         try:
             values = plan.validate(arguments)
-        except ToolCallError:
+        except (ToolCallError, RecursionError):
             return None
         if self.judge(plan, arguments, values).decision != "allow":
             return None

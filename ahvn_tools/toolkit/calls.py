@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import operator
 import secrets
 from collections.abc import AsyncGenerator, Generator
 from contextlib import AbstractContextManager
@@ -315,11 +316,12 @@ def find_entry(view: StoreView, name: str, *, hides_unselected: bool) -> Entry:
     return entry
 
 
+_read_state = operator.attrgetter("state")
+
+
 def state_scopes(view: StoreView, entry: Entry) -> StateScopes:
     """Return the states that a call of a tool reads, in order of precedence."""
-    if len(view.session_states) == 1:
-        return (view.session_state.state, *entry.spec.state_scopes)
-    return (*[session.state for session in view.session_states], *entry.spec.state_scopes)
+    return (*map(_read_state, view.session_states), *entry.spec.state_scopes)
 
 
 def _make_call(view: StoreView, entry: Entry, plan: Plan, arguments: Arguments, options: CallOptions) -> Call:

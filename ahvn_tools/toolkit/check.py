@@ -14,6 +14,7 @@ from ahvn_tools.results import PROGRAMMATIC
 from ahvn_tools.schema.dialects.finding import Finding, Severity
 from ahvn_tools.toolkit.entry import Entry
 from ahvn_tools.toolkit.entry_options import BASIC_GROUP
+from ahvn_tools.toolkit.rule_values import fits
 from ahvn_tools.toolkit.selection import Selection
 from ahvn_tools.toolkit.server_access import is_missing
 from ahvn_tools.toolkit.store import ToolStore
@@ -77,6 +78,7 @@ def _find_unlogged(view: StoreView) -> list[Finding]:
         *[finding for entry in entries for finding in _find_in_tool(store, entry)],
         *_find_unlisted_tools(store, entries),
         *_find_unused_middleware(store, entries),
+        *_find_unmatched_rules(StoreView(store, view.session_states[-1:]), entries),
         *store.load_findings,
         *[finding for imported in servers for finding in _find_unmatched_options(imported, entries)],
     ]
@@ -281,6 +283,33 @@ def _find_unused_layer(owner: str, layer: Any, store: ToolStore, entries: list[E
         near_misses(unknown[0], plans) if unknown else f'Name the tools that may run twice: {layer.kind}(tools=["…"]).'
     )
     yield make_finding("unused-middleware", place, f"{problem}, and none is in `tools`", hint)
+
+
+def _find_unmatched_rules(view: StoreView, entries: list[Entry]) -> Iterator[Finding]:
+    """Yield the findings about rules for approvals that name no tool, or a parameter that none of these tools has."""
+    if view.store.rules is None:
+        return
+    found = [(entry, view.rules_for(entry)) for entry in entries]
+    names = [name for _, rules in found for name in (rules.name, *rules.server_names)]
+    hidden = frozenset[str]().union(*(rules.hidden for _, rules in found))
+    for option, all_rules in view.store.rules.by_option().items():
+        for rule in all_rules:
+            tools = [(entry, rules) for entry, rules in found if rule in rules.selected]
+            place = f"the rule {rule.shown(hidden)!r} in `{option}`"
+            if not tools:
+                is_for_servers = option == "allow" and any(fits(rule.tool, rules.name) for _, rules in found)
+                fix = "Write the name of their server before the *, as in notes/*." if is_for_servers else ""
+                problem = "it allows no tool of a server" if is_for_servers else f"there is no tool {rule.tool!r}"
+                yield make_finding("unmatched-rule", place, problem, fix or near_misses(rule.tool, names))
+                continue
+            known = sorted(frozenset[str]().union(*(rules.parameters for _, rules in tools)))
+            is_open = any(entry.spec.compiled.template.inputs.accepts_other_names for entry, _ in tools)
+            for name in () if is_open else sorted(rule.parameters.difference(known)):
+                problem = f"no tool that it names has the parameter {name!r}"
+                yield make_finding("unmatched-rule", place, problem, near_misses(name, known))
+            if option == "allow" and all(rule.parameters & rules.hidden for _, rules in tools):
+                problem = "it names a bound parameter, and so allows nothing"
+                yield make_finding("unmatched-rule", place, problem, "Name parameters that models see.")
 
 
 def _find_unmatched_options(imported: ImportedServer, entries: list[Entry] | None) -> Iterator[Finding]:

@@ -12,10 +12,11 @@ import os
 import posixpath
 import re
 import shlex
+import time
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Final, Literal
 from urllib.parse import unquote
 
@@ -53,6 +54,8 @@ def kind_of(parameter: str, schema: Any) -> Kind:
 
 def fold(text: str) -> str:
     """Return a text in the form in which deny rules compare it: without case, Unicode forms, invisible characters."""
+    if text.isascii() and text.isprintable():
+        return text.lower()
     plain = unicodedata.normalize("NFKC", invisible.without(text)).casefold()
     return invisible.without(unicodedata.normalize("NFKC", plain))
 
@@ -67,6 +70,16 @@ def leaves(value: Any) -> Iterator[str]:
             yield from leaves(part)
     else:
         yield scalar_text(value)
+
+
+def texts_of(value: Any, kind: Kind) -> list[str]:
+    """Return all texts of a value: of a list or an object, and of one that is sent as a JSON text, each text in it."""
+    texts = list(leaves(value))
+    if (inner := parsed(value)) is not value:
+        texts += leaves(inner)
+    if kind == "command" and isinstance(value, list):
+        texts.append(shlex.join(texts))
+    return texts
 
 
 def scalar_text(value: Any) -> str:
@@ -88,21 +101,35 @@ def parsed(value: Any) -> Any:
     return value
 
 
-def fits(pattern: str, text: str) -> bool:
-    """Return whether a text fits a pattern, in which * stands for any text; in linear time."""
-    first, *others = re.split(r"\*+", pattern)
-    if not others:
-        return text == pattern
-    *middle, last = others
-    if not text.startswith(first):
+Glob = tuple[str, ...]
+"""The texts between the * of a pattern; one without * has a single text."""
+
+
+@lru_cache(maxsize=10_000)
+def to_glob(pattern: str) -> Glob:
+    """Return a pattern as `glob_fits` takes it."""
+    return tuple(re.split(r"\*+", pattern))
+
+
+def glob_fits(glob: Glob, text: str) -> bool:
+    """Return whether a text fits, where any text may be between those of the pattern; in linear time."""
+    first, last = glob[0], glob[-1]
+    if len(glob) == 1:
+        return text == first
+    if not (text.startswith(first) and text.endswith(last)):
         return False
-    position = len(first)
-    for part in middle:
-        position = text.find(part, position)
+    position, end = len(first), len(text) - len(last)
+    for part in glob[1:-1]:
+        position = text.find(part, position, end)
         if position < 0:
             return False
         position += len(part)
-    return len(text) - len(last) >= position and text.endswith(last)
+    return position <= end
+
+
+def fits(pattern: str, text: str) -> bool:
+    """Return whether a text fits a pattern, in which * stands for any text."""
+    return glob_fits(to_glob(pattern), text)
 
 
 def path_fits(pattern: Sequence[str], parts: Sequence[str]) -> bool:
@@ -120,20 +147,69 @@ def path_fits(pattern: Sequence[str], parts: Sequence[str]) -> bool:
     return len(parts) in reached
 
 
-@dataclass(frozen=True)
 class Place:
     """Where the paths of a call begin."""
 
-    roots: tuple[str, ...]
-    """The folders of the tool, absolute; relative paths begin in the first one."""
-    is_known: bool
-    """False: the tool does not say where, and the folder of this process is assumed."""
+    def __init__(self, roots: Iterable[os.PathLike[str]]) -> None:
+        """`roots` are the folders of the tool, of which relative paths begin in the first one."""
+        self._roots = tuple(map(os.fspath, roots))
+        self.is_known = bool(self._roots)
+        """False: the tool does not say where, and the folder of this process is assumed."""
 
-    @classmethod
-    def of(cls, roots: Iterable[os.PathLike[str]]) -> Place:
-        """Return the place of a tool with these folders."""
-        folders = tuple(map(os.fspath, roots))
-        return cls(folders or (os.path.realpath("."),), bool(folders))
+    @cached_property
+    def roots(self) -> tuple[str, ...]:
+        """The folders, absolute."""
+        return self._roots or (os.path.realpath("."),)
+
+
+class Reading:
+    """What one text of a call may mean. Each meaning is found once for all rules."""
+
+    def __init__(self, text: str, kind: Kind, place: Place) -> None:
+        self.text, self.kind, self.place = text, kind, place
+
+    @cached_property
+    def texts(self) -> frozenset[str]:
+        """The text, folded, and what its percent-encoding and its URI mean."""
+        readings = set()
+        for one in _decoded(self.text):
+            folded = fold(one)
+            readings |= {folded, folded.strip()}
+            if match := _URI.match(one.replace("\\", "/").strip()):
+                host = fold(match["host"]).rpartition("@")[2].removesuffix(":443").removesuffix(":80").rstrip(".")
+                path = posixpath.normpath(re.sub("/+", "/", match["rest"])) if match["rest"] else ""
+                readings |= {f"{match['scheme'].lower()}://{host}{fold(rest)}" for rest in {path, match["rest"] or "/"}}
+        return frozenset(readings)
+
+    @cached_property
+    def paths(self) -> frozenset[tuple[str, str]]:
+        """The absolute paths that the text may mean, folded, each after its root: with and without links."""
+        if self.kind != "path" and len(self.text) > MAX_PATH_CHARS:
+            return frozenset()
+        found = set()
+        for local in {one.replace("\\", "/") for one in _decoded(self.text)}:
+            path = _without_file_scheme(local) if local[:5].lower() == "file:" else local
+            for root in self.place.roots:
+                joined = posixpath.join(root, path)
+                plain = posixpath.normpath(joined)
+                places = {plain, _real(joined)}
+                if plain != joined:
+                    places.add(_real(plain))
+                found |= {(root, fold(place)) for place in places}
+        return frozenset(found)
+
+    @cached_property
+    def commands(self) -> list[SimpleCommand] | None:
+        """The commands of the text as a command line; None if it cannot be read."""
+        try:
+            return split_command_line(invisible.without(self.text))
+        except NotUnderstoodError:
+            return None
+
+    @cached_property
+    def unquoted(self) -> str:
+        """The text as a command line without its quotes, folded."""
+        return fold(" ".join(re.sub(r"\\\n|['\"\\]", "", invisible.without(self.text)).split()))
 
 
 @dataclass(frozen=True)
@@ -166,43 +242,33 @@ class ValuePattern:
             return False
         return fits(self.text, text)
 
-    def names(self, value: Any, kind: Kind, place: Place) -> bool | None:
-        """Return whether the pattern fits a value in any reading, or None if a command line cannot be read.
-
-        Of a list or an object, any text in it counts.
-        """
-        texts = [*leaves(value), *(leaves(inner) if (inner := parsed(value)) is not value else ())]
-        if kind == "command" and isinstance(value, list):
-            texts.append(shlex.join(texts))
-        verdicts = [self._names_text(text, kind, place) for text in texts]
-        return True if True in verdicts else None if None in verdicts else False
-
-    def _names_text(self, text: str, kind: Kind, place: Place) -> bool | None:
-        if any(fits(pattern, reading) for reading in _readings(text) for pattern in self.folded):
+    def names(self, reading: Reading) -> bool | None:
+        """Return whether the pattern fits a text in any reading, or None if a command line cannot be read."""
+        texts = reading.texts
+        for glob in self._globs:
+            for text in texts:
+                if glob_fits(glob, text):
+                    return True
+        if (reading.kind == "path" or self._has_slash or "/" in reading.text) and self._names_path(reading):
             return True
-        if (kind == "path" or len(text) <= MAX_PATH_CHARS) and self._names_path(text, place):
-            return True
-        if kind == "command":
-            return self._names_command(text)
-        return len(self._words) > 1 and self._names_command(text) is True
+        if reading.kind == "command":
+            return self._names_command(reading)
+        return len(self._words) > 1 and self._names_command(reading) is True
 
     # paths
 
     @cached_property
-    def folded(self) -> tuple[str, ...]:
-        """The pattern in its spellings, folded: a pattern for what is in a folder is one for the folder, too."""
-        pattern = self.text.removeprefix("./")
-        if pattern[:5].lower() == "file:":
-            pattern = _without_file_scheme(pattern)
-        spellings = {pattern, pattern.removeprefix("**/"), pattern.replace("/**/", "/")}
-        spellings |= {one.removesuffix("/**").removesuffix("/") for one in spellings if one.rstrip("/*")}
-        return tuple(map(fold, spellings - {""}))
+    def _globs(self) -> tuple[Glob, ...]:
+        return tuple(map(to_glob, _spellings(self.text)))
 
-    def _absolute(self, root: str) -> tuple[str, ...]:
-        """Return the pattern below a root, and the same without links in its fixed part."""
-        pattern = posixpath.normpath(posixpath.join(root, self.text.removeprefix("file://")))
-        fixed = pattern.partition("*")[0].rpartition("/")[0]
-        return pattern, os.path.realpath(fixed or "/").rstrip("/") + pattern[len(fixed) :]
+    @cached_property
+    def _has_slash(self) -> bool:
+        return "/" in self.text
+
+    @cached_property
+    def _globs_anywhere(self) -> tuple[Glob, ...]:
+        """The pattern below any folder."""
+        return tuple(to_glob(f"*/{spelling.lstrip('/')}") for spelling in _spellings(self.text))
 
     def _allows_path(self, text: str, place: Place) -> bool:
         try:
@@ -213,33 +279,22 @@ class ValuePattern:
             return False
         root = place.roots[0]
         path = posixpath.normpath(posixpath.join(root, local))
-        patterns = [pattern.split("/") for pattern in self._absolute(root)]
+        patterns = [pattern.split("/") for pattern in _below(self.text, root, _now())]
         if not path_fits(patterns[0], path.split("/")):
             return False
         real = os.path.realpath(posixpath.join(root, local)).split("/")
         return any(path_fits(pattern, real) for pattern in patterns)
 
-    def _names_path(self, text: str, place: Place) -> bool:
-        if not ("/" in text or "\\" in text or "%" in text or "/" in self.text):
-            return False
-        for local in {one.replace("\\", "/") for one in _decoded(text)}:
-            path = _without_file_scheme(local) if local[:5].lower() == "file:" else local
-            for root in place.roots:
-                joined = posixpath.join(root, path)
-                plain = posixpath.normpath(joined)
-                if self._names_place({plain, _real(joined), _real(plain)}, root, place):
+    def _names_path(self, reading: Reading) -> bool:
+        """Return whether the pattern fits an absolute path that a text may mean, or its part below the root."""
+        now, is_known = _now(), reading.place.is_known
+        for root, path in reading.paths:
+            for glob in _globs_below(self.text, root, now):
+                if glob_fits(glob, path):
                     return True
-        return False
-
-    def _names_place(self, paths: Iterable[str], root: str, place: Place) -> bool:
-        """Return whether the pattern fits an absolute path, or its part below the root."""
-        wanted = {fold(one) for pattern in self._absolute(root) for one in ValuePattern(pattern).folded}
-        for path in paths:
-            found = fold(path)
-            if any(fits(pattern, found) for pattern in wanted):
-                return True
-            if not place.is_known and any(fits(f"*/{pattern.lstrip('/')}", found) for pattern in self.folded):
-                return True
+            for glob in () if is_known else self._globs_anywhere:
+                if glob_fits(glob, path):
+                    return True
         return False
 
     # commands
@@ -267,27 +322,60 @@ class ValuePattern:
             _words_fit(self._words, command.words) and find_runner(command) is None for command in commands
         )
 
-    def _names_command(self, text: str) -> bool | None:
+    def _names_command(self, reading: Reading) -> bool | None:
         """Return whether a command line runs what the pattern names; None if that cannot be read."""
-        line = invisible.without(text)
-        plain = " ".join(re.sub(r"\\\n|['\"\\]", "", line).split())
-        if any(fits(pattern, fold(plain)) for pattern in self.folded):
+        if any(glob_fits(glob, reading.unquoted) for glob in self._globs):
             return True
-        words = tuple(map(fold, self._words))
-        occurs = all(
-            re.search(rf"(?<![\w-]){_word_regex(word)}(?![\w-])", fold(plain)) for word in words if word != "*"
-        )
-        try:
-            commands = split_command_line(line)
-        except NotUnderstoodError:
+        occurs = all(one.search(reading.unquoted) for one in self._word_searches)
+        if reading.commands is None:
             return True if occurs else None
-        for command in commands:
+        for command in reading.commands:
             program, *arguments = map(fold, command.words)
-            if _words_fit(words, (program.rpartition("/")[2], *arguments)) or _words_fit(words, (program, *arguments)):
-                return True
-        if occurs and any(map(may_run_code, commands)):
+            for name in {program, program.rpartition("/")[2]}:
+                if _words_fit(self._folded_words, (name, *arguments)):
+                    return True
+        if occurs and any(map(may_run_code, reading.commands)):
             return True
-        return None if occurs or any(map(_is_hidden, commands)) else False
+        return None if occurs or any(map(_is_hidden, reading.commands)) else False
+
+    @cached_property
+    def _folded_words(self) -> tuple[str, ...]:
+        return tuple(map(fold, self._words))
+
+    @cached_property
+    def _word_searches(self) -> tuple[re.Pattern[str], ...]:
+        """Find the words of the pattern anywhere in a text."""
+        words = [r"\S*".join(map(re.escape, to_glob(word))) for word in self._folded_words if word != "*"]
+        return tuple(re.compile(rf"(?<![\w-]){word}(?![\w-])") for word in words)
+
+
+def _spellings(pattern: str) -> tuple[str, ...]:
+    """Return a pattern in its spellings, folded: a pattern for what is in a folder is one for the folder, too."""
+    pattern = pattern.removeprefix("./")
+    if pattern[:5].lower() == "file:":
+        pattern = _without_file_scheme(pattern)
+    spellings = {pattern, pattern.removeprefix("**/"), pattern.replace("/**/", "/")}
+    spellings |= {one.removesuffix("/**").removesuffix("/") for one in spellings if one.rstrip("/*")}
+    return tuple({fold(one) for one in spellings if one})
+
+
+def _now() -> int:
+    """Return the second: links in a pattern are looked up once in each."""
+    return int(time.monotonic())
+
+
+@lru_cache(maxsize=10_000)
+def _below(pattern: str, root: str, _second: int) -> tuple[str, str]:
+    """Return a pattern below a root, and the same without links in its fixed part."""
+    path = _without_file_scheme(pattern) if pattern[:5].lower() == "file:" else pattern
+    path = posixpath.normpath(posixpath.join(root, path))
+    fixed = path.partition("*")[0].rpartition("/")[0]
+    return path, _real(fixed or "/").rstrip("/") + path[len(fixed) :]
+
+
+@lru_cache(maxsize=10_000)
+def _globs_below(pattern: str, root: str, second: int) -> tuple[Glob, ...]:
+    return tuple({to_glob(spelling) for one in _below(pattern, root, second) for spelling in _spellings(one)})
 
 
 def _is_hidden(command: SimpleCommand) -> bool:
@@ -306,10 +394,6 @@ def _words_fit(pattern: Sequence[str], words: Sequence[str]) -> bool:
     return (len(words) == count or (is_open and len(words) > count)) and all(map(fits, pattern, words[:count]))
 
 
-def _word_regex(word: str) -> str:
-    return r"\S*".join(map(re.escape, re.split(r"\*+", word)))
-
-
 def _real(path: str) -> str:
     """Return a path without links; unchanged if no file can have it."""
     try:
@@ -326,18 +410,6 @@ def _decoded(text: str) -> list[str]:
             break
         texts.append(decoded)
     return texts
-
-
-def _readings(text: str) -> list[str]:
-    """Return a text as deny rules compare it, with what it means as a URI."""
-    readings = []
-    for one in _decoded(text):
-        readings += [fold(one), fold(one).strip()]
-        if match := _URI.match(one.replace("\\", "/").strip()):
-            host = fold(match["host"]).rpartition("@")[2].removesuffix(":443").removesuffix(":80").rstrip(".")
-            path = posixpath.normpath(re.sub("/+", "/", match["rest"])) if match["rest"] else ""
-            readings += [f"{match['scheme'].lower()}://{host}{fold(rest)}" for rest in {path, match["rest"] or "/"}]
-    return readings
 
 
 def _allows_uri(pattern: str, text: str) -> bool:

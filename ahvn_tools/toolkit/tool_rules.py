@@ -8,10 +8,11 @@ from typing import Any, Final, Literal
 
 from ahvn_tools.execution.plan import CompiledTool
 from ahvn_tools.json_types import JsonObject
+from ahvn_tools.middleware.approve import is_same_json
 from ahvn_tools.schema.inputs import ParameterKind
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.state import UNSET
-from ahvn_tools.toolkit.approval_rules import ApprovalRules, Mode, Rule
+from ahvn_tools.toolkit.approval_rules import ApprovalRules, CallValues, Condition, Mode, Rule
 from ahvn_tools.toolkit.entry import CODE_TOOL, ChangedSpec, Entry
 from ahvn_tools.toolkit.rule_values import Kind, Place, fold, kind_of
 
@@ -47,14 +48,14 @@ class ToolRules:
     def __init__(self, rules: ApprovalRules | None, entry: Entry, compiled: CompiledTool) -> None:
         """Select and prepare the rules."""
         self.rules, self.compiled, self.name = rules, compiled, entry.name
-        server_names = _server_names(entry)
-        names = (entry.name, entry.wire_name, *server_names)
+        self.server_names = _server_names(entry)
+        names = (entry.name, entry.wire_name, *self.server_names)
         rules = rules or _NO_RULES
         self.denied = tuple(rule for rule in rules.denied if rule.is_for(names))
         self.asked = tuple(rule for rule in rules.asked if rule.is_for(names))
-        self.allowed = tuple(rule for rule in rules.allowed if rule.may_allow(entry.name, server_names))
-        selected = (*self.denied, *self.asked, *self.allowed)
-        named = frozenset(name for rule in selected for name in rule.parameters)
+        self.allowed = tuple(rule for rule in rules.allowed if rule.may_allow(entry.name, self.server_names))
+        self.selected = (*self.denied, *self.asked, *self.allowed)
+        named = frozenset(name for rule in self.selected for name in rule.parameters)
         self.depends_on_arguments = bool(named)
         self._folded = frozenset(map(fold, named))
         self._read_parameters(compiled)
@@ -91,7 +92,8 @@ class ToolRules:
             for name in (p.name, p.property_name)
         )
         """The names of the parameters that rules name."""
-        self._known = frozenset(name for p in parameters for name in (p.name, p.property_name))
+        self.parameters = frozenset(name for p in parameters for name in (p.name, p.property_name))
+        """All names of parameters, those that are bound too."""
         self._kinds: dict[str, Kind] = {}
         self._defaults: JsonObject = {}
         for p in parameters:
@@ -131,15 +133,15 @@ class ToolRules:
         self, forms: Sequence[Mapping[str, Any]], place: Place, mode: Mode, *, requires_approval: bool
     ) -> RuleDecision:
         """Return the decision about arguments, in the forms in which they are known: as sent and as validated."""
-        known = [self.named_arguments(form) for form in forms] if self.depends_on_arguments else [{}]
+        known = self._read(forms, place) if self.depends_on_arguments else [CallValues({}, {}, place)]
         unclear: Rule | None = None
         for rule in self.denied:
-            verdict = self._names(rule, known, place)
+            verdict = self._names(rule, known)
             if verdict is True:
                 return self._by(rule, "deny", "denies it")
             unclear = unclear or (rule if verdict is None else None)
-        asked = next((rule for rule in self.asked if self._names(rule, known, place, bound=True) is not False), None)
-        allowed = None if asked or unclear else next((r for r in self.allowed if self._allows(r, known, place)), None)
+        asked = next((rule for rule in self.asked if self._names(rule, known, bound=True) is not False), None)
+        allowed = None if asked or unclear else next((r for r in self.allowed if self._allows(r, known)), None)
         by_mode = self.mode_decision(mode)
         if not (asked or unclear or allowed) and by_mode.decision == "deny":
             return by_mode
@@ -158,39 +160,51 @@ class ToolRules:
 
         A rule about a value that is missing denies; rules about the `unknown` parameters are left out.
         """
-        known = [self.named_arguments(values)]
+        known = self._read([values], place)
         rules = [rule for rule in self.bound if rule.parameters.isdisjoint(unknown)]
-        found = next((rule for rule in rules if self._names(rule, known, place, bound=True) is not False), None)
+        found = next((rule for rule in rules if self._names(rule, known, bound=True) is not False), None)
         return None if found is None else self._by(found, "deny", "denies it")
 
     def _by(self, rule: Rule, decision: Literal["allow", "ask", "deny"], what: str) -> RuleDecision:
         text = rule.shown(self.hidden)
         return RuleDecision(decision=decision, why="rule", rule=text, reason=f"The rule {text} {what}.")
 
-    def _names(self, rule: Rule, forms: Sequence[JsonObject], place: Place, *, bound: bool = False) -> bool | None:
+    def _read(self, forms: Sequence[Mapping[str, Any]], place: Place) -> list[CallValues]:
+        """Return the forms of the arguments that differ."""
+        known: list[JsonObject] = []
+        for form in map(self.named_arguments, forms):
+            if not any(is_same_json(form, other) for other in known):
+                known.append(form)
+        return [CallValues(form, self._kinds, place) for form in known]
+
+    def _names(self, rule: Rule, forms: Sequence[CallValues], *, bound: bool = False) -> bool | None:
         """Return whether a deny or ask rule is for a call in any form; without `bound` never by a bound parameter."""
-        if not bound and not rule.parameters.isdisjoint(self.hidden):
+        if not bound and self.hidden and not rule.parameters.isdisjoint(self.hidden):
             return False
-        verdicts = []
+        verdict: bool | None = False
         for form in forms:
-            found = [self._condition_names(condition, form, place) for condition in rule.conditions]
-            verdicts.append(False if False in found else None if None in found else True)
-        return True if True in verdicts else None if None in verdicts else False
+            found: bool | None = True
+            for condition in rule.conditions:
+                one = self._condition_names(condition, form) if bound else condition.names(form)
+                if one is False:
+                    found = False
+                    break
+                found = None if one is None else found
+            if found is True:
+                return True
+            verdict = None if found is None else verdict
+        return verdict
 
-    def _condition_names(self, condition: Any, form: JsonObject, place: Place) -> bool | None:
+    def _condition_names(self, condition: Condition, call: CallValues) -> bool | None:
         name = condition.path[0]
-        if name in self.hidden and name not in form:  # an ask rule: the value is not known yet
+        if name in self.hidden and name not in call.arguments:  # its value is not known yet, or missing
             return True
-        return condition.names(form, self._kinds.get(condition.path[-1]) or kind_of(condition.path[-1], None), place)  # type: ignore[no-any-return]
+        return condition.names(call)
 
-    def _allows(self, rule: Rule, forms: Sequence[JsonObject], place: Place) -> bool:
+    def _allows(self, rule: Rule, forms: Sequence[CallValues]) -> bool:
         if not rule.parameters.isdisjoint(self.hidden):
             return False
-        return all(
-            condition.allows(form, self._kinds.get(condition.path[-1]) or kind_of(condition.path[-1], None), place)
-            for condition in rule.conditions
-            for form in forms
-        )
+        return all(condition.allows(form) for condition in rule.conditions for form in forms)
 
     def named_arguments(self, arguments: Mapping[str, Any]) -> JsonObject:
         """Return the arguments that rules name, as JSON and with defaults, under each name that a parameter has."""
@@ -204,7 +218,7 @@ class ToolRules:
     def _to_json(self, arguments: Mapping[str, Any], *, only_named: bool) -> JsonObject:
         form = {**self._defaults}
         for name, value in self._flat(arguments):
-            if not only_named or name in self._named or (name not in self._known and fold(name) in self._folded):
+            if not only_named or name in self._named or (name not in self.parameters and fold(name) in self._folded):
                 plain = value if type(value) in _PLAIN else _as_json(value)
                 if plain is not UNSET:
                     form[self._property_names.get(name, name)] = plain

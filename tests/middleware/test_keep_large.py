@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 import weakref
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ from hypothesis import strategies as st
 
 from ahvn_tools import ToolContext, Toolkit, ToolSpecError
 from ahvn_tools.errors import ToolkitError
-from ahvn_tools.middleware import cache, keep_large, kept_results, record, replay, truncate
+from ahvn_tools.middleware import cache, keep_large, kept_json, kept_results, record, replay, truncate
 from ahvn_tools.results import ToolCall, ToolResult, text_block
 from tests.property_checks import EXAMPLES, run_examples
 
@@ -219,15 +220,15 @@ def test_a_member_that_is_too_large_is_an_outline(options):
     assert read(kit, handle, path="/a~1b/~0") == "1"
 
 
-def test_a_text_that_is_json_can_be_read_by_path_too(options):
+def test_a_text_that_is_json_is_read_by_path_too(options):
     kit = make_kit(options)
-    result = kit.exec("give", {"value": json.dumps({"rows": ROWS})})
+    result = kit.exec("give", {"value": json.dumps({"rows": ROWS}, indent=2)})
     assert "path, start, limit" in seen(result)
     assert read(kit, handle_of(result), path="/rows/7/name") == "[characters 0 to 2 of 2]\nn7"
-    assert read(kit, handle_of(result), limit=9).endswith('\n{"rows": ')
     assert read(kit, handle_of(kit.exec("lines")), path="/x") == (
         "This result is a text and no JSON: read it without a path."
     )
+    assert "start, limit" in seen(kit.exec("give", {"value": f"[{LINES}"}))
 
 
 def test_a_text_is_found_in_any_case(options):
@@ -244,7 +245,7 @@ def test_a_text_is_found_in_any_case(options):
 
 
 def test_a_text_is_found_where_blocks_meet(options, monkeypatch):
-    monkeypatch.setattr("ahvn_tools.middleware.result_parts._BLOCK", 7)
+    monkeypatch.setattr("ahvn_tools.middleware.kept_text._BLOCK", 7)
     kit = make_kit(options)
     handle = handle_of(kit.exec("lines"))
     expected = [LINES.index(f"line {number}\n") for number in range(0, 2_000, 17)]
@@ -266,6 +267,54 @@ def test_names_and_values_of_json_are_found(options):
     assert search(kit, handle, "N49", start=10).split("\n") == ["[1 found, as path: value]", '/499/name: "n499"']
     assert search(kit, handle, "tags", limit=1).split("\n")[1] == "/0/tags: array of 2 items"
     assert search(kit, handle, "nothing") == "[not found]"
+
+
+JSON_TEXTS = st.text(st.sampled_from('aB"\\/~ é'), max_size=4)
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 99) | JSON_TEXTS,
+    lambda inner: st.lists(inner, max_size=5) | st.dictionaries(JSON_TEXTS, inner, max_size=5),
+    max_leaves=30,
+)
+
+
+def all_members(value: object, path: str = "") -> Iterator[tuple[str, str, object]]:
+    """Yield path, name and value of each member at any depth."""
+    for name, part in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+        child = f"{path}/{kept_json.escape(name)}"
+        yield child, name if isinstance(name, str) else "", part
+        yield from all_members(part, child)
+
+
+@EXAMPLES
+@pytest.mark.parametrize("run_chars", [1, 10, 100])
+def test_each_part_of_json_is_read_and_found_where_it_is(max_examples, run_chars, monkeypatch):
+    monkeypatch.setattr(kept_json, "_RUN_CHARS", run_chars)
+    monkeypatch.setattr(kept_json, "_BATCH", 3)
+
+    def check(data: list | dict, wanted: str) -> None:
+        text, index = kept_json.to_indexed_text(data)
+        assert json.loads(text) == data
+        kept = kept_json.KeptJson(kept_results.KeptText(text), kept_json.load_index(kept_json.dump_index(index)))
+        members, folded = list(all_members(data)), wanted.lower()
+        for path, _, value in members:
+            if path != "/" and not isinstance(value, dict | list):
+                shown = kept.read(path, 0, None, 10**6)
+                assert (shown.partition("\n")[2] if isinstance(value, str) else json.loads(shown)) == value
+        expected = [
+            path
+            for path, name, value in members
+            if folded in name.lower()
+            or (
+                not isinstance(value, dict | list)
+                and folded in (value if isinstance(value, str) else json.dumps(value)).lower()
+            )
+        ]
+        label, *lines = kept.search(wanted, 0, 1_000, 10**6).split("\n")
+        assert len(lines) == (0 if label == "[not found]" else int(label[1:].partition(" ")[0]))
+        assert [line.rpartition(": ")[0] for line in lines] == expected
+
+    containers = st.lists(JSON_VALUES, max_size=8) | st.dictionaries(JSON_TEXTS, JSON_VALUES, max_size=8)
+    run_examples(max_examples, check, containers, st.text(st.sampled_from('ab"\\\\1'), min_size=1, max_size=2))
 
 
 @pytest.mark.parametrize(
@@ -369,11 +418,16 @@ def test_a_link_in_the_place_of_a_file_is_not_followed(tmp_path):
     kit = make_kit({"folder": tmp_path / "kept"})
     handle = handle_of(kit.exec("lines"))
     (file,) = tmp_path.rglob(handle)
-    for content in (b"", b"secret", b"t9\n\n"):
+    for content in (
+        b"",
+        b"secret",
+        b"3".ljust(16, b"0"),
+        b"1" + b"2".rjust(15, b"0") + b"[]",
+    ):
         file.write_bytes(content)
         assert read(kit, handle) == NOT_FOUND
     file.unlink()
-    (tmp_path / "secret").write_text("t1\n\nsecret")
+    (tmp_path / "secret").write_text(f"1{'0' * 15}secret")
     file.symlink_to(tmp_path / "secret")
     assert read(kit, handle) == NOT_FOUND
 

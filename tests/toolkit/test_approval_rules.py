@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from fastmcp import Client, FastMCP
+from inline_snapshot import snapshot
 
 from ahvn_tools import ApprovalAnswer, ApprovalRequest, ApprovalRules, Run, ToolCall, Toolkit, ToolResult, tool
 from ahvn_tools.errors import (
@@ -462,6 +463,10 @@ def test_tools_of_servers_are_named_after_their_server_and_are_not_believed(rule
 
 
 def test_the_host_may_write_the_annotations_of_a_servers_tool():
+    kit = Toolkit("gateway", rules=ApprovalRules(mode="read_only"))
+    kit.add_mcp(make_server(), name="notes", tools={"find": {"annotations": READS}})
+    assert kit.explain("find", {"topic": "tea"}).decision == "allow"
+    kit.remove_mcp()
     kit = Toolkit("gateway", rules=ApprovalRules()).add_mcp(make_server(), name="notes", prefix="notes_")
     trusting = Toolkit("trusting", rules=ApprovalRules(mode="read_only")).add(kit["notes_find"], annotations=READS)
     assert trusting.explain("notes_find", {"topic": "tea"}).decision == "ask"  # as the inner toolkit says
@@ -588,3 +593,48 @@ def test_approvals_are_asked_with_a_tools_own_question():
     kit = Toolkit("clean", rules=ApprovalRules(mode="ask"), approver=approve).add(clean)
     assert [kit.call("clean") for _ in range(2)] == ["done", "done"]
     assert [request.suggested_rule for request in asked] == ["clean()", None, None]
+
+
+def test_check_finds_rules_that_name_nothing():
+    rules = ApprovalRules(
+        allow=["notes_*", "remove", "mail*", 'pay(user: "x")'],
+        ask=["notes/deleted", "remove(paht: 1)"],
+        deny=["remov", "find(topic: 1)"],
+    )
+    kit = make_kit(rules).bind("ran").add_mcp(make_server(), name="notes", prefix="notes_")
+    kit.add(lambda user, text: text, name="mail", description="Mail.").bind("user")
+    found = [
+        (finding.place, finding.problem, finding.fix) for finding in kit.check() if finding.rule == "unmatched-rule"
+    ]
+    kit.remove_mcp()
+    assert found == snapshot(
+        [
+            (
+                "the rule 'notes_*' in `allow`",
+                "it allows no tool of a server",
+                "Write the name of their server before the *, as in notes/*.",
+            ),
+            (
+                "the rule 'pay(user: ***)' in `allow`",
+                "no tool that it names has the parameter 'user'",
+                "Known: 'amount', 'ran'.",
+            ),
+            (
+                "the rule 'notes/deleted' in `ask`",
+                "there is no tool 'notes/deleted'",
+                "Did you mean 'notes/delete' or 'notes_delete' or 'notes/notes_delete'?",
+            ),
+            (
+                "the rule 'remove(paht: 1)' in `ask`",
+                "no tool that it names has the parameter 'paht'",
+                "Did you mean 'path'?",
+            ),
+            ("the rule 'remov' in `deny`", "there is no tool 'remov'", "Did you mean 'remove'?"),
+        ]
+    )
+
+
+def test_a_strict_toolkit_is_not_exported_with_such_rules():
+    kit = make_kit(ApprovalRules(deny=["remov"]), strict=True)
+    with pytest.raises(ToolkitError, match="remov"):
+        kit.to("openai")

@@ -246,7 +246,6 @@ def test_what_an_allow_rule_allows_is_only_its_commands(line: str):
 
     if kit_of(**ALLOWS_GIT).explain("run", {"cmd": f"git status{line}"}).decision == "allow":
         assert all(command.words[0] == "git" for command in split_command_line(f"git status{line}"))
-        assert not set("$`<>(){}\\") & set(line.replace("'", "").replace('"', "")) or "'" in line or '"' in line
 
 
 # paths

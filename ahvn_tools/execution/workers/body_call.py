@@ -10,7 +10,7 @@ from typing import Any
 from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import INVALID_RESULT, InvalidResultError, LimitExceededError, PickleError, UnboundStateError
 from ahvn_tools.execution.outcome import Outcome
-from ahvn_tools.execution.pickling import dumps, is_picklable, to_import_path
+from ahvn_tools.execution.pickling import dumps, is_picklable, to_path
 from ahvn_tools.execution.plan import Arguments, Body, Plan
 from ahvn_tools.execution.threads import EmitItemSync
 from ahvn_tools.execution.workers import replies
@@ -43,7 +43,7 @@ class BodyCall:
         }
         positional, named = self.plan.to_args_kwargs(values)
         request = WorkerRequest(
-            body=to_import_path(self._body),
+            body=to_path(self._body),
             positional=positional,
             named=named,
             is_async=self.plan.is_async,

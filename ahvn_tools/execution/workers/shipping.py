@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Iterable, Iterator
 from types import FunctionType
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 from ahvn_tools.binding import WorkerResolver
 from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import PickleError
-from ahvn_tools.execution.pickling import ImportPath, to_import_path
+from ahvn_tools.execution.pickling import FunctionPath, to_path
 from ahvn_tools.execution.plan import Arguments, Body, BoundParameter, Plan
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.redaction.values import contains_secret
@@ -60,7 +59,7 @@ def _find_secrets(plan: Plan, body: Body, values: Arguments) -> Iterator[tuple[s
         if (key := _find_secret_key(bound, plan.secret_keys, values)) is not None:
             yield bound.parameter.name, f"has the value of the secret state key {key.text!r}"
     function = inspect.unwrap(getattr(body, "__func__", body))
-    if isinstance(function, FunctionType) and not _is_sent_by_name(body):
+    if isinstance(function, FunctionType) and not isinstance(to_path(body), FunctionPath):
         public = without_secret_defaults(function)
         yield from ((name, "has a secret default") for name in _changed_defaults(function, public))
 
@@ -84,23 +83,6 @@ def _has_part(value: Any, steps: tuple[str | int, ...]) -> bool:
 def _bound_secret_keys(plan: Plan) -> list[StateKey]:
     bindings = [bound.binding for bound in plan.bound_parameters if bound.parameter.name in plan.sealed_names]
     return [binding.key for binding in bindings if binding.key is not None]
-
-
-def _is_sent_by_name(body: Any) -> bool:
-    """Return whether the pickle of a function has its import path alone."""
-    if isinstance(to_import_path(body), ImportPath):
-        return True
-    import cloudpickle
-
-    module = sys.modules.get(getattr(body, "__module__", None) or "")
-    if module is None or module.__name__ in ("__main__", "__mp_main__"):
-        return False
-    if module.__name__ in cloudpickle.list_registry_pickle_by_value():
-        return False
-    found: Any = module
-    for name in getattr(body, "__qualname__", "<>").split("."):
-        found = getattr(found, name, None)
-    return found is body
 
 
 def _changed_defaults(function: FunctionType, public: FunctionType) -> Iterator[str]:

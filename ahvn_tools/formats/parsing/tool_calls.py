@@ -244,10 +244,6 @@ class StreamParser:
             return self._parse_async(events, reader)
         return reader.read_events(map(self._dump, events))
 
-    def get_reader(self, known: Mapping[str, ToolDefinition]) -> Reader:
-        """Return a new reader. `known` are the exported tools by wire name."""
-        return self.make_reader(known) if self.needs_definitions else self.make_reader()
-
     def _dump(self, event: Any) -> Any:
         data = dump_models(event)
         refuse_other_sdk(event, data, self.format)
@@ -271,7 +267,7 @@ class _AnswerReader:
     def __init__(self, parser: StreamParser, known: Mapping[str, ToolDefinition]) -> None:
         self._parser = parser
         self._known = known
-        self._reader = parser.get_reader(known)
+        self._reader = parser.make_reader(known) if parser.needs_definitions else parser.make_reader()
         self._answer: Any = None
         self._answer_key = ""
         """What identifies the answer; it is read when a call needs it, or a stream begins."""

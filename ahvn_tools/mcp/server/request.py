@@ -113,8 +113,7 @@ class Request:
         It consists of the identity in the verified token and of MCP's session ID in the protocol versions that have
         one. Over stdio there is only one client.
         """
-        parts = [part for part in (self._principal_id, self._connection_id) if part is not None]
-        return ".".join(parts) or None
+        return ".".join(filter(None, (self._principal_id, self._connection_id))) or None
 
     @property
     def _principal_id(self) -> str | None:

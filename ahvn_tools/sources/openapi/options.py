@@ -77,7 +77,7 @@ class OpenAPIOptions(TypedDict, total=False):
     """The environment that `${NAME}` in `auth` is read from; this process's by default."""
     trust: Iterable[str | os.PathLike[str]] | Trust | None
     """What the document may do, as of `load`: the servers that requests are sent to, the variables that are read. By
-    default it is all that it names."""
+    default it is all that it names: no code, no file, and only the variables and private addresses of these options."""
     external_files: Annotated[bool, must_fit("True or False", lambda value: isinstance(value, bool))]
     """Whether the document may refer to files in its own folder; only for a document that is read from a file."""
     max_values: int
