@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 import html
 import os
 import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,20 +14,18 @@ from ahvn_tools import invisible
 from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import SourceError, ToolError, ToolLookupError, near_misses, quote_name
 from ahvn_tools.execution.threads import run_in_thread
-from ahvn_tools.lint import find_similar, make_finding
 from ahvn_tools.mcp.client.remote_server import RemoteServer
 from ahvn_tools.redaction.texts import clip
-from ahvn_tools.schema.dialects.finding import Finding
 from ahvn_tools.skills import SKILL_FILE
 from ahvn_tools.skills.folders import FolderFiles, find_package, find_package_folder, find_skill_folders, read_folder
 from ahvn_tools.skills.server import read_server
 from ahvn_tools.skills.skill import MAX_DESCRIPTION_CHARS, Skill, check_file_name, decode, split_text
-from ahvn_tools.toolkit.entry import Entry
+from ahvn_tools.toolkit.entry import READS_SKILLS, Entry
+from ahvn_tools.toolkit.entry_options import BASIC_GROUP, SkillOptions, refuse_unknown_options, to_names
+from ahvn_tools.toolkit.mcp_imports import MCPImports
 from ahvn_tools.toolkit.model_tools import require_toolkit
-from ahvn_tools.toolkit.store import ToolStore
+from ahvn_tools.toolkit.store import ToolkitSkill, ToolStore
 from ahvn_tools.toolkit.visibility import StoreView
-
-Connect = Callable[[Any], Awaitable[list[RemoteServer]]]
 
 MAX_PAGE_CHARS: Final = 50_000
 """How much of a file one call of `read_skill` returns."""
@@ -60,18 +57,44 @@ class FoundSkills:
             raise errors[0] if errors else SourceError(nothing)
 
 
-async def find_skills(sources: Sequence[Any], connect: Connect, *, trust: bool | None) -> FoundSkills:
-    """Return the skills that folders, packages and MCP servers have; `connect` adds a server that is not connected.
+async def add(store: ToolStore, imports: MCPImports, sources: Sequence[Any], options: SkillOptions) -> None:
+    """Add the skills of folders, packages and MCP servers, and the tool that reads them; all or nothing."""
+    refuse_unknown_options(options, SkillOptions)
+    group, audience = options.get("group", BASIC_GROUP), to_names(options.get("audience", ()))
+    store.group(group)
+    connected: list[RemoteServer] = []
+    try:
+        found = await _find_skills(imports, connected, sources, options.get("trust"))
+        if store.skill_reader is None:
+            spec = store.spec_class.from_function(read_skill, annotations={"readOnlyHint": True})
+            entry = Entry(spec, spec.name, __name__, {}, store.locks)
+            entry.on_duplicate = "raise"
+            store.add([entry], {})
+            if (listing := store.search_listing) is not None:  # the prompt says that the tool can be called
+                store.search_listing = replace(listing, core=(*listing.core, entry.name))
+        store.add_skills(ToolkitSkill(skill=skill, group=group, audience=audience) for skill in found.skills)
+    except BaseException:
+        for server in connected:
+            await imports.remove(server.name)
+        raise
+    store.load_errors = (*store.load_errors, *found.errors)
 
-    Raises SourceError for a source without skills, and as listing the tools of a server does.
-    """
+
+async def _find_skills(
+    imports: MCPImports, connected: list[RemoteServer], sources: Sequence[Any], trust: bool | None
+) -> FoundSkills:
+    """Return the skills of these sources. A server that is not connected is added to the toolkit, without its tools."""
     found = FoundSkills()
     for source in sources:
         is_url = isinstance(source, str) and re.match(r"https?://", source, re.IGNORECASE)
         if isinstance(source, str | os.PathLike) and not is_url:
             (await run_in_thread(lambda _, source=source: _read_folders(found, source, trust))).get()  # type: ignore[misc]
             continue
-        for server in [source] if isinstance(source, RemoteServer) else await connect(source):
+        servers = [source] if isinstance(source, RemoteServer) else []
+        if not servers:
+            servers = await imports.add(source, None, None, {"tools": {"*": {"enabled": False}}})
+            connected += servers
+        for server in servers:
             skills, errors = await read_server(server, is_trusted=trust is True)
             found.add(
                 skills, errors, f"The MCP server {server.name!r} has no skill: no resource skill://NAME/SKILL.md."
@@ -101,58 +124,15 @@ def _read_folders(found: FoundSkills, source: str | os.PathLike[str], trust: boo
     found.add(skills, errors, f"The folder {shown!r} has no SKILL.md file, and no folder in it has one.")
 
 
-def find_reader(store: ToolStore) -> Entry | None:
-    """Return the tool that reads skills; None if the toolkit has none, or no more."""
-    return next((entry for entry in list(store.entries.values()) if is_reader(entry)), None)
-
-
-def is_reader(entry: Entry) -> bool:
-    """Return whether this is the tool that reads skills."""
-    return entry.spec.function is read_skill
-
-
-def without_second_reader(store: ToolStore, entries: list[Entry]) -> list[Entry]:
-    """Return these tools, without one that reads skills if the toolkit has one already."""
-    return entries if find_reader(store) is None else [entry for entry in entries if not is_reader(entry)]
-
-
-def add_from(store: ToolStore, view: StoreView) -> None:
-    """Add the skills of another toolkit."""
-    skills = skills_in(view, inactive=True)
-    store.add_skills(one for name, one in view.store.skills.items() if name in skills)
-
-
-def skills_in(view: StoreView, *, inactive: bool = False) -> dict[str, Skill]:
-    """Return the skills of a view by name: it has those that are for its audience if it has the tool that reads them.
-
-    With `inactive`, those of inactive groups too, where the view has such tools.
-    """
-    reader = find_reader(view.store)
-    if reader is None:
-        return {}
-    is_here = view.contains if inactive else view.is_visible
-    known: dict[tuple[str, frozenset[str]], bool] = {}
-    found: dict[str, Skill] = {}
-    for name, added in view.store.skills.items():
-        labels = added.group, added.audience
-        if labels not in known:
-            entry = copy.copy(reader)  # a skill matches a selection as the tool does that reads it
-            entry.group, entry.audience = labels
-            known[labels] = is_here(entry)
-        if known[labels]:
-            found[name] = added.skill
-    return found
-
-
 def to_prompt(view: StoreView) -> str:
     """Return the names and descriptions of the skills that can be read here, as a text for a model; "" if none can."""
-    reader, skills = find_reader(view.store), skills_in(view)
+    reader, skills = view.store.skill_reader, view.skills()
     if reader is None or not skills or not view.is_visible(reader):
         return ""
     lines = [_PROMPT.format(tool=f"`{reader.name}`"), "", "<available_skills>"]
     chars = 0
-    for count, skill in enumerate(skills.values()):
-        name, description = (_to_line(text) for text in (skill.name, skill.description))
+    for count, added in enumerate(skills.values()):
+        name, description = _to_line(added.skill.name), _to_line(added.skill.description)
         text = f"<skill>\n<name>{name}</name>\n<description>{description}</description>\n</skill>"
         if (chars := chars + len(text)) > MAX_PROMPT_CHARS:
             lines.append(f"<!-- {len(skills) - count} more skills are not listed -->")
@@ -174,10 +154,10 @@ async def read_skill(name: str, context: ToolContext, file: str = SKILL_FILE, st
         start: The position of the character to begin with, to go on with a text that was cut.
     """
     view = require_toolkit(context)._view  # noqa: SLF001  # of this package
-    skills = skills_in(view)
+    skills = view.skills()
     if name not in skills:
         raise ToolError(f"There is no skill {quote_name(name)}. {near_misses(name, skills)}")
-    skill, path = skills[name], check_file_name(file)
+    skill, path = skills[name].skill, check_file_name(file)
     assert skill.files is not None  # noqa: S101  # for mypy: skills of a toolkit have files
     text = decode(await skill.files.read(path, context.state), path)
     is_main = path == SKILL_FILE
@@ -188,6 +168,9 @@ async def read_skill(name: str, context: ToolContext, file: str = SKILL_FILE, st
         return page
     notes = _activate(view, skill) if skill.is_trusted and not context.is_anonymous else []
     return "\n\n".join(filter(None, [page, *await _describe(skill, context), *notes]))
+
+
+setattr(read_skill, READS_SKILLS, True)
 
 
 def _cut(text: str, start: int) -> str:
@@ -238,24 +221,3 @@ def _find_group(view: StoreView, tool: str) -> str | None:
     if entry is not None:
         return entry.group if view.is_selected(entry) else None
     return name if name in view.groups() else None
-
-
-def find_problems(view: StoreView) -> Iterator[Finding]:
-    """Yield what is wrong with the skills of a view."""
-    skills = skills_in(view, inactive=True)
-    names = [*(entry.name for entry in view.usable_entries()), *view.groups()]
-    for name, other in find_similar(skills):
-        problem = f"it is taken for the skill {other!r}"
-        yield make_finding("similar-names", f"the skill {name!r}", problem, "Rename one of them.")
-    for skill in skills.values():
-        yield from skill.problems
-        for tool in skill.allowed_tools:
-            name, _, pattern = tool.partition("(")
-            place, shown = f"the skill {skill.name!r}", invisible.escape_line(clip(tool, 80))
-            if name not in names:
-                problem = f"`allowed-tools` names {shown!r}, which is no tool and no group here"
-                yield make_finding("unmatched-skill-tool", place, problem, near_misses(name, names))
-            elif pattern:
-                problem = f"the pattern of {shown!r} in `allowed-tools` has no effect"
-                fix = "Require an approval for what the tool must not do."
-                yield make_finding("unmatched-skill-tool", place, problem, fix, severity="note")

@@ -49,13 +49,13 @@ from ahvn_tools.toolkit.calls import CallKeywords
 from ahvn_tools.toolkit.entry import Entry
 from ahvn_tools.toolkit.entry_factory import OtherToolkit, Rename, to_entries
 from ahvn_tools.toolkit.entry_options import (
-    BASIC_GROUP,
     COUNT,
     TIMEOUT,
     WAIT,
     AddOptions,
     EntryOptions,
     OnDuplicate,
+    SkillOptions,
     checked,
     to_name_set,
     validate_callable,
@@ -65,7 +65,7 @@ from ahvn_tools.toolkit.name_clashes import Duplicate
 from ahvn_tools.toolkit.search import Rank, SearchListing, refuse_second_listing, refuse_taken_names
 from ahvn_tools.toolkit.selection import Group, Selection, SelectionOptions, Toolset
 from ahvn_tools.toolkit.sessions import SessionState
-from ahvn_tools.toolkit.store import ToolkitSkill, ToolStore, lookup
+from ahvn_tools.toolkit.store import ToolStore, lookup
 from ahvn_tools.toolkit.tool import GroupView, ToolkitTool, ToolsetView, export_arguments
 from ahvn_tools.toolkit.visibility import StoreView
 
@@ -264,14 +264,10 @@ class Toolkit:
         for thing in things:
             if isinstance(thing, Toolkit | ToolkitTool):
                 groups |= thing._view.groups()  # noqa: SLF001  # of this package
-            if isinstance(thing, Toolkit) and thing._view.store.skills:  # noqa: SLF001  # of this class
-                from ahvn_tools.toolkit.skills import add_from  # few toolkits have skills
-
-                add_from(store, thing._view)  # noqa: SLF001  # of this class
-        if store.skills:
-            from ahvn_tools.toolkit.skills import without_second_reader
-
-            entries = without_second_reader(store, entries)
+            if isinstance(thing, Toolkit):
+                store.add_skills(thing._view.skills(inactive=True).values())  # noqa: SLF001  # of this class
+        if store.skills and store.skill_reader is not None:
+            entries = [entry for entry in entries if not entry.reads_skills]  # one reads all of them
         store.add(entries, groups)
         return entries
 
@@ -423,13 +419,7 @@ class Toolkit:
 
     def _core_of(self, names: Iterable[str]) -> tuple[str, ...]:
         """Return the tools to list beside a search: these, and that which reads skills, as `skills_prompt` says."""
-        store = self._view.store
-        core = store.require_names(names)
-        if not store.skills:
-            return core
-        from ahvn_tools.toolkit.skills import find_reader
-
-        reader = find_reader(store)
+        core, reader = self._view.store.require_names(names), self._view.store.skill_reader
         return core if reader is None else (*core, reader.name)
 
     @property
@@ -475,13 +465,7 @@ class Toolkit:
         store.search_listing = SearchListing(core=core, search_tool_names=names, describe=describe)
         return self
 
-    def add_skills(
-        self,
-        *sources: Any,
-        group: str = BASIC_GROUP,
-        audience: str | Iterable[str] = (),
-        trust: bool | None = None,
-    ) -> Self:
+    def add_skills(self, *sources: Any, **options: Unpack[SkillOptions]) -> Self:
         """Add skills, folders of instructions with a `SKILL.md`, and the tool `read_skill` that reads them for models.
 
         A source is the folder of a skill, a folder of such folders, `"package:folder"` in an installed package, or an
@@ -498,46 +482,18 @@ class Toolkit:
         can be used, ToolkitError for a name that is taken, ToolLookupError for a group that is not defined, and as
         `add_mcp` does; nothing is added then.
         """
-        _run_async(self._add_skills, sources, group, audience, trust)
+        _run_async(self._add_skills, sources, options)
         return self
 
-    async def aadd_skills(
-        self,
-        *sources: Any,
-        group: str = BASIC_GROUP,
-        audience: str | Iterable[str] = (),
-        trust: bool | None = None,
-    ) -> Self:
+    async def aadd_skills(self, *sources: Any, **options: Unpack[SkillOptions]) -> Self:
         """Add skills from async code, as `add_skills` does."""
-        await _arun(self._add_skills, sources, group, audience, trust)
+        await _arun(self._add_skills, sources, options)
         return self
 
-    async def _add_skills(self, sources: tuple[Any, ...], group: str, audience: Any, trust: bool | None) -> None:
+    async def _add_skills(self, sources: tuple[Any, ...], options: SkillOptions) -> None:
         from ahvn_tools.toolkit import skills  # few toolkits have skills
 
-        store = self._store_for("add skills")
-        store.group(group)
-        audiences = to_name_set("audience of skills", audience) if audience else frozenset[str]()
-        imports, connected = self._mcp_imports(), list["RemoteServer"]()
-
-        async def connect(server: Any) -> list[RemoteServer]:
-            connected.extend(new := await imports.add(server, None, None, {"tools": {"*": {"enabled": False}}}))
-            return new
-
-        try:
-            found = await skills.find_skills(sources, connect, trust=trust)
-            added = [ToolkitSkill(skill=skill, group=group, audience=audiences) for skill in found.skills]
-            if skills.find_reader(store) is None:
-                reader = ToolSpec.from_function(skills.read_skill, annotations={"readOnlyHint": True})
-                (entry,) = self._add((reader,), "", None, {"on_duplicate": "raise"}, {})
-                if (listing := store.search_listing) is not None:  # the prompt says that it can be called
-                    store.search_listing = replace(listing, core=(*listing.core, entry.name))
-            store.add_skills(added)
-        except BaseException:
-            for server in connected:
-                await imports.remove(server.name)
-            raise
-        store.load_errors = (*store.load_errors, *found.errors)
+        await skills.add(self._store_for("add skills"), self._mcp_imports(), sources, options)
 
     def remove_skills(self, *names: str) -> Self:
         """Remove these skills, or all. Raises ToolLookupError for an unknown name, and removes none then."""
@@ -550,11 +506,7 @@ class Toolkit:
     @property
     def skills(self) -> dict[str, Skill]:
         """The skills here by name. The toolkit itself has those of inactive groups, too."""
-        if not self._view.store.skills:
-            return {}
-        from ahvn_tools.toolkit.skills import skills_in
-
-        return skills_in(self._view, inactive=True)
+        return {name: added.skill for name, added in self._view.skills(inactive=True).items()}
 
     def skills_prompt(self) -> str:
         """Return the names and descriptions of the skills that can be read here, for a system prompt; "" for none."""
