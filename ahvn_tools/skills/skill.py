@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from types import MappingProxyType
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, Self
 from urllib.parse import unquote
 
 from ahvn_tools import invisible
@@ -41,6 +41,9 @@ _MAX_VALUES: Final = 10_000
 _MAX_FRONT_MATTER_CHARS: Final = 100_000
 _MAX_FINDINGS: Final = 20
 """How many findings of one kind one skill has."""
+_MAX_PROBLEMS: Final = 100
+_MAX_TOOLS: Final = 200
+"""How many tools of `allowed-tools` count."""
 
 _STANDARD_NAME: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _USABLE_NAME: Final = re.compile(r"\w[\w .:-]{0,199}")
@@ -93,6 +96,21 @@ class Skill:
     """What was wrong with it when it was read."""
 
 
+@dataclass(kw_only=True)
+class FoundSkills:
+    """The skills of a source."""
+
+    skills: list[Skill] = field(default_factory=list)
+    errors: list[SourceError] = field(default_factory=list)
+    """Why others cannot be used."""
+
+    def require(self, nothing: str) -> Self:
+        """Return this. Raises SourceError without a skill: the first error, or the text `nothing`."""
+        if not self.skills:
+            raise self.errors[0] if self.errors else SourceError(nothing)
+        return self
+
+
 def read_skill_text(text: str, place: str, folder: str, *, is_trusted: bool = True) -> tuple[Skill, str]:
     """Return the skill that a `SKILL.md` describes, and its instructions.
 
@@ -108,7 +126,7 @@ def read_skill_text(text: str, place: str, folder: str, *, is_trusted: bool = Tr
     skill = reader.skill(folder, is_trusted=is_trusted)
     first_line = front_matter.count("\n") + 3
     found_in_texts = _find_in_texts(skill.description, body, place, first_line, is_trusted=is_trusted)
-    return replace(skill, problems=(*reader.problems, *found_in_texts)), body
+    return replace(skill, problems=(*reader.problems, *found_in_texts)[:_MAX_PROBLEMS]), body
 
 
 def split_text(text: str) -> tuple[str | None, str]:
@@ -235,7 +253,7 @@ class _Reader:
             fix = "Write names with spaces between them: `allowed-tools: find write`."
             self._add(self._line("allowed-tools"), "`allowed-tools` is no text", fix)
             return ()
-        return tuple(items)
+        return tuple(items[:_MAX_TOOLS])
 
 
 def _split_tools(text: str) -> list[str]:
