@@ -54,7 +54,7 @@ from ahvn_tools.settings import given_options
 from ahvn_tools.sources.budget import BudgetError
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.toolkit import Toolkit
-from ahvn_tools.toolkit.approval_rules import ApprovalRules, Rule
+from ahvn_tools.toolkit.approval_rules import ApprovalRule, ApprovalRules
 from ahvn_tools.toolkit.entry_options import (
     AddOptions,
     SingleToolOptions,
@@ -283,7 +283,7 @@ class Builder:
         for key in ("allow", "ask", "deny"):
             for index, text in enumerate(rules.get(key, ())):
                 with self._at("approval", key, index):
-                    Rule.parse(text)
+                    ApprovalRule.parse(text)
         return {"rules": ApprovalRules(**rules)} if rules and not self._problems else {}
 
     def _copied_options(self, part: Any, *path: str | int) -> dict[str, Any]:

@@ -232,6 +232,8 @@ def _prepare(
         allowed = rules.allowed_plan(plan, arguments)
         if allowed is not None:
             return allowed, entry.spec.body, (), arguments, state_scopes(view, entry)
+    if rules is not None:
+        plan = rules.guarded(plan)
     if middleware or (options is not DEFAULT_OPTIONS and (options.id is not None or options.is_served)):
         return PipelineCall(middleware, _make_call(view, entry, plan, arguments, options))
     return plan, entry.spec.body, (), arguments, state_scopes(view, entry)
@@ -240,7 +242,10 @@ def _prepare(
 def _prepare_stream(view: StoreView, name: str, arguments: Arguments | None, options: CallOptions) -> PipelineCall:
     """Return the call; a stream always has an id, by which it can be cancelled. Raises as `_find` does."""
     entry, plan, arguments = _find(view, name, arguments, options)
-    middleware = _middleware(view, entry, plan, _rules(view, entry, options))
+    rules = _rules(view, entry, options)
+    middleware = _middleware(view, entry, plan, rules)
+    if rules is not None:
+        plan = rules.guarded(plan)
     return PipelineCall(middleware, _make_call(view, entry, plan, arguments, options))
 
 

@@ -165,7 +165,7 @@ def _find_in_tool_of_server(store: ToolStore, entry: Entry, compiled: CompiledTo
 def warn_of_missing_approver(view: StoreView, entries: Iterable[Entry]) -> None:
     """Log which of these tools need an approval or a result that nobody supplies to a client or a graph."""
     entries = list(entries)
-    names = [entry.name for entry in entries if _has_no_approver(view.store, entry)]
+    names = [entry.name for entry in entries if _has_no_approver(view, entry)]
     if names:
         what = "the tool" if len(names) == 1 else "the tools"
         view.store.finding_log.log(
@@ -192,8 +192,12 @@ def warn_of_missing_approver(view: StoreView, entries: Iterable[Entry]) -> None:
         )
 
 
-def _has_no_approver(store: ToolStore, entry: Entry) -> bool:
-    if entry.requires_approval is not False and store.approver is None:
+def _has_no_approver(view: StoreView, entry: Entry) -> bool:
+    store = view.store
+    may_ask = entry.requires_approval is not False or (
+        view.has_rules(entry) and view.rules_for(entry).may_ask(view.approval_mode)
+    )
+    if may_ask and store.approver is None:
         return True
     from ahvn_tools.middleware.approve import waits_for_approval  # slow, and a toolkit may need no approvals
 

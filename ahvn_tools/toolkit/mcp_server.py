@@ -391,11 +391,13 @@ class ToolkitServer:
 def _list_revision(view: StoreView) -> tuple[Any, ...]:
     """Return a value that differs whenever the list of tools may have changed."""
     store = view.store
-    each = [session.switches for session in view.session_states]
-    switches = [(one.group_overrides, one.structured_outputs, one.approval_mode) for one in each]
-    servers = list(store.imported_servers.values())  # a copy: a server may be added at the same time
-    changed = [imported.server.changed for imported in servers]
-    return store.tools_revision, store.bindings_revision, store.search_listing, switches, changed
+    revision: list[Any] = [store.tools_revision, store.bindings_revision, store.search_listing]
+    for session in view.session_states:
+        switches = session.switches
+        revision += (switches.group_overrides, switches.structured_outputs, switches.approval_mode)
+    for imported in list(store.imported_servers.values()):  # a copy: a server may be added at the same time
+        revision += (imported.server.changed,)
+    return tuple(revision)
 
 
 def _to_audience_selection(audience: Any) -> Selection:
