@@ -59,7 +59,8 @@ class ToolkitServerOptions(TypedDict, total=False):
     """The toolkit's name by default."""
     instructions: str
     """What the server says about itself to a client; by default the notes of its active groups, of those that every
-    client may see, and the instructions of the MCP servers whose tools every client may see."""
+    client may see, the instructions of the MCP servers whose tools every client may see, and the names and descriptions
+    of the skills that every client may read."""
     version: str
     """That of this package by default."""
     state: StateResolver
