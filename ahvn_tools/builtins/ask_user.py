@@ -6,10 +6,11 @@ import asyncio
 import hashlib
 import json
 import math
+import re
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Annotated, Any, Final, Literal
+from typing import Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt
+from pydantic import BaseModel, ConfigDict, StrictBool, StrictFloat, StrictInt
 
 from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import DefinitionError, InvalidResultError, ResultRequiredError, ToolError, suggests_options
@@ -33,7 +34,8 @@ MAX_TEXT_CHARS: Final = 1_000
 MAX_ANSWER_CHARS: Final = 10_000
 """How long a text is that the user answers."""
 
-_Text = Annotated[str, Field(min_length=1, max_length=MAX_TEXT_CHARS)]
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}", re.ASCII)
+
 _Answer = StrictBool | StrictInt | StrictFloat | str | list[str]
 
 
@@ -42,21 +44,29 @@ class Question(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
-    name: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,39}$")]
-    """The key of the answer, such as "color"."""
-    text: _Text
+    name: str
+    """The key of the answer, such as "color": up to 40 letters, digits and underscores."""
+    text: str
     """The question, as the user reads it."""
     kind: Literal["choice", "choices", "text", "number", "yes_no"] = "text"
     """What the user answers: one of the options, several of them, a text, a number, or yes or no."""
-    options: Annotated[list[_Text], Field(max_length=MAX_OPTIONS)] = []
-    """What the user can choose; only for "choice" and "choices"."""
+    options: list[str] = []
+    """What the user can choose, up to 50; only for "choice" and "choices"."""
     default: _Answer | None = None
     """The answer where the user gives none; without it, the user has to answer."""
-    description: Annotated[str, Field(max_length=MAX_TEXT_CHARS)] = ""
+    description: str = ""
     """A short explanation for the user."""
 
     def find_mistake(self) -> str | None:
         """Return what is wrong with the question, for the model; None if nothing is."""
+        if _NAME.fullmatch(self.name) is None:
+            return "The name of a question has up to 40 letters, digits and underscores, and begins with no digit."
+        if not all(0 < len(text) <= MAX_TEXT_CHARS for text in (self.text, *self.options)) or (
+            len(self.description) > MAX_TEXT_CHARS
+        ):
+            return f"Each text of the question {self.name!r} has 1 to {MAX_TEXT_CHARS:,} characters."
+        if len(self.options) > MAX_OPTIONS:
+            return f"The question {self.name!r} has more than {MAX_OPTIONS} options."
         if self.kind in ("choice", "choices"):
             if len(self.options) < 2 or len(set(self.options)) < len(self.options):  # noqa: PLR2004  # no choice
                 return f"The question {self.name!r} needs at least 2 different options."
@@ -97,9 +107,6 @@ class Question(BaseModel):
         if self.description:
             field["description"] = escape(self.description)
         return field if self.default is None else {**field, "default": self.default}
-
-
-Questions = Annotated[list[Question], Field(min_length=1, max_length=MAX_QUESTIONS)]
 
 
 class UserAnswers(BaseModel):
@@ -148,13 +155,13 @@ class AskUser(ToolRegistry):
         self._handler, self._seconds = handler, seconds
 
     @reg_toolspec(tags={"user"}, annotations={"readOnlyHint": True, "openWorldHint": False})
-    async def ask_user(self, questions: Questions, context: ToolContext) -> UserAnswers:
+    async def ask_user(self, questions: list[Question], context: ToolContext) -> UserAnswers:
         """Ask the user questions, and wait for the answers.
 
         Ask only what you cannot find out yourself, all of it in one call.
 
         Args:
-            questions: The questions, in their order.
+            questions: One to ten questions, in their order.
 
         Returns:
             The answers by the names of the questions. The status is "declined" if the user does not want to answer, and
@@ -205,6 +212,8 @@ async def _ask_client(questions: list[Question], context: ToolContext) -> UserAn
 
 def find_mistake(questions: list[Question]) -> str | None:
     """Return what is wrong with questions, for the model; None if nothing is."""
+    if not 0 < len(questions) <= MAX_QUESTIONS:
+        return f"Ask 1 to {MAX_QUESTIONS} questions in one call."
     if len({question.name for question in questions}) < len(questions):
         return "Each question needs a name of its own."
     return next((mistake for question in questions if (mistake := question.find_mistake()) is not None), None)

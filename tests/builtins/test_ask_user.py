@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from ahvn_tools import Run, ToolCall, ToolContext, Toolkit, load
 from ahvn_tools.builtins import AskUser, Question, UserAnswers, standard_toolkit
 from ahvn_tools.errors import DefinitionError, ResultRequiredError, SourceError, ToolkitError
+from tests.imported_modules import forgotten
 from tests.mcp.loopback import over_http
 from tests.mcp.serving import ENVIRONMENT
 
@@ -148,10 +149,13 @@ def test_an_answer_comes_back_as_it_was_given(kind, data):
 @pytest.mark.parametrize(
     ("questions", "problem"),
     [
-        ([], "Invalid arguments"),
-        ([{"name": f"q{n}", "text": "?"} for n in range(11)], "Invalid arguments"),
-        ([{"name": "a b", "text": "?"}], "Invalid arguments"),
-        ([{"name": "a", "text": "?" * 1001}], "Invalid arguments"),
+        ([], "Ask 1 to 10 questions in one call."),
+        ([{"name": f"q{n}", "text": "?"} for n in range(11)], "Ask 1 to 10 questions in one call."),
+        ([{"name": "a b", "text": "?"}], "letters, digits and underscores"),
+        ([{"name": "a", "text": "?" * 1001}], "1 to 1,000 characters"),
+        ([{"name": "a", "text": ""}], "1 to 1,000 characters"),
+        ([{"name": "a", "text": "?", "kind": "choice", "options": ["x"] * 51}], "more than 50 options"),
+        ([{"name": "a", "text": "?", "kind": "date"}], "Invalid arguments"),
         ([{"name": "a", "text": "?"}, {"name": "a", "text": "?"}], "Each question needs a name of its own."),
         ([{"name": "a", "text": "?", "kind": "choice"}], "The question 'a' needs at least 2 different options."),
         ([{"name": "a", "text": "?", "kind": "choice", "options": ["x", "x"]}], "at least 2 different options"),
@@ -319,12 +323,12 @@ def test_a_manifest_has_it_with_a_handler(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.chdir(tmp_path)
     (tmp_path / "desk.py").write_text("def ask(questions, context):\n    return {'tea': 'green'}\n")
     (tmp_path / "kit.yaml").write_text("sources: [{builtins: [user], ask_handler: 'desk.py:ask'}]")
-    assert ask(load("kit.yaml")).value["answers"] == ANSWERED
-    (tmp_path / "kit.yaml").write_text("sources: [{builtins: [user, system], roots: [.]}]")
-    kit = load("kit.yaml")
-    assert {tool.name for tool in kit} == {"ask_user", "system_info", "get_env_var"}
+    (tmp_path / "more.yaml").write_text("sources: [{builtins: [user, system], roots: [.]}]")
+    with forgotten(tmp_path):
+        assert ask(load("kit.yaml")).value["answers"] == ANSWERED
+    assert {tool.name for tool in load("more.yaml")} == {"ask_user", "system_info", "get_env_var"}
     with pytest.raises(SourceError, match="<builtins:user>"):
-        load("kit.yaml", trust=["<builtins:system>", "./"])
+        load("more.yaml", trust=["<builtins:system>", "./"])
 
 
 def test_the_standard_toolkit_can_have_it(tmp_path: Path):
