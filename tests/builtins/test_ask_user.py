@@ -321,8 +321,8 @@ async def test_a_handler_of_the_host_answers_for_clients():
 
 def test_a_manifest_has_it_with_a_handler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "desk.py").write_text("def ask(questions, context):\n    return {'tea': 'green'}\n")
-    (tmp_path / "kit.yaml").write_text("sources: [{builtins: [user], ask_handler: 'desk.py:ask'}]")
+    (tmp_path / "answering.py").write_text("def ask(questions, context):\n    return {'tea': 'green'}\n")
+    (tmp_path / "kit.yaml").write_text("sources: [{builtins: [user], ask_handler: 'answering.py:ask'}]")
     (tmp_path / "more.yaml").write_text("sources: [{builtins: [user, system], roots: [.]}]")
     with forgotten(tmp_path):
         assert ask(load("kit.yaml")).value["answers"] == ANSWERED
