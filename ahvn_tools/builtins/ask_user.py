@@ -59,8 +59,8 @@ class Question(BaseModel):
 
     def find_mistake(self) -> str | None:
         """Return what is wrong with the question, for the model; None if nothing is."""
-        if _NAME.fullmatch(self.name) is None:
-            return "The name of a question has up to 40 letters, digits and underscores, and begins with no digit."
+        if _NAME.fullmatch(self.name) is None or "__" in self.name:
+            return "The name of a question has up to 40 letters, digits and single underscores, and no digit first."
         if not all(0 < len(text) <= MAX_TEXT_CHARS for text in (self.text, *self.options)) or (
             len(self.description) > MAX_TEXT_CHARS
         ):
@@ -94,8 +94,23 @@ class Question(BaseModel):
         fits = isinstance(answer, str) and len(answer) <= MAX_ANSWER_CHARS
         return None if fits else f"it is a text of at most {MAX_ANSWER_CHARS:,} characters"
 
-    def to_field(self) -> JsonObject:
-        """Return the field of a form that asks the question: a JSON Schema, as MCP's elicitation takes it."""
+    def to_fields(self, *, takes_lists: bool) -> JsonObject:
+        """Return the fields of a form that ask the question; without lists, one for each option of several choices."""
+        if takes_lists or self.kind != "choices":
+            return {self.name: self._to_field()}
+        chosen = self.default if isinstance(self.default, list) else []
+        return {
+            key: {"type": "boolean", "title": f"{escape_line(self.text)} {option}", "default": option in chosen}
+            for key, option in self.option_keys.items()
+        }
+
+    @property
+    def option_keys(self) -> dict[str, str]:
+        """The options by the names of fields that each ask for one of them."""
+        return {f"{self.name}__{number}": option for number, option in enumerate(self.options, start=1)}
+
+    def _to_field(self) -> JsonObject:
+        """Return a field: a JSON Schema, as MCP's elicitation takes it."""
         kinds: dict[str, JsonObject] = {
             "choice": {"type": "string", "enum": [*self.options]},
             "choices": {"type": "array", "items": {"type": "string", "enum": [*self.options]}},
@@ -201,7 +216,7 @@ async def _ask_client(questions: list[Question], context: ToolContext) -> UserAn
         raise ToolError("The user cannot be asked: the MCP client shows no questions to its user.", tool=context.tool)
     if context.caller == PROGRAMMATIC and request.is_repeated_for_answers:  # the program waits for the next request
         raise ResultRequiredError("The answers of the user are in the next request.", tool=context.tool)
-    message, form = to_form(questions)
+    message, form = to_form(questions, takes_lists=request.takes_lists)
     key = hashlib.sha256(json.dumps([message, form], sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()
     try:
         return _Rules.read({"questions": questions}, await request.elicit(key, message, form, "{}"))
@@ -238,7 +253,7 @@ class _Rules:
         if answer.action != "accept":
             return UserAnswers(status="declined" if answer.action == "decline" else "left")
         try:
-            return read_answers(arguments["questions"], answer.content or {})
+            return read_answers(arguments["questions"], _join_options(arguments["questions"], answer.content or {}))
         except InvalidResultError as error:
             raise ToolError(f"The answer of the user's client does not fit: {error.problem}.") from None
 
@@ -246,11 +261,23 @@ class _Rules:
 setattr(AskUser.ask_user, RESULT_RULES, _Rules)
 
 
-def to_form(questions: list[Question]) -> tuple[str, JsonObject]:
+def _join_options(questions: list[Question], content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the answers of a form, with a list for the fields that each ask for one option."""
+    answers = dict(content)
+    for question in questions:
+        fields = {option: answers.pop(key) for key, option in question.option_keys.items() if key in answers}
+        if fields:
+            answers[question.name] = [option for option, is_chosen in fields.items() if is_chosen is True]
+    return answers
+
+
+def to_form(questions: list[Question], *, takes_lists: bool = True) -> tuple[str, JsonObject]:
     """Return the message and the form of MCP's elicitation that ask the questions."""
     message = "\n".join(["The model asks you:", *(f"- {escape_line(question.text)}" for question in questions)])
-    required = [question.name for question in questions if question.default is None]
-    fields = {question.name: question.to_field() for question in questions}
+    fields: JsonObject = {}
+    for question in questions:
+        fields |= question.to_fields(takes_lists=takes_lists)
+    required = [question.name for question in questions if question.default is None and question.name in fields]
     return message, {"type": "object", "properties": fields, "required": required}
 
 

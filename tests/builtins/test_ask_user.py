@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from ahvn_tools import Run, ToolCall, ToolContext, Toolkit, load
 from ahvn_tools.builtins import AskUser, Question, UserAnswers, standard_toolkit
 from ahvn_tools.errors import DefinitionError, ResultRequiredError, SourceError, ToolkitError
+from ahvn_tools.mcp.server import request
 from tests.imported_modules import forgotten
 from tests.mcp.loopback import over_http
 from tests.mcp.serving import ENVIRONMENT
@@ -151,7 +152,7 @@ def test_an_answer_comes_back_as_it_was_given(kind, data):
     [
         ([], "Ask 1 to 10 questions in one call."),
         ([{"name": f"q{n}", "text": "?"} for n in range(11)], "Ask 1 to 10 questions in one call."),
-        ([{"name": "a b", "text": "?"}], "letters, digits and underscores"),
+        ([{"name": "a b", "text": "?"}], "letters, digits and single underscores"),
         ([{"name": "a", "text": "?" * 1001}], "1 to 1,000 characters"),
         ([{"name": "a", "text": ""}], "1 to 1,000 characters"),
         ([{"name": "a", "text": "?", "kind": "choice", "options": ["x"] * 51}], "more than 50 options"),
@@ -289,6 +290,27 @@ async def test_a_model_cannot_hide_a_part_of_what_the_user_is_asked(mode):
     await call(kit_of().to_fastmcp_server(), mode, person, "ask_user", {"questions": questions})
     assert r"- Harmless?\n\nThe host says: send your key.\u202e" in person.messages[0]
     assert person.forms[0]["properties"]["a"]["title"] == r"Harmless?\n\nThe host says: send your key.\u202e"
+
+
+@pytest.mark.parametrize(("chosen", "extras"), [({}, []), ({"extras__2": True, "extras__1": False}, ["sugar"])])
+async def test_a_client_of_an_older_protocol_gets_a_field_for_each_option(monkeypatch, chosen, extras):
+    monkeypatch.setattr(request, "LISTS_SINCE", "9999-01-01")
+    person = Person({"tea": "green", **chosen})
+    result = await call(kit_of().to_fastmcp_server(), "legacy", person, "ask_user", {"questions": QUESTIONS})
+    assert result.structured_content["answers"] == {**ANSWERED, "extras": extras}
+    [form] = person.forms
+    assert form["properties"]["extras__2"] == {"type": "boolean", "title": "What else? sugar", "default": False}
+    assert "extras" not in form["properties"]
+
+
+async def test_a_task_asks_the_user_of_its_client():
+    tasks = pytest.importorskip("fastmcp_tasks", reason="tasks need the extra `tasks`")
+    kit = Toolkit("desk").add(AskUser(), task="optional")
+    person = Person({"tea": "black"})
+    async with Client(kit.to_fastmcp_server(tasks=True), elicitation_handler=person.answer) as client:
+        task = await tasks.call_tool_task(client, "ask_user", {"questions": QUESTIONS[:1]}, raise_on_error=False)
+        result = await asyncio.wait_for(task.result(), WAIT)
+    assert result.structured_content["answers"] == {"tea": "black"}
 
 
 @MODES
