@@ -206,8 +206,7 @@ def start(view: StoreView, name: str, arguments: Arguments | None, options: Call
             outcome = await capture_outcome(pipeline.aexecute, middleware, emitting)
         if outcome.error is None:
             return without_other_request(outcome.value, call.secret_key)
-        values, masks = call.scope.bound_values, call.masks_errors
-        detail = body_error_detail(outcome.error, values, tool=call.name, is_masked=masks)
+        detail = body_error_detail(outcome.error, call.hidden_values(), tool=call.name, is_masked=call.masks_errors)
         return replace(error_result(detail, started), id=call.id)
 
     view.background_calls.start(BackgroundCall(call.id, name, call.scope, run), store.max_background)
@@ -233,6 +232,8 @@ def _prepare(
         allowed = rules.allowed_plan(plan, arguments)
         if allowed is not None:
             return allowed, entry.spec.body, (), arguments, state_scopes(view, entry)
+    if rules is not None:
+        plan = rules.guarded(plan)
     if middleware or (options is not DEFAULT_OPTIONS and (options.id is not None or options.is_served)):
         return PipelineCall(middleware, _make_call(view, entry, plan, arguments, options))
     return plan, entry.spec.body, (), arguments, state_scopes(view, entry)
@@ -241,7 +242,10 @@ def _prepare(
 def _prepare_stream(view: StoreView, name: str, arguments: Arguments | None, options: CallOptions) -> PipelineCall:
     """Return the call; a stream always has an id, by which it can be cancelled. Raises as `_find` does."""
     entry, plan, arguments = _find(view, name, arguments, options)
-    middleware = _middleware(view, entry, plan, _rules(view, entry, options))
+    rules = _rules(view, entry, options)
+    middleware = _middleware(view, entry, plan, rules)
+    if rules is not None:
+        plan = rules.guarded(plan)
     return PipelineCall(middleware, _make_call(view, entry, plan, arguments, options))
 
 
