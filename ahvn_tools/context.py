@@ -60,8 +60,8 @@ class CallLinks:
     """The program that the call continues, for the tool that runs programs."""
     pause: Callable[[], AbstractContextManager[None]] = nullcontext
     """Stops the clocks of the call, while a person decides on a call that is a part of it."""
-    mask: Callable[[str], str] = str
-    """Returns a text without the bound values of the call."""
+    make_mask: Callable[[], Callable[[str], str]] = lambda: str
+    """Returns what removes the secrets and bound values of the call from a text."""
 
 
 _NO_LINKS: Final = CallLinks()

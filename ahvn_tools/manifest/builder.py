@@ -428,10 +428,8 @@ class Builder:
             for name, group in contents.toolkit._view.groups().items():  # noqa: SLF001  # of another package of this project
                 if group.is_defined and name not in self._kit.groups:
                     self._kit.add_group(name, group.description, active=group.is_active, notes=group.notes)
-            if contents.toolkit._view.store.skills:  # noqa: SLF001  # as above
-                from ahvn_tools.toolkit.skills import add_from  # few manifests have skills
-
-                add_from(self._kit._view.store, contents.toolkit._view)  # noqa: SLF001  # as above
+            skills = contents.toolkit._view.skills(inactive=True)  # noqa: SLF001  # as above
+            self._kit._view.store.add_skills(skills.values())  # noqa: SLF001  # as above
         if tools or not (contents.servers or contents.skills):
             self._add_tools(index, source, tools)
         if self._is_for_audience(source.audience):

@@ -49,8 +49,10 @@ async def wait_for_result(call: Call, next: Next) -> ToolResult:  # noqa: A002  
     """
     if call.supplied is not None:
         supplied, started = call.supplied, perf_counter()
-        convert = functools.partial(to_result, call.plan, call.body, supplied, {}, started)
-        return await run_if_large_in_thread(call, supplied.value, convert)
+        convert = functools.partial(
+            to_result, call.plan, call.body, supplied, {}, started, masks_errors=call.masks_errors
+        )
+        return call.scope.record_error(supplied.error, await run_if_large_in_thread(call, supplied.value, convert))
     run = replace(call, plan=call.plan.with_called_body(), body=_request_result) if call.plan.is_external else call
     result = await next(run)
     if not _is_requested(call, result):

@@ -9,13 +9,12 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from types import MappingProxyType
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, Self
 from urllib.parse import unquote
 
 from ahvn_tools import invisible
-from ahvn_tools.errors import SourceError, ToolError, near_misses
+from ahvn_tools.errors import SourceError, ToolError, clip, near_misses
 from ahvn_tools.lint import MAX_QUOTED_CHARS, find_injections, make_finding
-from ahvn_tools.redaction.texts import clip
 from ahvn_tools.schema.dialects.finding import Finding, Severity
 from ahvn_tools.skills import SKILL_FILE
 from ahvn_tools.sources.budget import Budget
@@ -41,6 +40,9 @@ _MAX_VALUES: Final = 10_000
 _MAX_FRONT_MATTER_CHARS: Final = 100_000
 _MAX_FINDINGS: Final = 20
 """How many findings of one kind one skill has."""
+_MAX_PROBLEMS: Final = 100
+_MAX_TOOLS: Final = 200
+"""How many tools of `allowed-tools` count."""
 
 _STANDARD_NAME: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _USABLE_NAME: Final = re.compile(r"\w[\w .:-]{0,199}")
@@ -93,6 +95,21 @@ class Skill:
     """What was wrong with it when it was read."""
 
 
+@dataclass(kw_only=True)
+class FoundSkills:
+    """The skills of a source."""
+
+    skills: list[Skill] = field(default_factory=list)
+    errors: list[SourceError] = field(default_factory=list)
+    """Why others cannot be used."""
+
+    def require(self, nothing: str) -> Self:
+        """Return this. Raises SourceError without a skill: the first error, or the text `nothing`."""
+        if not self.skills:
+            raise self.errors[0] if self.errors else SourceError(nothing)
+        return self
+
+
 def read_skill_text(text: str, place: str, folder: str, *, is_trusted: bool = True) -> tuple[Skill, str]:
     """Return the skill that a `SKILL.md` describes, and its instructions.
 
@@ -108,7 +125,7 @@ def read_skill_text(text: str, place: str, folder: str, *, is_trusted: bool = Tr
     skill = reader.skill(folder, is_trusted=is_trusted)
     first_line = front_matter.count("\n") + 3
     found_in_texts = _find_in_texts(skill.description, body, place, first_line, is_trusted=is_trusted)
-    return replace(skill, problems=(*reader.problems, *found_in_texts)), body
+    return replace(skill, problems=(*reader.problems, *found_in_texts)[:_MAX_PROBLEMS]), body
 
 
 def split_text(text: str) -> tuple[str | None, str]:
@@ -235,7 +252,7 @@ class _Reader:
             fix = "Write names with spaces between them: `allowed-tools: find write`."
             self._add(self._line("allowed-tools"), "`allowed-tools` is no text", fix)
             return ()
-        return tuple(items)
+        return tuple(items[:_MAX_TOOLS])
 
 
 def _split_tools(text: str) -> list[str]:
@@ -250,7 +267,7 @@ def _find_in_texts(description: str, body: str, place: str, first_line: int, *, 
     if (count := body.count("\n") + 1) > MAX_LINES:
         problem, fix = f"it has {count:,} lines of instructions", "Move details into files in `references/`."
         yield make_finding("invalid-skill", place, problem, fix, severity="note")
-    lines = enumerate(body.split("\n"), first_line)
+    lines = enumerate(body.split("\n") if invisible.find(body) else [], first_line)
     hidden = (one for line, text in lines for one in _find_invisible(text, f"{place}, line {line}"))
     yield from itertools.islice(hidden, _MAX_FINDINGS)
     for text in () if is_trusted else (description, body):

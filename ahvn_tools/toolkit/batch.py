@@ -132,7 +132,7 @@ def _detect_format(answer: Any) -> str | None:
         return names[0]
     if any(formats.get(name).calls(answer) for name in names):
         fitting = ", ".join(map(repr, names))
-        raise ToolkitError(f"The answer fits the formats {fitting}. Say which it is: run(answer, format={names[0]!r}).")
+        raise ToolkitError(f"The answer fits the formats {fitting}. Say which it is: format={names[0]!r}.")
     return None
 
 

@@ -206,8 +206,7 @@ def start(view: StoreView, name: str, arguments: Arguments | None, options: Call
             outcome = await capture_outcome(pipeline.aexecute, middleware, emitting)
         if outcome.error is None:
             return without_other_request(outcome.value, call.secret_key)
-        values, masks = call.scope.bound_values, call.masks_errors
-        detail = body_error_detail(outcome.error, values, tool=call.name, is_masked=masks)
+        detail = body_error_detail(outcome.error, call.hidden_values(), tool=call.name, is_masked=call.masks_errors)
         return replace(error_result(detail, started), id=call.id)
 
     view.background_calls.start(BackgroundCall(call.id, name, call.scope, run), store.max_background)

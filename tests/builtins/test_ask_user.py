@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 from fastmcp import Client
 from fastmcp.client.elicitation import ElicitResult
+from fastmcp.client.transports import StdioTransport
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +21,7 @@ from ahvn_tools import Run, ToolCall, ToolContext, Toolkit, load
 from ahvn_tools.builtins import AskUser, Question, UserAnswers, standard_toolkit
 from ahvn_tools.errors import DefinitionError, ResultRequiredError, SourceError, ToolkitError
 from tests.mcp.loopback import over_http
+from tests.mcp.serving import ENVIRONMENT
 
 WAIT = 60
 
@@ -239,6 +242,23 @@ async def test_the_user_of_a_client_answers_over_http(mode):
         result = await call(url, mode, None, "ask_user", {"questions": QUESTIONS[:1]})
     assert result.is_error
     assert result.content[0].text == "The user cannot be asked: the MCP client shows no questions to its user."
+
+
+SERVER = """
+from ahvn_tools import Toolkit, serve
+from ahvn_tools.builtins import AskUser
+
+serve(Toolkit("desk").add(AskUser()))
+"""
+
+
+@pytest.mark.parametrize(("mode", "can_ask"), [("legacy", True), ("2026-07-28", True), ("legacy", False)])
+async def test_the_user_of_a_client_answers_over_stdio(mode, can_ask):
+    server = StdioTransport(sys.executable, ["-c", SERVER], env=ENVIRONMENT, keep_alive=False)
+    person = Person({"tea": "black"}) if can_ask else None
+    result = await call(server, mode, person, "ask_user", {"questions": QUESTIONS[:1]})
+    expected = "black" if can_ask else "the MCP client shows no questions to its user"
+    assert (result.is_error, expected in result.content[0].text) == (not can_ask, True)
 
 
 @MODES

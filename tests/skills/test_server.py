@@ -14,6 +14,7 @@ import pytest
 import uvicorn
 from fastmcp import FastMCP
 from fastmcp.resources import TextResource
+from fastmcp.server.dependencies import get_http_headers
 
 from ahvn_tools import Toolkit, mcp
 from ahvn_tools.errors import SourceError, ToolConnectionError, ToolkitError
@@ -263,3 +264,19 @@ class TestHostile:
         kit.servers[next(iter(kit.servers))].close()
         assert kit.exec("read_skill", {"name": "tea"}).error.code == "connection"
         kit.remove_mcp()
+
+
+def test_each_session_reads_with_its_own_credentials():
+    server = FastMCP("library")
+
+    @server.resource("skill://tea/SKILL.md")
+    def tea() -> str:
+        token = get_http_headers(include_all=True).get("authorization", "none")
+        return f"---\nname: tea\ndescription: Text.\n---\nFor {token}."
+
+    with over_http(server) as url:
+        kit = Toolkit("k", state={"token": "host"}).add_mcp(url, name="docs", auth=lambda state: state["token"])
+        kit.add_skills(kit.servers["docs"])
+        texts = [read(kit.session(token=token), "tea") for token in ("ann", "bob")]
+        kit.remove_mcp()
+    assert texts == ["For Bearer ann.", "For Bearer bob."]
