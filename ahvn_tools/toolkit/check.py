@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ahvn_tools import invisible
-from ahvn_tools.errors import SkippedOperationError, near_misses
+from ahvn_tools.errors import SkippedOperationError, clip, near_misses
 from ahvn_tools.execution.plan import CompiledTool
 from ahvn_tools.lint import (
     MAX_QUOTED_CHARS,
@@ -19,7 +19,6 @@ from ahvn_tools.lint import (
     missing_description,
     require_rules,
 )
-from ahvn_tools.redaction.texts import clip
 from ahvn_tools.results import PROGRAMMATIC
 from ahvn_tools.schema.dialects.finding import Finding, Severity
 from ahvn_tools.toolkit.entry import Entry
