@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from ahvn_tools.mcp.trust.changes import Changes
     from ahvn_tools.mcp.trust.limits import Budgets, Limits
     from ahvn_tools.middleware import Call, Middleware, Next
-    from ahvn_tools.middleware.approve import ApprovalAnswer, ApprovalRequest
+    from ahvn_tools.middleware.approve import ApprovalAnswer
+    from ahvn_tools.middleware.waiting import ApprovalRequest, ExternalCall
     from ahvn_tools.redaction.names import Secret
     from ahvn_tools.registry import ToolRegistry, reg_toolspec
     from ahvn_tools.results import ToolCall, ToolResult
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
 __version__: str
 
 __all__ = [
-    "AddOptions", "ApprovalAnswer", "ApprovalRequest", "ApprovalRules", "Budgets", "Call", "Changes",
-    "Conversation", "ErrorDetail", "Limits", "Middleware", "Next", "OpenAPIOptions", "Run", "Secret", "TextDelta",
+    "AddOptions", "ApprovalAnswer", "ApprovalRequest", "ApprovalRules", "Budgets", "Call", "Changes", "Conversation",
+    "ErrorDetail", "ExternalCall", "Limits", "Middleware", "Next", "OpenAPIOptions", "Run", "Secret", "TextDelta",
     "ToolCall", "ToolCallError", "ToolContext", "ToolDefinition", "ToolError", "ToolOptions", "ToolRegistry",
     "ToolResult", "ToolSpec", "ToolSpecError", "Toolkit", "WorkerResolver", "aload", "aserve", "dumps", "load",
     "loads", "reg_toolspec", "register_encoder", "serve", "tool",
@@ -52,7 +53,8 @@ _PUBLIC_NAMES = {
     "mcp.trust.changes": ["Changes"],
     "mcp.trust.limits": ["Budgets", "Limits"],
     "middleware": ["Call", "Middleware", "Next"],
-    "middleware.approve": ["ApprovalAnswer", "ApprovalRequest"],
+    "middleware.approve": ["ApprovalAnswer"],
+    "middleware.waiting": ["ApprovalRequest", "ExternalCall"],
     "redaction.names": ["Secret"],
     "registry": ["ToolRegistry", "reg_toolspec"],
     "results": ["ToolCall", "ToolResult"],

@@ -21,6 +21,7 @@
     ├── ToolTimeoutError          timeout        (also a TimeoutError)
     ├── CallCancelledError        cancelled
     ├── ApprovalRequiredError     approval_required
+    ├── ResultRequiredError       result_required  the tool is external: its result is supplied to `Toolkit.resume`
     ├── CallRejectedError         rejected       the call, or what its body asked for, was not approved
     ├── InputRequiredError        input_required  only a client of a served toolkit can provide the input
     ├── ToolChangedError          changed        the server's tool differs from the accepted one
@@ -172,6 +173,8 @@ class InvalidResultError(ToolCallError):
     """The tool's return value has no JSON form, or does not fit the output schema."""
 
     code = "invalid_result"
+    problem: str | None = None
+    """What does not fit, as a part of a sentence; None: the explanation alone says it."""
     graph_output: Any = None
     """What the tool returned, if a LangGraph graph can apply it."""
 
@@ -198,6 +201,12 @@ class ApprovalRequiredError(ToolCallError):
     code = "approval_required"
     question: Any = None
     """What the body asked in its own words; None: it needs an approval of the whole call."""
+
+
+class ResultRequiredError(ToolCallError):
+    """The result of the call is supplied from outside: the tool is external."""
+
+    code = "result_required"
 
 
 class CallRejectedError(ToolCallError):
@@ -266,6 +275,15 @@ def exception_text(error: BaseException) -> str:
         raise
     except BaseException:  # noqa: BLE001  # a user's __str__ may raise anything, also a SystemExit
         return UNREADABLE_TEXT
+
+
+MAX_TEXT_CHARS = 2_000
+"""The maximum length of a text from a tool or a server."""
+
+
+def clip(text: str, max_chars: int = MAX_TEXT_CHARS) -> str:
+    """Return `text`, cut after `max_chars` characters."""
+    return text if len(text) <= max_chars else f"{text[:max_chars]}… ({len(text) - max_chars} more characters)"
 
 
 MIN_SIMILARITY = 0.7

@@ -182,6 +182,8 @@ class DefinitionOptions(TypedDict, total=False):
     render: Annotated[Callable[[Any], Any], must_be("a function of the returned value", callable)]
     """Returns what models read of a raw value, or of each item of a generator: a text, a content block or a list of
     these. Sync or async. Without it they read the JSON form."""
+    external: Annotated[bool, FLAG]
+    """Whether the body is never called, because the result of a call is supplied later: it waits in `run.pending`."""
     annotations: Annotated[Any, _check_annotations]
     """MCP's hints: a dict (`{"readOnlyHint": True}` or `{"read_only_hint": True}`) or a ToolAnnotations."""
     meta: Annotated[JsonObject, _check_meta]

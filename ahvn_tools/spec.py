@@ -36,7 +36,7 @@ from ahvn_tools.schema.inputs import NOT_ACCEPTED
 from ahvn_tools.settings import ToolOptions
 from ahvn_tools.sources import code as code_source
 from ahvn_tools.sources import function as function_source
-from ahvn_tools.sources.injection import InjectedBody
+from ahvn_tools.sources.injection import function_of
 from ahvn_tools.state import UNSET, StateKey, copy_containers, copy_state
 from ahvn_tools.template import ToolTemplate
 
@@ -164,12 +164,13 @@ class ToolSpec(Generic[P, R]):
 
     @classmethod
     def from_schema(  # type: ignore[misc]  # Python itself refuses the options of these two names
-        cls, name: str, input_schema: JsonObject, function: Function, **options: Unpack[ToolOptions]
+        cls, name: str, input_schema: JsonObject, function: Function | None = None, **options: Unpack[ToolOptions]
     ) -> Self:
         """Make a spec from a JSON Schema and a function that takes its properties as `**arguments`.
 
         The schema alone validates; the function gets the JSON, without what a call leaves out, and may name some of the
-        properties, and a ToolContext, in its signature. Options: see `ToolOptions`.
+        properties, and a ToolContext, in its signature. With `external=True` there is no function. Options: see
+        `ToolOptions`.
 
         Raises DefinitionError for a schema that does not describe an object or refers to something outside of it, for
         a function that does not take its properties, and for an option that means nothing here.
@@ -179,7 +180,9 @@ class ToolSpec(Generic[P, R]):
         return cls(*json_schema.build_template(name, input_schema, function, options, namespace=caller_locals()))
 
     @classmethod
-    def from_openai(cls, definition: Mapping[str, Any], function: Function, **options: Unpack[ToolOptions]) -> Self:
+    def from_openai(
+        cls, definition: Mapping[str, Any], function: Function | None = None, **options: Unpack[ToolOptions]
+    ) -> Self:
         """Make a spec from a tool as OpenAI takes it and a function that takes its arguments, as `from_schema` does.
 
         `definition` is an item of a request's `tools`, for Chat Completions or for the Responses API. It is read once,
@@ -324,8 +327,7 @@ class ToolSpec(Generic[P, R]):
     @property
     def function(self) -> Function:
         """The function that the spec, or its FastMCP tool, was made from; else the body."""
-        body = self.body.function if isinstance(self.body, InjectedBody) else self.body
-        function: Function = getattr(self.compiled.template.tool, "fn", body)
+        function: Function = getattr(self.compiled.template.tool, "fn", function_of(self.body))
         return function
 
     @property

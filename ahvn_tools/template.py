@@ -80,6 +80,8 @@ class ToolTemplate:
     icons: list[JsonObject] | None = None
     examples: Any = None
     """The original object of the option."""
+    is_external: bool = False
+    """Whether the body is never called: the result of a call is supplied from outside."""
     is_movable: bool = True
     """Whether the body can run in another process: not if it runs in MCP or FastMCP."""
     takes_private_names: bool = False

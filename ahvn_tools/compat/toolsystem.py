@@ -148,11 +148,12 @@ class ToolManager:
         self.load_errors: list[SourceError] = []
         sources: list[Any] = []
         servers: list[tuple[Path, Any]] = []
+        trusted = Trust(trust)
         for kind in ("native", "builtin", "mcp"):
             folder = Path(root, "tools", kind)
-            for file in filter(Path.is_file, sorted(folder.rglob("[!._]*.y*ml"))):
+            for file in _find_definitions(folder):
                 with self._skipping(file):
-                    found = _read_definition(file, kind, Trust(trust))
+                    found = _read_definition(file, kind, trusted)
                     sources += found.tools
                     servers += ((file, server) for server in found.servers)
             sources.append(folder)
@@ -173,10 +174,10 @@ class ToolManager:
         try:
             yield
         except (ToolSpecError, ToolCallError, ValidationError) as error:
-            hint = f" {_PLAIN_SERVER}" if _NO_MCP.search(str(error)) else ""
-            message = f"{error}{hint}" if str(file) in str(error) else f"{file}: {error}{hint}"
+            message = f"{error} {_PLAIN_SERVER}" if _NO_MCP.search(str(error)) else str(error)
             _log.warning("%s was skipped: %s", file, message)
-            self.load_errors.append(SourceError(message, file=str(file), line=getattr(error, "line", None)))
+            shown = message if str(file) in message else f"{file}: {message}"
+            self.load_errors.append(SourceError(shown, file=str(file), line=getattr(error, "line", None)))
 
     def _add_tool_set(self, file: Path) -> None:
         if not file.resolve().is_relative_to(file.parent.resolve()):
@@ -228,6 +229,12 @@ _SCHEMA_KEYWORDS = {"type", "properties", "additionalProperties", "allOf", "anyO
 """One of these is in each JSON Schema of arguments."""
 
 _SERVER_KEYS = {"url", "auth", "headers", "transport", "command", "args", "env", "cwd"}
+
+
+def _find_definitions(folder: Path) -> list[Path]:
+    """Return the YAML files in a folder and those in it, without names that start with `.` or `_`."""
+    files = filter(Path.is_file, sorted(folder.rglob("*.y*ml")))
+    return [file for file in files if not any(part[0] in "._" for part in file.relative_to(folder).parts)]
 
 
 def _read_definition(file: Path, kind: str, trust: Trust) -> Contents:

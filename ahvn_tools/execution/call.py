@@ -29,6 +29,7 @@ from ahvn_tools.errors import (
     CallCancelledError,
     InvalidResultError,
     SyncCallError,
+    ToolCallError,
     ToolSpecError,
 )
 from ahvn_tools.execution.background_loop import running_loop
@@ -37,10 +38,11 @@ from ahvn_tools.execution.outcome import Outcome
 from ahvn_tools.execution.plan import Arguments, Body, Plan
 from ahvn_tools.execution.runner import capture_outcome
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.redaction.texts import redact
-from ahvn_tools.redaction.values import reveal_secrets
+from ahvn_tools.redaction.texts import make_mask
+from ahvn_tools.redaction.values import HiddenValues, reveal_secrets
 from ahvn_tools.results import Rendering, ToolResult
 from ahvn_tools.secret_key import SecretKey
+from ahvn_tools.state import MISSING
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -358,15 +360,26 @@ class Call(CallRequest):
                 asker=BodyQuestions(self),
                 resumed_program=self.resumed_program,
                 pause=self.scope.pause,
-                mask=self._mask,
+                make_mask=lambda: make_mask(self.hidden_values()),
             ),
         )
         if self.scope.is_cancelled:
             context.cancel()
         return context
 
-    def _mask(self, text: str) -> str:
-        return redact(text, self.scope.bound_values)
+    def hidden_values(self) -> dict[str, HiddenValues]:
+        """Return secret arguments and bound values by name: those that the body received, else those in the state."""
+        values = {**self.arguments, **self.scope.bound_values}
+        for bound in self.plan.bound_parameters:
+            name = bound.parameter.name
+            if name not in self.scope.bound_values and bound.binding.resolver is None:
+                with contextlib.suppress(ToolCallError):
+                    values[name] = bound.read(self.state_scopes)
+        known = {name: value for name, value in values.items() if value is not MISSING}
+        hidden = self.plan.hidden_values(known, self.body)
+        for name, value in () if self.scope.context is None else self.scope.context._inner_values:  # noqa: SLF001  # of this package
+            hidden.setdefault(name, HiddenValues()).append(value)
+        return hidden
 
     def has_hint(self, *hints: str) -> bool:
         """Return whether one of these annotations, such as `"readOnlyHint"`, is true for the tool.

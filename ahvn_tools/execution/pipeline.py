@@ -17,7 +17,7 @@ import inspect
 import logging
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Sequence
 from dataclasses import replace
-from time import perf_counter
+from time import monotonic, perf_counter
 from typing import Any, Final, TypeVar
 
 from ahvn_tools.context import ToolContext, current_context
@@ -36,10 +36,10 @@ from ahvn_tools.execution.convert import (
     summarize_exception,
     to_result,
 )
-from ahvn_tools.execution.deadline import Deadline
+from ahvn_tools.execution.deadline import Deadline, seconds_left
 from ahvn_tools.execution.outcome import Outcome, is_cancellation
 from ahvn_tools.execution.plan import Arguments
-from ahvn_tools.execution.runner import capture_outcome, prepare, run_body
+from ahvn_tools.execution.runner import capture_outcome, run_body, with_resolved_values
 from ahvn_tools.execution.threads import CallerThread, Threads, run_in_thread, thread_pool
 from ahvn_tools.json_types import exceeds_size
 from ahvn_tools.results import ToolResult, to_final_result
@@ -121,15 +121,13 @@ async def run_if_large_in_thread(call: Call, value: Any, function: Callable[[], 
 
 async def _prepare(call: Call, context: ToolContext | None) -> Arguments:
     """Return the body's arguments, made with the call's ToolContext if the tool takes one; start the body's clock."""
-    plan, token = call.plan, current_context.set(context)
+    started, plan, token = monotonic(), call.plan, current_context.set(context)
     try:
-        values, seconds = await prepare(
-            plan,
-            call.positional,
-            call.arguments,
-            call.state_scopes,
-            run=functools.partial(run_if_large_in_thread, call, call.arguments),
-        )
+        if plan.has_async_resolvers:
+            plan = await with_resolved_values(plan, call.state_scopes)
+        work = functools.partial(plan.prepare, call.positional, call.arguments, call.state_scopes)
+        values = await run_if_large_in_thread(call, call.arguments, work)
+        seconds = seconds_left(plan, started)
     finally:
         with contextlib.suppress(ValueError):  # the loop was closed: this runs outside the call's context
             current_context.reset(token)

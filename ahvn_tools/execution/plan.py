@@ -24,6 +24,7 @@ from ahvn_tools.errors import (
     DefinitionError,
     InvalidParametersError,
     LimitExceededError,
+    ResultRequiredError,
     ToolkitError,
     UnboundStateError,
 )
@@ -249,7 +250,7 @@ class Plan:
         self.runs_in_caller_task = template.is_coroutine and not is_moved
         self.runs_in_caller_thread = not (template.is_async or is_moved)
         self.run_in_thread = self.settings.run_in_thread
-        is_bare = self.is_keyword_callable and self.validate_fast is not None
+        is_bare = self.is_keyword_callable and self.validate_fast is not None and not self.is_external
         self.has_fast_path = is_bare and self.runs_in_caller_thread and not self.has_async_resolvers
         """Whether a call needs only fast validation, bound values and the body."""
         reads_only_keys = all(
@@ -274,6 +275,8 @@ class Plan:
         secret = {bound.parameter.name for bound in self.bound_parameters if bound.binding.is_secret}
         if self.settings.isolation is not None:
             self.bound_parameters = tuple(bound.for_worker() for bound in self.bound_parameters)
+        self.is_external = template.is_external
+        """Whether no call reaches the body, because its result is supplied from outside."""
         self.is_movable = template.is_movable and self.settings.run_in_thread
         """Whether the body can run in another process."""
         self.isolation: Isolation | None = self.settings.isolation
@@ -346,6 +349,10 @@ class Plan:
             return self
         return self._with(secret_names=self.secret_names | names)
 
+    def with_called_body(self) -> Plan:
+        """Return the plan of a call of an external tool that reaches a body, in this process."""
+        return self._with(is_external=False, isolation=None, executor=None)
+
     def with_check(self, check: Callable[[Arguments], None]) -> Plan:
         """Return the plan of one call that passes the validated arguments, by the names in the schema, to `check`."""
         return self._with(_checks=(*self._checks, check), validate_fast=None, **_NO_FAST_PATH)
@@ -369,7 +376,7 @@ class Plan:
     def prepare(self, positional: tuple[Any, ...], arguments: Arguments, scopes: StateScopes) -> Arguments:
         """Return the body's arguments by name: the caller's, validated, and the bound values.
 
-        Raises InvalidParametersError and UnboundStateError.
+        Raises InvalidParametersError and UnboundStateError; for an external tool, ResultRequiredError.
         """
         if positional:
             arguments = self.to_named_arguments(positional, arguments)
@@ -377,6 +384,8 @@ class Plan:
             values = self.validate(arguments) if self.validate_fast is None else self.validate_fast(arguments)[1]
         except NOT_ACCEPTED:
             values = self.validate(arguments)
+        if self.is_external:
+            raise result_required_error(self.name)
         if self.bound_parameters:
             self.add_bound_values(values, scopes)
         if not self.is_keyword_callable:
@@ -543,6 +552,16 @@ def validate_executor(executor: Executor) -> Executor:
             f"not a {type(executor).__name__}."
         )
     return executor
+
+
+def result_required_error(tool: str) -> ResultRequiredError:
+    """Return the error of a call whose result must come from outside."""
+    return ResultRequiredError(
+        f"The result of {tool!r} is supplied from outside, and nothing here waits for it.",
+        tool=tool,
+        explanation=f"{tool!r} is external. Run the model's answer with `run = kit.run(answer)`, and supply the result "
+        "with `kit.resume(run, results={call_id: value})`; the call is in `run.pending`.",
+    )
 
 
 def _property_names(inputs: Inputs) -> list[str]:

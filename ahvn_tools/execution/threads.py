@@ -63,6 +63,7 @@ class ThreadPool:
                     self._idle.append(inbox)
             if notify is not None:
                 notify()
+            del notify  # the thread may wait for long, and must not hold the result
 
     def abandon(self, job: ThreadJob) -> None:
         """Do not wait for a job any longer; it is counted as abandoned until it ends."""

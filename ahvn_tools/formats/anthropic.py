@@ -36,7 +36,7 @@ from ahvn_tools.formats.rendering.code_execution import (
 )
 from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_single_choice
 from ahvn_tools.formats.rendering.tool import ToolExporter, export_all, filter_example_inputs, set_provider_options
-from ahvn_tools.formats.turn import Model, Turn, Usage, read_answer, split_tools, without_nulls
+from ahvn_tools.formats.turn import Model, Turn, Usage, read_answer, without_nulls
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import DIRECT, ToolCall, ToolResult
 from ahvn_tools.schema.dialects.dialect import ANTHROPIC
@@ -268,15 +268,8 @@ def model(
     `options` are those of `client.messages.create`, which needs `max_tokens`; its `tools` are sent beside those of the
     toolkit. `export` are the options of `export`, such as `{"strict": True}`.
     """
-    to_fields = split_tools(options)
-    return Model(
-        format=FORMAT,
-        send=client.messages.create,
-        request=lambda messages, tools: {"messages": messages, **to_fields(tools)},
-        options={"model": model, **options, **({"stream": True} if stream else {})},
-        export=export or {},
-        container_option="container",
-    )
+    options |= {"model": model, **({"stream": True} if stream else {})}
+    return Model.of_client(FORMAT, client.messages.create, options, export=export, container_option="container")
 
 
 def choice(

@@ -14,7 +14,7 @@ from ahvn_tools.formats.parsing.tool_calls import RawCall, StreamParser, parse_c
 from ahvn_tools.formats.rendering import content
 from ahvn_tools.formats.rendering.calls import get_wire_name, hash_to_id, to_writable
 from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_single_choice
-from ahvn_tools.formats.turn import Model, Turn, merge_deltas, read_answer, split_tools
+from ahvn_tools.formats.turn import Model, Turn, merge_deltas, read_answer
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolCall, ToolResult
 
@@ -108,15 +108,9 @@ def model(
     `options` are those of `client.chat.complete`; its `tools` are sent beside those of the toolkit. `export` are the
     options of `export`, such as `{"strict": True}`.
     """
-    to_fields = split_tools(options)
-    return Model(
-        format=FORMAT,
-        send=client.chat.stream if stream else client.chat.complete,
-        asend=client.chat.stream_async if stream else client.chat.complete_async,
-        request=lambda messages, tools: {"messages": messages, **to_fields(tools)},
-        options={"model": model, **options},
-        export=export or {},
-    )
+    chat = client.chat
+    send, asend = (chat.stream, chat.stream_async) if stream else (chat.complete, chat.complete_async)
+    return Model.of_client(FORMAT, send, {"model": model, **options}, export=export, asend=asend)
 
 
 def choice(

@@ -15,7 +15,7 @@ from ahvn_tools.formats.rendering import content
 from ahvn_tools.formats.rendering.calls import clean_text, get_wire_name, to_writable
 from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_choice, wire_name
 from ahvn_tools.formats.rendering.tool import ToolExporter, export_all
-from ahvn_tools.formats.turn import Model, Turn, Usage, merge_deltas, read_answer, split_tools
+from ahvn_tools.formats.turn import Model, Turn, Usage, merge_deltas, read_answer
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolCall, ToolResult
 from ahvn_tools.schema.dialects.dialect import OLLAMA
@@ -111,14 +111,7 @@ def model(
     `options` are those of `client.chat`; its `tools` are sent beside those of the toolkit. `export` are the options of
     `export`.
     """
-    to_fields = split_tools(options)
-    return Model(
-        format=FORMAT,
-        send=client.chat,
-        request=lambda messages, tools: {"messages": messages, **to_fields(tools)},
-        options={"model": model, "stream": stream, **options},
-        export=export or {},
-    )
+    return Model.of_client(FORMAT, client.chat, {"model": model, "stream": stream, **options}, export=export)
 
 
 def choice(

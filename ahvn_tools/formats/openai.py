@@ -24,7 +24,7 @@ from ahvn_tools.formats.rendering import content
 from ahvn_tools.formats.rendering.calls import clean_text, get_provider_data, get_wire_name, to_json_text, to_writable
 from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_choice
 from ahvn_tools.formats.rendering.tool import MAX_DESCRIPTION_CHARS, ToolExporter, export_all
-from ahvn_tools.formats.turn import Model, Turn, Usage, merge_deltas, read_answer, split_tools, without_nulls
+from ahvn_tools.formats.turn import Model, Turn, Usage, merge_deltas, read_answer, without_nulls
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolCall, ToolResult
 from ahvn_tools.schema.dialects.dialect import OPENAI
@@ -152,6 +152,8 @@ def to_turn(fields: JsonObject, written: list[JsonObject], usage: Usage) -> Turn
     """Return the turn of a message with these fields; `written` is the message with its calls, if something lacks."""
     text = extract_text(fields)
     own = without_nulls(fields, *_UNSENT_FIELDS)
+    if own.get("tool_calls") == []:  # some hosts send an empty list, and OpenAI refuses one
+        del own["tool_calls"]
     if "audio" in own:
         own["audio"] = {"id": get_object(own, "audio").get("id")}
     if items := _with_ids(get_objects(own, "tool_calls"), get_objects(written[0], "tool_calls") if written else []):
@@ -191,16 +193,9 @@ def model(
     `options` are those of `client.chat.completions.create`; its `tools` are sent beside those of the toolkit. `export`
     are the options of `export`, such as `{"strict": True}`.
     """
-    to_fields = split_tools(options)
     if stream:
         options = {"stream_options": {"include_usage": True}, **options, "stream": True}
-    return Model(
-        format=FORMAT,
-        send=client.chat.completions.create,
-        request=lambda messages, tools: {"messages": messages, **to_fields(tools)},
-        options={"model": model, **options},
-        export=export or {},
-    )
+    return Model.of_client(FORMAT, client.chat.completions.create, {"model": model, **options}, export=export)
 
 
 def choice(

@@ -25,7 +25,7 @@ from ahvn_tools.formats.rendering.callers import AllowedCallers, resolve_callers
 from ahvn_tools.formats.rendering.calls import clean_text, get_provider_data, to_json_text, to_writable
 from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_choice
 from ahvn_tools.formats.rendering.tool import export_all, set_provider_options, split_value_schema
-from ahvn_tools.formats.turn import Model, Turn, Usage, read_answer, split_tools, without_nulls
+from ahvn_tools.formats.turn import Model, Turn, Usage, read_answer, without_nulls
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolCall, ToolResult
 
@@ -186,14 +186,8 @@ def model(
     `options` are those of `client.responses.create`; its `tools` are sent beside those of the toolkit. `export` are the
     options of `export`, such as `{"strict": True}`.
     """
-    to_fields = split_tools(options)
-    return Model(
-        format=FORMAT,
-        send=client.responses.create,
-        request=lambda messages, tools: {"input": messages, **to_fields(tools)},
-        options={"model": model, **options, **({"stream": True} if stream else {})},
-        export=export or {},
-    )
+    options |= {"model": model, **({"stream": True} if stream else {})}
+    return Model.of_client(FORMAT, client.responses.create, options, messages="input", export=export)
 
 
 def choice(

@@ -58,9 +58,6 @@ class Turn:
     usage: Usage = NO_USAGE
 
 
-ToolFields = Callable[[Sequence[JsonObject]], Mapping[str, Any]]
-
-
 @dataclass(frozen=True, kw_only=True)
 class Model:
     """A model behind a client of an SDK: a function of messages and tools that returns the SDK's answer.
@@ -82,6 +79,25 @@ class Model:
     container_option: str | None = None
     """The argument that names the provider's sandbox, for a provider that runs a model's programs."""
 
+    @classmethod
+    def of_client(
+        cls,
+        format: str,  # noqa: A002  # the field's name
+        send: Callable[..., Any],
+        options: dict[str, Any],
+        *,
+        messages: str = "messages",
+        export: Mapping[str, Any] | None = None,
+        **fields: Any,
+    ) -> Self:
+        """Return a model whose requests have a field for `messages` and one for the tools, those of `options` too."""
+        own = list(options.pop("tools", ()))
+
+        def request(history: list[Any], tools: Sequence[JsonObject]) -> JsonObject:
+            return {messages: history, **({"tools": [*tools, *own]} if tools or own else {})}
+
+        return cls(format=format, send=send, request=request, options=options, export=export or {}, **fields)
+
     def __call__(self, messages: list[Any], tools: Sequence[JsonObject]) -> Any:
         """Send a request."""
         return self.send(**self.options, **self.request(messages, tools))
@@ -95,16 +111,6 @@ class Model:
         if self.container_option is None:
             return self
         return replace(self, options={**self.options, self.container_option: container_id})
-
-
-def split_tools(options: dict[str, Any]) -> ToolFields:
-    """Take `tools` out of a request's options; return the field for these and the exported ones, none without any."""
-    own = list(options.pop("tools", ()))
-
-    def to_fields(tools: Sequence[JsonObject]) -> JsonObject:
-        return {"tools": [*tools, *own]} if tools or own else {}
-
-    return to_fields
 
 
 def read_answer(response: Any) -> tuple[JsonObject, list[Any]]:

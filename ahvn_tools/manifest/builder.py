@@ -54,7 +54,7 @@ from ahvn_tools.settings import given_options
 from ahvn_tools.sources.budget import BudgetError
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.toolkit import Toolkit
-from ahvn_tools.toolkit.approval_rules import ApprovalRules, Rule
+from ahvn_tools.toolkit.approval_rules import ApprovalRule, ApprovalRules
 from ahvn_tools.toolkit.entry_options import (
     AddOptions,
     SingleToolOptions,
@@ -86,7 +86,9 @@ _OPENAPI_OPTIONS: Final = (
 )  # fmt: skip
 """Options with the same name in a manifest and in `ToolSpec.from_openapi`."""
 
-_COPIED: Final = {*AddOptions.__annotations__, *SingleToolOptions.__annotations__} - {"middleware", "name", "preset"}
+_COPIED: Final = {*AddOptions.__annotations__, *SingleToolOptions.__annotations__} - {
+    "middleware", "name", "preset", "external",
+}  # fmt: skip
 """Options with the same name and value in a manifest and in a toolkit: all but these, which are read otherwise."""
 
 
@@ -281,7 +283,7 @@ class Builder:
         for key in ("allow", "ask", "deny"):
             for index, text in enumerate(rules.get(key, ())):
                 with self._at("approval", key, index):
-                    Rule.parse(text)
+                    ApprovalRule.parse(text)
         return {"rules": ApprovalRules(**rules)} if rules and not self._problems else {}
 
     def _copied_options(self, part: Any, *path: str | int) -> dict[str, Any]:
@@ -332,6 +334,11 @@ class Builder:
         if isinstance(source, model.HTTPSource):
             written = self._document.data["sources"][index]["http"]  # with the names of variables
             return read_source("http", written, self._options)
+        if isinstance(source, model.ExternalSource):
+            written = source.external.fields_set(*model.ExternalTool.model_fields)
+            schema = written.pop("input_schema", source.external.input_schema)
+            spec = ToolSpec.from_schema(written.pop("name"), schema, external=True, **given_options(written))
+            return Contents(name=spec.name, tools=(spec,))
         key = next(key for key in model.LOCATIONS if hasattr(source, key))
         if not (location := getattr(source, key)):
             raise SourceError(f"`{key}` is empty.")
@@ -350,6 +357,8 @@ class Builder:
             limits: dict[str, Any] = {
                 name: own[name] for name in ("read_only", "approve", "sandbox", "network") if name in own
             }
+            if own.get("ask_handler") is not None:
+                limits["ask_handler"] = self._member(own["ask_handler"])
             options = replace(options, roots=roots, choices=limits)
         contents = read_source(kind, location, options)
         add_load_errors(self._kit, contents.errors)
@@ -730,25 +739,28 @@ _STANDARD: Final = ("files", "shell", "python", "git", "system")
 
 
 def read_builtins(location: str | Collection[str], options: ReadOptions) -> Contents:
-    """Return the built-in tools of these groups; a text means all groups but text_files.
+    """Return the built-in tools of these groups; a text means all groups but text_files and user.
 
     They use the folders of `options.roots`; `options.choices` are options of `standard_toolkit`. Raises SourceError
     without a folder, for a folder that does not exist, and for what is not trusted.
     """
-    from ahvn_tools.builtins.standard import standard_toolkit  # many manifests have none of them
+    from ahvn_tools.builtins.ask_user import AskUser  # many manifests have none of them
+    from ahvn_tools.builtins.standard import standard_toolkit
     from ahvn_tools.builtins.workspace import Workspace
 
     chosen = set(_STANDARD if isinstance(location, str) else location)
     own: dict[str, Any] = {"approve": "risky", "sandbox": "auto", "network": False, **options.choices}
-    read_only = bool(own.pop("read_only", False))
+    read_only, asking = bool(own.pop("read_only", False)), AskUser(own.pop("ask_handler", None))
     options.trust.require_builtins(chosen, **own)
+    if chosen == {"user"}:  # which uses no folder
+        return Contents(name="builtins", tools=(asking,))
     if not options.roots:
         raise SourceError("The built-in tools need folders that they may use: roots=[…], or --root FOLDER.")
     if missing := [root for root in options.roots if not root.is_dir()]:
         raise SourceError(f"There is no folder {str(missing[0])!r} for the built-in tools.")
     workspace = Workspace(options.roots, read_only=read_only, approve=own["approve"])
     groups: dict[str, Any] = {name: name in chosen for name in ("text_files", "shell", "python", "git", "system")}
-    kit = standard_toolkit(workspace, name="builtins", **groups, **own)
+    kit = standard_toolkit(workspace, name="builtins", ask_user="user" in chosen and asking, **groups, **own)
     if "files" not in chosen:
         kit.remove(*(tool.name for tool in kit.select(groups=["files"])))
     return Contents(name=kit.name, toolkit=kit)

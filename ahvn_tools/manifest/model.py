@@ -33,7 +33,7 @@ Values = dict[str, Any]
 """Parameter -> value."""
 
 
-LOCATIONS: Final = ("source", "server", "openapi", "http", "code", "manifest", "builtins")
+LOCATIONS: Final = ("source", "server", "openapi", "http", "external", "code", "manifest", "builtins")
 """The keys that say where a source is. A source has one of them."""
 
 
@@ -144,8 +144,8 @@ class ManifestSource(LocalOptions):
 class BuiltinsSource(LocalOptions):
     """Built-in tools."""
 
-    builtins: Literal["standard"] | list[Literal["files", "text_files", "shell", "python", "git", "system"]]
-    """[Built-in tools](builtins.md): a list of groups, or `standard` for all of them without `text_files`."""
+    builtins: Literal["standard"] | list[Literal["files", "text_files", "shell", "python", "git", "system", "user"]]
+    """[Built-in tools](builtins.md): a list of groups, or `standard` for all without `text_files` and `user`."""
     roots: Names = []
     """The folders that the tools may use, relative to the folder of the manifest; those of the manifest by default."""
     read_only: bool = False
@@ -156,6 +156,8 @@ class BuiltinsSource(LocalOptions):
     """What confines commands: `auto` is bubblewrap where it works."""
     network: bool = False
     """Whether commands in the sandbox may use the network."""
+    ask_handler: str | None = None
+    """The import path of a function that [asks the user](builtins.md#askuser), for the group `user`."""
 
 
 class HTTPSource(LocalOptions):
@@ -163,6 +165,30 @@ class HTTPSource(LocalOptions):
 
     http: JsonObject
     """The tool: `name`, `api_url`, and the [options of HTTP tools](sources.md#http-tools), such as `method`."""
+
+
+class ExternalTool(ManifestModel):
+    """A tool without a function: its results come from outside."""
+
+    name: str
+    """The name by which models call it."""
+    description: str
+    """What it does, for models."""
+    title: str | None = None
+    """The name that user interfaces display."""
+    input_schema: JsonObject = {"type": "object", "properties": {}}
+    """A JSON Schema of the arguments; none by default."""
+    output_schema: JsonObject | None = None
+    """A JSON Schema of the results, which are checked by it; any fits by default."""
+    annotations: JsonObject | None = None
+    """MCP's hints, such as `readOnlyHint: true`."""
+
+
+class ExternalSource(LocalOptions):
+    """A tool whose results come from outside."""
+
+    external: ExternalTool
+    """An [external tool](answers.md#external-tools): `name`, `description`, `input_schema` and `output_schema`."""
 
 
 class OpenAPISource(LocalOptions):
@@ -235,7 +261,16 @@ class ServerSourceModel(SourceModel):
     """How large the definitions of the tools may be: fields of `Budgets`."""
 
 
-AnySource = TextSource | ServerSourceModel | OpenAPISource | HTTPSource | CodeSource | ManifestSource | BuiltinsSource
+AnySource = (
+    TextSource
+    | ServerSourceModel
+    | OpenAPISource
+    | HTTPSource
+    | ExternalSource
+    | CodeSource
+    | ManifestSource
+    | BuiltinsSource
+)
 
 
 def _to_mapping(value: Any) -> Any:
@@ -254,6 +289,7 @@ Source = Annotated[
     | Annotated[ServerSourceModel, Tag("<server>")]
     | Annotated[OpenAPISource, Tag("<openapi>")]
     | Annotated[HTTPSource, Tag("<http>")]
+    | Annotated[ExternalSource, Tag("<external>")]
     | Annotated[CodeSource, Tag("<code>")]
     | Annotated[ManifestSource, Tag("<manifest>")]
     | Annotated[BuiltinsSource, Tag("<builtins>")],

@@ -15,10 +15,9 @@ from typing import Any, Final
 
 from ahvn_tools import invisible, text
 from ahvn_tools.definition import ToolDefinition
-from ahvn_tools.errors import ToolkitError
+from ahvn_tools.errors import ToolkitError, clip
 from ahvn_tools.formats.rendering.names import wire_name
 from ahvn_tools.redaction.credentials import mask_credentials
-from ahvn_tools.redaction.texts import clip
 from ahvn_tools.schema.refs import resolve_ref
 from ahvn_tools.skills import SKILL_FILE
 from ahvn_tools.skills.skill import MAX_DESCRIPTION_CHARS, MAX_FILES, is_standard_name

@@ -13,9 +13,8 @@ from typing import Any, Final, Protocol, Self
 from urllib.parse import unquote
 
 from ahvn_tools import invisible
-from ahvn_tools.errors import SourceError, ToolError, near_misses
+from ahvn_tools.errors import SourceError, ToolError, clip, near_misses
 from ahvn_tools.lint import MAX_QUOTED_CHARS, find_injections, make_finding
-from ahvn_tools.redaction.texts import clip
 from ahvn_tools.schema.dialects.finding import Finding, Severity
 from ahvn_tools.skills import SKILL_FILE
 from ahvn_tools.sources.budget import Budget

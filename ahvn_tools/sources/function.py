@@ -133,6 +133,7 @@ def build_template(
     docstring: str | None = None,
     annotations: Mapping[str, Any] | None = None,
     bindings: Mapping[str, Binding] | None = None,
+    more_bindings: Mapping[str, Binding] = _NOTHING,
     source: str | None = None,
     source_function: str | None = None,
     has_types: bool = True,
@@ -140,9 +141,10 @@ def build_template(
     """Return the template of a callable, and the body to call.
 
     `namespace` and `definition_namespace` resolve string annotations (see `annotation_namespace`), `annotations` are
-    resolved already; `docstring` replaces the function's, `bindings` those of the options; `source` and
-    `source_function` are as in ToolTemplate. `has_types` is False if the option `input_schema` alone validates. Raises
-    DefinitionError for an object that cannot be a tool.
+    resolved already; `docstring` replaces the function's. `bindings` replace all those that the function and the
+    options say, `more_bindings` those of their parameters. `source` and `source_function` are as in ToolTemplate.
+    `has_types` is False if the option `input_schema` alone validates. Raises DefinitionError for an object that cannot
+    be a tool.
     """
     options = validate_options(options)
     read = _ToolFunction(
@@ -154,7 +156,7 @@ def build_template(
         docstring=docstring,
     )
     if bindings is None:
-        bindings = _bindings(read)
+        bindings = {**_bindings(read), **more_bindings}
     settings = ToolSettings.of(options)
     injection = None if FASTMCP_PACKAGES.isdisjoint(sys.modules) else _inject(read, bindings, settings)
     inputs, bindings = _inputs(read, injection, bindings, has_types=has_types)
@@ -172,6 +174,7 @@ def build_template(
         is_coroutine=read.is_coroutine or injection is not None,
         settings=settings,
         **to_definition_fields(options),
+        is_external=options.get("external") is True,
         is_movable=injection is None,
         takes_private_names=getattr(read.body, "takes_private_names", False) is True,
         source=source,

@@ -30,9 +30,8 @@ DEFAULT_TIMEOUT = 30.0
 
 _FUNCTION_ONLY_OPTIONS = frozenset({
     "parse_docstring", "include_long_description", "docstring_sections", "description_separator",
-    "include_var_positional",
-    "include_var_keyword", "run_in_thread", "isolation", "ship", "ship_secrets", "keep_children", "convert", "output",
-    "render",
+    "include_var_positional", "include_var_keyword", "run_in_thread", "external", "isolation", "ship", "ship_secrets",
+    "keep_children", "convert", "output", "render",
 })  # fmt: skip
 
 

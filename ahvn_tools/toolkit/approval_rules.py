@@ -13,7 +13,7 @@ from ahvn_tools import invisible
 from ahvn_tools.errors import DefinitionError, near_misses
 from ahvn_tools.toolkit.rule_values import (
     Kind,
-    Place,
+    PathBase,
     Reading,
     ValuePattern,
     fits,
@@ -37,7 +37,7 @@ _PARAMETER: Final = re.compile(r"\s*([^\s()\"',:]+)\s*:\s*")
 class CallValues:
     """The arguments of a call as rules compare them."""
 
-    def __init__(self, arguments: Mapping[str, Any], kinds: Mapping[str, Kind], place: Place) -> None:
+    def __init__(self, arguments: Mapping[str, Any], kinds: Mapping[str, Kind], place: PathBase) -> None:
         """`kinds` are those of known names."""
         self.arguments, self.place = arguments, place
         self._kinds = kinds
@@ -106,7 +106,7 @@ def _find(value: Any, path: Sequence[str]) -> Iterator[Any]:
 
 
 @dataclass(frozen=True)
-class Rule:
+class ApprovalRule:
     """One rule: a pattern of tools, and patterns of arguments."""
 
     text: str
@@ -114,7 +114,7 @@ class Rule:
     conditions: tuple[Condition, ...]
 
     @classmethod
-    def parse(cls, text: Any) -> Rule:
+    def parse(cls, text: Any) -> ApprovalRule:
         """Return the rule that a text describes. Raises DefinitionError."""
         match = _TOOL.match(text) if isinstance(text, str) and not invisible.find(text) else None
         if match is None:
@@ -197,14 +197,14 @@ class ApprovalRules:
     ask: Sequence[str] = ()
     deny: Sequence[str] = ()
     remember: str | PathLike[str] | None = None
-    allowed: tuple[Rule, ...] = field(init=False, repr=False, compare=False)
+    allowed: tuple[ApprovalRule, ...] = field(init=False, repr=False, compare=False)
     """The rules of `allow`."""
-    asked: tuple[Rule, ...] = field(init=False, repr=False, compare=False)
+    asked: tuple[ApprovalRule, ...] = field(init=False, repr=False, compare=False)
     """The rules of `ask`."""
-    denied: tuple[Rule, ...] = field(init=False, repr=False, compare=False)
+    denied: tuple[ApprovalRule, ...] = field(init=False, repr=False, compare=False)
     """The rules of `deny`."""
 
-    def by_option(self) -> dict[str, tuple[Rule, ...]]:
+    def by_option(self) -> dict[str, tuple[ApprovalRule, ...]]:
         """Return the rules by the name of their option."""
         return {"allow": self.allowed, "ask": self.asked, "deny": self.denied}
 
@@ -215,7 +215,7 @@ class ApprovalRules:
             if isinstance(rules, str) or not isinstance(rules, Iterable):
                 raise DefinitionError(f"`{option}` is a list of rules, not {rules!r}. {_EXAMPLE}")
             object.__setattr__(self, option, tuple(rules))
-            object.__setattr__(self, parsed_name, tuple(map(Rule.parse, getattr(self, option))))
+            object.__setattr__(self, parsed_name, tuple(map(ApprovalRule.parse, getattr(self, option))))
         if not isinstance(self.remember, str | PathLike | None):
             raise DefinitionError(f"`remember` is the path of a file, not a {type(self.remember).__name__}.")
 

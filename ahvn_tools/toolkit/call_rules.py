@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,13 @@ from ahvn_tools.errors import CallRejectedError, ToolCallError, ToolkitError, To
 from ahvn_tools.execution.call import Call, Next
 from ahvn_tools.execution.plan import Plan
 from ahvn_tools.execution.threads import call_host_function
-from ahvn_tools.middleware.approve import ApprovalAnswer, ApprovalDecision, ApprovalRequest, Approver, rejection_text
+from ahvn_tools.middleware.approve import ApprovalAnswer, ApprovalDecision, Approver, rejection_text
+from ahvn_tools.middleware.waiting import ApprovalRequest
 from ahvn_tools.results import ToolResult
 from ahvn_tools.state import MISSING
 from ahvn_tools.toolkit.entry import Entry
 from ahvn_tools.toolkit.remembered_rules import RememberedRule
-from ahvn_tools.toolkit.rule_values import Place
+from ahvn_tools.toolkit.rule_values import PathBase
 from ahvn_tools.toolkit.tool_rules import RuleDecision, ToolRules, strictest
 from ahvn_tools.toolkit.visibility import StoreView
 
@@ -44,7 +45,7 @@ class CallRules:
         self._view, self._entry = view, entry
         self._layers = tuple(_layers(view, entry))
         folders = getattr(getattr(entry.spec.function, "__self__", None), "folders", None)
-        self._place = Place(getattr(folders, "roots", None) or (view.roots if roots is None else roots) or ())
+        self._place = PathBase(getattr(folders, "roots", None) or (view.roots if roots is None else roots) or ())
 
     @property
     def never_asks(self) -> bool:
@@ -125,11 +126,14 @@ class CallRules:
         return next((rule for rule in rules if rule.is_for(self._entry.name, fingerprint, exact)), None)
 
     async def __call__(self, call: Call, next: Next) -> ToolResult:  # noqa: A002  # that of a middleware
-        """Run a call that is not denied: with its arguments as sent, as validated, and with the bound values."""
+        """Run a call whose arguments are not denied as they were sent; `guarded` is for those that the body gets."""
         self._refuse(call.plan, call.arguments)
         self._raise(self._find_known_denial(call.plan, call.arguments, call.state_scopes))
-        plan = call.plan.with_check(lambda values: self._refuse(call.plan, values))
-        return await next(replace(call, plan=self._with_bound_check(plan)))
+        return await next(call)
+
+    def guarded(self, plan: Plan) -> Plan:
+        """Return the plan of a call that refuses denied arguments, also those that an approver or a middleware sets."""
+        return self._with_bound_check(plan.with_check(lambda values: self._refuse(plan, values)))
 
     def asks(self, call: Call) -> bool:
         """Return whether a call needs an approval."""

@@ -17,6 +17,7 @@ from ahvn_tools.errors import (
     MISSING_VALUE,
     InvalidParametersError,
     ToolCallError,
+    ToolChangedError,
     ToolNotAvailableError,
     ToolNotFoundError,
     UnboundStateError,
@@ -192,7 +193,7 @@ def start(view: StoreView, name: str, arguments: Arguments | None, options: Call
     """Start a background call and return its id. Raises as `_find` and `BackgroundCalls.start` do."""
     from ahvn_tools.execution import pipeline
     from ahvn_tools.execution.runner import capture_outcome
-    from ahvn_tools.middleware.approve import without_other_request
+    from ahvn_tools.middleware.waiting import without_other_request
     from ahvn_tools.toolkit.background_calls import BackgroundCall
 
     middleware, call = _prepare_stream(view.without_session(), name, arguments, options)
@@ -205,8 +206,7 @@ def start(view: StoreView, name: str, arguments: Arguments | None, options: Call
             outcome = await capture_outcome(pipeline.aexecute, middleware, emitting)
         if outcome.error is None:
             return without_other_request(outcome.value, call.secret_key)
-        values, masks = call.scope.bound_values, call.masks_errors
-        detail = body_error_detail(outcome.error, values, tool=call.name, is_masked=masks)
+        detail = body_error_detail(outcome.error, call.hidden_values(), tool=call.name, is_masked=call.masks_errors)
         return replace(error_result(detail, started), id=call.id)
 
     view.background_calls.start(BackgroundCall(call.id, name, call.scope, run), store.max_background)
@@ -232,6 +232,8 @@ def _prepare(
         allowed = rules.allowed_plan(plan, arguments)
         if allowed is not None:
             return allowed, entry.spec.body, (), arguments, state_scopes(view, entry)
+    if rules is not None:
+        plan = rules.guarded(plan)
     if middleware or (options is not DEFAULT_OPTIONS and (options.id is not None or options.is_served)):
         return PipelineCall(middleware, _make_call(view, entry, plan, arguments, options))
     return plan, entry.spec.body, (), arguments, state_scopes(view, entry)
@@ -240,7 +242,10 @@ def _prepare(
 def _prepare_stream(view: StoreView, name: str, arguments: Arguments | None, options: CallOptions) -> PipelineCall:
     """Return the call; a stream always has an id, by which it can be cancelled. Raises as `_find` does."""
     entry, plan, arguments = _find(view, name, arguments, options)
-    middleware = _middleware(view, entry, plan, _rules(view, entry, options))
+    rules = _rules(view, entry, options)
+    middleware = _middleware(view, entry, plan, rules)
+    if rules is not None:
+        plan = rules.guarded(plan)
     return PipelineCall(middleware, _make_call(view, entry, plan, arguments, options))
 
 
@@ -279,13 +284,26 @@ def _find(
 
 
 def _apply_options(plan: Plan, entry: Entry, options: CallOptions) -> Plan:
-    """Return the plan of a call with these options. Raises ToolkitError for a timeout that cannot be enforced."""
+    """Return the plan of a call with these options.
+
+    Raises ToolkitError for a timeout that cannot be enforced, ToolChangedError for a tool that is no longer external.
+    """
+    if options.supplied is not None:
+        _require_external(plan, entry)
     if options.timeout is not None:
         entry.refuse_uninterruptible(options.timeout)
         plan = plan.with_timeout(options.timeout)
     if options.seconds is not None:
         plan = plan.with_seconds(options.seconds)
     return plan if options.run_in_thread else plan.without_thread()
+
+
+def _require_external(plan: Plan, entry: Entry) -> None:
+    """Raise ToolChangedError for a tool that would run its body although a result was supplied."""
+    from ahvn_tools.middleware.external import may_wait  # slow, and few tools are external
+
+    if not may_wait(plan, entry.spec.body):
+        raise ToolChangedError(f"The tool {entry.name!r} is no longer external.", tool=entry.name)
 
 
 def find_entry(view: StoreView, name: str, *, hides_unselected: bool) -> Entry:
@@ -378,6 +396,10 @@ def _middleware(view: StoreView, entry: Entry, plan: Plan, rules: CallRules | No
     shared, own = () if entry.delegates else view.store.middleware, entry.middleware
     if view.store.has_structured_outputs and (structured_output := view.structured_output(entry)) is not None:
         own = (*own, structured_output.middleware)
+    if plan.is_external or plan.takes_context:
+        from ahvn_tools.middleware.external import may_wait, wait_for_result
+
+        own = (*own, wait_for_result) if may_wait(plan, entry.spec.body) else own
     if rules is not None:
         from ahvn_tools.middleware.approve import approve
 

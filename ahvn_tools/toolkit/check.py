@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ahvn_tools import invisible
-from ahvn_tools.errors import SkippedOperationError, near_misses
+from ahvn_tools.errors import SkippedOperationError, clip, near_misses
 from ahvn_tools.execution.plan import CompiledTool
 from ahvn_tools.lint import (
     MAX_QUOTED_CHARS,
@@ -19,7 +19,6 @@ from ahvn_tools.lint import (
     missing_description,
     require_rules,
 )
-from ahvn_tools.redaction.texts import clip
 from ahvn_tools.results import PROGRAMMATIC
 from ahvn_tools.schema.dialects.finding import Finding, Severity
 from ahvn_tools.toolkit.entry import Entry
@@ -173,8 +172,9 @@ def _find_in_tool_of_server(store: ToolStore, entry: Entry, compiled: CompiledTo
 
 
 def warn_of_missing_approver(view: StoreView, entries: Iterable[Entry]) -> None:
-    """Log which of these tools need an approval that nobody can give: their results reach only a client or a graph."""
-    names = [entry.name for entry in entries if _has_no_approver(view.store, entry)]
+    """Log which of these tools need an approval or a result that nobody supplies to a client or a graph."""
+    entries = list(entries)
+    names = [entry.name for entry in entries if _has_no_approver(view, entry)]
     if names:
         what = "the tool" if len(names) == 1 else "the tools"
         view.store.finding_log.log(
@@ -187,9 +187,26 @@ def warn_of_missing_approver(view: StoreView, entries: Iterable[Entry]) -> None:
             )
         )
 
+    names = [entry.name for entry in entries if entry.spec.compiled.template.is_external]
+    if names:
+        what = "the tool" if len(names) == 1 else "the tools"
+        view.store.finding_log.log(
+            make_finding(
+                "external-tool",
+                f"{what} {', '.join(map(repr, names))}",
+                "calls of external tools end without a result, which nothing here waits for",
+                "Leave them out here, or resume the call that is in the `meta` of the result.",
+                severity="warning",
+            )
+        )
 
-def _has_no_approver(store: ToolStore, entry: Entry) -> bool:
-    if entry.requires_approval is not False and store.approver is None:
+
+def _has_no_approver(view: StoreView, entry: Entry) -> bool:
+    store = view.store
+    may_ask = entry.requires_approval is not False or (
+        view.has_rules(entry) and view.rules_for(entry).may_ask(view.approval_mode)
+    )
+    if may_ask and store.approver is None:
         return True
     from ahvn_tools.middleware.approve import waits_for_approval  # slow, and a toolkit may need no approvals
 

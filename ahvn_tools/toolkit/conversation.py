@@ -11,7 +11,7 @@ from ahvn_tools.errors import ToolSpecError
 from ahvn_tools.formats.parsing.payload import dump_models
 from ahvn_tools.formats.turn import NO_USAGE, Usage
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.middleware.approve import ApprovalRequest
+from ahvn_tools.middleware.waiting import ApprovalRequest, ExternalCall
 from ahvn_tools.toolkit.run import Run
 from ahvn_tools.toolkit.structured_output import STRUCTURED_KEY
 
@@ -52,7 +52,7 @@ class Conversation:
     """The format of the messages; None while no answer has shown it."""
 
     @property
-    def pending(self) -> list[ApprovalRequest]:
+    def pending(self) -> list[ApprovalRequest | ExternalCall]:
         """What the conversation waits for."""
         return [] if self.run is None else self.run.pending
 
@@ -107,19 +107,21 @@ class Conversation:
         try:
             if data["version"] != _VERSION or data["stop_reason"] not in get_args(StopReason):
                 raise ToolSpecError(_WRONG_DATA)
-            messages = _copy(data["messages"])
+            messages, name = _copy(data["messages"]), data["format"]
+            if not (isinstance(messages, list) and isinstance(name, str | None)):
+                raise ToolSpecError(_WRONG_DATA)
             for path in data["bytes_at"]:
                 _decode_bytes(messages, path)
             return cls(
-                messages=[*messages],
+                messages=messages,
                 text=str(data["text"]),
                 stop_reason=data["stop_reason"],
                 run=None if data["run"] is None else Run.from_json(data["run"]),
                 turns=int(data["turns"]),
                 usage=Usage(**{name: int(count) for name, count in data["usage"].items()}),
-                format=data["format"],
+                format=name,
             )
-        except (KeyError, IndexError, TypeError, AttributeError, ValueError, RecursionError):
+        except (KeyError, IndexError, TypeError, AttributeError, ValueError, OverflowError, RecursionError):
             raise ToolSpecError(_WRONG_DATA) from None
 
 

@@ -7,6 +7,7 @@ import functools
 import inspect
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypedDict
 
 from ahvn_tools import formats
@@ -19,7 +20,7 @@ from ahvn_tools.formats.continuation import Container
 from ahvn_tools.formats.parsing.payload import dump_models, is_stream
 from ahvn_tools.formats.parsing.text_calls import extract_text
 from ahvn_tools.formats.turn import NO_USAGE, Model, Turn
-from ahvn_tools.middleware.approve import pending_requests
+from ahvn_tools.middleware.waiting import pending_requests
 from ahvn_tools.results import ToolCall, ToolResult
 from ahvn_tools.settings import is_count, must_be
 from ahvn_tools.toolkit.batch import Batch
@@ -30,7 +31,7 @@ from ahvn_tools.toolkit.structured_output import STRUCTURED_KEY
 
 if TYPE_CHECKING:
     from ahvn_tools.formats import FormatName
-    from ahvn_tools.toolkit.resume import Approved, Reason
+    from ahvn_tools.toolkit.resume import Approved, Reason, Results
 
 _DEFAULT_FORMAT: Final = "openai"
 """The format of the tools for a model that does not name one, until an answer shows its own."""
@@ -61,9 +62,11 @@ class Tools(Protocol):
 class Decisions(TypedDict, total=False):
     """What `resume` is called with for a conversation that waits."""
 
-    approved: Approved
+    approved: Approved | None
+    results: Results
     arguments: Mapping[str, Any] | None
     reason: Reason
+    always: bool
 
 
 class ConverseOptions(Decisions, total=False):
@@ -146,7 +149,8 @@ class _Conversing:
         self.problem: str | None = None
         self.retries = 0
         self.answer: Any = None
-        self.is_streamed = False
+        self.turn = Turn()
+        self.is_streamed = self.has_left = False
         if self.format is not None:
             _turn_function(self.format)
 
@@ -225,12 +229,11 @@ class _Conversing:
     def _request(self) -> tuple[ModelFunction, list[Any], Any]:
         """Return the function that asks the model, with the messages and the tools of the next request."""
         name = self.format or _DEFAULT_FORMAT
-        export = getattr(self.model, "export", {})
+        export = self.model.export if isinstance(self.model, Model) else {}
         tools = self.kit.to(name, read_only=name in formats.BUILT_IN, **export)
         messages = [*self.messages] if self.problem is None else _with_text(name, self.messages, self.problem)
-        container: Container | None = None if self.run is None else self.run.container
-        model = self.model
-        if container is not None and isinstance(model, Model):
+        container, model = None if self.run is None else self.run.container, self.model
+        if container is not None and isinstance(model, Model) and not _has_expired(container):
             model = model.in_container(container.id)
         return model, messages, tools
 
@@ -285,6 +288,8 @@ class _Conversing:
         read: list[Any] = []
         try:
             for event in events:
+                if self.has_left:
+                    return
                 read.append(event)
                 yield from self._to_deltas(event)
         finally:
@@ -308,6 +313,7 @@ class _Conversing:
 
     def _close_events(self) -> None:
         """End a request from another thread than the one that reads its events."""
+        self.has_left = True
         with contextlib.suppress(Exception):  # a generator that runs ends after its next event
             _find_events(self.answer).close()
 
@@ -363,8 +369,14 @@ class _Conversing:
         return None if self.turns_left else "max_turns"
 
 
+def _has_expired(container: Container) -> bool:
+    return container.expires_at is not None and container.expires_at <= datetime.now(UTC)
+
+
 def _messages_of(start: Any) -> Sequence[Any]:
     messages: Sequence[Any] = start.messages if isinstance(start, Conversation) else start
+    if isinstance(messages, Mapping):
+        raise ToolkitError("The messages are one message alone. Pass a list of messages.")
     return messages
 
 
@@ -374,8 +386,8 @@ def _require_decisions(waiting: Run | None, decisions: Mapping[str, Any]) -> Non
         raise ToolkitError(f"The conversation waits for nothing. Leave out {min(decisions)}=….")
     if waiting is not None and not decisions:
         raise ToolkitError(
-            f"The conversation waits for {[request.tool for request in waiting.pending]}. Pass approved=…, as to "
-            "`resume`."
+            f"The conversation waits for {[request.tool for request in waiting.pending]}. Pass approved=… or "
+            "results=…, as to `resume`."
         )
 
 

@@ -48,14 +48,16 @@ from ahvn_tools.errors import LimitExceededError, ToolCallError, ToolError, near
 from ahvn_tools.execution.call import CallScope
 from ahvn_tools.execution.threads import run_in_thread
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.middleware.approve import (
+from ahvn_tools.middleware.truncate import whole_blocks
+from ahvn_tools.middleware.waiting import (
     ApprovalRequest,
+    ExternalCall,
     RequestSigner,
     pending_requests,
     pending_result,
+    read_request,
     without_other_request,
 )
-from ahvn_tools.middleware.truncate import whole_blocks
 from ahvn_tools.redaction.names import is_secret_name
 from ahvn_tools.redaction.texts import SecretTexts
 from ahvn_tools.redaction.values import find_secrets, reveal_secrets
@@ -75,15 +77,15 @@ _UNKNOWN_NAME: Final = re.compile(r"Name `(\w+)` used when not defined")
 _NO_BUILT_IN: Final = "Programs do not have this built-in."
 
 _HAS_SECRETS: Final = (
-    "This call needs an approval, and the program cannot wait for one, because it names a tool with a secret argument, "
-    "or a secret key such as 'password'. Make one of the calls without a program."
+    "This call has to wait, and the program cannot, because it names a tool with a secret argument, or a secret key "
+    "such as 'password'. Make one of the calls without a program."
 )
 
 _HAS_CONTINUED: Final = "The program has continued before, and has failed. Calls that it has made are not made again."
 
 _NOT_STORABLE: Final = (
-    "This call needs an approval, and the program cannot wait for one, because it contains a secret that a call has "
-    "received or returned. Make the call without a program."
+    "This call has to wait, and the program cannot, because it contains a secret that a call has received or returned. "
+    "Make the call without a program."
 )
 
 _NO_RESULT: Final = "The program ended without an error. To see a value, end with it as an expression, or print it."
@@ -168,12 +170,12 @@ class ProgramRun:
         self._code, self._mentioned = saved.code, saved.functions
         self._functions = {name: function.tool for name, function in saved.functions.items()}
         self._secrets = hide_bound_values(self._view, self._find_mentioned_entries(), self._context)
-        known: dict[int, Answer | ApprovalRequest] = {}
+        known: dict[int, Answer | ApprovalRequest | ExternalCall] = {}
         state = replace(saved.state, waiting=dict(saved.state.waiting))
         for key, request in saved.requests.items():
             call, decision = state.waiting[key], resumed.decisions.get(key)
             if decision is None:
-                known[key] = ApprovalRequest.from_json(request)
+                known[key] = read_request(request)
             elif decision.rejection is not None:
                 known[key] = Failure(decision.rejection)
             else:
@@ -188,7 +190,7 @@ class ProgramRun:
         self,
         state: ProgramState,
         start: Callable[[SandboxSession, Callable[[str], None]], Awaitable[Event]],
-        known: Mapping[int, Answer | ApprovalRequest],
+        known: Mapping[int, Answer | ApprovalRequest | ExternalCall],
         saved: SavedProgram | None = None,
     ) -> Any:
         fingerprints = {function.tool: function.fingerprint for function in self._mentioned.values()}
@@ -227,7 +229,7 @@ class ProgramRun:
 
     def _to_pending(self, end: Suspended, state: ProgramState, snapshot: bytes) -> ToolResult | Failure:
         """Return the result of a program that waits, with its requests; a Failure if it is too large to be stored."""
-        requests: dict[int, ApprovalRequest] = end.unanswered
+        requests: dict[int, ApprovalRequest | ExternalCall] = end.unanswered
         saved = SavedProgram(
             call_id=self._context.call_id or "",
             tool=self._context.tool or "",
@@ -251,13 +253,11 @@ class ProgramRun:
 
     def _ask_again(self, saved: SavedProgram) -> ToolResult:
         """Return the result of a program that could not continue, with new requests: the old ones are used."""
-        requests = {
-            key: replace(ApprovalRequest.from_json(data), id=uuid.uuid4().hex) for key, data in saved.requests.items()
-        }
+        requests = {key: replace(read_request(data), id=uuid.uuid4().hex) for key, data in saved.requests.items()}
         again = replace(saved, id=uuid.uuid4().hex, requests={key: r.to_json() for key, r in requests.items()})
         return self._sign(again.to_json(), requests.values())
 
-    def _sign(self, program: JsonObject, requests: Iterable[ApprovalRequest]) -> ToolResult:
+    def _sign(self, program: JsonObject, requests: Iterable[ApprovalRequest | ExternalCall]) -> ToolResult:
         signer = RequestSigner(self._view.store.secret_key)
         unsigned = [replace(request, program=program) for request in requests]
         return pending_result(*[replace(request, signature=signer.sign(request)) for request in unsigned])
@@ -288,9 +288,10 @@ class ProgramRun:
     def _stub(self, function: str) -> ToolStub:
         return ToolStub.of(self._view.definition(self._entries[self._functions[function]]), function)
 
-    async def _run_call(self, call: ProgramCall) -> Answer | ApprovalRequest:
+    async def _run_call(self, call: ProgramCall) -> Answer | ApprovalRequest | ExternalCall:
         answer = await self._calls.run(call, self._decisions.get(call.number))
-        return Failure(_HAS_SECRETS) if isinstance(answer, ApprovalRequest) and self._has_secrets() else answer
+        is_answered = isinstance(answer, Value | Failure)
+        return answer if is_answered or not self._has_secrets() else Failure(_HAS_SECRETS)
 
 
 def _to_message(error: ProgramError, state: ProgramState) -> str:
@@ -305,8 +306,8 @@ def _to_message(error: ProgramError, state: ProgramState) -> str:
 
 def _too_large(size: int, limit: int) -> Failure:
     return Failure(
-        f"This call needs an approval, and the program cannot wait for one: it would be stored with {size:,} bytes, "
-        f"and {limit:,} are allowed. Keep less data in the program."
+        f"This call has to wait, and the program cannot: it would be stored with {size:,} bytes, and {limit:,} are "
+        "allowed. Keep less data in the program."
     )
 
 
@@ -318,7 +319,7 @@ def _to_result(value: Any, state: ProgramState, lost: list[ProgramCall], content
     notes = ["The program has printed more than this. Print less."] if state.is_output_cut else []
     if value is None and not state.output:
         notes.append(_NO_RESULT)
-    notes += [f"The call of {call.tool!r} was not made: it needs an approval. Await it." for call in lost]
+    notes += [f"The call of {call.tool!r} was not made: it has to wait. Await it." for call in lost]
     if notes:
         structured["note"] = " ".join(notes)
     blocks = (text_block(to_text(structured)), *contents) if contents else None
@@ -454,8 +455,8 @@ class ProgramCalls:
         if state.ends_session:
             context.end_session()
 
-    async def run(self, call: ProgramCall, decision: ProgramDecision | None) -> Answer | ApprovalRequest:
-        """Make a call; `decision` says what a person has approved of it. Return its request if nobody approves it."""
+    async def run(self, call: ProgramCall, decision: ProgramDecision | None) -> Answer | ApprovalRequest | ExternalCall:
+        """Make a call; `decision` says what a person has approved of it. Return its request if it has to wait."""
         context, view = self._context, self._view
         entry = view.store.entries.get(call.tool)
         scope, call_id = CallScope(pause_outer=context._links.pause), f"{context.call_id}.{call.number}"  # noqa: SLF001  # of this package
@@ -497,6 +498,7 @@ class ProgramCalls:
             masks_errors=context.masks_errors,
             report=functools.partial(self._report, call.tool),
             is_approved=decision is not None and decision.is_call_approved,
+            supplied=None if decision is None else decision.supplied,
             approved_questions=() if decision is None else decision.approved_questions,
             question_approver=None if questions is None else questions.approver,
             answer_by=None if questions is None else questions.answer_by,
@@ -530,7 +532,7 @@ class ProgramCalls:
         masked = self._secrets.mask(saved), self._secrets.mask_bytes(snapshot)
         return self._has_passed_secret or masked != (saved, snapshot)
 
-    def _to_answer(self, call: ProgramCall, result: ToolResult) -> Answer | ApprovalRequest:
+    def _to_answer(self, call: ProgramCall, result: ToolResult) -> Answer | ApprovalRequest | ExternalCall:
         if result.meta.get("ends_session") is True:
             self._state.ends_session = True
             self._context.end_session()

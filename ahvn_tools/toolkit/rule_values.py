@@ -38,6 +38,9 @@ _PATHS: Final = re.compile(
 _NOT_IN_WILDCARDS: Final = "\n\r;|&`$<>()"
 """What a * of an allow rule does not stand for in a text: it may end one command or address, and begin another."""
 
+MAX_NUMBER_CHARS: Final = 40
+_NUMBER: Final = re.compile(r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]{1,3})?\s*", re.ASCII | re.IGNORECASE)
+
 _MAX_DECODED: Final = 3
 """How often percent-encoding is decoded: a tool and a server behind it may both decode."""
 
@@ -70,6 +73,13 @@ def leaves(value: Any) -> Iterator[str]:
             yield from leaves(part)
     else:
         yield scalar_text(value)
+
+
+def number_text(text: str) -> str:
+    """Return a number in its shortest form, `1.0` as `1`; another text unchanged."""
+    if len(text) > MAX_NUMBER_CHARS or not _NUMBER.fullmatch(text):
+        return text
+    return scalar_text(int(text) if text.strip().lstrip("+-").isdigit() else float(text))
 
 
 def texts_of(value: Any, kind: Kind) -> list[str]:
@@ -147,7 +157,7 @@ def path_fits(pattern: Sequence[str], parts: Sequence[str]) -> bool:
     return len(parts) in reached
 
 
-class Place:
+class PathBase:
     """Where the paths of a call begin."""
 
     def __init__(self, roots: Iterable[os.PathLike[str]]) -> None:
@@ -165,7 +175,7 @@ class Place:
 class Reading:
     """What one text of a call may mean. Each meaning is found once for all rules."""
 
-    def __init__(self, text: str, kind: Kind, place: Place) -> None:
+    def __init__(self, text: str, kind: Kind, place: PathBase) -> None:
         self.text, self.kind, self.place = text, kind, place
 
     @cached_property
@@ -174,7 +184,7 @@ class Reading:
         readings = set()
         for one in _decoded(self.text):
             folded = fold(one)
-            readings |= {folded, folded.strip()}
+            readings |= {folded, folded.strip(), number_text(folded)}
             if match := _URI.match(one.replace("\\", "/").strip()):
                 host = fold(match["host"]).rpartition("@")[2].removesuffix(":443").removesuffix(":80").rstrip(".")
                 path = posixpath.normpath(re.sub("/+", "/", match["rest"])) if match["rest"] else ""
@@ -218,7 +228,7 @@ class ValuePattern:
 
     text: str
 
-    def allows(self, value: Any, kind: Kind, place: Place) -> bool:
+    def allows(self, value: Any, kind: Kind, place: PathBase) -> bool:
         """Return whether the pattern fits a value in every reading; of a list, each item."""
         if isinstance(value, list):
             return bool(value) and all(self.allows(item, kind, place) for item in value)
@@ -270,7 +280,7 @@ class ValuePattern:
         """The pattern below any folder."""
         return tuple(to_glob(f"*/{spelling.lstrip('/')}") for spelling in _spellings(self.text))
 
-    def _allows_path(self, text: str, place: Place) -> bool:
+    def _allows_path(self, text: str, place: PathBase) -> bool:
         try:
             local = to_local_path(text)
         except ToolError:
@@ -354,7 +364,7 @@ def _spellings(pattern: str) -> tuple[str, ...]:
     pattern = pattern.removeprefix("./")
     if pattern[:5].lower() == "file:":
         pattern = _without_file_scheme(pattern)
-    spellings = {pattern, pattern.removeprefix("**/"), pattern.replace("/**/", "/")}
+    spellings = {pattern, number_text(pattern), pattern.removeprefix("**/"), pattern.replace("/**/", "/")}
     spellings |= {one.removesuffix("/**").removesuffix("/") for one in spellings if one.rstrip("/*")}
     return tuple({fold(one) for one in spellings if one})
 

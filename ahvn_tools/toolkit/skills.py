@@ -11,10 +11,9 @@ from typing import Any, Final
 
 from ahvn_tools import invisible
 from ahvn_tools.context import ToolContext
-from ahvn_tools.errors import ToolError, ToolLookupError, near_misses, quote_name
+from ahvn_tools.errors import ToolError, ToolLookupError, clip, near_misses, quote_name
 from ahvn_tools.execution.threads import run_in_thread
 from ahvn_tools.mcp.client.remote_server import RemoteServer
-from ahvn_tools.redaction.texts import clip
 from ahvn_tools.skills import SKILL_FILE
 from ahvn_tools.skills.folders import FolderFiles, read_folders
 from ahvn_tools.skills.server import read_server

@@ -8,13 +8,13 @@ from typing import Any, Final, Literal
 
 from ahvn_tools.execution.plan import CompiledTool
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.middleware.approve import is_same_json
+from ahvn_tools.middleware.waiting import is_same_json
 from ahvn_tools.schema.inputs import ParameterKind
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.state import UNSET
-from ahvn_tools.toolkit.approval_rules import ApprovalRules, CallValues, Condition, Mode, Rule
+from ahvn_tools.toolkit.approval_rules import ApprovalRule, ApprovalRules, CallValues, Condition, Mode
 from ahvn_tools.toolkit.entry import CODE_TOOL, ChangedSpec, Entry
-from ahvn_tools.toolkit.rule_values import Kind, Place, fold, kind_of
+from ahvn_tools.toolkit.rule_values import Kind, PathBase, fold, kind_of
 
 _MODEL_TOOLS: Final = "ahvn_tools.toolkit.model_tools"
 _PLAIN: Final = (str, int, float, bool, type(None))
@@ -129,12 +129,18 @@ class ToolRules:
             return True
         return not (self.asked or self.allowed) and self.mode_decision(mode).decision == "deny"
 
+    def may_ask(self, mode: Mode) -> bool:
+        """Return whether a call of the tool may need an approval because of the rules or the mode."""
+        if all(rule.conditions for rule in self.allowed) and self.mode_decision(mode).decision == "ask":
+            return not self.find_denial(mode)
+        return bool(self.asked)
+
     def judge(
-        self, forms: Sequence[Mapping[str, Any]], place: Place, mode: Mode, *, requires_approval: bool
+        self, forms: Sequence[Mapping[str, Any]], place: PathBase, mode: Mode, *, requires_approval: bool
     ) -> RuleDecision:
         """Return the decision about arguments, in the forms in which they are known: as sent and as validated."""
         known = self._read(forms, place) if self.depends_on_arguments else [CallValues({}, {}, place)]
-        unclear: Rule | None = None
+        unclear: ApprovalRule | None = None
         for rule in self.denied:
             verdict = self._names(rule, known)
             if verdict is True:
@@ -154,7 +160,7 @@ class ToolRules:
         return by_mode if allowed is None else self._by(allowed, "allow", "allows it")
 
     def find_bound_denial(
-        self, values: Mapping[str, Any], place: Place, unknown: frozenset[str] = frozenset()
+        self, values: Mapping[str, Any], place: PathBase, unknown: frozenset[str] = frozenset()
     ) -> RuleDecision | None:
         """Return the decision of a deny rule about the values of all parameters, bound ones too.
 
@@ -165,11 +171,11 @@ class ToolRules:
         found = next((rule for rule in rules if self._names(rule, known, bound=True) is not False), None)
         return None if found is None else self._by(found, "deny", "denies it")
 
-    def _by(self, rule: Rule, decision: Literal["allow", "ask", "deny"], what: str) -> RuleDecision:
+    def _by(self, rule: ApprovalRule, decision: Literal["allow", "ask", "deny"], what: str) -> RuleDecision:
         text = rule.shown(self.hidden)
         return RuleDecision(decision=decision, why="rule", rule=text, reason=f"The rule {text} {what}.")
 
-    def _read(self, forms: Sequence[Mapping[str, Any]], place: Place) -> list[CallValues]:
+    def _read(self, forms: Sequence[Mapping[str, Any]], place: PathBase) -> list[CallValues]:
         """Return the forms of the arguments that differ."""
         known: list[JsonObject] = []
         for form in map(self.named_arguments, forms):
@@ -177,7 +183,7 @@ class ToolRules:
                 known.append(form)
         return [CallValues(form, self._kinds, place) for form in known]
 
-    def _names(self, rule: Rule, forms: Sequence[CallValues], *, bound: bool = False) -> bool | None:
+    def _names(self, rule: ApprovalRule, forms: Sequence[CallValues], *, bound: bool = False) -> bool | None:
         """Return whether a deny or ask rule is for a call in any form; without `bound` never by a bound parameter."""
         if not bound and self.hidden and not rule.parameters.isdisjoint(self.hidden):
             return False
@@ -201,7 +207,7 @@ class ToolRules:
             return True
         return condition.names(call)
 
-    def _allows(self, rule: Rule, forms: Sequence[CallValues]) -> bool:
+    def _allows(self, rule: ApprovalRule, forms: Sequence[CallValues]) -> bool:
         if not rule.parameters.isdisjoint(self.hidden):
             return False
         return all(condition.allows(form) for condition in rule.conditions for form in forms)

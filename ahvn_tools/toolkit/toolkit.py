@@ -241,7 +241,8 @@ class Toolkit:
         - The definition of one tool: `name`, `title`, `description`, `examples`, `annotations`, `meta`, `version`,
           `icons`, `input_schema`, `output_schema`, `output`, `render`.
         - How a function is read: `parse_docstring`, `docstring_sections`, `include_long_description`,
-          `description_separator`, `include_var_positional`, `include_var_keyword`, `coerce_numbers_to_str`, `convert`.
+          `description_separator`, `include_var_positional`, `include_var_keyword`, `coerce_numbers_to_str`, `convert`,
+          `external`.
         """
         self._add(things, prefix, rename, options, caller_locals())
         return self
@@ -1084,40 +1085,49 @@ class Toolkit:
         self,
         waiting: Waiting,
         *,
-        approved: Approved,
+        approved: Approved | None = None,
+        results: Mapping[str, Any] | None = None,
         arguments: Mapping[str, Any] | None = None,
         reason: Reason = None,
         always: bool = False,
     ) -> Run:
-        """Run or reject the calls that waited for an approval, and return the Run, which may wait for further ones.
+        """Continue the calls that waited, and return the Run, in which some may go on waiting.
 
         `waiting` is a Run with pending calls, the status of a background call, or one request (also as its JSON data,
-        in another process); for the latter two the Run has results and no messages. `approved` applies to all calls, or
-        decides by call id. `arguments` are the approver's edits, of a request or by call id: they are merged into the
-        model's arguments, and contain again what a saved request hides as secret. `reason`, a text or by call id, is
-        for the model of a rejected call. A tool that has changed since is not run: its call ends with the code
-        `changed`.
+        in another process); for the latter two the Run has results and no messages.
 
-        Raises ToolkitError for a request that was approved or rejected before, has expired or is of another session,
-        and for secret arguments that differ from the requested ones.
+        `approved` applies to all calls that wait for an approval, or decides by call id. `arguments` are the approver's
+        edits, of a request or by call id: they are merged into the model's arguments, and contain again what a saved
+        request hides as secret. `reason`, a text or by call id, is for the model of a rejected call. `results` has the
+        values of external calls by call id: what the function would return, or an exception, such as a ToolError, for
+        a call that has failed. A tool that has changed since is not run: its call ends with the code `changed`.
+
+        Raises ToolkitError for a request that was used before, has expired or is of another session, for secret
+        arguments that differ from the requested ones, and for a value that the tool could not have returned. Then no
+        call has been continued, and all of them can be.
         """
         from ahvn_tools.toolkit.resume import resumed_batch
 
-        return resumed_batch(self._view, waiting, approved, arguments, reason, always).run()
+        return resumed_batch(
+            self._view, waiting, approved=approved, results=results, arguments=arguments, reason=reason, always=always
+        ).run()
 
     async def aresume(
         self,
         waiting: Waiting,
         *,
-        approved: Approved,
+        approved: Approved | None = None,
+        results: Mapping[str, Any] | None = None,
         arguments: Mapping[str, Any] | None = None,
         reason: Reason = None,
         always: bool = False,
     ) -> Run:
-        """Run or reject the calls that waited from async code, as `resume` does."""
+        """Continue the calls that waited from async code, as `resume` does."""
         from ahvn_tools.toolkit.resume import aresumed_batch
 
-        batch = await aresumed_batch(self._view, waiting, approved, arguments, reason, always)
+        batch = await aresumed_batch(
+            self._view, waiting, approved=approved, results=results, arguments=arguments, reason=reason, always=always
+        )
         return await batch.arun()
 
     def converse(self, model: ModelFunction, messages: Start, **options: Unpack[ConverseOptions]) -> Conversation:
@@ -1126,9 +1136,9 @@ class Toolkit:
         `model` is a function of messages and tools that returns an answer, sync, async or as a stream of events, such
         as `formats.openai.model(client, model="…")`. `messages` are those so far in its format, a text of the user, or
         a conversation to go on with; one that waits goes on with the options of `resume`. The conversation also stops
-        after `max_turns` answers (20), at a call of a tool with `finish_with`, when a tool ends the session, and when a
-        call has to be approved. A malformed answer is asked for again, `max_retries` times (2). `format` is that of a
-        model which does not name its own: without both, the tools are written for OpenAI.
+        after `max_turns` answers (20), at a call of a tool with `finish_with`, when a tool ends the session, and while
+        calls wait for an approval or a result. A malformed answer is asked for again, `max_retries` times (2).
+        `format` is that of a model which does not name its own: without both, the tools are written for OpenAI.
 
         Raises what the model raises; `Conversation.from_error` returns the conversation up to there. Raises
         MalformedAnswerError after too many retries, and ToolkitError as `run` and `resume` do.

@@ -343,6 +343,15 @@ class TestDefinitions:
         kit = self.load(tmp_path, f"{text}\napi_url: https://x.example/y", file).toolkit
         assert kit["a"].body.request.method == method
 
+    @pytest.mark.parametrize("file", ["_a.yaml", ".a.yaml", ".git/a.yaml", "_drafts/deep/a.yaml"])
+    def test_hidden_files_and_drafts_are_left_out(self, tmp_path, file):
+        manager = self.load(tmp_path, "api_url: nothing", f"tools/native/{file}")
+        assert (manager.load_tools(), manager.load_errors) == ([], [])
+
+    def test_a_wrong_pattern_of_trust_is_an_error_at_once(self, tmp_path):
+        with pytest.raises(ToolSpecError, match="is no feature"):
+            self.load(tmp_path, "api_url: https://x.example", "tools/native/a.yaml", trust=["<cod>"])
+
     def test_a_file_beside_the_definition_has_the_certificates(self, tmp_path):
         kit = self.load(tmp_path, "api_url: https://x.example\nca_file: ca.pem", "tools/native/a.yaml").toolkit
         assert kit["a"].body.options.ca_file == str(tmp_path / "tools/native/ca.pem")

@@ -6,8 +6,10 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from ahvn_tools import ToolCall, formats
+from ahvn_tools import ToolCall, Toolkit, ToolResult, formats
 from ahvn_tools.formats.turn import Usage
 from tests.formats.providers import provider
 
@@ -300,6 +302,15 @@ def test_calls_of_custom_tools_stay_in_the_turn():
     assert second["id"].startswith("call_")
 
 
+@pytest.mark.parametrize("name", ["openai", "mistral", "ollama"])
+def test_an_empty_list_of_calls_is_not_sent_back(name):
+    """OpenAI refuses it."""
+    message = {"role": "assistant", "content": "Hello!", "tool_calls": []}
+    assert turn(name, {"choices": [{"message": message}], "message": message, "done": True}).messages == [
+        {"role": "assistant", "content": "Hello!"}
+    ]
+
+
 def test_an_audio_answer_is_sent_back_by_its_id():
     answer = {"role": "assistant", "content": None, "audio": {"id": "a1", "data": "AAAA", "transcript": "Hi"}}
     assert turn("openai", answer).messages == [{"role": "assistant", "content": None, "audio": {"id": "a1"}}]
@@ -347,3 +358,35 @@ def test_a_written_call_is_no_turn_of_its_own():
     """`message` writes calls that a program has made; `turn` keeps those that a model has sent."""
     (message,) = formats.get("openai").message([ToolCall(id="c1", name="find", arguments={"topic": "tea"})])
     assert turn("openai", message).messages == [message]
+
+
+ARGUMENTS = st.dictionaries(st.sampled_from(["topic", "number"]), st.text(max_size=5) | st.integers(-9, 9), max_size=2)
+TURNS = st.lists(st.lists(ARGUMENTS, min_size=1, max_size=3), max_size=4)
+STREAMED = sorted({name for name in WITH_TURNS if hasattr(provider(name), "events")} - {"prompt", "langchain"})
+
+
+def find(topic: str = "", number: int = 0) -> str:
+    """Find a note."""
+    return f"{topic} {number}"
+
+
+@pytest.mark.parametrize("name", STREAMED)
+@given(turns=TURNS)
+@settings(max_examples=20, deadline=None)
+def test_a_streamed_conversation_makes_the_same_calls_as_a_whole_one(name, turns):
+    """A law: each call is run and answered once, whatever form the answers have. A stream ends with its empty calls."""
+    kit, last = Toolkit("notes").add(find), provider(name).response([])
+    answers = [
+        [(f"call{number}{index}", "find", json.dumps(arguments)) for index, arguments in enumerate(turn)]
+        for number, turn in enumerate(turns)
+    ]
+    made = []
+    for form in (provider(name).response, lambda calls: iter(provider(name).events(calls))):
+        left = iter([*map(form, answers), last])
+        results: list[ToolResult] = []
+        for event in kit.stream_converse(lambda messages, tools, left=left: next(left), "Go.", format=name):
+            results += [event] if isinstance(event, ToolResult) else []
+        assert (event.stop_reason, event.turns) == ("answered", len(turns) + 1)
+        made.append(sorted((str(result.value), result.is_error) for result in results))
+    assert made[0] == made[1]
+    assert len(made[0]) == sum(map(len, turns))

@@ -10,6 +10,7 @@ import sys
 import textwrap
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -241,9 +242,51 @@ def test_what_does_not_fit_is_refused_and_loses_nothing(session):
         session.converse(Script(), "Hello", max_turn=3)
     with pytest.raises(ToolkitError, match="max_turns must be a whole number, at least 1"):
         session.stream_converse(Script(), "Hello", max_turns=0)
+    with pytest.raises(ToolkitError, match="Pass a list of messages"):
+        session.converse(Script(), {"role": "user", "content": "Hello"})
     with pytest.raises(ToolkitError, match="A model is a function of messages and tools"):
         session.converse("gpt", "Hello")
     assert session.converse(Script(say("Done.")), waiting, approved=True).text == "Done."
+
+
+def test_a_conversation_of_one_turn_at_a_time_survives_a_kill(tmp_path):
+    """Each turn is saved; the process is killed in the third; another one goes on and repeats no call."""
+    file, log = tmp_path / "conversation.json", tmp_path / "calls"
+    code = f"""
+        import json, pathlib, sys, time
+        from ahvn_tools import Conversation
+        from tests.toolkit.test_converse import make_logging_kit, ask, Script
+        def block(messages, tools):
+            print("asked again", flush=True)
+            time.sleep(60)
+        kit, file = make_logging_kit(pathlib.Path({str(log)!r})), pathlib.Path({str(file)!r})
+        conversation, script = "Go.", Script(ask(("note", {{"text": "one"}})), ask(("note", {{"text": "two"}})))
+        for model in (script, script, block):
+            conversation = kit.converse(model, conversation, max_turns=1)
+            file.write_text(json.dumps(conversation.to_json()), encoding="utf-8")
+    """
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "asked again\n"
+        process.kill()
+    saved = Conversation.from_json(json.loads(file.read_text(encoding="utf-8")))
+    assert (saved.stop_reason, saved.turns) == ("max_turns", 2)
+    done = make_logging_kit(log).converse(Script(ask(("note", {"text": "three"})), say("Done.")), saved)
+    assert (done.text, done.turns) == ("Done.", 4)
+    assert log.read_text(encoding="utf-8").split() == ["one", "two", "three"]
+
+
+def make_logging_kit(log: Path) -> Toolkit:
+    kit = Toolkit("log")
+
+    @kit.tool
+    def note(text: str) -> None:
+        """Note a text."""
+        with log.open("a", encoding="utf-8") as lines:
+            lines.write(f"{text}\n")
+
+    return kit
 
 
 # other ends
@@ -415,6 +458,7 @@ def test_a_paused_turn_goes_on_and_a_container_is_passed_on(session):
         [
             anthropic("tool_use", use, container="box"),
             anthropic("pause_turn", text, container="box2"),
+            {**anthropic("pause_turn", text), "container": {"id": "old", "expires_at": "2020-01-01T00:00:00Z"}},
             anthropic("end_turn", {"type": "text", "text": "Done."}),
         ]
     )
@@ -427,8 +471,8 @@ def test_a_paused_turn_goes_on_and_a_container_is_passed_on(session):
     client = SimpleNamespace(messages=SimpleNamespace(create=create))
     model = formats.anthropic.model(client, model="m", max_tokens=9, system="Be brief.")
     done = session.converse(model, "Go.")
-    assert roles(done) == ["user", "assistant", "user", "assistant", "assistant"]
-    assert [request.get("container") for request in requests] == [None, "box", "box2"]
+    assert roles(done) == ["user", "assistant", "user", "assistant", "assistant", "assistant"]
+    assert [request.get("container") for request in requests] == [None, "box", "box2", None]
     assert all(request["system"] == "Be brief." for request in requests)
 
 
@@ -518,7 +562,8 @@ def test_other_data_is_no_conversation():
     wrong: list[Any] = [
         {}, [], {**good, "version": 2}, {**good, "stop_reason": "done"}, {**good, "usage": {"nope": 1}},
         {**good, "bytes_at": [[7]]}, {**good, "bytes_at": [[0, "content"]]}, {**good, "bytes_at": [[]]},
-        {**good, "run": {}}, {**good, "messages": None}, {**good, "turns": "x"},
+        {**good, "run": {}}, {**good, "messages": {"role": "user"}}, {**good, "format": []},
+        {**good, "turns": float("inf")}, {**good, "messages": None}, {**good, "turns": "x"},
     ]  # fmt: skip
     for data in wrong:
         with pytest.raises(ToolSpecError, match=r"not a saved (conversation|run)"):
@@ -575,6 +620,29 @@ async def test_closing_an_async_reader_closes_the_models_stream(session, kind):
             assert event == TextDelta("a")
             break
     assert await asyncio.to_thread(closed.wait, 5)
+
+
+async def test_cancelling_the_task_ends_a_sync_stream_after_its_next_event(session):
+    begun, release, closed = asyncio.Event(), threading.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+
+    def model(messages: list[Any], tools: Any) -> Iterator[Any]:
+        try:
+            yield chunk_of({"content": "a"})
+            loop.call_soon_threadsafe(begun.set)
+            release.wait(30)
+            while True:
+                yield chunk_of({"content": "b"})
+        finally:
+            closed.set()
+
+    task = asyncio.create_task(session.aconverse(model, "Go."))
+    await begun.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    release.set()
+    assert await asyncio.to_thread(closed.wait, 30)
 
 
 async def test_cancelling_the_task_ends_the_request_and_keeps_the_conversation(session):

@@ -78,7 +78,8 @@ PIN_CHECK_TTL = 2.0  # seconds for which a pin check is valid over HTTP, where a
 
 
 RESERVED_META_KEYS: Final = frozenset({
-    "approval", "attempts", "cached", "changed", "duration", "ends_session", "further_approvals", "omitted_chars",
+    "approval", "attempts", "cached", "changed", "duration", "ends_session", "external_call", "further_requests",
+    "omitted_chars",
     "output", "progress", "structured", STRUCTURED_META_KEY,
 })  # fmt: skip
 """Keys of a result's `meta` that this package writes: a server's values of these keys are dropped."""

@@ -184,7 +184,7 @@ class Request:
             return await self._context.session.elicit_form(message, schema, self._context.request_id)
         if (answer := self.find_answer(key)) is not None:
             return answer
-        raise input_required_error(self.make_input_request({key: message}, schema, state))
+        raise input_required_error(self.make_input_request({key: (message, schema)}, state))
 
     async def send(self, question: Any, answer_type: type[Answer]) -> Answer:
         """Return what a client answers to a request during this one. Raises MCPError."""
@@ -202,13 +202,13 @@ class Request:
         answer = self.answers.get(key)
         return answer if isinstance(answer, ElicitResult) else None
 
-    def make_input_request(self, messages: Mapping[str, str], schema: dict[str, Any], state: str) -> Any:
-        """Return what asks for such a request: a form with each message, by the keys of the questions."""
-        forms: dict[str, Any] = {
+    def make_input_request(self, forms: Mapping[str, tuple[str, dict[str, Any]]], state: str) -> Any:
+        """Return what asks for such a request: a form for each message and schema, by the keys of the questions."""
+        requests: dict[str, Any] = {
             key: ElicitRequest(params=ElicitRequestFormParams(message=message, requested_schema=schema))
-            for key, message in messages.items()
+            for key, (message, schema) in forms.items()
         }
-        return InputRequiredResult(input_requests=forms, request_state=state)
+        return InputRequiredResult(input_requests=requests, request_state=state)
 
     @property
     def answers(self) -> Mapping[str, Any]:

@@ -102,6 +102,14 @@ class Conversing:
         assert (stopped.stop_reason, stopped.turns) == ("max_turns", 2)
         assert session.converse(model, stopped).turns == 3
 
+    def test_a_reader_that_leaves_ends_the_request(self: Any, server, client):
+        server.arguments = [OSLO, ROME]
+        model, session = self.model(client, stream=True), session_of(forecast)
+        events = session.stream_converse(model, "How will it be?")
+        assert next(event for event in events if isinstance(event, TextDelta))
+        events.close()
+        assert session.converse(model, "How will it be?").text == SAID
+
     def test_an_error_of_the_sdk_keeps_the_conversation(self: Any, server, client):
         server.turns = iter([("forecast", OSLO), ("missing", {})])
         with pytest.raises(Exception, match="missing") as raised:
