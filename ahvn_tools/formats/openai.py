@@ -10,7 +10,6 @@ from ahvn_tools.errors import ToolSpecError
 from ahvn_tools.formats.continuation import Continuation, read_problem
 from ahvn_tools.formats.json_data import get_index, get_object, get_objects, to_objects, unread_fields
 from ahvn_tools.formats.parsing.payload import read_field, read_first, read_items
-from ahvn_tools.formats.parsing.text_calls import extract_text
 from ahvn_tools.formats.parsing.tool_calls import (
     INTERRUPTED_CALL,
     TRUNCATED_CALL,
@@ -24,7 +23,7 @@ from ahvn_tools.formats.rendering import content
 from ahvn_tools.formats.rendering.calls import clean_text, get_provider_data, get_wire_name, to_json_text, to_writable
 from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_choice
 from ahvn_tools.formats.rendering.tool import MAX_DESCRIPTION_CHARS, ToolExporter, export_all
-from ahvn_tools.formats.turn import Model, Turn, Usage, merge_deltas, read_answer, without_nulls
+from ahvn_tools.formats.turn import Model, Turn, Usage, merge_deltas, read_answer, read_text, without_nulls
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolCall, ToolResult
 from ahvn_tools.schema.dialects.dialect import OPENAI
@@ -150,7 +149,7 @@ def turn(response: Any, calls: Sequence[ToolCall] = ()) -> Turn:
 
 def to_turn(fields: JsonObject, written: list[JsonObject], usage: Usage) -> Turn:
     """Return the turn of a message with these fields; `written` is the message with its calls, if something lacks."""
-    text = extract_text(fields)
+    text = read_text(fields)
     own = without_nulls(fields, *_UNSENT_FIELDS)
     if own.get("tool_calls") == []:  # some hosts send an empty list, and OpenAI refuses one
         del own["tool_calls"]

@@ -215,6 +215,28 @@ def test_a_person_decides_with_the_options_of_resume(session, is_async):
     assert done.turns == 2
 
 
+@pytest.mark.parametrize("is_async", [False, True])
+def test_external_calls_and_approvals_wait_together(session, is_async):
+    def choose(question: str) -> str:
+        """Let the user choose."""
+        raise AssertionError
+
+    kit = make_kit().add(choose, external=True)
+    session = kit.session(user="Ann", session_id="ann")
+    events = list(session.stream_converse(Script(ask(TEA, OLD, ("choose", {"question": "Which?"}))), "Go."))
+    assert [event.id for event in events if isinstance(event, ToolResult)] == ["c0"]  # no result of what waits
+    waiting = Conversation.from_json(json.loads(json.dumps(events[-1].to_json())))
+    assert [type(request).__name__ for request in waiting.pending] == ["ApprovalRequest", "ExternalCall"]
+    still = session.converse(Script(), waiting, approved=True)
+    assert [request.tool for request in still.pending] == ["choose"]
+    script = Script(say("Done."))
+    if is_async:
+        done = asyncio.run(session.aconverse(script, still, results={"c2": "this one"}))
+    else:
+        done = session.converse(script, still, results={"c2": "this one"})
+    assert [message["content"] for message in done.messages[2:5]] == ["Ann on tea", "old is gone", "this one"]
+
+
 def test_some_decisions_leave_the_others_waiting(session):
     waiting = session.converse(Script(ask(OLD, ("remove", {"topic": "new"}))), "Clean up.")
     script = Script(say("Done."))
