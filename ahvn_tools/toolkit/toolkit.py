@@ -523,7 +523,6 @@ class Toolkit:
         *,
         source: str | PathLike[str] | Iterable[str | PathLike[str]],
         description: str | None = None,
-        license: str | None = None,  # noqa: A002  # the key of the standard
         replace: bool = False,
     ) -> None:
         """Write the tools that are listed to a model as a skill: a folder with a `SKILL.md`, and a file for each tool.
@@ -536,9 +535,7 @@ class Toolkit:
         from ahvn_tools.skills import export  # few toolkits become skills
 
         folder = Path(path).absolute()
-        files = export.make_files(
-            folder.name, self.definitions(), export.to_sources(source), description=description, license=license
-        )
+        files = export.make_files(folder.name, self.definitions(), export.to_sources(source), description)
         export.write_skill(folder, files, replaces=replace)
 
     def _with_view(self, view: StoreView) -> Self:
