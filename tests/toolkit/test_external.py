@@ -44,6 +44,7 @@ from ahvn_tools import (
 from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import DefinitionError, ResultRequiredError, ToolkitError, ToolSpecError
 from ahvn_tools.middleware import cache, record, replay, retry
+from tests.imported_modules import forgotten
 
 KEY = "a key that both processes have"
 
@@ -721,16 +722,18 @@ def test_a_tool_without_a_function_must_be_external():
 
 def test_files_and_manifests_have_external_tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "tools.py").write_text(
+    (tmp_path / "asking.py").write_text(
         "from ahvn_tools import tool\n\n@tool(external=True)\ndef ask(text: str) -> bool:\n    '''Ask.'''\n"
     )
     (tmp_path / "kit.yaml").write_text(
         "sources:\n"
-        "  - tools.py\n"
+        "  - asking.py\n"
         "  - external: {name: locate, description: Locate., output_schema: {type: object, required: [lat]}}\n"
         "    requires_approval: true\n"
     )
-    for kit in (load("tools.py"), load("kit.yaml")):
+    with forgotten(tmp_path):
+        kits = load("asking.py"), load("kit.yaml")
+    for kit in kits:
         run = waiting(kit, ("ask", {"text": "x"}))
         assert only_result(kit.resume(run, results={"c1": True})).value is True
     run = kit.resume(waiting(kit, ("locate", {})), approved=True)
