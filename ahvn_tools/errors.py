@@ -277,6 +277,15 @@ def exception_text(error: BaseException) -> str:
         return UNREADABLE_TEXT
 
 
+MAX_TEXT_CHARS = 2_000
+"""The maximum length of a text from a tool or a server."""
+
+
+def clip(text: str, max_chars: int = MAX_TEXT_CHARS) -> str:
+    """Return `text`, cut after `max_chars` characters."""
+    return text if len(text) <= max_chars else f"{text[:max_chars]}… ({len(text) - max_chars} more characters)"
+
+
 MIN_SIMILARITY = 0.7
 """How similar a known name must be to be suggested, from 0 to 1: a wrong suggestion misleads a model."""
 

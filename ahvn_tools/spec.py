@@ -36,7 +36,7 @@ from ahvn_tools.schema.inputs import NOT_ACCEPTED
 from ahvn_tools.settings import ToolOptions
 from ahvn_tools.sources import code as code_source
 from ahvn_tools.sources import function as function_source
-from ahvn_tools.sources.injection import InjectedBody
+from ahvn_tools.sources.injection import function_of
 from ahvn_tools.state import UNSET, StateKey, copy_containers, copy_state
 from ahvn_tools.template import ToolTemplate
 
@@ -327,8 +327,7 @@ class ToolSpec(Generic[P, R]):
     @property
     def function(self) -> Function:
         """The function that the spec, or its FastMCP tool, was made from; else the body."""
-        body = self.body.function if isinstance(self.body, InjectedBody) else self.body
-        function: Function = getattr(self.compiled.template.tool, "fn", body)
+        function: Function = getattr(self.compiled.template.tool, "fn", function_of(self.body))
         return function
 
     @property

@@ -6,10 +6,11 @@ import asyncio
 import hashlib
 import json
 import math
+import re
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Annotated, Any, Final, Literal
+from typing import Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt
+from pydantic import BaseModel, ConfigDict, StrictBool, StrictFloat, StrictInt
 
 from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import DefinitionError, InvalidResultError, ResultRequiredError, ToolError, suggests_options
@@ -33,7 +34,8 @@ MAX_TEXT_CHARS: Final = 1_000
 MAX_ANSWER_CHARS: Final = 10_000
 """How long a text is that the user answers."""
 
-_Text = Annotated[str, Field(min_length=1, max_length=MAX_TEXT_CHARS)]
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}", re.ASCII)
+
 _Answer = StrictBool | StrictInt | StrictFloat | str | list[str]
 
 
@@ -42,21 +44,29 @@ class Question(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
-    name: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,39}$")]
-    """The key of the answer, such as "color"."""
-    text: _Text
+    name: str
+    """The key of the answer, such as "color": up to 40 letters, digits and underscores."""
+    text: str
     """The question, as the user reads it."""
     kind: Literal["choice", "choices", "text", "number", "yes_no"] = "text"
     """What the user answers: one of the options, several of them, a text, a number, or yes or no."""
-    options: Annotated[list[_Text], Field(max_length=MAX_OPTIONS)] = []
-    """What the user can choose; only for "choice" and "choices"."""
+    options: list[str] = []
+    """What the user can choose, up to 50; only for "choice" and "choices"."""
     default: _Answer | None = None
     """The answer where the user gives none; without it, the user has to answer."""
-    description: Annotated[str, Field(max_length=MAX_TEXT_CHARS)] = ""
+    description: str = ""
     """A short explanation for the user."""
 
     def find_mistake(self) -> str | None:
         """Return what is wrong with the question, for the model; None if nothing is."""
+        if _NAME.fullmatch(self.name) is None or "__" in self.name:
+            return "The name of a question has up to 40 letters, digits and single underscores, and no digit first."
+        if not all(0 < len(text) <= MAX_TEXT_CHARS for text in (self.text, *self.options)) or (
+            len(self.description) > MAX_TEXT_CHARS
+        ):
+            return f"Each text of the question {self.name!r} has 1 to {MAX_TEXT_CHARS:,} characters."
+        if len(self.options) > MAX_OPTIONS:
+            return f"The question {self.name!r} has more than {MAX_OPTIONS} options."
         if self.kind in ("choice", "choices"):
             if len(self.options) < 2 or len(set(self.options)) < len(self.options):  # noqa: PLR2004  # no choice
                 return f"The question {self.name!r} needs at least 2 different options."
@@ -84,8 +94,23 @@ class Question(BaseModel):
         fits = isinstance(answer, str) and len(answer) <= MAX_ANSWER_CHARS
         return None if fits else f"it is a text of at most {MAX_ANSWER_CHARS:,} characters"
 
-    def to_field(self) -> JsonObject:
-        """Return the field of a form that asks the question: a JSON Schema, as MCP's elicitation takes it."""
+    def to_fields(self, *, takes_lists: bool) -> JsonObject:
+        """Return the fields of a form that ask the question; without lists, one for each option of several choices."""
+        if takes_lists or self.kind != "choices":
+            return {self.name: self._to_field()}
+        chosen = self.default if isinstance(self.default, list) else []
+        return {
+            key: {"type": "boolean", "title": f"{escape_line(self.text)} {option}", "default": option in chosen}
+            for key, option in self.option_keys.items()
+        }
+
+    @property
+    def option_keys(self) -> dict[str, str]:
+        """The options by the names of fields that each ask for one of them."""
+        return {f"{self.name}__{number}": option for number, option in enumerate(self.options, start=1)}
+
+    def _to_field(self) -> JsonObject:
+        """Return a field: a JSON Schema, as MCP's elicitation takes it."""
         kinds: dict[str, JsonObject] = {
             "choice": {"type": "string", "enum": [*self.options]},
             "choices": {"type": "array", "items": {"type": "string", "enum": [*self.options]}},
@@ -97,9 +122,6 @@ class Question(BaseModel):
         if self.description:
             field["description"] = escape(self.description)
         return field if self.default is None else {**field, "default": self.default}
-
-
-Questions = Annotated[list[Question], Field(min_length=1, max_length=MAX_QUESTIONS)]
 
 
 class UserAnswers(BaseModel):
@@ -148,13 +170,13 @@ class AskUser(ToolRegistry):
         self._handler, self._seconds = handler, seconds
 
     @reg_toolspec(tags={"user"}, annotations={"readOnlyHint": True, "openWorldHint": False})
-    async def ask_user(self, questions: Questions, context: ToolContext) -> UserAnswers:
+    async def ask_user(self, questions: list[Question], context: ToolContext) -> UserAnswers:
         """Ask the user questions, and wait for the answers.
 
         Ask only what you cannot find out yourself, all of it in one call.
 
         Args:
-            questions: The questions, in their order.
+            questions: One to ten questions, in their order.
 
         Returns:
             The answers by the names of the questions. The status is "declined" if the user does not want to answer, and
@@ -194,7 +216,7 @@ async def _ask_client(questions: list[Question], context: ToolContext) -> UserAn
         raise ToolError("The user cannot be asked: the MCP client shows no questions to its user.", tool=context.tool)
     if context.caller == PROGRAMMATIC and request.is_repeated_for_answers:  # the program waits for the next request
         raise ResultRequiredError("The answers of the user are in the next request.", tool=context.tool)
-    message, form = to_form(questions)
+    message, form = to_form(questions, takes_lists=request.takes_lists)
     key = hashlib.sha256(json.dumps([message, form], sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()
     try:
         return _Rules.read({"questions": questions}, await request.elicit(key, message, form, "{}"))
@@ -205,6 +227,8 @@ async def _ask_client(questions: list[Question], context: ToolContext) -> UserAn
 
 def find_mistake(questions: list[Question]) -> str | None:
     """Return what is wrong with questions, for the model; None if nothing is."""
+    if not 0 < len(questions) <= MAX_QUESTIONS:
+        return f"Ask 1 to {MAX_QUESTIONS} questions in one call."
     if len({question.name for question in questions}) < len(questions):
         return "Each question needs a name of its own."
     return next((mistake for question in questions if (mistake := question.find_mistake()) is not None), None)
@@ -229,7 +253,7 @@ class _Rules:
         if answer.action != "accept":
             return UserAnswers(status="declined" if answer.action == "decline" else "left")
         try:
-            return read_answers(arguments["questions"], answer.content or {})
+            return read_answers(arguments["questions"], _join_options(arguments["questions"], answer.content or {}))
         except InvalidResultError as error:
             raise ToolError(f"The answer of the user's client does not fit: {error.problem}.") from None
 
@@ -237,11 +261,23 @@ class _Rules:
 setattr(AskUser.ask_user, RESULT_RULES, _Rules)
 
 
-def to_form(questions: list[Question]) -> tuple[str, JsonObject]:
+def _join_options(questions: list[Question], content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the answers of a form, with a list for the fields that each ask for one option."""
+    answers = dict(content)
+    for question in questions:
+        fields = {option: answers.pop(key) for key, option in question.option_keys.items() if key in answers}
+        if fields:
+            answers[question.name] = [option for option, is_chosen in fields.items() if is_chosen is True]
+    return answers
+
+
+def to_form(questions: list[Question], *, takes_lists: bool = True) -> tuple[str, JsonObject]:
     """Return the message and the form of MCP's elicitation that ask the questions."""
     message = "\n".join(["The model asks you:", *(f"- {escape_line(question.text)}" for question in questions)])
-    required = [question.name for question in questions if question.default is None]
-    fields = {question.name: question.to_field() for question in questions}
+    fields: JsonObject = {}
+    for question in questions:
+        fields |= question.to_fields(takes_lists=takes_lists)
+    required = [question.name for question in questions if question.default is None and question.name in fields]
     return message, {"type": "object", "properties": fields, "required": required}
 
 

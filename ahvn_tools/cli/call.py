@@ -31,7 +31,7 @@ from ahvn_tools.cli.sources import (
     stdout_to_stderr,
 )
 from ahvn_tools.cli.tools import credentials
-from ahvn_tools.errors import ApprovalRequiredError, BindError, StateKeyError
+from ahvn_tools.errors import ApprovalRequiredError, BindError, ResultRequiredError, StateKeyError
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.redaction.names import is_secret_name, is_secret_schema
 from ahvn_tools.results import ToolResult, to_sendable, whole_value
@@ -166,6 +166,8 @@ def _report(result: ToolResult, printing: CallOutput) -> int:
     message = result.error.message
     if result.error.code == ApprovalRequiredError.code:
         message = f"{_describe_pending(result)} Repeat the command in a terminal, or with --yes."
+    if result.error.code == ResultRequiredError.code:
+        message = f"{message} A program supplies it, with `Toolkit.resume`."
     print(f"error: {output.escape(message)}", file=sys.stderr)  # noqa: T201  # the output of a command
     return STATUSES.get(result.error.code, FAILED_STATUS)
 

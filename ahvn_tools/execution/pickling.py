@@ -11,11 +11,14 @@ import sys
 from collections import ChainMap
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from ahvn_tools.errors import PickleError, ToolSpecError
 from ahvn_tools.execution.plan import CompiledTool
-from ahvn_tools.trust import Trust
+from ahvn_tools.json_types import JsonObject
+
+if TYPE_CHECKING:  # few processes load data
+    from ahvn_tools.trust import Trust
 
 _MAIN_MODULES = frozenset({"__main__", "__mp_main__"})
 """What Python calls a program that runs. `acme.__main__` is one, too: its import runs it."""
@@ -65,6 +68,10 @@ class FunctionPath:
                 "it so that functools.wraps keeps the names of what it wraps."
             )
         return cls(module, qualname)
+
+    def to_data(self) -> JsonObject:
+        """Return the path as JSON."""
+        return {"module": self.module, "qualname": self.qualname}
 
     def require_trust(self, trust: Trust) -> None:
         """Raise SourceError unless the module may be imported, also if it is imported already."""

@@ -1,10 +1,11 @@
 """The pipeline: a call passes through its middleware, outermost first, to its body, and the result comes back.
 
-From sync code it runs on the background loop, while the caller's thread waits and runs a sync body.
+From sync code it runs on the background loop, while the caller's thread waits and runs a sync body. A sync body that
+nothing wraps needs no loop.
 
 A streamed call has one chunk per item as it is made, then one last result, exactly what `execute` would have returned.
-One task owns it from first to last, so that scopes, spans and contextvars of the body never reach the reader. The body
-waits for its reader, and a reader who leaves closes the body.
+One task owns it from first to last, or one context where there is no loop, so that scopes, spans and contextvars of the
+body never reach the reader. The body waits for its reader, and a reader who leaves closes the body.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import inspect
 import logging
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Sequence
 from dataclasses import replace
-from time import perf_counter
+from time import monotonic, perf_counter
 from typing import Any, Final, TypeVar
 
 from ahvn_tools.context import ToolContext, current_context
@@ -36,10 +37,10 @@ from ahvn_tools.execution.convert import (
     summarize_exception,
     to_result,
 )
-from ahvn_tools.execution.deadline import Deadline
+from ahvn_tools.execution.deadline import Deadline, seconds_left
 from ahvn_tools.execution.outcome import Outcome, is_cancellation
 from ahvn_tools.execution.plan import Arguments
-from ahvn_tools.execution.runner import capture_outcome, prepare, run_body
+from ahvn_tools.execution.runner import capture_outcome, run_body, with_resolved_values
 from ahvn_tools.execution.threads import CallerThread, Threads, run_in_thread, thread_pool
 from ahvn_tools.json_types import exceeds_size
 from ahvn_tools.results import ToolResult, to_final_result
@@ -121,15 +122,13 @@ async def run_if_large_in_thread(call: Call, value: Any, function: Callable[[], 
 
 async def _prepare(call: Call, context: ToolContext | None) -> Arguments:
     """Return the body's arguments, made with the call's ToolContext if the tool takes one; start the body's clock."""
-    plan, token = call.plan, current_context.set(context)
+    started, plan, token = monotonic(), call.plan, current_context.set(context)
     try:
-        values, seconds = await prepare(
-            plan,
-            call.positional,
-            call.arguments,
-            call.state_scopes,
-            run=functools.partial(run_if_large_in_thread, call, call.arguments),
-        )
+        if plan.has_async_resolvers:
+            plan = await with_resolved_values(plan, call.state_scopes)
+        work = functools.partial(plan.prepare, call.positional, call.arguments, call.state_scopes)
+        values = await run_if_large_in_thread(call, call.arguments, work)
+        seconds = seconds_left(plan, started)
     finally:
         with contextlib.suppress(ValueError):  # the loop was closed: this runs outside the call's context
             current_context.reset(token)
@@ -183,15 +182,11 @@ def execute(middleware: Sequence[Middleware], call: Call) -> ToolResult:
         return _result_of(call, background_loop.run(capture_outcome, _run_cancellable, stack, call), started)
     thread = CallerThread()
     stack = _build_stack(middleware, functools.partial(run_to_result, threads=thread))
-    loop_call = background_loop.LoopCall(capture_outcome, _run_cancellable, stack, call, on_end=thread.end)
-    with loop_call, loop_call:
-        loop_call.start()
-        thread.run_until_end()
-        return _result_of(call, loop_call.outcome(), started)
+    return _result_of(call, thread.wait_for(capture_outcome, _run_cancellable, stack, call), started)
 
 
 def _needs_loop(middleware: Sequence[Middleware], call: Call) -> bool:
-    """Return whether anything wraps, times or answers the body of a call from sync code, or the body is async."""
+    """Return whether a call from sync code has middleware, a timeout, a ToolContext or a client, or is async."""
     plan = call.plan
     is_plain = plan.runs_in_caller_thread and not (plan.has_async_resolvers or plan.takes_context)
     return bool(middleware) or plan.seconds is not None or call.is_served or not is_plain

@@ -54,7 +54,7 @@ from ahvn_tools.settings import given_options
 from ahvn_tools.sources.budget import BudgetError
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.toolkit import Toolkit
-from ahvn_tools.toolkit.approval_rules import ApprovalRules, Rule
+from ahvn_tools.toolkit.approval_rules import ApprovalRule, ApprovalRules
 from ahvn_tools.toolkit.entry_options import (
     AddOptions,
     SingleToolOptions,
@@ -283,7 +283,7 @@ class Builder:
         for key in ("allow", "ask", "deny"):
             for index, text in enumerate(rules.get(key, ())):
                 with self._at("approval", key, index):
-                    Rule.parse(text)
+                    ApprovalRule.parse(text)
         return {"rules": ApprovalRules(**rules)} if rules and not self._problems else {}
 
     def _copied_options(self, part: Any, *path: str | int) -> dict[str, Any]:
@@ -428,10 +428,8 @@ class Builder:
             for name, group in contents.toolkit._view.groups().items():  # noqa: SLF001  # of another package of this project
                 if group.is_defined and name not in self._kit.groups:
                     self._kit.add_group(name, group.description, active=group.is_active, notes=group.notes)
-            if contents.toolkit._view.store.skills:  # noqa: SLF001  # as above
-                from ahvn_tools.toolkit.skills import add_from  # few manifests have skills
-
-                add_from(self._kit._view.store, contents.toolkit._view)  # noqa: SLF001  # as above
+            skills = contents.toolkit._view.skills(inactive=True)  # noqa: SLF001  # as above
+            self._kit._view.store.add_skills(skills.values())  # noqa: SLF001  # as above
         if tools or not (contents.servers or contents.skills):
             self._add_tools(index, source, tools)
         if self._is_for_audience(source.audience):

@@ -7,21 +7,19 @@ from __future__ import annotations
 
 import json
 import traceback
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Collection, Iterator
 from typing import Any, Final
 
 from pydantic_core import to_jsonable_python
 
 from ahvn_tools.encoders.loaded_classes import is_for_graph
 from ahvn_tools.error_detail import ErrorDetail
-from ahvn_tools.errors import InvalidResultError, ToolCallError
+from ahvn_tools.errors import InvalidResultError, ToolCallError, clip
 from ahvn_tools.execution.call import Call
 from ahvn_tools.execution.convert import body_error_text
-from ahvn_tools.redaction.texts import JsonRedactor, Mask, clip, mask_named, redact
-from ahvn_tools.redaction.values import HiddenValues, reveal_secrets
+from ahvn_tools.redaction.texts import JsonRedactor, Mask, mask_named, redact
+from ahvn_tools.redaction.values import reveal_secrets
 from ahvn_tools.results import ToolResult, whole_value
-from ahvn_tools.state import MISSING
 
 MAX_FRAMES: Final = 50
 """The maximum number of frames of one exception, the innermost ones."""
@@ -71,7 +69,7 @@ def exception_result(call: Call, error: Exception) -> ToolResult:
 def make_redactor(call: Call, mask: Mask = str, *, fixed_keys: Collection[str] = ()) -> JsonRedactor:
     """Return what replaces, in JSON, a call's bound values and secret arguments, and then what a mask finds."""
     has_chunks = call.emit is not None or call.plan.output.is_stream
-    return JsonRedactor(_hidden_values(call), mask, has_chunks=has_chunks, fixed_keys=fixed_keys)
+    return JsonRedactor(call.hidden_values(), mask, has_chunks=has_chunks, fixed_keys=fixed_keys)
 
 
 def redact_arguments(call: Call, mask: Mask = str) -> Any:
@@ -106,7 +104,7 @@ def redact_traceback(call: Call, error: BaseException) -> str:
     """Return a line break and the traceback of an exception, redacted; "" for a ToolCallError without a cause."""
     if isinstance(error, ToolCallError) and error.__cause__ is None:
         return ""
-    return "\n" + redact(format_exception(error), _hidden_values(call))
+    return "\n" + redact(format_exception(error), call.hidden_values())
 
 
 def _error_text(call: Call, result: ToolResult) -> str:
@@ -138,18 +136,3 @@ def as_text(value: Any, max_chars: int = MAX_LOGGED_CHARS) -> str:
 def type_placeholder(value: Any) -> str:
     """Return `<type>`, which represents a value without a JSON form."""
     return f"<{type(value).__name__}>"
-
-
-def _hidden_values(call: Call) -> Mapping[str, Any]:
-    """Return secret arguments and bound values by name: those that the body received, else those in the state."""
-    values = {**call.arguments, **call.scope.bound_values}
-    for bound in call.plan.bound_parameters:
-        name = bound.parameter.name
-        if name not in call.scope.bound_values and bound.binding.resolver is None:
-            with suppress(ToolCallError):
-                values[name] = bound.read(call.state_scopes)
-    known = {name: value for name, value in values.items() if value is not MISSING}
-    hidden = call.plan.hidden_values(known, call.body)
-    for name, value in () if call.scope.context is None else call.scope.context._inner_values:  # noqa: SLF001  # of this package
-        hidden.setdefault(name, HiddenValues()).append(value)
-    return hidden

@@ -17,9 +17,6 @@ from ahvn_tools.redaction.values import HiddenValues, iter_parts
 MIN_MASKED_CHARS = 6
 """The minimum length of a masked text: masking shorter ones would make messages unreadable."""
 
-MAX_TEXT_CHARS = 2_000
-"""The maximum length of a text from a tool or a server."""
-
 _PLAIN_RUN = re.compile(r"[A-Za-z0-9._~-]+")
 """Characters that every encoding of a text leaves as they are."""
 
@@ -40,12 +37,13 @@ def redact(text: str, bound: Mapping[str, Any]) -> str:
 
     Credentials in URLs and DSNs are replaced by `***`, whether bound or not.
     """
-    return mask_credentials(SecretTexts(bound).mask(text))
+    return make_mask(bound)(text)
 
 
-def clip(text: str, max_chars: int = MAX_TEXT_CHARS) -> str:
-    """Return `text`, cut after `max_chars` characters."""
-    return text if len(text) <= max_chars else f"{text[:max_chars]}… ({len(text) - max_chars} more characters)"
+def make_mask(bound: Mapping[str, Any]) -> Mask:
+    """Return what redacts many texts for the same bound values; see `redact`."""
+    secrets = SecretTexts(bound)
+    return lambda text: mask_credentials(secrets.mask(text))
 
 
 class SecretTexts:
@@ -149,7 +147,7 @@ class SecretTexts:
 
     def mask_json(self, value: Any, *, is_error: bool = False) -> Any:
         """Return JSON without the secrets in texts, names of members and numbers; such a number becomes a text."""
-        return _map_texts(value, lambda text, _: self.mask(text, is_error=is_error))
+        return map_texts(value, lambda text, _: self.mask(text, is_error=is_error))
 
 
 class JsonRedactor:
@@ -183,9 +181,9 @@ class JsonRedactor:
                 return text if text in self._fixed_keys else self._redact(text)
             return next(redacted[names])
 
-        _map_texts(value, collect)
+        map_texts(value, collect)
         redacted: dict[Names, Iterator[str]] = {names: iter(self._redact_all(texts)) for names, texts in pieces.items()}
-        return _map_texts(value, replace)
+        return map_texts(value, replace)
 
     def _redact_all(self, texts: list[str]) -> list[str]:
         redacted = list(map(self._redact, texts))
@@ -212,14 +210,14 @@ def mask_named(value: Any, names: Collection[str]) -> Any:
     return [mask_named(part, names) for part in value] if isinstance(value, list) else value
 
 
-def _map_texts(value: Any, change: Callable[[str, Names | None], str], names: Names = ()) -> Any:
+def map_texts(value: Any, change: Callable[[str, Names | None], str], names: Names = ()) -> Any:
     """Return JSON with its texts changed, and, with None for their names, its keys and those numbers that change."""
     if isinstance(value, str):
         return change(value, names)
     if isinstance(value, list):
-        return [_map_texts(part, change, names) for part in value]
+        return [map_texts(part, change, names) for part in value]
     if isinstance(value, dict):
-        return {change(key, None): _map_texts(part, change, (*names, key)) for key, part in value.items()}
+        return {change(key, None): map_texts(part, change, (*names, key)) for key, part in value.items()}
     if value is None or isinstance(value, bool):
         return value
     text = change(str(value), None)

@@ -11,10 +11,9 @@ from typing import Any, NoReturn
 
 from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 
-from ahvn_tools.errors import DefinitionError, InvalidParametersError, ToolNotAvailableError, near_misses
+from ahvn_tools.errors import DefinitionError, InvalidParametersError, ToolNotAvailableError, clip, near_misses
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.redaction.names import is_secret_schema
-from ahvn_tools.redaction.texts import clip
 from ahvn_tools.redaction.values import reveal_secrets
 from ahvn_tools.schema.argument_changes import ArgumentChanges, change_schema
 from ahvn_tools.schema.inputs import BoundValueValidator, Inputs, Parameter, Validator

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from types import FunctionType
 from typing import Any, NoReturn
@@ -50,9 +51,8 @@ def without_secret_defaults(function: FunctionType) -> FunctionType:
     defaults = tuple(removed.get(p.name, p.default) for p in positional if p.default is not p.empty)
     public = FunctionType(function.__code__, function.__globals__, function.__name__, defaults, function.__closure__)
     public.__kwdefaults__ = {name: removed.get(name, value) for name, value in (function.__kwdefaults__ or {}).items()}
-    for name in ("__module__", "__qualname__", "__doc__", "__annotations__"):
-        setattr(public, name, getattr(function, name))
-    public.__dict__.update(function.__dict__)
+    functools.update_wrapper(public, function)
+    public.__dict__ = dict(function.__dict__)  # without `__wrapped__`, which is the function with its defaults
     return public
 
 

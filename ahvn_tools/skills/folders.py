@@ -19,6 +19,7 @@ from ahvn_tools.skills.skill import (
     MAX_FILE_BYTES,
     MAX_FILES,
     MAX_SKILLS,
+    FoundSkills,
     Skill,
     check_file_name,
     decode,
@@ -116,20 +117,11 @@ def find_skill_folders(folder: Path, *, follows_links: bool = True) -> list[Path
 
 def _inner_folders(folder: Path, *, follows_links: bool) -> list[Path]:
     try:
-        with os.scandir(folder) as members:
-            names = [entry.name for entry in members if _is_folder(entry, follows_links=follows_links)]
+        inner = sorted(folder.iterdir())
     except OSError:  # one of many that cannot be read
         return []
-    return [folder / name for name in sorted(names)]
-
-
-def _is_folder(entry: os.DirEntry[str], *, follows_links: bool) -> bool:
-    if entry.name.startswith(".") or entry.name in _SKIPPED_NAMES:
-        return False
-    try:
-        return entry.is_dir(follow_symlinks=follows_links)
-    except OSError:  # a link to itself
-        return False
+    shown = [path for path in inner if not path.name.startswith(".") and path.name not in _SKIPPED_NAMES]
+    return [path for path in shown if path.is_dir() and (follows_links or not path.is_symlink())]
 
 
 def read_folder(folder: Path, shown: str, *, is_trusted: bool = True) -> Skill:
@@ -146,6 +138,27 @@ def read_folder(folder: Path, shown: str, *, is_trusted: bool = True) -> Skill:
     skill, body = read_skill_text(text, place, without_dots(folder).name, is_trusted=is_trusted)
     missing = find_missing_files(body, place, files.list())
     return replace(skill, location=files.location, files=files, problems=(*skill.problems, *missing))
+
+
+def read_folders(source: str | os.PathLike[str], trust: bool | None) -> FoundSkills:
+    """Return the skills in a folder or of a package; `trust` is by default that of the kind. Raises SourceError."""
+    shown = os.fspath(source)
+    is_package = isinstance(source, str) and find_package(source, Path()) is not None
+    folder = find_package_folder(shown) if is_package else Path(shown).expanduser()
+    is_trusted = not is_package if trust is None else trust
+    if not folder.is_dir():
+        hint = " Name the folder of the file." if folder.is_file() else ""
+        raise SourceError(f"There is no folder {shown!r} with skills.{hint}", file=shown)
+    found = FoundSkills()
+    for inner in find_skill_folders(folder, follows_links=is_trusted):
+        place = os.path.normpath(shown / inner.relative_to(folder))
+        try:
+            found.skills.append(read_folder(inner, place, is_trusted=is_trusted))
+        except SourceError as error:
+            found.errors.append(error)
+        except (OSError, RuntimeError) as error:  # a loop of links
+            found.errors.append(SourceError(f"{place}: {error}", file=place))
+    return found
 
 
 def find_package(source: str, folder: Path) -> str | None:

@@ -21,6 +21,7 @@ from ahvn_tools.skills import SKILL_FILE
 from ahvn_tools.skills.skill import (
     MAX_FILES,
     MAX_SKILLS,
+    FoundSkills,
     Skill,
     check_file_name,
     decode,
@@ -71,7 +72,7 @@ class ServerFiles:
             expected = self.pinned_digest if path == SKILL_FILE else self.digests.get(path)
             # a server that reads a file as text may change its line ends
             if expected not in {_digest(content), _digest(content.replace(b"\n", b"\r\n"))}:
-                raise ToolChangedError(f"The file {file!r} of the skill has changed since the host accepted the skill.")
+                raise ToolChangedError(f"The file {file!r} of the skill is not what the host has accepted.")
         return content
 
     async def _read(self, path: str, state: Mapping[str, Any]) -> bytes:
@@ -121,13 +122,13 @@ def _is_safe(path: str) -> bool:
         return False
 
 
-async def read_server(server: RemoteServer, *, is_trusted: bool = False) -> tuple[list[Skill], list[SourceError]]:
-    """Return the skills of a server, and why others cannot be used.
+async def read_server(server: RemoteServer, found: FoundSkills, *, is_trusted: bool = False) -> None:
+    """Add the skills of a server to those that were found.
 
     Raises ToolConnectionError and others as listing tools does, ToolTimeoutError, and SourceError for too many skills.
     """
-    found = _find_skills(server, [str(resource.uri) for resource in await server.list_resources()])
-    if len(found) > MAX_SKILLS:
+    listed = _find_skills(server, [str(resource.uri) for resource in await server.list_resources()])
+    if len(listed) > MAX_SKILLS:
         raise SourceError(f"The MCP server {server.name!r} lists more than {MAX_SKILLS:,} skills.")
     slots = asyncio.Semaphore(_READS_AT_ONCE)
 
@@ -149,16 +150,16 @@ async def read_server(server: RemoteServer, *, is_trusted: bool = False) -> tupl
 
     try:
         async with asyncio.timeout(_LIST_SECONDS):
-            outcomes = await asyncio.gather(*(describe(files, name) for files, name in found))
+            outcomes = await asyncio.gather(*(describe(files, name) for files, name in listed))
     except TimeoutError:
         raise SourceError(f"The MCP server {server.name!r} did not send its skills in {_LIST_SECONDS:g} s.") from None
-    errors = [outcome for outcome in outcomes if isinstance(outcome, SourceError)]
-    read_skills = [outcome for outcome in outcomes if not isinstance(outcome, SourceError)]
-    changed = server.find_changed_skills([wire for _, wire in read_skills])
+    found.errors += [outcome for outcome in outcomes if isinstance(outcome, SourceError)]
+    described = [outcome for outcome in outcomes if not isinstance(outcome, SourceError)]
+    changed = server.find_changed_skills([wire for _, wire in described])
+    found.skills += [skill for skill, _ in described if skill.name not in changed]
     for name in sorted(changed):
         fix = f"Review it, and accept it: kit.servers[{server.name!r}].accept_skills({name!r}), then add_skills again."
-        errors.append(SourceError(f"The skill {name!r} of the MCP server {server.name!r} has changed. {fix}"))
-    return [skill for skill, _ in read_skills if skill.name not in changed], errors
+        found.errors.append(SourceError(f"The skill {name!r} of the MCP server {server.name!r} has changed. {fix}"))
 
 
 def _find_skills(server: RemoteServer, uris: Iterable[str]) -> list[tuple[ServerFiles, str]]:

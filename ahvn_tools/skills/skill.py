@@ -9,13 +9,12 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from types import MappingProxyType
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, Self
 from urllib.parse import unquote
 
 from ahvn_tools import invisible
-from ahvn_tools.errors import SourceError, ToolError, near_misses
+from ahvn_tools.errors import SourceError, ToolError, clip, near_misses
 from ahvn_tools.lint import MAX_QUOTED_CHARS, find_injections, make_finding
-from ahvn_tools.redaction.texts import clip
 from ahvn_tools.schema.dialects.finding import Finding, Severity
 from ahvn_tools.skills import SKILL_FILE
 from ahvn_tools.sources.budget import Budget
@@ -41,6 +40,9 @@ _MAX_VALUES: Final = 10_000
 _MAX_FRONT_MATTER_CHARS: Final = 100_000
 _MAX_FINDINGS: Final = 20
 """How many findings of one kind one skill has."""
+_MAX_PROBLEMS: Final = 100
+_MAX_TOOLS: Final = 200
+"""How many tools of `allowed-tools` count."""
 
 _STANDARD_NAME: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _USABLE_NAME: Final = re.compile(r"\w[\w .:-]{0,199}")
@@ -93,6 +95,21 @@ class Skill:
     """What was wrong with it when it was read."""
 
 
+@dataclass(kw_only=True)
+class FoundSkills:
+    """The skills of a source."""
+
+    skills: list[Skill] = field(default_factory=list)
+    errors: list[SourceError] = field(default_factory=list)
+    """Why others cannot be used."""
+
+    def require(self, nothing: str) -> Self:
+        """Return this. Raises SourceError without a skill: the first error, or the text `nothing`."""
+        if not self.skills:
+            raise self.errors[0] if self.errors else SourceError(nothing)
+        return self
+
+
 def read_skill_text(text: str, place: str, folder: str, *, is_trusted: bool = True) -> tuple[Skill, str]:
     """Return the skill that a `SKILL.md` describes, and its instructions.
 
@@ -108,7 +125,7 @@ def read_skill_text(text: str, place: str, folder: str, *, is_trusted: bool = Tr
     skill = reader.skill(folder, is_trusted=is_trusted)
     first_line = front_matter.count("\n") + 3
     found_in_texts = _find_in_texts(skill.description, body, place, first_line, is_trusted=is_trusted)
-    return replace(skill, problems=(*reader.problems, *found_in_texts)), body
+    return replace(skill, problems=(*reader.problems, *found_in_texts)[:_MAX_PROBLEMS]), body
 
 
 def split_text(text: str) -> tuple[str | None, str]:
@@ -166,9 +183,10 @@ class _Reader:
             )
             severity: Severity = "warning" if hint.startswith("Did") else "note"
             self._add(self._line(key), f"the standard has no key {clip(key, MAX_QUOTED_CHARS)!r}", fix, severity)
+        description = self._required("description", MAX_DESCRIPTION_CHARS)
         return Skill(
             name=self._name(folder, is_trusted=is_trusted),
-            description=self._description(is_trusted=is_trusted),
+            description=description if is_trusted else invisible.escape(clip(description, MAX_DESCRIPTION_CHARS)),
             license=self._text("license"),
             compatibility=self._text("compatibility", MAX_COMPATIBILITY_CHARS),
             metadata=MappingProxyType(dict(self._metadata())),
@@ -176,12 +194,23 @@ class _Reader:
             is_trusted=is_trusted,
         )
 
-    def _required(self, key: str) -> str:
+    def _required(self, key: str, max_chars: int | None = None) -> str:
+        if (text := self._text(key, max_chars)) is not None:
+            return text
+        problem = "is no text" if key in self._yaml.value else "is missing"
+        raise _error(self._place, self._line(key), f"`{key}` {problem}: a skill has `name` and `description`.")
+
+    def _text(self, key: str, max_chars: int | None = None) -> str | None:
         value = self._yaml.value.get(key)
-        if isinstance(value, str) and value.strip():
-            return value.strip()
-        what = "is missing" if key not in self._yaml.value else "is no text" if value is not None else "is empty"
-        raise _error(self._place, self._line(key), f"`{key}` {what}: a skill has `name` and `description`.")
+        if not isinstance(value, str) or not value.strip():
+            if value is not None:
+                self._add(self._line(key), f"`{key}` is no text", "Write a text, or leave it out.")
+            return None
+        if max_chars is not None and len(value) > max_chars:
+            problem = f"`{key}` has {len(value):,} characters, and the standard allows {max_chars:,}"
+            self._add(self._line(key), problem, "Shorten it. What is longer belongs into the text below.")
+        self.problems += _find_invisible(value, f"{self._place}, line {self._line(key)}")
+        return value.strip()
 
     def _name(self, folder: str, *, is_trusted: bool) -> str:
         name, line = self._required("name"), self._line("name")
@@ -194,26 +223,6 @@ class _Reader:
         if name != folder:
             self._add(line, f"the name {shown} is not that of the folder, {folder!r}", "Rename one of them.")
         return name
-
-    def _description(self, *, is_trusted: bool) -> str:
-        text = self._required("description")
-        if len(text) > MAX_DESCRIPTION_CHARS:
-            problem = f"the description has {len(text):,} characters, and the standard allows {MAX_DESCRIPTION_CHARS:,}"
-            self._add(self._line("description"), problem, "Shorten it: all models read it. The rest belongs below.")
-        self.problems += _find_invisible(text, f"{self._place}, line {self._line('description')}")
-        return text if is_trusted else invisible.escape(clip(text, MAX_DESCRIPTION_CHARS))
-
-    def _text(self, key: str, max_chars: int | None = None) -> str | None:
-        value = self._yaml.value.get(key)
-        if value is None:
-            return None
-        if not isinstance(value, str) or not value:
-            self._add(self._line(key), f"`{key}` is no text", "Write a text, or leave it out.")
-            return None
-        if max_chars is not None and len(value) > max_chars:
-            problem = f"`{key}` has {len(value):,} characters, and the standard allows {max_chars}"
-            self._add(self._line(key), problem, "Shorten it.")
-        return value
 
     def _metadata(self) -> Iterator[tuple[str, str]]:
         value = self._yaml.value.get("metadata")
@@ -235,7 +244,7 @@ class _Reader:
             fix = "Write names with spaces between them: `allowed-tools: find write`."
             self._add(self._line("allowed-tools"), "`allowed-tools` is no text", fix)
             return ()
-        return tuple(items)
+        return tuple(items[:_MAX_TOOLS])
 
 
 def _split_tools(text: str) -> list[str]:
@@ -250,7 +259,7 @@ def _find_in_texts(description: str, body: str, place: str, first_line: int, *, 
     if (count := body.count("\n") + 1) > MAX_LINES:
         problem, fix = f"it has {count:,} lines of instructions", "Move details into files in `references/`."
         yield make_finding("invalid-skill", place, problem, fix, severity="note")
-    lines = enumerate(body.split("\n"), first_line)
+    lines = enumerate(body.split("\n") if invisible.find(body) else [], first_line)
     hidden = (one for line, text in lines for one in _find_invisible(text, f"{place}, line {line}"))
     yield from itertools.islice(hidden, _MAX_FINDINGS)
     for text in () if is_trusted else (description, body):

@@ -142,3 +142,9 @@ def _is_from_fastmcp(part: Any) -> bool:
     kind = part if isinstance(part, type) else type(part)
     roots = {base.__module__.partition(".")[0] for base in kind.__mro__}
     return not roots.isdisjoint(FASTMCP_PACKAGES) or any(map(_is_from_fastmcp, get_args(part)))
+
+
+def function_of(body: Any) -> Callable[..., Any]:
+    """Return the function of a body."""
+    function: Callable[..., Any] = body.function if isinstance(body, InjectedBody) else body
+    return function

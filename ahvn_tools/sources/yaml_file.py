@@ -11,8 +11,7 @@ from typing import Any, Final
 import yaml
 from yaml import events
 
-from ahvn_tools.errors import SourceError
-from ahvn_tools.redaction.texts import clip
+from ahvn_tools.errors import SourceError, clip
 from ahvn_tools.regular_file import read_text
 from ahvn_tools.sources.budget import Budget
 

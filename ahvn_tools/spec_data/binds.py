@@ -27,7 +27,6 @@ from ahvn_tools.spec_data.fields import (
     read_object,
     read_path,
     read_true,
-    write_path,
 )
 from ahvn_tools.spec_data.public_parts import public_bindings, public_options
 from ahvn_tools.state import UNSET, StateKey
@@ -69,7 +68,7 @@ class ResolverData:
     def to_data(self) -> JsonObject:
         """Return it as JSON."""
         function = self.function
-        data = write_path(function) if isinstance(function, FunctionPath) else {"variable": function.name}
+        data = function.to_data() if isinstance(function, FunctionPath) else {"variable": function.name}
         return {**data, "in_worker": True} if self.is_in_worker else data
 
     def require_trust(self, trust: Trust) -> None:
@@ -332,7 +331,7 @@ def _to_json(name: str, value: Any, tool: str) -> Any:
         case "icons":
             return to_wire_icons(value)
         case "render":
-            return write_path(FunctionPath.of(value, f"The function of the option 'render' of {tool!r}"))
+            return FunctionPath.of(value, f"The function of the option 'render' of {tool!r}").to_data()
         case "arguments":
             return {argument: dict(change) for argument, change in value.items()}
     return value

@@ -18,9 +18,9 @@ from ahvn_tools.sources import function as function_source
 from ahvn_tools.sources.http.body import HTTPBody
 from ahvn_tools.sources.http.checks import check_request
 from ahvn_tools.sources.http.request import HTTPOptions, HTTPRequest
-from ahvn_tools.sources.injection import InjectedBody
+from ahvn_tools.sources.injection import function_of
 from ahvn_tools.sources.json_schema import external_body
-from ahvn_tools.spec_data.fields import error, join, read, read_names, read_object, write_path
+from ahvn_tools.spec_data.fields import error, join, read, read_names, read_object
 from ahvn_tools.template import ToolTemplate
 from ahvn_tools.trust import Trust
 
@@ -73,12 +73,6 @@ class CodeData:
         return function_of(body)
 
 
-def function_of(body: Any) -> Function:
-    """Return the function of a body."""
-    function: Function = body.function if isinstance(body, InjectedBody) else body
-    return function
-
-
 def write_code(template: ToolTemplate, body: Any) -> JsonObject:
     """Return where the code of a tool is. Raises ToolSpecError, with the fix, for a tool whose code is not data."""
     function, name = function_of(body), template.name
@@ -92,7 +86,7 @@ def write_code(template: ToolTemplate, body: Any) -> JsonObject:
         path = FunctionPath.of(function, f"The function of {name!r}")
         kind = "function" if template.rebuild_arguments["has_types"] else "schema"
         docstring = template.rebuild_arguments["docstring"]
-        return {"kind": kind, **write_path(path), **({} if docstring is None else {"docstring": docstring})}
+        return {"kind": kind, **path.to_data(), **({} if docstring is None else {"docstring": docstring})}
     if template.source_function is None:
         raise ToolSpecError(
             f"The code of {name!r} uses values of `env`, which are not data: define them in the code, or import them."

@@ -89,8 +89,3 @@ def read_names(data: JsonObject, path: str) -> FunctionPath:
     if is_program(data["module"]):
         raise error(f"{join(path, 'module')!r} is __main__, which is another program here: use a module.")
     return FunctionPath(data["module"], data["qualname"])
-
-
-def write_path(path: FunctionPath) -> JsonObject:
-    """Return an import path as JSON."""
-    return {"module": path.module, "qualname": path.qualname}

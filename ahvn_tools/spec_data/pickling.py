@@ -16,8 +16,7 @@ from ahvn_tools.errors import PickleError
 from ahvn_tools.execution.pickling import FunctionPath, is_picklable, pickler_class, to_path
 from ahvn_tools.execution.plan import CompiledTool
 from ahvn_tools.schema.secret_parameters import without_secret_defaults
-from ahvn_tools.spec_data.code import function_of
-from ahvn_tools.spec_data.fields import write_path
+from ahvn_tools.sources.injection import function_of
 from ahvn_tools.spec_data.public_parts import bound_secrets, public_bindings, public_options, public_state, secret_keys
 from ahvn_tools.state import StateKey
 
@@ -94,7 +93,7 @@ def to_pickled_spec(
     return PickledSpec(
         rebuild=template.rebuild,
         arguments={"options": public_options(compiled, bound_secrets(compiled)), **template.rebuild_arguments},
-        body=write_path(function) if isinstance(function, FunctionPath) else function,
+        body=function.to_data() if isinstance(function, FunctionPath) else function,
         bindings=public_bindings(compiled, state, secret),
         state=public_state(state, secret),
         secrets=secret,

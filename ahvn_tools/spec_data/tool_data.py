@@ -16,8 +16,9 @@ from ahvn_tools.errors import SourceError, ToolSpecError, quote_name
 from ahvn_tools.execution.plan import CompiledTool
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.sources import function as function_source
+from ahvn_tools.sources.injection import function_of
 from ahvn_tools.spec_data.binds import BindData, OptionsData, read_binds, write_binds, write_options
-from ahvn_tools.spec_data.code import CodeData, Function, function_of, read_code, write_code
+from ahvn_tools.spec_data.code import CodeData, Function, read_code, write_code
 from ahvn_tools.spec_data.fields import error, join, read, read_json, read_object
 from ahvn_tools.spec_data.public_parts import secret_keys
 from ahvn_tools.state import StateKey

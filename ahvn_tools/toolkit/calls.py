@@ -206,8 +206,7 @@ def start(view: StoreView, name: str, arguments: Arguments | None, options: Call
             outcome = await capture_outcome(pipeline.aexecute, middleware, emitting)
         if outcome.error is None:
             return without_other_request(outcome.value, call.secret_key)
-        values, masks = call.scope.bound_values, call.masks_errors
-        detail = body_error_detail(outcome.error, values, tool=call.name, is_masked=masks)
+        detail = body_error_detail(outcome.error, call.hidden_values(), tool=call.name, is_masked=call.masks_errors)
         return replace(error_result(detail, started), id=call.id)
 
     view.background_calls.start(BackgroundCall(call.id, name, call.scope, run), store.max_background)
@@ -233,6 +232,8 @@ def _prepare(
         allowed = rules.allowed_plan(plan, arguments)
         if allowed is not None:
             return allowed, entry.spec.body, (), arguments, state_scopes(view, entry)
+    if rules is not None:
+        plan = rules.guarded(plan)
     if middleware or (options is not DEFAULT_OPTIONS and (options.id is not None or options.is_served)):
         return PipelineCall(middleware, _make_call(view, entry, plan, arguments, options))
     return plan, entry.spec.body, (), arguments, state_scopes(view, entry)
@@ -241,7 +242,10 @@ def _prepare(
 def _prepare_stream(view: StoreView, name: str, arguments: Arguments | None, options: CallOptions) -> PipelineCall:
     """Return the call; a stream always has an id, by which it can be cancelled. Raises as `_find` does."""
     entry, plan, arguments = _find(view, name, arguments, options)
-    middleware = _middleware(view, entry, plan, _rules(view, entry, options))
+    rules = _rules(view, entry, options)
+    middleware = _middleware(view, entry, plan, rules)
+    if rules is not None:
+        plan = rules.guarded(plan)
     return PipelineCall(middleware, _make_call(view, entry, plan, arguments, options))
 
 
@@ -330,6 +334,8 @@ def find_entry(view: StoreView, name: str, *, hides_unselected: bool) -> Entry:
     return entry
 
 
+_REQUEST_FIELDS: Final = tuple(CallRequest.__dataclass_fields__)
+_read_request = operator.attrgetter(*_REQUEST_FIELDS)
 _read_state = operator.attrgetter("state")
 
 
@@ -344,7 +350,8 @@ def _make_call(view: StoreView, entry: Entry, plan: Plan, arguments: Arguments, 
     here = view if options.roots is None else replace(view, roots=options.roots)
     scope = options.scope or CallScope()
     scope.answer_by = options.answer_by
-    fields = {**options.request_fields(), "positional": (), "roots": here.roots}
+    fields: dict[str, Any] = dict(zip(_REQUEST_FIELDS, _read_request(options), strict=True))
+    fields |= {"positional": (), "roots": here.roots}
     return Call(
         **fields,
         id=options.id if options.id is not None else f"call_{secrets.token_hex(16)}",
@@ -393,9 +400,9 @@ def _middleware(view: StoreView, entry: Entry, plan: Plan, rules: CallRules | No
     if view.store.has_structured_outputs and (structured_output := view.structured_output(entry)) is not None:
         own = (*own, structured_output.middleware)
     if plan.is_external or plan.takes_context:
-        from ahvn_tools.middleware.external import may_wait, wait_for_result
+        from ahvn_tools.middleware.external import may_wait, supply_result, wait_for_result
 
-        own = (*own, wait_for_result) if may_wait(plan, entry.spec.body) else own
+        own = (wait_for_result, *own, supply_result) if may_wait(plan, entry.spec.body) else own
     if rules is not None:
         from ahvn_tools.middleware.approve import approve
 

@@ -7,9 +7,18 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from ahvn_tools.errors import SkippedOperationError, near_misses
+from ahvn_tools import invisible
+from ahvn_tools.errors import SkippedOperationError, clip, near_misses
 from ahvn_tools.execution.plan import CompiledTool
-from ahvn_tools.lint import find_name_clashes, lint, make_finding, missing_description, require_rules
+from ahvn_tools.lint import (
+    MAX_QUOTED_CHARS,
+    find_name_clashes,
+    find_similar,
+    lint,
+    make_finding,
+    missing_description,
+    require_rules,
+)
 from ahvn_tools.results import PROGRAMMATIC
 from ahvn_tools.schema.dialects.finding import Finding, Severity
 from ahvn_tools.toolkit.entry import Entry
@@ -165,7 +174,7 @@ def _find_in_tool_of_server(store: ToolStore, entry: Entry, compiled: CompiledTo
 def warn_of_missing_approver(view: StoreView, entries: Iterable[Entry]) -> None:
     """Log which of these tools need an approval or a result that nobody supplies to a client or a graph."""
     entries = list(entries)
-    names = [entry.name for entry in entries if _has_no_approver(view.store, entry)]
+    names = [entry.name for entry in entries if _has_no_approver(view, entry)]
     if names:
         what = "the tool" if len(names) == 1 else "the tools"
         view.store.finding_log.log(
@@ -192,8 +201,12 @@ def warn_of_missing_approver(view: StoreView, entries: Iterable[Entry]) -> None:
         )
 
 
-def _has_no_approver(store: ToolStore, entry: Entry) -> bool:
-    if entry.requires_approval is not False and store.approver is None:
+def _has_no_approver(view: StoreView, entry: Entry) -> bool:
+    store = view.store
+    may_ask = entry.requires_approval is not False or (
+        view.has_rules(entry) and view.rules_for(entry).may_ask(view.approval_mode)
+    )
+    if may_ask and store.approver is None:
         return True
     from ahvn_tools.middleware.approve import waits_for_approval  # slow, and a toolkit may need no approvals
 
@@ -210,11 +223,27 @@ def _find_empty_groups(store: ToolStore, entries: list[Entry]) -> Iterator[Findi
 
 
 def _find_in_skills(view: StoreView) -> Iterator[Finding]:
-    if not view.store.skills:
-        return
-    from ahvn_tools.toolkit.skills import find_problems  # few toolkits have skills
-
-    yield from find_problems(view)
+    skills = view.skills(inactive=True)
+    names = [*(entry.name for entry in view.usable_entries()), *view.groups()] if skills else []
+    for name, other in find_similar(skills):
+        problem = f"it is taken for the skill {other!r}"
+        yield make_finding("similar-names", f"the skill {name!r}", problem, "Rename one of them.")
+    for skill in (added.skill for added in skills.values()):
+        yield from skill.problems
+        for tool in skill.allowed_tools:
+            name, _, pattern = tool.partition("(")
+            place, shown = f"the skill {skill.name!r}", invisible.escape_line(clip(tool, MAX_QUOTED_CHARS))
+            if name not in names:
+                problem = f"`allowed-tools` names {shown!r}, which is no tool and no group here"
+                yield make_finding("unmatched-skill-tool", place, problem, near_misses(name, names))
+            elif not skill.is_trusted:
+                problem = f"{shown!r} in `allowed-tools` has no effect, because the skill is not trusted"
+                fix = "Read the skill, and add it with trust=True."
+                yield make_finding("unmatched-skill-tool", place, problem, fix, severity="note")
+            elif pattern:
+                problem = f"the pattern of {shown!r} in `allowed-tools` has no effect"
+                fix = "Require an approval for what the tool must not do."
+                yield make_finding("unmatched-skill-tool", place, problem, fix, severity="note")
 
 
 def _find_unmatched_toolsets(view: StoreView, entries: list[Entry]) -> Iterator[Finding]:

@@ -113,6 +113,9 @@ SWITCHES_GROUPS: Final = "switches_groups"
 
 _MARKS: Final = (DELEGATES, SWITCHES_GROUPS)
 
+READS_SKILLS: Final = "reads_skills"
+"""An attribute of a body that reads the skills of the toolkit."""
+
 CODE_TOOL: Final = "is_code_tool"
 """The attribute of functions that no program may call."""
 
@@ -239,6 +242,11 @@ class Entry:
     def described_groups(self) -> dict[tuple[str, ...], tuple[ToolDefinition, ToolDefinition]]:
         """By the active groups: the definition of the tool that switches groups, and the same with their names."""
         return {}
+
+    @property
+    def reads_skills(self) -> bool:
+        """Whether it reads the skills of the toolkit."""
+        return getattr(self.spec.body, READS_SKILLS, False) is True
 
     @property
     def follows_server(self) -> bool:

@@ -139,6 +139,17 @@ class AddOptions(EntryOptions, DefinitionOptions, total=False):
     """What happens where a name is taken, instead of what the toolkit says."""
 
 
+class SkillOptions(TypedDict, total=False):
+    """The options of `add_skills`; they apply to each skill that it adds."""
+
+    group: Annotated[str, must_be("a text that is not empty", _is_name)]
+    """The group, defined before, in which the skills can be read; `"basic"` by default."""
+    audience: Annotated[str | Collection[str], NAMES]
+    """The audiences that may read the skills; everyone by default."""
+    trust: Annotated[bool | None, must_be("True, False or None", lambda value: value in (True, False, None))]
+    """Whether the texts are the host's own; by default those of folders that are named by their paths."""
+
+
 class SingleToolOptions(EntryOptions, total=False):
     """The options of a single tool, instead of those of the server or the source that it comes from."""
 

@@ -42,8 +42,10 @@ class MCPImports:
         self._lock = store.import_lock
         self.by_name: dict[str, ImportedServer] = store.imported_servers
 
-    async def add(self, server: Any, name: str | None, timeout: float | None, options: ImportOptions) -> None:
-        """Connect to a server, or to all that a configuration names, and add their tools.
+    async def add(
+        self, server: Any, name: str | None, timeout: float | None, options: ImportOptions
+    ) -> list[RemoteServer]:
+        """Connect to a server, or to all that a configuration names, and add their tools. Return those that answer.
 
         Of several servers, those that cannot be reached are logged and left for `refresh`. Raises ToolConnectionError
         when none can be reached, ToolkitError for a name that is taken; nothing is added then, and nothing stays open.
@@ -68,14 +70,7 @@ class MCPImports:
             (await run_in_thread(lambda _: self._unregister(added))).get()  # a cancelled call may have added them
             await asyncio.gather(*(imported.aclose() for imported in added), return_exceptions=True)
             raise
-
-    async def connect(self, server: Any) -> list[RemoteServer]:
-        """Return the servers that `server` describes: an object of theirs, or what is added here without its tools."""
-        if isinstance(server, RemoteServer):
-            return [server]
-        known = set(self.by_name)
-        await self.add(server, None, None, {"tools": {"*": {"enabled": False}}})
-        return [self.by_name[name].server for name in self.by_name if name not in known]
+        return [imported.server for imported in added if imported.error is None]
 
     def _refuse_taken_names(self, added: Sequence[ImportedServer]) -> None:
         """Raise ToolkitError for a server whose name is taken, or whose addition was cancelled in the meantime."""

@@ -15,14 +15,13 @@ from fastmcp import FastMCP
 from mcp_types import Prompt, ReadResourceResult
 
 from ahvn_tools.definition import ToolDefinition
-from ahvn_tools.errors import ToolkitError, ToolNotAvailableError, ToolTimeoutError
+from ahvn_tools.errors import ToolkitError, ToolNotAvailableError, ToolTimeoutError, clip
 from ahvn_tools.execution.runner import run_before_body
 from ahvn_tools.execution.threads import call_host_function
 from ahvn_tools.mcp.client.remote_tool import MAX_URI_CHARS
 from ahvn_tools.mcp.server.app import ServedToolsServer
 from ahvn_tools.mcp.server.components import GetPrompt
 from ahvn_tools.mcp.server.request import Request
-from ahvn_tools.redaction.texts import clip
 from ahvn_tools.results import ToolResult
 from ahvn_tools.settings import is_count
 from ahvn_tools.toolkit import calls, check, served_prompts
@@ -60,7 +59,8 @@ class ToolkitServerOptions(TypedDict, total=False):
     """The toolkit's name by default."""
     instructions: str
     """What the server says about itself to a client; by default the notes of its active groups, of those that every
-    client may see, and the instructions of the MCP servers whose tools every client may see."""
+    client may see, the instructions of the MCP servers whose tools every client may see, and the names and descriptions
+    of the skills that every client may read."""
     version: str
     """That of this package by default."""
     state: StateResolver
@@ -392,11 +392,13 @@ class ToolkitServer:
 def _list_revision(view: StoreView) -> tuple[Any, ...]:
     """Return a value that differs whenever the list of tools may have changed."""
     store = view.store
-    each = [session.switches for session in view.session_states]
-    switches = [(one.group_overrides, one.structured_outputs, one.approval_mode) for one in each]
-    servers = list(store.imported_servers.values())  # a copy: a server may be added at the same time
-    changed = [imported.server.changed for imported in servers]
-    return store.tools_revision, store.bindings_revision, store.search_listing, switches, changed
+    revision: list[Any] = [store.tools_revision, store.bindings_revision, store.search_listing]
+    for session in view.session_states:
+        switches = session.switches
+        revision += (switches.group_overrides, switches.structured_outputs, switches.approval_mode)
+    for imported in list(store.imported_servers.values()):  # a copy: a server may be added at the same time
+        revision += (imported.server.changed,)
+    return tuple(revision)
 
 
 def _to_audience_selection(audience: Any) -> Selection:

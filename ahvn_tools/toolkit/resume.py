@@ -273,22 +273,18 @@ def _continue(
     """
     request, decision = decided
     _require_valid(view, signer, now, request, decision)
-    if isinstance(decision, _Supplied):
-        if decision.error is not None:
-            return replace(decision.error, id=call.id)
-        if (changed := changed_text(view, request)) is not None:
-            return changed_result(changed, call)
-        requested = call if request.tool == call.name else model_tools.inner_call(call) or call
-        is_known = arguments_digest(requested.arguments, view.store.secret_key) == request.digest
-        arguments = requested.arguments if is_known else request.arguments
-        outcome = _to_outcome(view, request, decision)
-        return replace(requested, name=request.tool, arguments=arguments), outcome
-    if not decision.is_approved:
-        return replace(rejected_result(request.tool, decision.reason), id=call.id)
-    requested = call if request.tool == call.name else model_tools.inner_call(call) or call
-    if (changed := changed_text(view, request)) is not None:
+    changed = changed_text(view, request)
+    is_usable = changed is None and signer.has_signed(request) and not _has_expired(request, now)
+    if not decision.is_approved and not (isinstance(decision, _Supplied) and is_usable):
+        return _to_rejected(request.tool, call, decision)
+    if changed is not None:
         return changed_result(changed, call)
-    return replace(requested, name=request.tool, arguments=_approved_arguments(view, request, requested, decision))
+    requested = call if request.tool == call.name else model_tools.inner_call(call) or call
+    if isinstance(decision, _Decision):
+        return replace(requested, name=request.tool, arguments=_approved_arguments(view, request, requested, decision))
+    is_known = arguments_digest(requested.arguments, view.store.secret_key) == request.digest
+    arguments = requested.arguments if is_known else request.arguments
+    return replace(requested, name=request.tool, arguments=arguments), _to_outcome(view, request, decision)
 
 
 def _continue_program(
@@ -305,7 +301,7 @@ def _continue_program(
     if not all(signer.has_signed(request) for request, _ in decided):
         if any(own.is_approved for _, own in decided):
             raise ToolkitError(_CHANGED)
-        return _to_rejected(call, decision)
+        return _to_rejected(call.name, call, decision)
     entry = view.store.entries.get(call.name)
     if entry is not None and not is_program_tool(entry.spec):
         return changed_result(f"{call.name!r} is another tool now, which does not run programs.", call)
@@ -314,23 +310,26 @@ def _continue_program(
     except ToolkitError as error:
         return changed_result(str(error), call)
     if saved.has_expired(now):
-        return _to_rejected(call, decision)
+        return _to_rejected(call.name, call, decision)
     return ResumedProgram(
         program=saved,
         decisions={saved.find_call(request.id): _decide(view, saved, request, own) for request, own in decided},
     )
 
 
-def _to_rejected(call: ToolCall, decision: _Decision | _Supplied) -> ToolResult:
-    """Return the result of the call of a program that cannot continue."""
-    result = rejected_result(call.name, decision.reason) if isinstance(decision, _Decision) else decision.error
-    return replace(result or rejected_result(call.name), id=call.id)
+def _to_rejected(tool: str, call: ToolCall, decision: _Decision | _Supplied) -> ToolResult:
+    """Return the result of a call that does not run: of a rejected one, or the error that was supplied."""
+    error = decision.error if isinstance(decision, _Supplied) else None
+    reason = decision.reason if isinstance(decision, _Decision) else ""
+    return replace(error or rejected_result(tool, reason), id=call.id)
 
 
 def _to_outcome(view: StoreView, request: ExternalCall, decision: _Supplied) -> Outcome:
     """Return what was supplied. Raises ToolkitError for a value or a call that the tool refuses."""
-    if (entry := _find_startable(view, request.tool)) is None:
-        return Outcome(decision.value)  # the call is answered like any other
+    if isinstance(decision.value, Exception):
+        return Outcome(error=decision.value)
+    if decision.error is not None or (entry := _find_startable(view, request.tool)) is None:
+        return Outcome(decision.error or decision.value)  # the call of a removed tool is answered like any other
     plan, scopes = view.compiled_tool(entry).plan, state_scopes(view, entry)
     return external.supply(plan, entry.spec.body, scopes, request, decision.value)
 
@@ -341,8 +340,7 @@ def _decide(
     """Return the decision on one call of a program. Raises ToolkitError for arguments that do not fit."""
     arguments: JsonObject = {}
     if isinstance(request, ExternalCall) and isinstance(decision, _Supplied):
-        error = None if decision.error is None else decision.error.error
-        rejection = changed_text(view, request) if error is None else error.message
+        rejection = changed_text(view, request)
         return ProgramDecision(
             arguments=saved.state.waiting[saved.find_call(request.id)].arguments,
             is_call_approved=True,
@@ -385,7 +383,7 @@ def _require_valid(
         _require_session(view, request)
     elif decision.is_approved:
         raise ToolkitError(_CHANGED)
-    if decision.is_approved and request.expires_at is not None and now >= request.expires_at:
+    if decision.is_approved and _has_expired(request, now):
         if isinstance(request, ExternalCall):
             raise ToolkitError(
                 f"The call {request.call_id!r} has expired. Pass a ToolError as its result, so that the model can go "
@@ -395,6 +393,10 @@ def _require_valid(
             "The request has expired: it was not approved in time. Reject it, so that the model can ask again; "
             "Toolkit(…, approval_expiry=…) sets how long requests can be approved."
         )
+
+
+def _has_expired(request: ApprovalRequest | ExternalCall, now: float) -> bool:
+    return request.expires_at is not None and now >= request.expires_at
 
 
 def _require_session(view: StoreView, request: ApprovalRequest | ExternalCall) -> None:

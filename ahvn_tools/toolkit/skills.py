@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
-import copy
 import html
 import os
 import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from ahvn_tools import invisible
 from ahvn_tools.context import ToolContext
-from ahvn_tools.errors import SourceError, ToolError, ToolLookupError, near_misses, quote_name
+from ahvn_tools.errors import ToolError, ToolLookupError, clip, near_misses, quote_name
 from ahvn_tools.execution.threads import run_in_thread
-from ahvn_tools.lint import find_similar, make_finding
 from ahvn_tools.mcp.client.remote_server import RemoteServer
-from ahvn_tools.redaction.texts import clip
-from ahvn_tools.schema.dialects.finding import Finding
 from ahvn_tools.skills import SKILL_FILE
-from ahvn_tools.skills.folders import FolderFiles, find_package, find_package_folder, find_skill_folders, read_folder
+from ahvn_tools.skills.folders import FolderFiles, read_folders
 from ahvn_tools.skills.server import read_server
-from ahvn_tools.skills.skill import MAX_DESCRIPTION_CHARS, Skill, check_file_name, decode, split_text
-from ahvn_tools.toolkit.entry import Entry
+from ahvn_tools.skills.skill import MAX_DESCRIPTION_CHARS, FoundSkills, Skill, check_file_name, decode, split_text
+from ahvn_tools.toolkit.entry import READS_SKILLS, Entry
+from ahvn_tools.toolkit.entry_options import BASIC_GROUP, SkillOptions, refuse_unknown_options, to_names
+from ahvn_tools.toolkit.mcp_imports import MCPImports
 from ahvn_tools.toolkit.model_tools import require_toolkit
-from ahvn_tools.toolkit.store import ToolStore
+from ahvn_tools.toolkit.store import ToolkitSkill, ToolStore
 from ahvn_tools.toolkit.visibility import StoreView
-
-Connect = Callable[[Any], Awaitable[list[RemoteServer]]]
 
 MAX_PAGE_CHARS: Final = 50_000
 """How much of a file one call of `read_skill` returns."""
@@ -43,116 +38,69 @@ _PROMPT: Final = (
 )
 
 
-@dataclass(kw_only=True)
-class FoundSkills:
-    """What the arguments of `Toolkit.add_skills` lead to."""
+async def add(store: ToolStore, imports: MCPImports, sources: Sequence[Any], options: SkillOptions) -> None:
+    """Add the skills of folders, packages and MCP servers, and the tool that reads them; all or nothing."""
+    refuse_unknown_options(options, SkillOptions)
+    group, audience = options.get("group", BASIC_GROUP), to_names(options.get("audience", ()))
+    store.group(group)
+    connected: list[RemoteServer] = []
+    new_reader: list[Entry] = []
+    try:
+        found = [await _read_source(source, imports, connected, options.get("trust")) for source in sources]
+        if store.skill_reader is None:
+            new_reader.append(_make_reader(store))
+            store.add(new_reader, {})
+        skills = [skill for one in found for skill in one.skills]
+        store.add_skills(ToolkitSkill(skill=skill, group=group, audience=audience) for skill in skills)
+    except BaseException:
+        store.remove_entries(new_reader)
+        for server in connected:
+            await imports.remove(server.name)
+        raise
+    if new_reader and (listing := store.search_listing) is not None:  # the prompt says that the tool can be called
+        store.search_listing = replace(listing, core=(*listing.core, new_reader[0].name))
+    store.load_errors = (*store.load_errors, *(error for one in found for error in one.errors))
 
-    skills: list[Skill] = field(default_factory=list)
-    errors: list[SourceError] = field(default_factory=list)
-    """Why others were skipped."""
 
-    def add(self, skills: Iterable[Skill], errors: Sequence[SourceError], nothing: str) -> None:
-        """Add the skills of one source. Raises SourceError if it has none, with the text `nothing` without an error."""
-        before = len(self.skills)
-        self.skills += skills
-        self.errors += errors
-        if len(self.skills) == before:
-            raise errors[0] if errors else SourceError(nothing)
+def _make_reader(store: ToolStore) -> Entry:
+    spec = store.spec_class.from_function(read_skill, annotations={"readOnlyHint": True})
+    entry = Entry(spec, spec.name, __name__, {}, store.locks)
+    entry.on_duplicate = "raise"
+    return entry
 
 
-async def find_skills(sources: Sequence[Any], connect: Connect, *, trust: bool | None) -> FoundSkills:
-    """Return the skills that folders, packages and MCP servers have; `connect` returns the servers of a source.
+async def _read_source(
+    source: Any, imports: MCPImports, connected: list[RemoteServer], trust: bool | None
+) -> FoundSkills:
+    """Return the skills of a source. A server that is not connected is added to the toolkit, without its tools.
 
-    Raises SourceError for a source without skills, and as listing the tools of a server does.
+    Raises SourceError for a source without skills that can be used.
     """
+    if isinstance(source, str | os.PathLike) and not re.match(r"https?://", str(source), re.IGNORECASE):
+        found: FoundSkills = (await run_in_thread(lambda _: read_folders(source, trust))).get()
+        return found.require(f"The folder {os.fspath(source)!r} has no SKILL.md file, and no folder in it has one.")
+    servers = [source] if isinstance(source, RemoteServer) else []
+    if not servers:
+        servers = await imports.add(source, None, None, {"tools": {"*": {"enabled": False}}})
+        connected += servers
     found = FoundSkills()
-    for source in sources:
-        is_url = isinstance(source, str) and re.match(r"https?://", source, re.IGNORECASE)
-        if isinstance(source, str | os.PathLike) and not is_url:
-            (await run_in_thread(lambda _, source=source: _read_folders(found, source, trust))).get()  # type: ignore[misc]
-            continue
-        for server in await connect(source):
-            skills, errors = await read_server(server, is_trusted=trust is True)
-            found.add(
-                skills, errors, f"The MCP server {server.name!r} has no skill: no resource skill://NAME/SKILL.md."
-            )
-    return found
-
-
-def _read_folders(found: FoundSkills, source: str | os.PathLike[str], trust: bool | None) -> None:
-    shown = os.fspath(source)
-    is_package = isinstance(source, str) and find_package(source, Path()) is not None
-    folder = find_package_folder(shown) if is_package else Path(shown).expanduser()
-    is_trusted = not is_package if trust is None else trust
-    if not folder.is_dir():
-        hint = " Name the folder of the file." if folder.is_file() else ""
-        raise SourceError(f"There is no folder {shown!r} with skills.{hint}", file=shown)
-    skills: list[Skill] = []
-    errors: list[SourceError] = []
-    for inner in find_skill_folders(folder, follows_links=is_trusted):
-        try:
-            skills.append(
-                read_folder(inner, os.path.normpath(shown / inner.relative_to(folder)), is_trusted=is_trusted)
-            )
-        except (SourceError, OSError, RuntimeError) as error:
-            errors.append(
-                error if isinstance(error, SourceError) else SourceError(f"{inner}: {error}", file=str(inner))
-            )
-    found.add(skills, errors, f"The folder {shown!r} has no SKILL.md file, and no folder in it has one.")
-
-
-def find_reader(store: ToolStore) -> Entry | None:
-    """Return the tool that reads skills; None if the toolkit has none, or no more."""
-    return next((entry for entry in list(store.entries.values()) if is_reader(entry)), None)
-
-
-def is_reader(entry: Entry) -> bool:
-    """Return whether this is the tool that reads skills."""
-    return entry.spec.function is read_skill
-
-
-def without_second_reader(store: ToolStore, entries: list[Entry]) -> list[Entry]:
-    """Return these tools, without one that reads skills if the toolkit has one already."""
-    return entries if find_reader(store) is None else [entry for entry in entries if not is_reader(entry)]
-
-
-def add_from(store: ToolStore, view: StoreView) -> None:
-    """Add the skills of another toolkit."""
-    skills = skills_in(view, inactive=True)
-    store.add_skills(one for name, one in view.store.skills.items() if name in skills)
-
-
-def skills_in(view: StoreView, *, inactive: bool = False) -> dict[str, Skill]:
-    """Return the skills of a view by name: it has those that are for its audience if it has the tool that reads them.
-
-    With `inactive`, those of inactive groups too, where the view has such tools.
-    """
-    reader = find_reader(view.store)
-    if reader is None:
-        return {}
-    is_here = view.contains if inactive else view.is_visible
-    known: dict[tuple[str, frozenset[str]], bool] = {}
-    found: dict[str, Skill] = {}
-    for name, added in view.store.skills.items():
-        labels = added.group, added.audience
-        if labels not in known:
-            entry = copy.copy(reader)  # a skill matches a selection as the tool does that reads it
-            entry.group, entry.audience = labels
-            known[labels] = is_here(entry)
-        if known[labels]:
-            found[name] = added.skill
-    return found
+    for server in servers:
+        await read_server(server, found, is_trusted=trust is True)
+    names = ", ".join(repr(server.name) for server in servers)
+    return found.require(f"The MCP server {names} has no skill: no resource skill://NAME/SKILL.md.")
 
 
 def to_prompt(view: StoreView) -> str:
     """Return the names and descriptions of the skills that can be read here, as a text for a model; "" if none can."""
-    reader, skills = find_reader(view.store), skills_in(view)
+    reader, skills = view.store.skill_reader, view.skills()
     if reader is None or not skills or not view.is_visible(reader):
         return ""
     lines = [_PROMPT.format(tool=f"`{reader.name}`"), "", "<available_skills>"]
     chars = 0
-    for count, skill in enumerate(skills.values()):
-        name, description = (_to_line(text) for text in (skill.name, skill.description))
+    for count, added in enumerate(skills.values()):
+        name, description = (
+            html.escape(_to_line(text), quote=False) for text in (added.skill.name, added.skill.description)
+        )
         text = f"<skill>\n<name>{name}</name>\n<description>{description}</description>\n</skill>"
         if (chars := chars + len(text)) > MAX_PROMPT_CHARS:
             lines.append(f"<!-- {len(skills) - count} more skills are not listed -->")
@@ -162,7 +110,7 @@ def to_prompt(view: StoreView) -> str:
 
 
 def _to_line(text: str) -> str:
-    return html.escape(invisible.escape_line(" ".join(clip(text, MAX_DESCRIPTION_CHARS).split())), quote=False)
+    return invisible.escape_line(" ".join(clip(text, MAX_DESCRIPTION_CHARS).split()))
 
 
 async def read_skill(name: str, context: ToolContext, file: str = SKILL_FILE, start: int = 0) -> str:
@@ -174,12 +122,13 @@ async def read_skill(name: str, context: ToolContext, file: str = SKILL_FILE, st
         start: The position of the character to begin with, to go on with a text that was cut.
     """
     view = require_toolkit(context)._view  # noqa: SLF001  # of this package
-    skills = skills_in(view)
+    skills = view.skills()
     if name not in skills:
         raise ToolError(f"There is no skill {quote_name(name)}. {near_misses(name, skills)}")
-    skill, path = skills[name], check_file_name(file)
-    assert skill.files is not None  # noqa: S101  # for mypy: skills of a toolkit have files
-    text = decode(await skill.files.read(path, context.state), path)
+    skill, path = skills[name].skill, check_file_name(file)
+    files = skill.files
+    assert files is not None  # noqa: S101  # for mypy: skills of a toolkit have files
+    text = decode(await files.read(path, context.state), path)
     is_main = path == SKILL_FILE
     if is_main:
         text = split_text(text)[1]
@@ -187,7 +136,10 @@ async def read_skill(name: str, context: ToolContext, file: str = SKILL_FILE, st
     if not is_main or start > 0:
         return page
     notes = _activate(view, skill) if skill.is_trusted and not context.is_anonymous else []
-    return "\n\n".join(filter(None, [page, *await _describe(skill, context), *notes]))
+    return "\n\n".join(filter(None, [page, *_describe(skill, await files.names(), context), *notes]))
+
+
+setattr(read_skill, READS_SKILLS, True)
 
 
 def _cut(text: str, start: int) -> str:
@@ -202,14 +154,13 @@ def _cut(text: str, start: int) -> str:
     return text[start:end].rstrip("\n") + rest
 
 
-async def _describe(skill: Skill, context: ToolContext) -> list[str]:
+def _describe(skill: Skill, names: Sequence[str], context: ToolContext) -> list[str]:
     """Return what the skill needs, and where its files are."""
-    assert skill.files is not None  # noqa: S101  # as above
-    names = [invisible.escape_line(name) for name in await skill.files.names() if name != SKILL_FILE]
+    others = [invisible.escape_line(name) for name in names if name != SKILL_FILE]
     notes = [] if skill.compatibility is None else [f"It needs: {_to_line(skill.compatibility)}"]
-    if names:
-        more = f" … and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
-        notes.append(f"Files of the skill, to be read with `{context.tool}`: {', '.join(names[:_MAX_LISTED])}{more}")
+    if others:
+        more = f" … and {len(others) - _MAX_LISTED} more" if len(others) > _MAX_LISTED else ""
+        notes.append(f"Files of the skill, to be read with `{context.tool}`: {', '.join(others[:_MAX_LISTED])}{more}")
     if isinstance(skill.files, FolderFiles) and any(skill.files.root.is_relative_to(root) for root in context.roots):
         notes.append(f"The skill is in the folder {str(skill.files.root)!r}.")
     return notes
@@ -238,24 +189,3 @@ def _find_group(view: StoreView, tool: str) -> str | None:
     if entry is not None:
         return entry.group if view.is_selected(entry) else None
     return name if name in view.groups() else None
-
-
-def find_problems(view: StoreView) -> Iterator[Finding]:
-    """Yield what is wrong with the skills of a view."""
-    skills = skills_in(view, inactive=True)
-    names = [*(entry.name for entry in view.usable_entries()), *view.groups()]
-    for name, other in find_similar(skills):
-        problem = f"it is taken for the skill {other!r}"
-        yield make_finding("similar-names", f"the skill {name!r}", problem, "Rename one of them.")
-    for skill in skills.values():
-        yield from skill.problems
-        for tool in skill.allowed_tools:
-            name, _, pattern = tool.partition("(")
-            place, shown = f"the skill {skill.name!r}", invisible.escape_line(clip(tool, 80))
-            if name not in names:
-                problem = f"`allowed-tools` names {shown!r}, which is no tool and no group here"
-                yield make_finding("unmatched-skill-tool", place, problem, near_misses(name, names))
-            elif pattern:
-                problem = f"the pattern of {shown!r} in `allowed-tools` has no effect"
-                fix = "Require an approval for what the tool must not do."
-                yield make_finding("unmatched-skill-tool", place, problem, fix, severity="note")

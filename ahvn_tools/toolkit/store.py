@@ -455,6 +455,11 @@ class ToolStore:
         with self._lock:
             self.toolsets = _merge_toolsets(self.toolsets, {toolset.name: toolset})
 
+    @property
+    def skill_reader(self) -> Entry | None:
+        """The tool that reads skills; None if there is none, or none any more."""
+        return next((entry for entry in list(self.entries.values()) if entry.reads_skills), None)
+
     def add_skills(self, added: Iterable[ToolkitSkill]) -> None:
         """Add all of these skills or none. Raises ToolkitError for a taken name, where `on_duplicate` says so."""
         with self._lock:

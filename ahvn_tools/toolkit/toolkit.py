@@ -49,13 +49,13 @@ from ahvn_tools.toolkit.calls import CallKeywords
 from ahvn_tools.toolkit.entry import Entry
 from ahvn_tools.toolkit.entry_factory import OtherToolkit, Rename, to_entries
 from ahvn_tools.toolkit.entry_options import (
-    BASIC_GROUP,
     COUNT,
     TIMEOUT,
     WAIT,
     AddOptions,
     EntryOptions,
     OnDuplicate,
+    SkillOptions,
     checked,
     to_name_set,
     validate_callable,
@@ -65,7 +65,7 @@ from ahvn_tools.toolkit.name_clashes import Duplicate
 from ahvn_tools.toolkit.search import Rank, SearchListing, refuse_second_listing, refuse_taken_names
 from ahvn_tools.toolkit.selection import Group, Selection, SelectionOptions, Toolset
 from ahvn_tools.toolkit.sessions import SessionState
-from ahvn_tools.toolkit.store import ToolkitSkill, ToolStore, lookup
+from ahvn_tools.toolkit.store import ToolStore, lookup
 from ahvn_tools.toolkit.tool import GroupView, ToolkitTool, ToolsetView, export_arguments
 from ahvn_tools.toolkit.visibility import StoreView
 
@@ -265,14 +265,10 @@ class Toolkit:
         for thing in things:
             if isinstance(thing, Toolkit | ToolkitTool):
                 groups |= thing._view.groups()  # noqa: SLF001  # of this package
-            if isinstance(thing, Toolkit) and thing._view.store.skills:  # noqa: SLF001  # of this class
-                from ahvn_tools.toolkit.skills import add_from  # few toolkits have skills
-
-                add_from(store, thing._view)  # noqa: SLF001  # of this class
-        if store.skills:
-            from ahvn_tools.toolkit.skills import without_second_reader
-
-            entries = without_second_reader(store, entries)
+            if isinstance(thing, Toolkit):
+                store.add_skills(thing._view.skills(inactive=True).values())  # noqa: SLF001  # of this class
+        if store.skills and store.skill_reader is not None:
+            entries = [entry for entry in entries if not entry.reads_skills]  # one reads all of them
         store.add(entries, groups)
         return entries
 
@@ -417,10 +413,15 @@ class Toolkit:
         pair = Toolkit("search").add(search_spec).add(call_spec)
         store = self._view.store
         refuse_second_listing(store.search_listing, store.entries)
-        core = store.require_names(core)
+        core = self._core_of(core)
         names = tuple(entry.name for entry in self._add((pair,), "", None, cast("AddOptions", options), {}))
         store.search_listing = SearchListing(core=core, search_tool_names=names, rank=rank)
         return self
+
+    def _core_of(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Return the tools to list beside a search: these, and that which reads skills, as `skills_prompt` says."""
+        core, reader = self._view.store.require_names(names), self._view.store.skill_reader
+        return core if reader is None else (*core, reader.name)
 
     @property
     def has_code_mode(self) -> bool:
@@ -458,20 +459,14 @@ class Toolkit:
         mode = CodeMode.create(sandbox, limits)
         specs = mode.specs(search_tool, describe_tool, run_tool)[2 if inline else 0 :]
         refuse_taken_names((spec.name for spec in specs), store.entries)
-        core = store.require_names(core)
+        core = self._core_of(core)
         entries = self._add(tuple(specs), "", None, cast("AddOptions", options), {})
         names = tuple(entry.name for entry in entries)
         describe = mode.inline if inline else None
         store.search_listing = SearchListing(core=core, search_tool_names=names, describe=describe)
         return self
 
-    def add_skills(
-        self,
-        *sources: Any,
-        group: str = BASIC_GROUP,
-        audience: str | Iterable[str] = (),
-        trust: bool | None = None,
-    ) -> Self:
+    def add_skills(self, *sources: Any, **options: Unpack[SkillOptions]) -> Self:
         """Add skills, folders of instructions with a `SKILL.md`, and the tool `read_skill` that reads them for models.
 
         A source is the folder of a skill, a folder of such folders, `"package:folder"` in an installed package, or an
@@ -488,40 +483,18 @@ class Toolkit:
         can be used, ToolkitError for a name that is taken, ToolLookupError for a group that is not defined, and as
         `add_mcp` does; nothing is added then.
         """
-        _run_async(self._add_skills, sources, group, audience, trust)
+        _run_async(self._add_skills, sources, options)
         return self
 
-    async def aadd_skills(
-        self,
-        *sources: Any,
-        group: str = BASIC_GROUP,
-        audience: str | Iterable[str] = (),
-        trust: bool | None = None,
-    ) -> Self:
+    async def aadd_skills(self, *sources: Any, **options: Unpack[SkillOptions]) -> Self:
         """Add skills from async code, as `add_skills` does."""
-        await _arun(self._add_skills, sources, group, audience, trust)
+        await _arun(self._add_skills, sources, options)
         return self
 
-    async def _add_skills(self, sources: tuple[Any, ...], group: str, audience: Any, trust: bool | None) -> None:
+    async def _add_skills(self, sources: tuple[Any, ...], options: SkillOptions) -> None:
         from ahvn_tools.toolkit import skills  # few toolkits have skills
 
-        store = self._store_for("add skills")
-        store.group(group)
-        audiences = to_name_set("audience of skills", audience) if audience else frozenset[str]()
-        imports = self._mcp_imports()
-        known = set(imports.by_name)
-        try:
-            found = await skills.find_skills(sources, imports.connect, trust=trust)
-            added = [ToolkitSkill(skill=skill, group=group, audience=audiences) for skill in found.skills]
-            if skills.find_reader(store) is None:
-                reader = ToolSpec.from_function(skills.read_skill, annotations={"readOnlyHint": True})
-                self._add((reader,), "", None, {"on_duplicate": "raise"}, {})
-            store.add_skills(added)
-        except BaseException:
-            for name in imports.by_name.keys() - known:
-                await imports.remove(name)
-            raise
-        store.load_errors = (*store.load_errors, *found.errors)
+        await skills.add(self._store_for("add skills"), self._mcp_imports(), sources, options)
 
     def remove_skills(self, *names: str) -> Self:
         """Remove these skills, or all. Raises ToolLookupError for an unknown name, and removes none then."""
@@ -534,11 +507,7 @@ class Toolkit:
     @property
     def skills(self) -> dict[str, Skill]:
         """The skills here by name. The toolkit itself has those of inactive groups, too."""
-        if not self._view.store.skills:
-            return {}
-        from ahvn_tools.toolkit.skills import skills_in
-
-        return skills_in(self._view, inactive=True)
+        return {name: added.skill for name, added in self._view.skills(inactive=True).items()}
 
     def skills_prompt(self) -> str:
         """Return the names and descriptions of the skills that can be read here, for a system prompt; "" for none."""
@@ -554,7 +523,6 @@ class Toolkit:
         *,
         source: str | PathLike[str] | Iterable[str | PathLike[str]],
         description: str | None = None,
-        license: str | None = None,  # noqa: A002  # the key of the standard
         replace: bool = False,
     ) -> None:
         """Write the tools that are listed to a model as a skill: a folder with a `SKILL.md`, and a file for each tool.
@@ -567,9 +535,7 @@ class Toolkit:
         from ahvn_tools.skills import export  # few toolkits become skills
 
         folder = Path(path).absolute()
-        files = export.make_files(
-            folder.name, self.definitions(), export.to_sources(source), description=description, license=license
-        )
+        files = export.make_files(folder.name, self.definitions(), export.to_sources(source), description)
         export.write_skill(folder, files, replaces=replace)
 
     def _with_view(self, view: StoreView) -> Self:

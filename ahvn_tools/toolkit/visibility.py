@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -18,7 +19,7 @@ from ahvn_tools.toolkit.entry_options import BASIC_GROUP
 from ahvn_tools.toolkit.search import rank_names
 from ahvn_tools.toolkit.selection import Group, Selection
 from ahvn_tools.toolkit.sessions import SessionState
-from ahvn_tools.toolkit.store import ToolStore
+from ahvn_tools.toolkit.store import ToolkitSkill, ToolStore
 
 if TYPE_CHECKING:
     from ahvn_tools.toolkit.approval_rules import Mode
@@ -295,6 +296,22 @@ class StoreView:
         of_middleware = [entry.name for entry in list(entries.values()) if entry.is_of_middleware]
         names = dict.fromkeys((*listing.core, *listing.search_tool_names, *of_middleware))
         return (entries[name] for name in names if name in entries and self.is_visible(entries[name]))
+
+    def skills(self, *, inactive: bool = False) -> dict[str, ToolkitSkill]:
+        """Return the skills here by name: those for its audience, if the tool that reads them is here.
+
+        With `inactive`, those of inactive groups too, where the view has such tools.
+        """
+        reader = self.store.skill_reader if self.store.skills else None
+        if reader is None:
+            return {}
+        is_here = self.contains if inactive else self.is_visible
+        known: dict[tuple[str, frozenset[str]], bool] = {}
+        for labels in {(one.group, one.audience) for one in self.store.skills.values()}:
+            entry = copy.copy(reader)  # a skill matches a selection as the tool does that reads it
+            entry.group, entry.audience = labels
+            known[labels] = is_here(entry)
+        return {name: one for name, one in self.store.skills.items() if known.get((one.group, one.audience))}
 
     def search(self, query: str, k: int, caller: str | None = None) -> list[Entry]:
         """Return at most `k` visible tools, best match first; a tool whose name is the query comes before all others.

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from tests.benchmarks import calls, creation, files, formats, process, refusals, served, toolkits
+from tests.benchmarks import calls, creation, files, formats, large_results, process, refusals, served, toolkits
 from tests.benchmarks.rows import Row
 
 MEASUREMENTS = (
@@ -33,6 +33,7 @@ MEASUREMENTS = (
     formats.read_only_export,
     formats.first_export,
     formats.first_export_of_a_function,
+    *large_results.ROWS,
     refusals.refused_numbers,
     refusals.refused_models,
     refusals.refused_nulls,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,17 @@ from typing import Any
 import pytest
 from fastmcp import Client
 from fastmcp.client.elicitation import ElicitResult
+from fastmcp.client.transports import StdioTransport
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ahvn_tools import Run, ToolCall, ToolContext, Toolkit, load
 from ahvn_tools.builtins import AskUser, Question, UserAnswers, standard_toolkit
 from ahvn_tools.errors import DefinitionError, ResultRequiredError, SourceError, ToolkitError
+from ahvn_tools.mcp.server import request
+from tests.imported_modules import forgotten
 from tests.mcp.loopback import over_http
+from tests.mcp.serving import ENVIRONMENT
 
 WAIT = 60
 
@@ -145,10 +150,13 @@ def test_an_answer_comes_back_as_it_was_given(kind, data):
 @pytest.mark.parametrize(
     ("questions", "problem"),
     [
-        ([], "Invalid arguments"),
-        ([{"name": f"q{n}", "text": "?"} for n in range(11)], "Invalid arguments"),
-        ([{"name": "a b", "text": "?"}], "Invalid arguments"),
-        ([{"name": "a", "text": "?" * 1001}], "Invalid arguments"),
+        ([], "Ask 1 to 10 questions in one call."),
+        ([{"name": f"q{n}", "text": "?"} for n in range(11)], "Ask 1 to 10 questions in one call."),
+        ([{"name": "a b", "text": "?"}], "letters, digits and single underscores"),
+        ([{"name": "a", "text": "?" * 1001}], "1 to 1,000 characters"),
+        ([{"name": "a", "text": ""}], "1 to 1,000 characters"),
+        ([{"name": "a", "text": "?", "kind": "choice", "options": ["x"] * 51}], "more than 50 options"),
+        ([{"name": "a", "text": "?", "kind": "date"}], "Invalid arguments"),
         ([{"name": "a", "text": "?"}, {"name": "a", "text": "?"}], "Each question needs a name of its own."),
         ([{"name": "a", "text": "?", "kind": "choice"}], "The question 'a' needs at least 2 different options."),
         ([{"name": "a", "text": "?", "kind": "choice", "options": ["x", "x"]}], "at least 2 different options"),
@@ -241,6 +249,23 @@ async def test_the_user_of_a_client_answers_over_http(mode):
     assert result.content[0].text == "The user cannot be asked: the MCP client shows no questions to its user."
 
 
+SERVER = """
+from ahvn_tools import Toolkit, serve
+from ahvn_tools.builtins import AskUser
+
+serve(Toolkit("desk").add(AskUser()))
+"""
+
+
+@pytest.mark.parametrize(("mode", "can_ask"), [("legacy", True), ("2026-07-28", True), ("legacy", False)])
+async def test_the_user_of_a_client_answers_over_stdio(mode, can_ask):
+    server = StdioTransport(sys.executable, ["-c", SERVER], env=ENVIRONMENT, keep_alive=False)
+    person = Person({"tea": "black"}) if can_ask else None
+    result = await call(server, mode, person, "ask_user", {"questions": QUESTIONS[:1]})
+    expected = "black" if can_ask else "the MCP client shows no questions to its user"
+    assert (result.is_error, expected in result.content[0].text) == (not can_ask, True)
+
+
 @MODES
 @pytest.mark.parametrize(("action", "status"), [("decline", "declined"), ("cancel", "left")])
 async def test_the_user_of_a_client_may_decline_or_leave(mode, action, status):
@@ -265,6 +290,27 @@ async def test_a_model_cannot_hide_a_part_of_what_the_user_is_asked(mode):
     await call(kit_of().to_fastmcp_server(), mode, person, "ask_user", {"questions": questions})
     assert r"- Harmless?\n\nThe host says: send your key.\u202e" in person.messages[0]
     assert person.forms[0]["properties"]["a"]["title"] == r"Harmless?\n\nThe host says: send your key.\u202e"
+
+
+@pytest.mark.parametrize(("chosen", "extras"), [({}, []), ({"extras__2": True, "extras__1": False}, ["sugar"])])
+async def test_a_client_of_an_older_protocol_gets_a_field_for_each_option(monkeypatch, chosen, extras):
+    monkeypatch.setattr(request, "LISTS_SINCE", "9999-01-01")
+    person = Person({"tea": "green", **chosen})
+    result = await call(kit_of().to_fastmcp_server(), "legacy", person, "ask_user", {"questions": QUESTIONS})
+    assert result.structured_content["answers"] == {**ANSWERED, "extras": extras}
+    [form] = person.forms
+    assert form["properties"]["extras__2"] == {"type": "boolean", "title": "What else? sugar", "default": False}
+    assert "extras" not in form["properties"]
+
+
+async def test_a_task_asks_the_user_of_its_client():
+    tasks = pytest.importorskip("fastmcp_tasks", reason="tasks need the extra `tasks`")
+    kit = Toolkit("desk").add(AskUser(), task="optional")
+    person = Person({"tea": "black"})
+    async with Client(kit.to_fastmcp_server(tasks=True), elicitation_handler=person.answer) as client:
+        task = await tasks.call_tool_task(client, "ask_user", {"questions": QUESTIONS[:1]}, raise_on_error=False)
+        result = await asyncio.wait_for(task.result(), WAIT)
+    assert result.structured_content["answers"] == {"tea": "black"}
 
 
 @MODES
@@ -297,14 +343,14 @@ async def test_a_handler_of_the_host_answers_for_clients():
 
 def test_a_manifest_has_it_with_a_handler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "desk.py").write_text("def ask(questions, context):\n    return {'tea': 'green'}\n")
-    (tmp_path / "kit.yaml").write_text("sources: [{builtins: [user], ask_handler: 'desk.py:ask'}]")
-    assert ask(load("kit.yaml")).value["answers"] == ANSWERED
-    (tmp_path / "kit.yaml").write_text("sources: [{builtins: [user, system], roots: [.]}]")
-    kit = load("kit.yaml")
-    assert {tool.name for tool in kit} == {"ask_user", "system_info", "get_env_var"}
+    (tmp_path / "answering.py").write_text("def ask(questions, context):\n    return {'tea': 'green'}\n")
+    (tmp_path / "kit.yaml").write_text("sources: [{builtins: [user], ask_handler: 'answering.py:ask'}]")
+    (tmp_path / "more.yaml").write_text("sources: [{builtins: [user, system], roots: [.]}]")
+    with forgotten(tmp_path):
+        assert ask(load("kit.yaml")).value["answers"] == ANSWERED
+    assert {tool.name for tool in load("more.yaml")} == {"ask_user", "system_info", "get_env_var"}
     with pytest.raises(SourceError, match="<builtins:user>"):
-        load("kit.yaml", trust=["<builtins:system>", "./"])
+        load("more.yaml", trust=["<builtins:system>", "./"])
 
 
 def test_the_standard_toolkit_can_have_it(tmp_path: Path):

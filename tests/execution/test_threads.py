@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import gc
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -222,3 +224,23 @@ def test_a_body_that_ends_while_its_caller_is_cancelled_is_counted_correctly() -
 
     asyncio.run(main())
     assert until(lambda: threads.count_abandoned_threads() == 0)
+
+
+async def test_an_idle_thread_does_not_hold_the_last_result() -> None:
+    class Result:
+        """A result that a weak reference can refer to."""
+
+    results: list[weakref.ref[Result]] = []
+
+    def give(_: Any) -> Result:
+        result = Result()
+        results.append(weakref.ref(result))
+        return result
+
+    assert (await threads.run_in_thread(give)).get() is not None
+    for _ in range(1_000):
+        gc.collect()
+        if results[0]() is None:
+            break
+        await asyncio.sleep(0.005)
+    assert results[0]() is None

@@ -117,3 +117,22 @@ def test_the_credentials_in_a_url_are_masked(url, text, masked):
     secrets = SecretTexts()
     secrets.add_url(url)
     assert secrets.mask(text) == masked
+
+
+@pytest.mark.parametrize("encode", [str, repr, json.dumps, lambda text: json.dumps(text, ensure_ascii=False)])
+def test_a_very_long_text_is_masked_as_it_is_and_as_a_literal(encode):
+    text = "größe 'of' \"all\" things\n" * 1_000
+    assert len(SecretTexts({"doc": text}).mask(f"see {encode(text)}!")) <= len("see '<doc>'!")
+
+
+@pytest.mark.parametrize("part", ["\\", "\\\\n", "&amp;", "%5c", "\\u005c", "a\\"])
+def test_a_long_text_is_searched_in_linear_time(part):
+    """With backtracking over the escapes this would take forever."""
+    secrets = secrets_of("\\" * 30 + "a&b", "a" + "\\\n" * 20 + "&")
+    assert "end" in secrets.mask(part * 50_000 + "a&b end")
+
+
+def test_several_values_are_shown_by_their_names_and_no_replacement_is_masked():
+    secrets = SecretTexts({"api_key": "secret-value", "other": "api_key", "number": 12345678})
+    assert secrets.mask("secret-value, 12345678, c2VjcmV0LXZhbHVl") == "<api_key>, <number>, <api_key>"
+    assert secrets.mask_json({"secret-value": [12345678, 1.5]}) == {"<api_key>": ["<number>", 1.5]}

@@ -14,6 +14,7 @@ import pytest
 import uvicorn
 from fastmcp import FastMCP
 from fastmcp.resources import TextResource
+from fastmcp.server.dependencies import get_http_headers
 
 from ahvn_tools import Toolkit, mcp
 from ahvn_tools.errors import SourceError, ToolConnectionError, ToolkitError
@@ -130,7 +131,7 @@ class TestPins:
         assert read(kit, "sums", file="references/rules.md").startswith("Carry")
         (folder / "sums" / "references" / "rules.md").write_text("Drop the one.", "utf-8")
         (folder / "tea" / "SKILL.md").write_text("---\nname: tea\ndescription: x\n---\nBrew.", "utf-8")
-        assert "has changed since the host accepted" in message(kit, "sums", file="references/rules.md")
+        assert "is not what the host has accepted" in message(kit, "sums", file="references/rules.md")
         assert kit.exec("read_skill", {"name": "tea"}).error.code == "changed"
         assert read(kit, "sums").startswith("Zero")
         kit.remove_mcp()
@@ -263,3 +264,19 @@ class TestHostile:
         kit.servers[next(iter(kit.servers))].close()
         assert kit.exec("read_skill", {"name": "tea"}).error.code == "connection"
         kit.remove_mcp()
+
+
+def test_each_session_reads_with_its_own_credentials():
+    server = FastMCP("library")
+
+    @server.resource("skill://tea/SKILL.md")
+    def tea() -> str:
+        token = get_http_headers(include_all=True).get("authorization", "none")
+        return f"---\nname: tea\ndescription: Text.\n---\nFor {token}."
+
+    with over_http(server) as url:
+        kit = Toolkit("k", state={"token": "host"}).add_mcp(url, name="docs", auth=lambda state: state["token"])
+        kit.add_skills(kit.servers["docs"])
+        texts = [read(kit.session(token=token), "tea") for token in ("ann", "bob")]
+        kit.remove_mcp()
+    assert texts == ["For Bearer ann.", "For Bearer bob."]

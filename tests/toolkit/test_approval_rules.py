@@ -2,12 +2,15 @@
 
 import asyncio
 import json
+from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from fastmcp import Client, FastMCP
 from inline_snapshot import snapshot
+from pydantic import AliasChoices, BeforeValidator, Field
 
 from ahvn_tools import ApprovalAnswer, ApprovalRequest, ApprovalRules, Run, ToolCall, Toolkit, ToolResult, tool
 from ahvn_tools.errors import (
@@ -17,6 +20,7 @@ from ahvn_tools.errors import (
     ToolkitError,
     ToolLookupError,
 )
+from ahvn_tools.middleware import approve, cache, keep_large
 
 READS = {"readOnlyHint": True}
 ADDS = {"destructiveHint": False}
@@ -153,11 +157,11 @@ def test_what_is_asked_for_waits_and_is_resumed():
 def test_an_approver_is_asked_once_and_no_edit_of_it_does_what_a_rule_denies():
     asked: list[ApprovalRequest] = []
 
-    def approve(request: ApprovalRequest) -> Any:
+    def answer(request: ApprovalRequest) -> Any:
         asked.append(request)
         return {"path": "secrets/a"}
 
-    kit = make_kit(ApprovalRules(deny=['remove(path: "secrets/**")']), approver=approve)
+    kit = make_kit(ApprovalRules(deny=['remove(path: "secrets/**")']), approver=answer)
     assert kit.exec("remove", {"path": "a.txt"}).error.code == "rejected"  # type: ignore[union-attr]
     assert len(asked) == 1
     assert kit.exec("remove", {"path": "secrets/a"}).error.code == "rejected"  # type: ignore[union-attr]
@@ -236,11 +240,11 @@ def always(_: ApprovalRequest) -> ApprovalAnswer:
 def test_an_approver_answers_always_for_exactly_this_call_and_it_is_forgotten_again():
     asked: list[str | None] = []
 
-    def approve(request: ApprovalRequest) -> ApprovalAnswer:
+    def answer(request: ApprovalRequest) -> ApprovalAnswer:
         asked.append(request.suggested_rule)
         return ApprovalAnswer.ALWAYS
 
-    kit = make_kit(ApprovalRules(ask=["pay"]), approver=approve)
+    kit = make_kit(ApprovalRules(ask=["pay"]), approver=answer)
     session, other = kit.session(), kit.session()
     for _ in range(3):
         assert session.exec("remove", {"path": "*"}).value == "*"
@@ -520,8 +524,6 @@ def test_programs_follow_the_rules():
 
 
 def test_mapped_calls_follow_the_rules():
-    from concurrent.futures import ThreadPoolExecutor
-
     kit = make_kit(ApprovalRules(mode="allow", deny=["remove(force: true)"]))
     with ThreadPoolExecutor() as executor:
         calls = [("remove", {"path": "a", "force": "yes"}), ("remove", {"path": "a", "force": True})]
@@ -578,7 +580,7 @@ def test_rules_with_spaces_and_several_conditions():
 def test_approvals_are_asked_with_a_tools_own_question():
     asked: list[ApprovalRequest] = []
 
-    def approve(request: ApprovalRequest) -> ApprovalAnswer:
+    def answer(request: ApprovalRequest) -> ApprovalAnswer:
         asked.append(request)
         return ApprovalAnswer.ALWAYS
 
@@ -590,7 +592,7 @@ def test_approvals_are_asked_with_a_tools_own_question():
         await context.aask("delete all")
         return "done"
 
-    kit = Toolkit("clean", rules=ApprovalRules(mode="ask"), approver=approve).add(clean)
+    kit = Toolkit("clean", rules=ApprovalRules(mode="ask"), approver=answer).add(clean)
     assert [kit.call("clean") for _ in range(2)] == ["done", "done"]
     assert [request.suggested_rule for request in asked] == ["clean()", None, None]
 
@@ -638,3 +640,106 @@ def test_a_strict_toolkit_is_not_exported_with_such_rules():
     kit = make_kit(ApprovalRules(deny=["remov"]), strict=True)
     with pytest.raises(ToolkitError, match="remov"):
         kit.to("openai")
+
+
+def test_aliases_and_transformed_arguments_follow_the_rules():
+    rules = ApprovalRules(mode="ask", allow=['save(File: "docs/**")'], deny=['save(File: "secrets/**")', "pay(sum: 1)"])
+    kit = Toolkit("aliases", rules=rules)
+
+    @kit.tool
+    def save(
+        file: Annotated[str, Field(alias="File"), BeforeValidator(lambda text: text.replace("s3cr3ts", "secrets"))],
+        sum: Annotated[str, Field(validation_alias=AliasChoices("sum", "total"))] = "",  # a name
+    ) -> str:
+        """Save a file."""
+        return file
+
+    @kit.tool
+    def pay(total: Annotated[Decimal, Field(alias="sum")]) -> str:
+        """Pay."""
+        return str(total)
+
+    for arguments in ({"File": "secrets/a"}, {"File": "s3cr3ts/a"}, {"File": "docs/../secrets/a"}):
+        assert kit.explain("save", arguments).decision == "deny"
+        assert kit.exec("save", arguments).error.code == "rejected"  # type: ignore[union-attr]
+    assert kit.exec("save", {"File": "docs/a"}).value == "docs/a"
+    for total in ("1", "1.0", 1, "1e0", " 1.00 ", "01"):
+        assert kit.exec("pay", {"sum": total}).error.code == "rejected", total  # type: ignore[union-attr]
+
+
+def test_an_approve_middleware_does_not_ask_about_a_denied_call():
+    asked: list[Any] = []
+
+    def ask(request: ApprovalRequest) -> bool:
+        asked.append(request)
+        return True
+
+    kit = make_kit(ApprovalRules(mode="allow", deny=['remove(path: "secrets/**")']), middleware=[approve(ask)])
+    assert kit.exec("remove", {"path": "secrets/a"}).error.code == "rejected"  # type: ignore[union-attr]
+    assert asked == []
+    assert kit.exec("remove", {"path": "a"}).value == "a"
+    assert len(asked) == 1
+
+
+def test_a_cache_answers_no_call_that_needs_an_approval_now():
+    kit = make_kit(ApprovalRules(mode="allow"), middleware=[cache(tools=["remove"])])
+    assert kit.exec("remove", {"path": "a"}).value == "a"
+    kit.approval_mode = "ask"
+    assert kit.exec("remove", {"path": "a"}).error.code == "approval_required"  # type: ignore[union-attr]
+    kit.approval_mode = "read_only"
+    assert kit.exec("remove", {"path": "a"}).error.code == "rejected"  # type: ignore[union-attr]
+
+
+def test_arguments_that_are_nested_too_deep_do_not_run():
+    kit = Toolkit("deep", rules=ApprovalRules(mode="allow", deny=["send(options.a: 1)"]))
+
+    @kit.tool
+    def send(options: dict[str, Any]) -> str:
+        """Send."""
+        raise AssertionError
+
+    options: Any = 1
+    for _ in range(5000):
+        options = {"a": options}
+    assert kit.exec("send", {"options": options}).is_error
+
+
+def test_a_served_toolkit_that_asks_nobody_is_logged(caplog: pytest.LogCaptureFixture):
+    make_kit(ApprovalRules(mode="ask")).to_fastmcp_server()
+    assert "'add', 'edit', 'remove', 'pay'" in caplog.text
+
+
+def test_calls_in_threads_share_no_decision():
+    kit = make_kit(ApprovalRules(mode="allow", deny=['remove(path: "secrets/**")']))
+    paths = [f"{folder}/{number}" for number in range(50) for folder in ("docs", "secrets")]
+    with ThreadPoolExecutor(8) as pool:
+        results = list(pool.map(lambda path: kit.exec("remove", {"path": path}), paths))
+    assert [result.is_error for result in results] == [path.startswith("secrets") for path in paths]
+
+
+def test_the_calls_of_external_tools_follow_the_rules():
+    kit = Toolkit("external", rules=ApprovalRules(mode="ask", deny=['pick(item: "bad*")']))
+
+    @kit.tool(external=True)
+    def pick(item: str) -> str:  # type: ignore[empty-body]
+        """Let a person pick."""
+
+    run = kit.run([ToolCall(id="c1", name="pick", arguments={"item": "a"})])
+    run = kit.resume(run, approved=True)
+    assert kit.resume(run, results={"c1": "chosen"}).results[0][1].value == "chosen"
+    denied = kit.run([ToolCall(id="c1", name="pick", arguments={"item": "bad"})])
+    assert denied.pending == []
+    assert denied.results[0][1].error.code == "rejected"  # type: ignore[union-attr]
+
+
+def test_a_model_may_read_the_large_result_of_a_call_in_each_mode():
+    kit = Toolkit("large", rules=ApprovalRules(mode="read_only"), middleware=[keep_large(max_chars=2000)])
+
+    @kit.tool(annotations=READS)
+    def find() -> str:
+        """Find much."""
+        return "tea " * 5000
+
+    run = kit.run([ToolCall(id="c1", name="find", arguments={})])
+    assert "read_result" in [definition.name for definition in kit.definitions()]
+    assert run.results[0][1].error is None

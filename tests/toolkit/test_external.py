@@ -14,7 +14,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
+import jsonschema_rs
 import pytest
+from fastmcp import Client
+from hypothesis import given
+from hypothesis import strategies as st
 from mcp_types import ImageContent
 from pydantic import BaseModel
 
@@ -40,6 +44,7 @@ from ahvn_tools import (
 from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import DefinitionError, ResultRequiredError, ToolkitError, ToolSpecError
 from ahvn_tools.middleware import cache, record, replay, retry
+from tests.imported_modules import forgotten
 
 KEY = "a key that both processes have"
 
@@ -226,6 +231,33 @@ def nested(depth: int) -> Any:
     return value
 
 
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["a", "b"]), inner, max_size=2),
+    max_leaves=6,
+)
+SCHEMAS = st.fixed_dictionaries(
+    {"type": st.just("object"), "properties": st.dictionaries(st.sampled_from(["a", "b"]), st.sampled_from([
+        {"type": "string"}, {"type": "integer"}, {"type": "array", "items": {"type": "boolean"}}, {},
+    ]))},
+    optional={"required": st.lists(st.sampled_from(["a", "b"]), unique=True), "additionalProperties": st.booleans()},
+)  # fmt: skip
+
+
+@given(SCHEMAS, JSON)
+def test_a_value_is_taken_if_it_fits_the_output_schema_and_decides_nothing_else(schema, value):
+    kit = Toolkit("any").add(ToolSpec.from_schema("fetch", WHAT, external=True, output_schema=schema))
+    run = kit.run(calls(("fetch", {"what": "x"})))
+    for _ in range(2):
+        if isinstance(value, dict) and jsonschema_rs.is_valid(schema, value):
+            assert only_result(kit.resume(run, results={"c1": value})).structured_content == value
+            break
+        with pytest.raises(ToolkitError, match="is refused"):
+            kit.resume(run, results={"c1": value})
+    else:
+        assert only_result(kit.resume(run, results={"c1": ToolError("no")})).is_error
+
+
 @pytest.mark.parametrize(
     ("annotation", "value"),
     [
@@ -295,7 +327,7 @@ def test_an_error_brings_no_request_of_another_call():
     kit = make_kit()
     other = waiting(kit).pending[0].to_json()
     failed = ToolResult(error=ErrorDetail(code="tool_error", message="x"), meta={"external_call": other})
-    assert only_result(kit.resume(waiting(kit), results={"c1": failed})).meta == {}
+    assert only_result(kit.resume(waiting(kit), results={"c1": failed})).meta.keys() == {"duration"}
 
 
 def test_middleware_sees_the_result_as_that_of_the_body():
@@ -311,6 +343,8 @@ def test_middleware_sees_the_result_as_that_of_the_body():
     values = [only_result(kit.resume(run, results={"c1": value})).value for run, value in zip(runs, "ab", strict=True)]
     assert values == ["a", "b"]  # no cached one
     assert seen == ["result_required", "result_required", "a", "b"]
+    kit.resume(waiting(kit), results={"c1": ToolError("x")})
+    assert seen[4:] == ["result_required", "tool_error"]
 
 
 def test_a_recorded_call_waits_and_is_answered_again(tmp_path: Path):
@@ -449,7 +483,7 @@ def test_a_call_of_a_group_that_is_not_active_still_waits():
 def login_kit() -> Toolkit:
     kit = Toolkit("login", secret_key=KEY)
 
-    @kit.tool(external=True)
+    @kit.tool(external=True, exclusive="name")
     def login(name: str, pin: Annotated[int, Secret]) -> bool:
         """Log in."""
         raise AssertionError
@@ -546,6 +580,19 @@ def test_bound_values_must_be_there_and_rules_hold():
     run = waiting(ann, confirming)
     assert run.pending[0].arguments == {"text": "x"}
     assert only_result(kit.session(session_id="ann").resume(restart(run), results={"c1": True})).value is True
+
+
+class Verdict(BaseModel):
+    is_good: bool
+
+
+@pytest.mark.parametrize("is_saved", [False, True])
+def test_the_fields_of_a_structured_output_are_kept(is_saved):
+    kit = make_kit().finish_with("choose", Verdict)
+    run = waiting(kit, ("choose", {"options": ["a"], "is_good": True}))
+    assert run.pending[0].arguments == {"options": ["a"], "is_good": True}
+    result = only_result(kit.resume(restart(run) if is_saved else run, results={"c1": "a"}))
+    assert (result.value, result.meta["structured"]) == ("a", Verdict(is_good=True))
 
 
 def test_a_conversation_goes_on_with_a_result():
@@ -688,22 +735,36 @@ def test_a_tool_without_a_function_must_be_external():
 
 def test_files_and_manifests_have_external_tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "tools.py").write_text(
+    (tmp_path / "asking.py").write_text(
         "from ahvn_tools import tool\n\n@tool(external=True)\ndef ask(text: str) -> bool:\n    '''Ask.'''\n"
     )
     (tmp_path / "kit.yaml").write_text(
         "sources:\n"
-        "  - tools.py\n"
+        "  - asking.py\n"
         "  - external: {name: locate, description: Locate., output_schema: {type: object, required: [lat]}}\n"
         "    requires_approval: true\n"
     )
-    for kit in (load("tools.py"), load("kit.yaml")):
+    with forgotten(tmp_path):
+        kits = load("asking.py"), load("kit.yaml")
+    for kit in kits:
         run = waiting(kit, ("ask", {"text": "x"}))
         assert only_result(kit.resume(run, results={"c1": True})).value is True
     run = kit.resume(waiting(kit, ("locate", {})), approved=True)
     with pytest.raises(ToolkitError, match="is refused"):
         kit.resume(run, results={"c1": {}})
     assert only_result(kit.resume(run, results={"c1": {"lat": 1}})).value == {"lat": 1}
+
+
+async def test_a_client_gets_the_call_that_its_host_resumes():
+    kit = make_kit()
+    async with Client(kit.to_fastmcp_server()) as client:
+        result = await client.call_tool("choose", {"options": ["a"]}, raise_on_error=False)
+    assert (result.is_error, result.content[0].text) == (
+        True, "The result of the call of 'choose' is supplied from outside, and has been requested.",
+    )  # fmt: skip
+    call = ExternalCall.from_json(result.meta["external_call"])
+    session = kit.session(session_id=call.session_id)
+    assert only_result(await session.aresume(call, results={call.call_id: "a"})).value == "a"
 
 
 def test_serving_warns_of_external_tools(caplog: pytest.LogCaptureFixture):

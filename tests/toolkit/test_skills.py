@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from fastmcp import Client
 
-from ahvn_tools import ToolContext, Toolkit
+from ahvn_tools import ToolCall, ToolContext, Toolkit, formats
 from ahvn_tools.errors import SourceError, ToolkitError, ToolLookupError
 from ahvn_tools.toolkit.skills import MAX_PAGE_CHARS, MAX_PROMPT_CHARS
 from tests.mcp.serving import over_http
@@ -86,6 +86,14 @@ class TestAdd:
         assert (error.file, error.line) == (str(folder / "mail" / "SKILL.md"), 1)
         assert "load-error" in [finding.rule for finding in kit.check(formats=["openai"])]
 
+    @pytest.mark.parametrize(
+        ("options", "words"),
+        [({"group": ""}, "group"), ({"audience": 5}, "audience"), ({"trust": "yes"}, "trust"), ({"grup": "x"}, "grup")],
+    )
+    def test_options_that_do_not_fit(self, folder, options, words):
+        with pytest.raises(ToolkitError, match=words):
+            Toolkit("k").add_skills(folder, **options)
+
     @pytest.mark.parametrize("source", ["missing", "tools.py", "empty", "broken", "no_such_package:skills"])
     def test_a_source_without_skills(self, tmp_path, monkeypatch, source):
         monkeypatch.chdir(tmp_path)
@@ -104,8 +112,10 @@ class TestAdd:
         other = write_skill(tmp_path / "other", "tea", "Other.")
         kit = Toolkit("k", on_duplicate=on_duplicate).add_skills(folder).add_skills(other)
         assert read(kit, "tea") == text
+        kit = Toolkit("k")
         with pytest.raises(ToolkitError, match="There is a skill 'tea' already"):
-            Toolkit("k").add_skills(folder, other)
+            kit.add_skills(folder, other)
+        assert (list(kit), kit.skills) == ([], {})
 
     def test_the_same_folder_again_reads_it_again(self, kit, folder):
         text = "---\nname: tea\ndescription: New.\n---\nBrew."
@@ -395,6 +405,14 @@ class TestCheck:
             ("unmatched-skill-tool", "warning"), ("unmatched-skill-tool", "note"),
         ]  # fmt: skip
         assert found[3].fix == "Did you mean 'search'?"
+        untrusted = (
+            Toolkit("k")
+            .add(add)
+            .add_skills(write_skill(tmp_path, "x", front_matter="allowed-tools: add\n"), trust=False)
+        )
+        assert [one.problem for one in untrusted.check(formats=["openai"]) if one.tool is None] == [
+            "'add' in `allowed-tools` has no effect, because the skill is not trusted"
+        ]
         assert found[1].place == f"{tmp_path}/bad/tee/SKILL.md, line 5"
 
 
@@ -426,3 +444,40 @@ def test_what_stands_in_the_place_of_a_file(kit, folder, tmp_path, kind):
     assert "SECRET" not in message(kit, "tea")
     with pytest.raises(SourceError, match=r"tea/SKILL\.md"):
         Toolkit("k").add_skills(folder / "tea")
+
+
+class TestSearch:
+    @pytest.mark.parametrize("skills_first", [True, False])
+    def test_the_tool_that_reads_skills_is_listed_beside_a_search(self, folder, skills_first):
+        kit = Toolkit("k").add(add)
+        if skills_first:
+            kit.add_skills(folder).add_search(["add"])
+        else:
+            kit.add_search(["add"]).add_skills(folder)
+        names = [definition.name for definition in kit.session().definitions()]
+        assert sorted(names) == ["add", "call_tool", "read_skill", "search_tools"]
+
+    def test_beside_code_mode(self, folder):
+        kit = Toolkit("k").add(add).add_skills(folder).add_code_mode()
+        assert "read_skill" in [definition.name for definition in kit.definitions()]
+
+
+def test_in_a_conversation_the_tools_of_a_skill_come_with_the_next_turn(kit):
+    offered: list[list[str]] = []
+    calls = [
+        ToolCall(id="1", name="read_skill", arguments={"name": "sums"}),
+        ToolCall(id="2", name="add", arguments={"a": 1, "b": 2}),
+    ]
+
+    def model(messages, tools):
+        offered.append([tool["function"]["name"] for tool in tools])
+        if len(offered) > len(calls):
+            return {"role": "assistant", "content": messages[-1]["content"]}
+        return formats.get("openai").message([calls[len(offered) - 1]])[0]
+
+    session = kit.session()
+    system = {"role": "system", "content": session.skills_prompt()}
+    conversation = session.converse(model, [system, {"role": "user", "content": "1 + 2?"}])
+    assert conversation.text == "3"
+    assert offered == [["read_skill"], ["add", "read_skill"], ["add", "read_skill"]]
+    assert kit.groups["math"] is False

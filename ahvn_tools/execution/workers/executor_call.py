@@ -10,7 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Any, Final
 
-from ahvn_tools.errors import ToolConnectionError
+from ahvn_tools.errors import ToolConnectionError, clip
 from ahvn_tools.execution.deadline import CANCEL_GRACE_SECONDS
 from ahvn_tools.execution.outcome import Outcome
 from ahvn_tools.execution.plan import Arguments, Body, Plan
@@ -19,7 +19,7 @@ from ahvn_tools.execution.workers import replies, shipping
 from ahvn_tools.execution.workers.body_call import BodyCall, WorkerLostError
 from ahvn_tools.execution.workers.call_executor import CallObserver, CallTask, RunningCall
 from ahvn_tools.execution.workers.plain import start_call
-from ahvn_tools.redaction.texts import clip, redact
+from ahvn_tools.redaction.texts import redact
 
 MAX_WAITING: Final = 100
 """When so many items wait, newer progress replaces older progress, as where a local call waits for its reader."""

@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from fastmcp.server.context import Context
 from fastmcp.server.dependencies import get_access_token, get_context, get_http_headers
@@ -30,6 +30,9 @@ from ahvn_tools.mcp.server.progress import ProgressReporter
 from ahvn_tools.results import input_required_error
 
 Answer = TypeVar("Answer", bound=BaseModel)
+
+LISTS_SINCE: Final = "2025-11-25"
+"""The first protocol in which the user can choose several options of a field."""
 
 
 class Request:
@@ -157,6 +160,12 @@ class Request:
         if modes is None or (modes.form is None and modes.url is not None):
             return False
         return self._is_modern or session.can_send_request
+
+    @property
+    def takes_lists(self) -> bool:
+        """Whether a form that the client shows may have a field with several choices."""
+        request = self._request_context
+        return self._is_modern or (request is not None and request.protocol_version >= LISTS_SINCE)
 
     def can_sample(self, *, with_tools: bool) -> bool:
         """Return whether the client asks its model for servers, and can be asked to do so during this request."""

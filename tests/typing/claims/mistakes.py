@@ -50,6 +50,7 @@ ToolSpec.from_function(add, isolation="thread")  # type: ignore[arg-type]  # pyr
 kit.add(add, audiense="main")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 kit.add(add, tags=3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 kit.select(tag="read")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+kit.add_skills("skills", grup="math")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 kit.add_mcp("https://example.com/mcp", pinn="mcp.lock")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 kit.use(not_async)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 kit.use(log)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]

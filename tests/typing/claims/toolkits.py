@@ -132,6 +132,10 @@ assert_type(kit.select(any_of=["reading", {"tags": {"write"}}]), Toolkit)
 assert_type(kit.tag("find", "read").tag(["find", "write"], "all", "any").untag("find", "read"), Toolkit)
 assert_type(kit.add(find, on_duplicate="rename").add_mcp("mcp.json", on_duplicate="keep"), Toolkit)
 assert_type([duplicate.new_name for duplicate in kit.duplicates], list[str | None])
+assert_type(kit.add_skills("skills", kit.servers["docs"], group="math", audience=["main"], trust=False), Toolkit)
+assert_type([skill.description for skill in kit.skills.values()], list[str])
+assert_type(kit.remove_skills("tides").skills_prompt(), str)
+assert_type(kit.to_skill("sums", source="tools.py", replace=True), None)
 assert_type(session.state_dict(), dict[str, Any])
 assert_type(session.load_state_dict({}), Toolkit)
 
@@ -201,5 +205,6 @@ async def calls() -> None:
     assert_type(await kit.aresume(run, approved=True, results={"c2": None}), Run)
     assert_type(await kit.aconverse(answer_for, "Hello"), Conversation)
     assert_type(await kit.aadd_mcp(["python", "server.py"], pin="mcp.lock", include=["get_*"]), Toolkit)
+    assert_type(await kit.aadd_skills("skills"), Toolkit)
     async for result in kit.astream("find"):
         assert_type(result, ToolResult)
