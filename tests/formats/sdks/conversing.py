@@ -156,3 +156,21 @@ class AsyncConversing:
         async with self.connect_async(server.url(self.SERVICE)) as client:
             model = self.model(client, stream=stream)
             check_events(list(session_of(forecast).stream_converse(model, [self.QUESTION])), stream)
+
+
+class ReasoningConversing:
+    """Conversations with a model that reasons before its calls."""
+
+    REASONING: ClassVar[dict[str, Any]]
+    """The options with which it does."""
+
+    @each_form
+    def test_the_reasoning_of_a_model_returns_to_it_also_from_json(self: Any, server, client, stream):
+        """The service refuses a call that comes back without its signed or encrypted reasoning."""
+        server.arguments = [OSLO, ROME]
+        model = self.model(client, stream=stream, **self.REASONING)
+        waiting = session_of(forecast, requires_approval=True).converse(model, "How will it be?")
+        assert len(waiting.pending) == 2
+        later = Conversation.from_json(json.loads(json.dumps(waiting.to_json())))
+        done = session_of(forecast, requires_approval=True).converse(model, later, approved=True)
+        assert (done.text, len(server.requests)) == (SAID, 2)
