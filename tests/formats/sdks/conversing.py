@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from typing import Any, ClassVar
 
@@ -149,6 +150,16 @@ class AsyncConversing:
             check_events(
                 [event async for event in session_of(forecast).astream_converse(model, [self.QUESTION])], stream
             )
+
+    async def test_an_async_reader_that_leaves_ends_the_request(self: Any, server):
+        server.arguments = [OSLO, ROME]
+        async with self.connect_async(server.url(self.SERVICE)) as client:
+            model, session = self.model(client, stream=True), session_of(forecast)
+            async with contextlib.aclosing(session.astream_converse(model, "How will it be?")) as events:
+                async for event in events:
+                    if isinstance(event, TextDelta):
+                        break
+            assert (await session.aconverse(model, "How will it be?")).text == SAID
 
     @each_form
     async def test_an_async_client_serves_a_sync_conversation(self: Any, server, stream):
