@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -724,6 +725,42 @@ def test_add_and_the_decorator_of_a_toolkit_take_the_option():
         run = kit.run(calls(("count", {"number": 1})))
         assert only_result(kit.resume(run, results={"c1": 5})).value == 5
     assert called == []
+
+
+class Searching:
+    """A tool as LangChain has it."""
+
+    name, description, args_schema, tags, metadata = "search", "Search.", WHAT, None, None
+    response_format, return_direct = "content", False
+
+    def run(self, *_: Any, **__: Any) -> str:
+        return "ran"
+
+
+def test_a_tool_that_has_another_body_cannot_be_external():
+    wire = choose.to_mcp()
+    for make in (
+        lambda: ToolSpec.from_mcp(wire, external=True),
+        lambda: ToolSpec.from_http("user", "https://api.example/{user_id}", external=True),
+        lambda: ToolSpec.from_langchain(Searching(), external=True),  # type: ignore[arg-type]  # enough of one
+    ):
+        with pytest.raises(DefinitionError, match="external"):
+            make()
+
+
+def test_one_of_several_results_for_a_call_is_taken():
+    kit = make_kit()
+    run, values = waiting(kit), [f"value {number}" for number in range(8)]
+
+    def supply(value: str) -> Any:
+        try:
+            return only_result(kit.resume(run, results={"c1": value})).value
+        except ToolkitError:
+            return None
+
+    with ThreadPoolExecutor(8) as threads:
+        taken = [value for value in threads.map(supply, values) if value is not None]
+    assert len(taken) == 1
 
 
 def test_a_tool_without_a_function_must_be_external():
