@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import threading
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -95,14 +94,6 @@ class CallRequest:
     """The program that this call continues, for the tool that runs programs."""
     supplied: Any = field(default=None, repr=False)
     """The Outcome of an external call, whose value was supplied from outside; None: none was."""
-
-    def request_fields(self) -> dict[str, Any]:
-        """Return these fields, to make a Call with them."""
-        return dict(zip(_REQUEST_FIELDS, _read_request_fields(self), strict=True))
-
-
-_REQUEST_FIELDS = tuple(CallRequest.__dataclass_fields__)
-_read_request_fields = operator.attrgetter(*_REQUEST_FIELDS)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

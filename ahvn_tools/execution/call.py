@@ -29,7 +29,6 @@ from ahvn_tools.errors import (
     CallCancelledError,
     InvalidResultError,
     SyncCallError,
-    ToolCallError,
     ToolSpecError,
 )
 from ahvn_tools.execution.background_loop import running_loop
@@ -42,7 +41,6 @@ from ahvn_tools.redaction.texts import make_mask
 from ahvn_tools.redaction.values import HiddenValues, reveal_secrets
 from ahvn_tools.results import Rendering, ToolResult
 from ahvn_tools.secret_key import SecretKey
-from ahvn_tools.state import MISSING
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -369,14 +367,8 @@ class Call(CallRequest):
 
     def hidden_values(self) -> dict[str, HiddenValues]:
         """Return secret arguments and bound values by name: those that the body received, else those in the state."""
-        values = {**self.arguments, **self.scope.bound_values}
-        for bound in self.plan.bound_parameters:
-            name = bound.parameter.name
-            if name not in self.scope.bound_values and bound.binding.resolver is None:
-                with contextlib.suppress(ToolCallError):
-                    values[name] = bound.read(self.state_scopes)
-        known = {name: value for name, value in values.items() if value is not MISSING}
-        hidden = self.plan.hidden_values(known, self.body)
+        bound = {**self.plan.readable_values(self.state_scopes), **self.scope.bound_values}
+        hidden = self.plan.hidden_values({**self.arguments, **bound}, self.body)
         for name, value in () if self.scope.context is None else self.scope.context._inner_values:  # noqa: SLF001  # of this package
             hidden.setdefault(name, HiddenValues()).append(value)
         return hidden

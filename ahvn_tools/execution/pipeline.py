@@ -1,10 +1,11 @@
 """The pipeline: a call passes through its middleware, outermost first, to its body, and the result comes back.
 
-From sync code it runs on the background loop, while the caller's thread waits and runs a sync body.
+From sync code it runs on the background loop, while the caller's thread waits and runs a sync body. A sync body that
+nothing wraps needs no loop.
 
 A streamed call has one chunk per item as it is made, then one last result, exactly what `execute` would have returned.
-One task owns it from first to last, so that scopes, spans and contextvars of the body never reach the reader. The body
-waits for its reader, and a reader who leaves closes the body.
+One task owns it from first to last, or one context where there is no loop, so that scopes, spans and contextvars of the
+body never reach the reader. The body waits for its reader, and a reader who leaves closes the body.
 """
 
 from __future__ import annotations
@@ -181,15 +182,11 @@ def execute(middleware: Sequence[Middleware], call: Call) -> ToolResult:
         return _result_of(call, background_loop.run(capture_outcome, _run_cancellable, stack, call), started)
     thread = CallerThread()
     stack = _build_stack(middleware, functools.partial(run_to_result, threads=thread))
-    loop_call = background_loop.LoopCall(capture_outcome, _run_cancellable, stack, call, on_end=thread.end)
-    with loop_call, loop_call:
-        loop_call.start()
-        thread.run_until_end()
-        return _result_of(call, loop_call.outcome(), started)
+    return _result_of(call, thread.wait_for(capture_outcome, _run_cancellable, stack, call), started)
 
 
 def _needs_loop(middleware: Sequence[Middleware], call: Call) -> bool:
-    """Return whether anything wraps, times or answers the body of a call from sync code, or the body is async."""
+    """Return whether a call from sync code has middleware, a timeout, a ToolContext or a client, or is async."""
     plan = call.plan
     is_plain = plan.runs_in_caller_thread and not (plan.has_async_resolvers or plan.takes_context)
     return bool(middleware) or plan.seconds is not None or call.is_served or not is_plain

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
 import inspect
@@ -25,6 +26,7 @@ from ahvn_tools.errors import (
     InvalidParametersError,
     LimitExceededError,
     ResultRequiredError,
+    ToolCallError,
     ToolkitError,
     UnboundStateError,
 )
@@ -458,6 +460,15 @@ class Plan:
             return {}
         names = (bound.parameter.name for bound in self.bound_parameters)
         return {name: values[name] for name in names if name in values and not isinstance(values[name], ToolContext)}
+
+    def readable_values(self, scopes: StateScopes) -> Arguments:
+        """Return the bound values that are in the state or constant, unvalidated."""
+        values: Arguments = {}
+        for bound in self.bound_parameters:
+            if bound.binding.resolver is None:
+                with contextlib.suppress(ToolCallError):
+                    values[bound.parameter.name] = bound.read(scopes)
+        return {name: value for name, value in values.items() if value is not MISSING}
 
     @property
     def hidden_names(self) -> frozenset[str]:

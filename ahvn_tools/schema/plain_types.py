@@ -112,20 +112,24 @@ def plain_type(annotation: Any) -> PlainType | None:
     if not arguments:
         return None
     if origin is list:
-        core, schema = plain_type(arguments[0]) or (None, None)
-        return core and PlainType({"type": "list", "items_schema": core}, {"items": schema, "type": "array"})
+        items = plain_type(arguments[0])
+        return items and PlainType(
+            {"type": "list", "items_schema": items.core_schema}, {"items": items.json_schema, "type": "array"}
+        )
     if origin is dict and len(arguments) == 2 and arguments[0] is str:  # noqa: PLR2004  # of keys and values
-        core, schema = plain_type(arguments[1]) or (None, None)
-        return core and PlainType(
-            {"type": "dict", "keys_schema": {"type": "str"}, "values_schema": core},
-            {"additionalProperties": schema or True, "type": "object"},
+        values = plain_type(arguments[1])
+        return values and PlainType(
+            {"type": "dict", "keys_schema": {"type": "str"}, "values_schema": values.core_schema},
+            {"additionalProperties": values.json_schema or True, "type": "object"},
         )
     if origin is Literal and all(type(value) is str and value.isascii() for value in arguments):
         choice = {"const": arguments[0]} if len(arguments) == 1 else {"enum": list(arguments)}
         return PlainType({"type": "literal", "expected": list(arguments)}, {**choice, "type": "string"})
     if origin in (Union, types.UnionType) and len(arguments) == 2 and types.NoneType in arguments:  # noqa: PLR2004
-        core, schema = plain_type(arguments[arguments[0] is types.NoneType]) or (None, None)
-        return core and PlainType({"type": "nullable", "schema": core}, {"anyOf": [schema, {"type": "null"}]})
+        inner = plain_type(arguments[arguments[0] is types.NoneType])
+        return inner and PlainType(
+            {"type": "nullable", "schema": inner.core_schema}, {"anyOf": [inner.json_schema, {"type": "null"}]}
+        )
     return None
 
 

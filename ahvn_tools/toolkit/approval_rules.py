@@ -22,6 +22,7 @@ from ahvn_tools.toolkit.rule_values import (
     parsed,
     scalar_text,
     texts_of,
+    to_json,
 )
 
 Mode = Literal["read_only", "ask", "accept_edits", "allow"]
@@ -35,25 +36,37 @@ _PARAMETER: Final = re.compile(r"\s*([^\s()\"',:]+)\s*:\s*")
 
 
 class CallValues:
-    """The arguments of a call as rules compare them."""
+    """The arguments of a call as rules compare them, in all forms in which they are known."""
 
-    def __init__(self, arguments: Mapping[str, Any], kinds: Mapping[str, Kind], place: PathBase) -> None:
-        """`kinds` are those of known names."""
-        self.arguments, self.place = arguments, place
-        self._kinds = kinds
-        self._readings: dict[tuple[str, ...], list[Reading]] = {}
+    def __init__(self, forms: Sequence[Mapping[str, Any]], kinds: Mapping[str, Kind], base: PathBase) -> None:
+        """`forms` are such as the arguments that were sent, and the validated ones; `kinds` are of known names."""
+        self._forms, self._kinds, self._base = forms, kinds, base
+        self._found: dict[tuple[str, ...], list[Reading]] = {}
+        self._readings: dict[tuple[str, Kind], Reading] = {}
 
-    def kind(self, path: tuple[str, ...]) -> Kind:
-        """Return what the texts at a path are."""
-        return self._kinds.get(path[-1]) or kind_of(path[-1], None)
-
-    def readings(self, path: tuple[str, ...]) -> list[Reading]:
-        """Return each text at a path, also below names that look alike."""
-        if (known := self._readings.get(path)) is None:
-            kind = self.kind(path)
-            texts = {text for value in _find(self.arguments, path) for text in texts_of(value, kind)}
-            known = self._readings[path] = [Reading(text, kind, self.place) for text in texts]
+    def all_readings(self, path: tuple[str, ...]) -> list[Reading]:
+        """Return each text at a path in any form, also below names that look alike."""
+        if (known := self._found.get(path)) is None:
+            kind = self._kinds.get(path[-1]) or kind_of(path[-1], None)
+            texts = {text for form in self._forms for value in _find(form, path) for text in texts_of(value, kind)}
+            known = self._found[path] = [self._reading(text, kind) for text in texts]
         return known
+
+    def exact_readings(self, path: tuple[str, ...]) -> list[Reading]:
+        """Return each text at a path; none if one of the forms has none there, or an object."""
+        kind = self._kinds.get(path[-1]) or kind_of(path[-1], None)
+        texts: list[str] = []
+        for form in self._forms:
+            if not (found := _find_exact(form, path)):
+                return []
+            texts += found
+        return [self._reading(text, kind) for text in texts]
+
+    def _reading(self, text: str, kind: Kind) -> Reading:
+        key = text, kind
+        if key not in self._readings:
+            self._readings[key] = Reading(text, kind, self._base)
+        return self._readings[key]
 
 
 @dataclass(frozen=True)
@@ -66,23 +79,13 @@ class Condition:
 
     def allows(self, call: CallValues) -> bool:
         """Return whether an allow rule fits: the value is there, and fits in every reading."""
-        values: list[Any] = [call.arguments]
-        for name in self.path:
-            inner: list[Any] = []
-            for value in values:
-                items = value if isinstance(value, list) else [value]
-                for item in map(parsed, items):
-                    if not isinstance(item, Mapping) or name not in item:
-                        return False
-                    inner.append(item[name])
-            values = inner
-        kind = call.kind(self.path)
-        return bool(values) and all(self.pattern.allows(value, kind, call.place) for value in values)
+        readings = call.exact_readings(self.path)
+        return bool(readings) and all(map(self.pattern.allows, readings))
 
     def names(self, call: CallValues) -> bool | None:
         """Return whether a deny or ask rule fits: any value there fits in any reading; None if it cannot be read."""
         verdict: bool | None = False
-        for reading in call.readings(self.path):
+        for reading in call.all_readings(self.path):
             if (one := self.pattern.names(reading)) is True:
                 return True
             verdict = None if one is None else verdict
@@ -91,11 +94,10 @@ class Condition:
 
 def _find(value: Any, path: Sequence[str]) -> Iterator[Any]:
     """Yield the values to which names lead, also through lists, JSON texts and names that look alike."""
+    value = to_json(value) if not path or not isinstance(value, Mapping) else value
     if not path:
         yield value
-        return
-    value = parsed(value)
-    if isinstance(value, list):
+    elif isinstance(value := parsed(value), list):
         for item in value:
             yield from _find(item, path)
     elif isinstance(value, Mapping):
@@ -103,6 +105,19 @@ def _find(value: Any, path: Sequence[str]) -> Iterator[Any]:
         for name, inner in value.items():
             if name == path[0] or fold(name) == wanted:
                 yield from _find(inner, path[1:])
+
+
+def _find_exact(value: Any, path: Sequence[str]) -> list[str]:
+    """Return the texts to which names lead; none unless each item of each list on the way has some."""
+    if not isinstance(value, Mapping):
+        value = to_json(value)
+        value = parsed(value) if path else value
+    if isinstance(value, list):
+        found = [_find_exact(item, path) for item in value]
+        return [text for texts in found for text in texts] if all(found) else []
+    if path:
+        return _find_exact(value[path[0]], path[1:]) if isinstance(value, Mapping) and path[0] in value else []
+    return [] if isinstance(value, Mapping) else [scalar_text(value)]
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,7 @@ class CallRules:
         self._view, self._entry = view, entry
         self._layers = tuple(_layers(view, entry))
         folders = getattr(getattr(entry.spec.function, "__self__", None), "folders", None)
-        self._place = PathBase(getattr(folders, "roots", None) or (view.roots if roots is None else roots) or ())
+        self._base = PathBase(getattr(folders, "roots", None) or (view.roots if roots is None else roots) or ())
 
     @property
     def never_asks(self) -> bool:
@@ -57,27 +57,17 @@ class CallRules:
             for layer in self._layers
         )
 
-    def judge(self, plan: Plan, *forms: Mapping[str, Any]) -> RuleDecision:
+    def judge(self, plan: Plan, *forms: Mapping[str, Any], requires_approval: bool) -> RuleDecision:
         """Return the decision about arguments, in the forms in which they are known; no bound value counts."""
-        requires_approval = any(self._entry.requires_approval_of(dict(form)) for form in forms)
-        decisions = [
-            layer.rules.judge(
-                [_renamed(form, layer.names) for form in forms],
-                self._place,
-                layer.view.approval_mode,
-                requires_approval=requires_approval,
-            )
-            for layer in self._layers
-        ]
+        decisions = []
+        for layer in self._layers:
+            renamed, mode = [_renamed(form, layer.names) for form in forms], layer.view.approval_mode
+            decisions.append(layer.rules.judge(renamed, self._base, mode, requires_approval=requires_approval))
         decision = strictest(decisions)
         if decision.decision != "ask" or (rule := self._find_remembered(plan, forms[0])) is None:
             return decision
-        return RuleDecision(
-            decision="allow",
-            why="remembered",
-            rule=rule.text,
-            reason=f"An approver has approved {rule.text} for always.",
-        )
+        reason = f"An approver has approved {rule.text} for always."
+        return RuleDecision(decision="allow", why="remembered", rule=rule.text, reason=reason)
 
     def explain(self, plan: Plan, arguments: dict[str, Any], scopes: StateScopes) -> RuleDecision:
         """Return the decision about a call that is not made, with the bound values that need no resolver.
@@ -85,7 +75,11 @@ class CallRules:
         Raises InvalidParametersError.
         """
         values = plan.validate(arguments)
-        return self._find_known_denial(plan, values, scopes) or self.judge(plan, arguments, values)
+        exact = self._layers[0].rules.exact_arguments(values)
+        received = {**arguments, **{name: value for name, value in exact.items() if name in arguments}}
+        requires_approval = any(map(self._entry.requires_approval_of, (arguments, received)))
+        found = self._find_known_denial(plan, values, scopes)
+        return found or self.judge(plan, arguments, values, requires_approval=requires_approval)
 
     def _find_known_denial(self, plan: Plan, arguments: Mapping[str, Any], scopes: StateScopes) -> RuleDecision | None:
         """Return the decision of a deny rule about bound values that need no resolver."""
@@ -110,7 +104,7 @@ class CallRules:
         for layer in self._layers:
             if layer.rules.bound:
                 arguments = _renamed(values, layer.names)
-                if (found := layer.rules.find_bound_denial(arguments, self._place, unknown)) is not None:
+                if (found := layer.rules.find_bound_denial(arguments, self._base, unknown)) is not None:
                     return found
         return None
 
@@ -137,15 +131,18 @@ class CallRules:
 
     def asks(self, call: Call) -> bool:
         """Return whether a call needs an approval."""
-        return self.judge(call.plan, call.arguments).decision != "allow"
+        requires_approval = self._entry.requires_approval_of(call.arguments)
+        return self.judge(call.plan, call.arguments, requires_approval=requires_approval).decision != "allow"
 
     def allowed_plan(self, plan: Plan, arguments: dict[str, Any]) -> Plan | None:
         """Return the plan of a call that runs without an approval; None: the middleware decides on the call."""
+        if self._entry.requires_approval is not False:
+            return None
         try:
             values = plan.validate(arguments)
         except (ToolCallError, RecursionError):
             return None
-        if self.judge(plan, arguments, values).decision != "allow":
+        if self.judge(plan, arguments, values, requires_approval=False).decision != "allow":
             return None
         return self._with_bound_check(plan.with_validated(values))
 
@@ -155,7 +152,7 @@ class CallRules:
         return plan.with_bound_check(lambda values: self._raise(self.find_bound_denial(values)))
 
     def _refuse(self, plan: Plan, arguments: Mapping[str, Any]) -> None:
-        self._raise(self.judge(plan, arguments))
+        self._raise(self.judge(plan, arguments, requires_approval=False))
 
     def _raise(self, decision: RuleDecision | None) -> None:
         """Raise CallRejectedError for a call that is denied. The model reads no rule: it may name what is bound."""
@@ -209,13 +206,16 @@ def remembered_rules(view: StoreView) -> Sequence[RememberedRule]:
 
 
 def remember(view: StoreView, request: ApprovalRequest) -> None:
-    """Remember the call of a request. Raises ToolkitError if the file cannot be written."""
+    """Remember the call of a request. An error of the file is logged: the call is approved nevertheless."""
     entry = view.store.entry(request.tool)
     plan = view.compiled_tool(entry).plan
     exact = view.rules_for(entry).exact_arguments(plan.validate(dict(request.arguments)))
     rule = RememberedRule(tool=request.tool, fingerprint=request.fingerprint, arguments=exact)
     if view.store.rule_file is not None:
-        view.store.rule_file.add(rule)
+        try:
+            view.store.rule_file.add(rule)
+        except ToolkitError as error:
+            log.warning("%s The approval is not remembered.", error)
         return
     switches = view.session_state.switches
     switches.remembered_rules = (*(one for one in switches.remembered_rules if one != rule), rule)

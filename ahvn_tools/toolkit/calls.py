@@ -334,6 +334,8 @@ def find_entry(view: StoreView, name: str, *, hides_unselected: bool) -> Entry:
     return entry
 
 
+_REQUEST_FIELDS: Final = tuple(CallRequest.__dataclass_fields__)
+_read_request = operator.attrgetter(*_REQUEST_FIELDS)
 _read_state = operator.attrgetter("state")
 
 
@@ -348,7 +350,8 @@ def _make_call(view: StoreView, entry: Entry, plan: Plan, arguments: Arguments, 
     here = view if options.roots is None else replace(view, roots=options.roots)
     scope = options.scope or CallScope()
     scope.answer_by = options.answer_by
-    fields = {**options.request_fields(), "positional": (), "roots": here.roots}
+    fields: dict[str, Any] = dict(zip(_REQUEST_FIELDS, _read_request(options), strict=True))
+    fields |= {"positional": (), "roots": here.roots}
     return Call(
         **fields,
         id=options.id if options.id is not None else f"call_{secrets.token_hex(16)}",

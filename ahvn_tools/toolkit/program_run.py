@@ -44,7 +44,7 @@ from ahvn_tools.code_mode.saved_program import (
 from ahvn_tools.code_mode.stubs import HEADER, ToolStub
 from ahvn_tools.context import ToolContext
 from ahvn_tools.error_detail import ErrorDetail
-from ahvn_tools.errors import LimitExceededError, ToolCallError, ToolError, near_misses
+from ahvn_tools.errors import LimitExceededError, ToolError, near_misses
 from ahvn_tools.execution.call import CallScope
 from ahvn_tools.execution.threads import run_in_thread
 from ahvn_tools.json_types import JsonObject
@@ -373,13 +373,9 @@ def hide_bound_values(view: StoreView, entries: Iterable[Entry], context: ToolCo
     secrets: list[Any] = []
     for entry in entries:
         scopes, plan = calls.state_scopes(view, entry), view.compiled_tool(entry).plan
-        for bound in plan.bound_parameters:
-            if bound.binding.resolver is None:
-                name = bound.parameter.name
-                with contextlib.suppress(ToolCallError):
-                    value = bound.read(scopes)
-                    hidden.append((name, value))
-                    secrets += [value] if name in plan.secret_names else []
+        values = plan.readable_values(scopes)
+        hidden.extend(values.items())
+        secrets += [value for name, value in values.items() if name in plan.secret_names]
     return secrets
 
 

@@ -41,6 +41,8 @@ _NOT_IN_WILDCARDS: Final = "\n\r;|&`$<>()"
 MAX_NUMBER_CHARS: Final = 40
 _NUMBER: Final = re.compile(r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]{1,3})?\s*", re.ASCII | re.IGNORECASE)
 
+_PLAIN: Final = (str, int, float, bool, type(None))
+
 _MAX_DECODED: Final = 3
 """How often percent-encoding is decoded: a tool and a server behind it may both decode."""
 
@@ -61,6 +63,15 @@ def fold(text: str) -> str:
         return text.lower()
     plain = unicodedata.normalize("NFKC", invisible.without(text)).casefold()
     return invisible.without(unicodedata.normalize("NFKC", plain))
+
+
+def to_json(value: Any) -> Any:
+    """Return an argument as JSON, secrets included; an iterator, which can be read only once, as an empty list."""
+    if type(value) in _PLAIN:
+        return value
+    from ahvn_tools.middleware.reporting import received_as_json  # slow, and few arguments are no plain values
+
+    return received_as_json(value, [])
 
 
 def leaves(value: Any) -> Iterator[str]:
@@ -175,8 +186,8 @@ class PathBase:
 class Reading:
     """What one text of a call may mean. Each meaning is found once for all rules."""
 
-    def __init__(self, text: str, kind: Kind, place: PathBase) -> None:
-        self.text, self.kind, self.place = text, kind, place
+    def __init__(self, text: str, kind: Kind, base: PathBase) -> None:
+        self.text, self.kind, self.base = text, kind, base
 
     @cached_property
     def texts(self) -> frozenset[str]:
@@ -184,7 +195,7 @@ class Reading:
         readings = set()
         for one in _decoded(self.text):
             folded = fold(one)
-            readings |= {folded, folded.strip(), number_text(folded)}
+            readings |= {folded, folded.strip(), folded.strip().lstrip("/"), number_text(folded)}
             if match := _URI.match(one.replace("\\", "/").strip()):
                 host = fold(match["host"]).rpartition("@")[2].removesuffix(":443").removesuffix(":80").rstrip(".")
                 path = posixpath.normpath(re.sub("/+", "/", match["rest"])) if match["rest"] else ""
@@ -199,14 +210,31 @@ class Reading:
         found = set()
         for local in {one.replace("\\", "/") for one in _decoded(self.text)}:
             path = _without_file_scheme(local) if local[:5].lower() == "file:" else local
-            for root in self.place.roots:
+            for root in self.base.roots:
                 joined = posixpath.join(root, path)
                 plain = posixpath.normpath(joined)
-                places = {plain, _real(joined)}
+                found |= {(root, fold(one)) for one in (plain, _real(joined))}
                 if plain != joined:
-                    places.add(_real(plain))
-                found |= {(root, fold(place)) for place in places}
+                    found.add((root, fold(_real(plain))))
         return frozenset(found)
+
+    @property
+    def is_absolute(self) -> bool:
+        """Whether the text is an absolute path, or a URI."""
+        return self.text[:1] == "/" or self.text[:5].lower() == "file:"
+
+    @cached_property
+    def local_path(self) -> tuple[str, list[str], list[str]]:
+        """The root, and the parts of the absolute path, with and without links; no parts if the text is no path."""
+        root = self.base.roots[0]
+        try:
+            local = to_local_path(self.text)
+        except ToolError:
+            return root, [], []
+        if "\\" in local or "%" in local:
+            return root, [], []
+        joined = posixpath.join(root, local)
+        return root, posixpath.normpath(joined).split("/"), _real(joined).split("/")
 
     @cached_property
     def commands(self) -> list[SimpleCommand] | None:
@@ -228,27 +256,22 @@ class ValuePattern:
 
     text: str
 
-    def allows(self, value: Any, kind: Kind, place: PathBase) -> bool:
-        """Return whether the pattern fits a value in every reading; of a list, each item."""
-        if isinstance(value, list):
-            return bool(value) and all(self.allows(item, kind, place) for item in value)
-        if isinstance(value, dict):
-            return False
-        text = scalar_text(value)
+    def allows(self, reading: Reading) -> bool:
+        """Return whether the pattern fits a text in every reading that may apply."""
         if self.text == "*":
             return True
-        if invisible.find(text):
+        if invisible.find(reading.text):
             return False
-        if kind == "command":
-            return self._allows_command(text)
+        if reading.kind == "command":
+            return self._allows_command(reading)
         if "://" in self.text and not self.text.startswith("file:"):
-            return _allows_uri(self.text, text)
-        if kind == "path":
-            return self._allows_path(text, place)
-        has_wildcard = "*" in self.text
+            return _allows_uri(self.text, reading.text)
+        if reading.kind == "path":
+            return self._allows_path(reading)
+        text, has_wildcard = reading.text, "*" in self.text
         if has_wildcard and any(character in text and character not in self.text for character in _NOT_IN_WILDCARDS):
             return False
-        if has_wildcard and "/" in self.text and posixpath.normpath(unquote(text)) != text.rstrip("/"):
+        if has_wildcard and self._has_slash and posixpath.normpath(unquote(text)) != text.rstrip("/"):
             return False
         return fits(self.text, text)
 
@@ -261,9 +284,7 @@ class ValuePattern:
                     return True
         if (reading.kind == "path" or self._has_slash or "/" in reading.text) and self._names_path(reading):
             return True
-        if reading.kind == "command":
-            return self._names_command(reading)
-        return len(self._words) > 1 and self._names_command(reading) is True
+        return self._names_command(reading) if reading.kind == "command" or len(self._words) > 1 else False
 
     # paths
 
@@ -280,24 +301,16 @@ class ValuePattern:
         """The pattern below any folder."""
         return tuple(to_glob(f"*/{spelling.lstrip('/')}") for spelling in _spellings(self.text))
 
-    def _allows_path(self, text: str, place: PathBase) -> bool:
-        try:
-            local = to_local_path(text)
-        except ToolError:
+    def _allows_path(self, reading: Reading) -> bool:
+        root, path, real = reading.local_path
+        if not path or (reading.is_absolute and not (reading.base.is_known or self.text[0] == "/")):
             return False
-        if "\\" in local or "%" in local or (local.startswith("/") and not (place.is_known or self.text[0] == "/")):
-            return False
-        root = place.roots[0]
-        path = posixpath.normpath(posixpath.join(root, local))
         patterns = [pattern.split("/") for pattern in _below(self.text, root, _now())]
-        if not path_fits(patterns[0], path.split("/")):
-            return False
-        real = os.path.realpath(posixpath.join(root, local)).split("/")
-        return any(path_fits(pattern, real) for pattern in patterns)
+        return path_fits(patterns[0], path) and any(path_fits(pattern, real) for pattern in patterns)
 
     def _names_path(self, reading: Reading) -> bool:
         """Return whether the pattern fits an absolute path that a text may mean, or its part below the root."""
-        now, is_known = _now(), reading.place.is_known
+        now, is_known = _now(), reading.base.is_known
         for root, path in reading.paths:
             for glob in _globs_below(self.text, root, now):
                 if glob_fits(glob, path):
@@ -313,23 +326,15 @@ class ValuePattern:
     def _words(self) -> tuple[str, ...]:
         return tuple(self.text.split())
 
-    @property
-    def _is_open(self) -> bool:
-        return self._words[-1:] != () and self._words[-1].endswith("*")
-
-    def _allows_command(self, text: str) -> bool:
+    def _allows_command(self, reading: Reading) -> bool:
         """Return whether the pattern fits each command of a command line that can be read."""
         if "*" not in self.text:
-            return text.strip() == self.text.strip()
-        try:
-            commands = split_command_line(text)
-        except NotUnderstoodError:
-            return False
+            return reading.text.strip() == self.text.strip()
         fixed = tuple(word for word in self._words if "*" not in word)
-        if not fixed or self._words[0] != fixed[0] or explain_open_rule(fixed):
+        if not reading.commands or not fixed or self._words[0] != fixed[0] or explain_open_rule(fixed):
             return False
-        return bool(commands) and all(
-            _words_fit(self._words, command.words) and find_runner(command) is None for command in commands
+        return all(
+            _words_fit(self._words, command.words) and find_runner(command) is None for command in reading.commands
         )
 
     def _names_command(self, reading: Reading) -> bool | None:
@@ -337,16 +342,17 @@ class ValuePattern:
         if any(glob_fits(glob, reading.unquoted) for glob in self._globs):
             return True
         occurs = all(one.search(reading.unquoted) for one in self._word_searches)
+        is_command = reading.kind == "command"
         if reading.commands is None:
-            return True if occurs else None
+            return (True if occurs else None) if is_command else (None if occurs else False)
         for command in reading.commands:
             program, *arguments = map(fold, command.words)
             for name in {program, program.rpartition("/")[2]}:
                 if _words_fit(self._folded_words, (name, *arguments)):
                     return True
-        if occurs and any(map(may_run_code, reading.commands)):
+        if occurs and is_command and any(map(may_run_code, reading.commands)):
             return True
-        return None if occurs or any(map(_is_hidden, reading.commands)) else False
+        return None if occurs or (is_command and any(map(_is_hidden, reading.commands))) else False
 
     @cached_property
     def _folded_words(self) -> tuple[str, ...]:
@@ -360,11 +366,17 @@ class ValuePattern:
 
 
 def _spellings(pattern: str) -> tuple[str, ...]:
-    """Return a pattern in its spellings, folded: a pattern for what is in a folder is one for the folder, too."""
+    """Return a pattern in its spellings, folded: what is in a folder and the folder, a URI with and without scheme."""
     pattern = pattern.removeprefix("./")
     if pattern[:5].lower() == "file:":
         pattern = _without_file_scheme(pattern)
-    spellings = {pattern, number_text(pattern), pattern.removeprefix("**/"), pattern.replace("/**/", "/")}
+    spellings = {
+        pattern,
+        pattern.partition("://")[2],
+        number_text(pattern),
+        pattern.removeprefix("**/"),
+        pattern.replace("/**/", "/"),
+    }
     spellings |= {one.removesuffix("/**").removesuffix("/") for one in spellings if one.rstrip("/*")}
     return tuple({fold(one) for one in spellings if one})
 
@@ -413,13 +425,13 @@ def _real(path: str) -> str:
 
 
 def _decoded(text: str) -> list[str]:
-    """Return a text, and what its percent-encoding means."""
+    """Return a text and what its percent-encoding means, whole and up to a NUL, where some programs end it."""
     texts = [text]
     for _ in range(_MAX_DECODED):
         if (decoded := unquote(texts[-1])) == texts[-1]:
             break
         texts.append(decoded)
-    return texts
+    return [part for text in texts for part in dict.fromkeys([text, text.partition("\0")[0]])]
 
 
 def _allows_uri(pattern: str, text: str) -> bool:

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from ahvn_tools.execution.plan import CompiledTool
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.middleware.waiting import is_same_json
-from ahvn_tools.schema.inputs import ParameterKind
+from ahvn_tools.schema.inputs import Parameter, ParameterKind
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.state import UNSET
 from ahvn_tools.toolkit.approval_rules import ApprovalRule, ApprovalRules, CallValues, Condition, Mode
 from ahvn_tools.toolkit.entry import CODE_TOOL, ChangedSpec, Entry
-from ahvn_tools.toolkit.rule_values import Kind, PathBase, fold, kind_of
+from ahvn_tools.toolkit.rule_values import PathBase, kind_of, to_json
 
-_MODEL_TOOLS: Final = "ahvn_tools.toolkit.model_tools"
-_PLAIN: Final = (str, int, float, bool, type(None))
+_MODULES: Final = ("ahvn_tools.toolkit.model_tools", "ahvn_tools.middleware.keep_large")
+"""Those of the tools by which a model uses the toolkit itself."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,70 +49,48 @@ class ToolRules:
         self.rules, self.compiled, self.name = rules, compiled, entry.name
         self.server_names = _server_names(entry)
         names = (entry.name, entry.wire_name, *self.server_names)
+        parameters = self._read_parameters(compiled)
         rules = rules or _NO_RULES
-        self.denied = tuple(rule for rule in rules.denied if rule.is_for(names))
+        denied = tuple(rule for rule in rules.denied if rule.is_for(names))
         self.asked = tuple(rule for rule in rules.asked if rule.is_for(names))
         self.allowed = tuple(rule for rule in rules.allowed if rule.may_allow(entry.name, self.server_names))
-        self.selected = (*self.denied, *self.asked, *self.allowed)
-        named = frozenset(name for rule in self.selected for name in rule.parameters)
-        self.depends_on_arguments = bool(named)
-        self._folded = frozenset(map(fold, named))
-        self._read_parameters(compiled)
-        self.bound = tuple(rule for rule in self.denied if not rule.parameters.isdisjoint(self.hidden))
+        self.selected = (*denied, *self.asked, *self.allowed)
+        self.depends_on_arguments = any(rule.conditions for rule in self.selected)
+        self.hidden = frozenset(name for p in parameters if p.name in compiled.bindings for name in _names_of(p))
+        """The names of the bound parameters."""
+        self.bound = tuple(rule for rule in denied if rule.parameters & self.hidden)
         """The deny rules that name a bound parameter: its value is known when the call runs."""
+        self.denied = tuple(rule for rule in denied if rule not in self.bound)
         self._hints = trusted_annotations(entry)
         function = entry.spec.function
-        self._is_of_toolkit = (
-            getattr(function, CODE_TOOL, False) or getattr(function, "__module__", None) == _MODEL_TOOLS
-        )
+        module = getattr(function, "__module__", None)
+        self._is_of_toolkit = getattr(function, CODE_TOOL, False) or module in _MODULES
 
-    def _read_parameters(self, compiled: CompiledTool) -> None:
-        """Set what is known of the parameters: their names, defaults, and what their texts are."""
-        from ahvn_tools.middleware.reporting import as_json  # slow, and few toolkits have rules
-
+    def _read_parameters(self, compiled: CompiledTool) -> Collection[Parameter]:
+        """Set what is known of the parameters: their names, defaults, and what their texts are; return them."""
         parameters = compiled.template.inputs.parameters.values()
         properties = compiled.template.inputs.schema(frozenset(compiled.bindings)).get("properties") or {}
-        self._property_names = {p.name: p.property_name for p in parameters}
-        self._aliases = [
-            (p.property_name, name) for p in parameters for name in {p.name, p.body_name or p.name} - {p.property_name}
-        ]
-        self._collected = next((p.name for p in parameters if p.kind is ParameterKind.VAR_KEYWORD), None)
-        self.hidden = frozenset(
-            name
-            for p in parameters
-            if p.name in compiled.bindings
-            for name in (p.name, p.property_name, p.body_name)
-            if name
-        )
-        self._named = frozenset(
-            name
-            for p in parameters
-            if not self._folded.isdisjoint(map(fold, (p.name, p.property_name, p.body_name or p.name)))
-            for name in (p.name, p.property_name)
-        )
-        """The names of the parameters that rules name."""
-        self.parameters = frozenset(name for p in parameters for name in (p.name, p.property_name))
+        self._property_names = {name: p.property_name for p in parameters for name in _names_of(p)}
+        self._property_names |= {p.property_name: p.property_name for p in parameters}
+        self.parameters = frozenset(self._property_names)
         """All names of parameters, those that are bound too."""
-        self._kinds: dict[str, Kind] = {}
-        self._defaults: JsonObject = {}
-        for p in parameters:
-            schema = properties.get(p.property_name)
-            if p.name in self.hidden:
-                continue
-            for name in (p.name, p.property_name):
-                self._kinds[name] = kind_of(name, schema)
-            if p.default is not UNSET:
-                self._defaults[p.property_name] = as_json(p.default)
-            elif isinstance(schema, dict) and "default" in schema:
-                self._defaults[p.property_name] = schema["default"]
+        self._collected = next((p.name for p in parameters if p.kind is ParameterKind.VAR_KEYWORD), None)
+        self._kinds = {
+            name: kind_of(name, properties.get(p.property_name)) for p in parameters for name in _names_of(p)
+        }
+        visible = {p.property_name: p.default for p in parameters if p.name not in compiled.bindings}
+        self._defaults = {name: value for name, value in visible.items() if value is not UNSET}
+        for name in visible.keys() & properties.keys() - self._defaults.keys():
+            if isinstance(schema := properties[name], dict) and "default" in schema:
+                self._defaults[name] = schema["default"]
+        return parameters
 
     def mode_decision(self, mode: Mode) -> RuleDecision:
         """Return what happens to calls for which there is no rule."""
-        if mode == "allow" or self._is_of_toolkit:
-            what = "it only uses other tools, whose calls have their own" if self._is_of_toolkit else f"{mode!r}"
-            return RuleDecision(
-                decision="allow", why="mode", reason=f"No rule names it, and the mode is {mode}: {what}."
-            )
+        if self._is_of_toolkit:
+            return RuleDecision(decision="allow", why="mode", reason="The calls that it makes follow the rules.")
+        if mode == "allow":
+            return RuleDecision(decision="allow", why="mode", reason="No rule names it, and the mode is allow.")
         hints = self._hints
         if hints.get("readOnlyHint") is True and hints.get("destructiveHint") is not True:
             return RuleDecision(decision="allow", why="annotation", reason=f"The mode is {mode}, and it only reads.")
@@ -136,18 +113,18 @@ class ToolRules:
         return bool(self.asked)
 
     def judge(
-        self, forms: Sequence[Mapping[str, Any]], place: PathBase, mode: Mode, *, requires_approval: bool
+        self, forms: Sequence[Mapping[str, Any]], base: PathBase, mode: Mode, *, requires_approval: bool
     ) -> RuleDecision:
         """Return the decision about arguments, in the forms in which they are known: as sent and as validated."""
-        known = self._read(forms, place) if self.depends_on_arguments else [CallValues({}, {}, place)]
+        call = CallValues([*map(self._by_property, forms)] if self.depends_on_arguments else [], self._kinds, base)
         unclear: ApprovalRule | None = None
         for rule in self.denied:
-            verdict = self._names(rule, known)
+            verdict = self._names(rule, call)
             if verdict is True:
                 return self._by(rule, "deny", "denies it")
             unclear = unclear or (rule if verdict is None else None)
-        asked = next((rule for rule in self.asked if self._names(rule, known, bound=True) is not False), None)
-        allowed = None if asked or unclear else next((r for r in self.allowed if self._allows(r, known)), None)
+        asked = next((rule for rule in self.asked if self._names(rule, call, unknown=self.hidden) is not False), None)
+        allowed = None if asked or unclear else next((rule for rule in self.allowed if self._allows(rule, call)), None)
         by_mode = self.mode_decision(mode)
         if not (asked or unclear or allowed) and by_mode.decision == "deny":
             return by_mode
@@ -160,92 +137,64 @@ class ToolRules:
         return by_mode if allowed is None else self._by(allowed, "allow", "allows it")
 
     def find_bound_denial(
-        self, values: Mapping[str, Any], place: PathBase, unknown: frozenset[str] = frozenset()
+        self, values: Mapping[str, Any], base: PathBase, unknown: frozenset[str] = frozenset()
     ) -> RuleDecision | None:
         """Return the decision of a deny rule about the values of all parameters, bound ones too.
 
         A rule about a value that is missing denies; rules about the `unknown` parameters are left out.
         """
-        known = self._read([values], place)
+        form = self._by_property(values)
+        call, missing = CallValues([form], self._kinds, base), self.parameters - form.keys()
         rules = [rule for rule in self.bound if rule.parameters.isdisjoint(unknown)]
-        found = next((rule for rule in rules if self._names(rule, known, bound=True) is not False), None)
+        found = next((rule for rule in rules if self._names(rule, call, unknown=missing) is not False), None)
         return None if found is None else self._by(found, "deny", "denies it")
 
     def _by(self, rule: ApprovalRule, decision: Literal["allow", "ask", "deny"], what: str) -> RuleDecision:
         text = rule.shown(self.hidden)
         return RuleDecision(decision=decision, why="rule", rule=text, reason=f"The rule {text} {what}.")
 
-    def _read(self, forms: Sequence[Mapping[str, Any]], place: PathBase) -> list[CallValues]:
-        """Return the forms of the arguments that differ."""
-        known: list[JsonObject] = []
-        for form in map(self.named_arguments, forms):
-            if not any(is_same_json(form, other) for other in known):
-                known.append(form)
-        return [CallValues(form, self._kinds, place) for form in known]
-
-    def _names(self, rule: ApprovalRule, forms: Sequence[CallValues], *, bound: bool = False) -> bool | None:
-        """Return whether a deny or ask rule is for a call in any form; without `bound` never by a bound parameter."""
-        if not bound and self.hidden and not rule.parameters.isdisjoint(self.hidden):
-            return False
-        verdict: bool | None = False
-        for form in forms:
-            found: bool | None = True
-            for condition in rule.conditions:
-                one = self._condition_names(condition, form) if bound else condition.names(form)
-                if one is False:
-                    found = False
-                    break
-                found = None if one is None else found
-            if found is True:
-                return True
-            verdict = None if found is None else verdict
+    def _names(self, rule: ApprovalRule, call: CallValues, *, unknown: Collection[str] = frozenset()) -> bool | None:
+        """Return whether a deny or ask rule is for a call, with any value of `unknown` ones; None if it may be."""
+        verdict: bool | None = True
+        for condition in rule.conditions:
+            if (name := condition.path[0]) in unknown and self._property_names[name] in unknown:
+                continue
+            one = self._with_property(condition).names(call)
+            if one is False:
+                return False
+            verdict = None if one is None else verdict
         return verdict
 
-    def _condition_names(self, condition: Condition, call: CallValues) -> bool | None:
-        name = condition.path[0]
-        if name in self.hidden and name not in call.arguments:  # its value is not known yet, or missing
-            return True
-        return condition.names(call)
-
-    def _allows(self, rule: ApprovalRule, forms: Sequence[CallValues]) -> bool:
+    def _allows(self, rule: ApprovalRule, call: CallValues) -> bool:
         if not rule.parameters.isdisjoint(self.hidden):
             return False
-        return all(condition.allows(form) for condition in rule.conditions for form in forms)
+        return all(self._with_property(condition).allows(call) for condition in rule.conditions)
 
-    def named_arguments(self, arguments: Mapping[str, Any]) -> JsonObject:
-        """Return the arguments that rules name, as JSON and with defaults, under each name that a parameter has."""
-        return self._to_json(arguments, only_named=True)
+    def _with_property(self, condition: Condition) -> Condition:
+        """Return a condition that names its parameter as the schema does."""
+        first, *others = condition.path
+        name = self._property_names.get(first, first)
+        return condition if name == first else replace(condition, path=(name, *others))
 
     def exact_arguments(self, values: Mapping[str, Any]) -> JsonObject:
         """Return all validated arguments as JSON, with defaults, by the names in the schema."""
-        form = self._to_json(values, only_named=False)
-        return {name: form[name] for name in dict.fromkeys((*self._property_names.values(), *form)) if name in form}
+        form = self._by_property(values)
+        names = dict.fromkeys((*self._property_names.values(), *form))
+        return {name: to_json(form[name]) for name in names if name in form}
 
-    def _to_json(self, arguments: Mapping[str, Any], *, only_named: bool) -> JsonObject:
+    def _by_property(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return arguments by their names in the schema, with defaults."""
         form = {**self._defaults}
-        for name, value in self._flat(arguments):
-            if not only_named or name in self._named or (name not in self.parameters and fold(name) in self._folded):
-                plain = value if type(value) in _PLAIN else _as_json(value)
-                if plain is not UNSET:
-                    form[self._property_names.get(name, name)] = plain
-        for property_name, name in self._aliases if only_named else ():
-            if property_name in form:
-                form.setdefault(name, form[property_name])
-        return form
-
-    def _flat(self, arguments: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         for name, value in arguments.items():
             if name == self._collected and isinstance(value, Mapping):
-                yield from value.items()
+                form.update(value)
             else:
-                yield name, value
+                form[self._property_names.get(name, name)] = value
+        return form
 
 
-def _as_json(value: Any) -> Any:
-    """Return a value as JSON, secrets included; UNSET for an iterator, which can be read only once."""
-    from ahvn_tools.middleware.reporting import received_as_json  # as above
-
-    return received_as_json(value, UNSET)
+def _names_of(parameter: Parameter) -> set[str]:
+    return {parameter.name, parameter.property_name, parameter.body_name or parameter.name}
 
 
 _NO_RULES: Final = ApprovalRules(mode="allow")

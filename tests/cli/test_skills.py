@@ -49,17 +49,18 @@ def test_check_finds_what_is_wrong_with_skills(capsys, folder):
     assert main(["check", "skills", "tools.py"]) == 1
     text = capsys.readouterr().out
     for line in (
-        "skills/broken/SKILL.md",
-        "skills/bad-links/SKILL.md: it names 'gone.md', which is no file of the skill [missing-skill-file]",
-        "skills/bad-links/SKILL.md, line 5: the standard has no key 'autor' [invalid-skill]",
+        "skills/broken/SKILL.md:4: error: skills/broken/SKILL.md, line 4: ",
+        "skills/bad-links/SKILL.md:1: warning: it names 'gone.md', which is no file of the skill [missing-skill-file]",
+        "skills/bad-links/SKILL.md:5: note: the standard has no key 'autor' [invalid-skill]",
         "`allowed-tools` names 'fidn', which is no tool and no group here [unmatched-skill-tool]",
         "Did you mean 'find'?",
-        "skills/coffee/SKILL.md, line 2: the name 'tea' is not that of the folder, 'coffee' [invalid-skill]",
+        "skills/coffee/SKILL.md:2: warning: the name 'tea' is not that of the folder, 'coffee' [invalid-skill]",
     ):
         assert line in text
     assert main(["check", "skills", "tools.py", "--json"]) == 1
     report = json.loads(capsys.readouterr().out)
     assert {"invalid-skill", "load-error"} <= {finding["rule"] for finding in report["findings"]}
+    assert ("skills/coffee/SKILL.md", 2) in {(one.get("file"), one.get("line")) for one in report["findings"]}
 
 
 def test_a_broken_skill_alone_is_an_error_with_its_line(capsys, folder):
