@@ -127,6 +127,26 @@ def test_one_answer_decides_on_approvals_and_results():
     assert [result.error and result.error.code for _, result in run.results] == [None, "rejected", None]
 
 
+@given(st.lists(st.sampled_from(["choose", "locate", "add"]), min_size=1, max_size=4), st.data())
+def test_no_order_of_decisions_and_restarts_changes_the_messages(names, data):
+    """Each step answers some of the calls that wait; a step that was done before is refused."""
+    made = {"choose": CHOOSE, "locate": LOCATE, "add": ADD}
+    kit = make_kit()
+    run = waiting(kit, *(made[name] for name in names))
+    values = {f"c{n}": {"choose": f"v{n}", "locate": {"lat": n}, "add": None}[name] for n, name in enumerate(names, 1)}
+    while run.pending:
+        some = data.draw(st.lists(st.sampled_from(run.pending), min_size=1, unique_by=lambda request: request.call_id))
+        approved = {request.call_id: True for request in some if isinstance(request, ApprovalRequest)}
+        results = {request.call_id: values[request.call_id] for request in some if isinstance(request, ExternalCall)}
+        before, run = run, restart(run) if data.draw(st.booleans()) else run
+        assert list(run) == []
+        run = kit.resume(run, approved=approved, results=results)
+        with pytest.raises(ToolkitError, match="was used before"):
+            kit.resume(before, approved=approved, results=results)
+    expected = {"choose": lambda n: f"v{n}", "locate": lambda n: json.dumps({"lat": n}), "add": lambda n: "3"}
+    assert contents(run) == {f"c{n}": expected[name](n) for n, name in enumerate(names, 1)}
+
+
 def test_the_arguments_that_an_approver_has_edited_are_those_of_the_external_call():
     kit = make_kit()
     run = kit.resume(waiting(kit, LOCATE), approved=True, arguments={"c1": {"what": "you"}})
