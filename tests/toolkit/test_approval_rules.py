@@ -775,3 +775,14 @@ def test_a_model_may_read_the_large_result_of_a_call_in_each_mode():
     run = kit.run([ToolCall(id="c1", name="find", arguments={})])
     assert "read_result" in [definition.name for definition in kit.definitions()]
     assert run.results[0][1].error is None
+
+
+def test_a_program_waits_for_what_a_rule_asks_and_an_approval_for_always_is_for_the_call():
+    pytest.importorskip("pydantic_monty")
+    kit = make_kit(ApprovalRules(mode="allow", ask=["remove"])).add_code_mode()
+    call = ToolCall(id="c1", name="run_code", arguments={"code": 'remove(path="a")'})
+    run = kit.run([call])
+    assert [(request.tool, request.suggested_rule) for request in run.pending] == [("remove", 'remove(path: "a")')]
+    assert kit.resume(run, approved=True, always=True).results[0][1].value == "a"
+    assert kit.run([call]).results[0][1].value == "a"
+    assert kit.state["ran"] == [("a", False)] * 2
