@@ -31,6 +31,7 @@ from ahvn_tools.cli.sources import (
 )
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.schema.refs import resolve_ref
+from ahvn_tools.user_interface import resource_uri
 
 if TYPE_CHECKING:
     from ahvn_tools.spec import ToolSpec
@@ -191,6 +192,7 @@ def _facts(spec: Any, data: dict[str, Any]) -> list[tuple[str, str]]:
         ("tags", ", ".join(data["tags"])),
         ("audience", ", ".join(data["audience"])),
         ("hints", ", ".join(hints(spec))),
+        ("interface", resource_uri(data.get("meta")) or ""),
         ("version", data.get("version") or ""),
         ("origin", data["origin"]),
         ("fingerprint", data.get("fingerprint", "")),
