@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from ahvn_tools.mcp.trust.changes import Changes
     from ahvn_tools.mcp.trust.limits import Budgets, Limits
     from ahvn_tools.middleware import Call, Middleware, Next
-    from ahvn_tools.middleware.approve import ApprovalRequest
-    from ahvn_tools.redaction import Secret
+    from ahvn_tools.middleware.approve import ApprovalAnswer
+    from ahvn_tools.middleware.waiting import ApprovalRequest, ExternalCall
+    from ahvn_tools.redaction.names import Secret
     from ahvn_tools.registry import ToolRegistry, reg_toolspec
     from ahvn_tools.results import ToolCall, ToolResult
     from ahvn_tools.settings import ToolOptions
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
     from ahvn_tools.sources.openapi.options import OpenAPIOptions
     from ahvn_tools.spec import ToolSpec
     from ahvn_tools.tool_decorator import tool
-    from ahvn_tools.toolkit import Run, Toolkit
+    from ahvn_tools.toolkit import Conversation, Run, TextDelta, Toolkit
+    from ahvn_tools.toolkit.approval_rules import ApprovalRules
     from ahvn_tools.toolkit.entry_options import AddOptions
     from ahvn_tools.toolkit.serve import aserve, serve
 
@@ -33,10 +35,11 @@ if TYPE_CHECKING:
 __version__: str
 
 __all__ = [
-    "AddOptions", "ApprovalRequest", "Budgets", "Call", "Changes", "ErrorDetail", "Limits", "Middleware", "Next",
-    "OpenAPIOptions", "Run", "Secret", "ToolCall", "ToolCallError", "ToolContext", "ToolDefinition", "ToolError",
-    "ToolOptions", "ToolRegistry", "ToolResult", "ToolSpec", "ToolSpecError", "Toolkit",
-    "WorkerResolver", "aload", "aserve", "dumps", "load", "loads", "reg_toolspec", "register_encoder", "serve", "tool",
+    "AddOptions", "ApprovalAnswer", "ApprovalRequest", "ApprovalRules", "Budgets", "Call", "Changes", "Conversation",
+    "ErrorDetail", "ExternalCall", "Limits", "Middleware", "Next", "OpenAPIOptions", "Run", "Secret", "TextDelta",
+    "ToolCall", "ToolCallError", "ToolContext", "ToolDefinition", "ToolError", "ToolOptions", "ToolRegistry",
+    "ToolResult", "ToolSpec", "ToolSpecError", "Toolkit", "WorkerResolver", "aload", "aserve", "dumps", "load",
+    "loads", "reg_toolspec", "register_encoder", "serve", "tool",
 ]  # fmt: skip
 
 _PUBLIC_NAMES = {
@@ -50,16 +53,18 @@ _PUBLIC_NAMES = {
     "mcp.trust.changes": ["Changes"],
     "mcp.trust.limits": ["Budgets", "Limits"],
     "middleware": ["Call", "Middleware", "Next"],
-    "middleware.approve": ["ApprovalRequest"],
-    "redaction": ["Secret"],
+    "middleware.approve": ["ApprovalAnswer"],
+    "middleware.waiting": ["ApprovalRequest", "ExternalCall"],
+    "redaction.names": ["Secret"],
     "registry": ["ToolRegistry", "reg_toolspec"],
     "results": ["ToolCall", "ToolResult"],
+    "settings": ["ToolOptions"],
     "signed_pickle": ["dumps", "loads"],
     "sources.openapi.options": ["OpenAPIOptions"],
-    "settings": ["ToolOptions"],
     "spec": ["ToolSpec"],
     "tool_decorator": ["tool"],
-    "toolkit": ["Run", "Toolkit"],
+    "toolkit": ["Conversation", "Run", "TextDelta", "Toolkit"],
+    "toolkit.approval_rules": ["ApprovalRules"],
     "toolkit.entry_options": ["AddOptions"],
     "toolkit.serve": ["aserve", "serve"],
     "version": ["__version__"],

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ahvn_tools.errors import BindError
-from ahvn_tools.state import MISSING, UNSET, StateKey, copy_containers
+from ahvn_tools.state import MISSING, UNSET, StateKey, copy_containers, may_have
 
 StateScopes = Sequence[Mapping[str, Any]]
 """States in lookup order: a session's, a toolkit's, the spec's own."""
@@ -143,6 +143,12 @@ class Binding:
             value.close()
             raise BindError(f"The resolver of {self.parameter!r} returned a coroutine; define it with `async def`.")
         return value
+
+    def may_have_value(self, state: Mapping[str, Any]) -> bool:
+        """Return whether a call could get a value here, from the state or otherwise; reading it may raise."""
+        if self.resolver is not None or self.is_value_removed or self.default is not UNSET:
+            return True
+        return self.key is not None and may_have(state, self.key)
 
     def default_value(self) -> Any:
         """Return the constant, the default, or MISSING. A default is copied, so that calls cannot change it."""

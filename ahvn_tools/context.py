@@ -59,8 +59,8 @@ class CallLinks:
     """The program that the call continues, for the tool that runs programs."""
     pause: Callable[[], AbstractContextManager[None]] = nullcontext
     """Stops the clocks of the call, while a person decides on a call that is a part of it."""
-    mask: Callable[[str], str] = str
-    """Returns a text without the bound values of the call."""
+    make_mask: Callable[[], Callable[[str], str]] = lambda: str
+    """Returns what removes the secrets and bound values of the call from a text."""
 
 
 _NO_LINKS: Final = CallLinks()
@@ -92,10 +92,8 @@ class CallRequest:
     """The `QuestionApprover` of what the body asks; None: each question ends the call, which waits for an approval."""
     resumed_program: Any = field(default=None, repr=False)
     """The program that this call continues, for the tool that runs programs."""
-
-    def request_fields(self) -> dict[str, Any]:
-        """Return these fields, to make a Call with them."""
-        return {name: getattr(self, name) for name in CallRequest.__dataclass_fields__}
+    supplied: Any = field(default=None, repr=False)
+    """The Outcome of an external call, whose value was supplied from outside; None: none was."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -29,6 +29,10 @@ class JsonText:
 class JsonField:
     """A dataclass field that is stored as JSON text, so that each access returns a fresh copy."""
 
+    def __init__(self, default: Any = None) -> None:
+        """`default` is stored instead of None."""
+        self._default_text = None if default is None else json.dumps(default)
+
     def __set_name__(self, owner: type, name: str) -> None:
         """Set the name of the attribute that stores the text."""
         self.text_name = f"_{name}_text"
@@ -45,7 +49,7 @@ class JsonField:
         if isinstance(value, JsonText):
             text: str | None = value.text
         else:
-            text = None if value is None else json.dumps(value, allow_nan=False)
+            text = self._default_text if value is None else json.dumps(value, allow_nan=False)
         instance.__dict__[self.text_name] = text
 
 
@@ -59,8 +63,8 @@ class ToolDefinition:
     name: str
     title: str | None = None
     description: str = ""
-    input_schema: JsonField = JsonField()
-    """JSON Schema of the arguments; the root is an object."""
+    input_schema: JsonField = JsonField({"type": "object", "properties": {}, "additionalProperties": False})
+    """JSON Schema of the arguments; the root is an object. None: there are none."""
     output_schema: JsonField = JsonField()
     """JSON Schema of `structured_content`; the root is an object. None: any content."""
     tags: frozenset[str] = frozenset()
@@ -76,12 +80,6 @@ class ToolDefinition:
     """The docstring's description of the return value."""
     usage: str = ""
     """The docstring's examples."""
-
-    def __post_init__(self) -> None:
-        """Set an input schema without arguments if there is none."""
-        if self.__dict__["_input_schema_text"] is None:
-            no_arguments = {"type": "object", "properties": {}, "additionalProperties": False}
-            object.__setattr__(self, "input_schema", no_arguments)
 
     @functools.cached_property
     def fingerprint(self) -> str:

@@ -10,6 +10,7 @@
     │   └── SkippedOperationError                an operation of an OpenAPI document cannot be a tool; the others are
     ├── PickleError               (TypeError)    a part of a spec cannot be pickled
     ├── SignatureError            (ValueError)   a pickle is not signed with the given key
+    ├── MalformedAnswerError      (ValueError)   a model was asked again too often
     └── SyncCallError             (RuntimeError) a sync call would wait for its own event loop
     ToolCallError                 a call failed; `code` is stable
     ├── ToolNotFoundError         not_found      the toolkit has no such tool
@@ -20,6 +21,7 @@
     ├── ToolTimeoutError          timeout        (also a TimeoutError)
     ├── CallCancelledError        cancelled
     ├── ApprovalRequiredError     approval_required
+    ├── ResultRequiredError       result_required  the tool is external: its result is supplied to `Toolkit.resume`
     ├── CallRejectedError         rejected       the call, or what its body asked for, was not approved
     ├── InputRequiredError        input_required  only a client of a served toolkit can provide the input
     ├── ToolChangedError          changed        the server's tool differs from the accepted one
@@ -95,6 +97,10 @@ class SignatureError(ToolSpecError, ValueError):
     """A pickle is not signed, or not with this key, or was changed. Nothing of it was unpickled."""
 
 
+class MalformedAnswerError(ToolSpecError, ValueError):
+    """A model has sent malformed answers only, as often as it was asked; see `Conversation.from_error`."""
+
+
 class SyncCallError(ToolSpecError, RuntimeError):
     """A sync call would wait for the event loop that it blocks."""
 
@@ -167,6 +173,8 @@ class InvalidResultError(ToolCallError):
     """The tool's return value has no JSON form, or does not fit the output schema."""
 
     code = "invalid_result"
+    problem: str | None = None
+    """What does not fit, as a part of a sentence; None: the explanation alone says it."""
     graph_output: Any = None
     """What the tool returned, if a LangGraph graph can apply it."""
 
@@ -193,6 +201,12 @@ class ApprovalRequiredError(ToolCallError):
     code = "approval_required"
     question: Any = None
     """What the body asked in its own words; None: it needs an approval of the whole call."""
+
+
+class ResultRequiredError(ToolCallError):
+    """The result of the call is supplied from outside: the tool is external."""
+
+    code = "result_required"
 
 
 class CallRejectedError(ToolCallError):
@@ -263,6 +277,15 @@ def exception_text(error: BaseException) -> str:
         return UNREADABLE_TEXT
 
 
+MAX_TEXT_CHARS = 2_000
+"""The maximum length of a text from a tool or a server."""
+
+
+def clip(text: str, max_chars: int = MAX_TEXT_CHARS) -> str:
+    """Return `text`, cut after `max_chars` characters."""
+    return text if len(text) <= max_chars else f"{text[:max_chars]}… ({len(text) - max_chars} more characters)"
+
+
 MIN_SIMILARITY = 0.7
 """How similar a known name must be to be suggested, from 0 to 1: a wrong suggestion misleads a model."""
 
@@ -307,12 +330,12 @@ def unknown_options(options: Iterable[str], known: Iterable[str]) -> str | None:
 def suggests_options(function: Callable[P, R]) -> Callable[P, R]:
     """Let the TypeError for an unknown keyword argument name similar ones, as Python does from 3.13 on."""
     code = function.__code__
-    known = code.co_varnames[code.co_posonlyargcount : code.co_argcount + code.co_kwonlyargcount]
+    known = frozenset(code.co_varnames[code.co_posonlyargcount : code.co_argcount + code.co_kwonlyargcount])
 
     @functools.wraps(function)
     def call(*arguments: P.args, **options: P.kwargs) -> R:
-        if unknown := unknown_options(options, known):
-            raise TypeError(f"{function.__qualname__}(): {unknown}")
+        if not options.keys() <= known:
+            raise TypeError(f"{function.__qualname__}(): {unknown_options(options, sorted(known))}")
         return function(*arguments, **options)
 
     return call

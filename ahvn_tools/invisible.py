@@ -66,6 +66,11 @@ def escape_line(text: str) -> str:
     return escape(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
+def without(text: str) -> str:
+    """Return a text without invisible characters, also without those that `find` allows."""
+    return _ANY_INVISIBLE.sub("", text)
+
+
 def find_in_name(name: str) -> list[str]:
     """Return what a name must not contain: invisible characters, line feeds, tabs, and spaces other than U+0020."""
     return [_escape_character(character) for character in sorted(set(_FORBIDDEN_IN_NAME.findall(name)))]

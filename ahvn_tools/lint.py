@@ -69,6 +69,12 @@ RULES: Final[dict[str, Rule]] = {
     "empty-toolset": Rule(summary="a toolset matches no tool", severity="warning"),
     "unknown-member": Rule(summary="a selection names what does not exist", severity="warning"),
     "unmatched-option": Rule(summary="an option of an MCP server matches nothing", severity="warning"),
+    "invalid-skill": Rule(summary="a skill is not as the standard for skills has it", severity="warning"),
+    "missing-skill-file": Rule(summary="a skill names a file that it does not have", severity="warning"),
+    "unmatched-skill-tool": Rule(summary="a skill names a tool that the toolkit does not have", severity="warning"),
+    "unmatched-rule": Rule(
+        summary="a rule for approvals names no tool, or no parameter of its tools", severity="warning"
+    ),
     "refused-tool": Rule(summary="a tool of an MCP server is not used", severity="warning"),
 }
 """All rules by name."""

@@ -5,7 +5,10 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from pathlib import Path
 from typing import IO, Final
+
+from ahvn_tools.errors import SourceError
 
 _FLAGS: Final[int] = sum(
     getattr(os, f"O_{name}", 0) for name in ("NOFOLLOW", "NONBLOCK", "NOCTTY", "CLOEXEC", "BINARY")
@@ -16,10 +19,31 @@ MAX_BYTES: Final = 128_000_000
 """What is read of one file at most: a planted file may be larger than the memory."""
 
 
+MAX_TEXT_BYTES: Final = 64_000_000
+"""How large a file of tools may be."""
+
+
 def read_regular(path: str | os.PathLike[str], *, folder: int | None = None) -> bytes:
     """Return the content of a file, opened as `open_regular` does. Raises OSError, also for more than `MAX_BYTES`."""
     with os.fdopen(open_regular(path, os.O_RDONLY, folder=folder), "rb") as file:
         return read_bounded(file)
+
+
+def read_text(file: Path, shown: str, max_bytes: int = MAX_TEXT_BYTES) -> str:
+    """Return the text of a file that is not too large. Raises SourceError; `shown` is how it names the file."""
+    try:
+        with os.fdopen(open_regular(os.path.realpath(file), os.O_RDONLY), "rb") as stream:
+            data = stream.read(max_bytes + 1)
+        text = data.decode("utf-8-sig")
+    except OSError as error:
+        raise SourceError(f"{shown} cannot be read: {error.strerror}.", file=shown) from error
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        message = f"{shown}, line {line}: this is not UTF-8: save the file in that encoding."
+        raise SourceError(message, file=shown, line=line) from None
+    if len(data) > max_bytes:
+        raise SourceError(f"{shown} is too large: at most {max_bytes:,} bytes are read.", file=shown)
+    return text
 
 
 def read_bounded(file: IO[bytes]) -> bytes:

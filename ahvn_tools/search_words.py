@@ -63,7 +63,7 @@ def tokenize(text: str) -> Iterator[tuple[list[str], list[str]]]:
 
 def is_plain(text: str) -> bool:
     """Return whether SQLite finds all words of a text that is indexed as it is."""
-    return all(char.isascii() or unicodedata.category(char)[0] in "PSZ" for char in set(text))
+    return text.isascii() or all(char.isascii() or unicodedata.category(char)[0] in "PSZ" for char in set(text))
 
 
 def index_text(text: str) -> str:

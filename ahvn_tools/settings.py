@@ -142,8 +142,7 @@ def _check_examples(_name: str, value: Any) -> None:
 
 
 def _check_annotations(name: str, value: Any) -> None:
-    hints = to_wire_annotations(value) or {}
-    for hint in hints:
+    for hint in to_wire_annotations(value):
         if hint not in _HINTS:
             raise DefinitionError(f"{name} has {hint!r}, which is not an MCP hint. {near_misses(hint, _HINTS)}")
 
@@ -185,6 +184,8 @@ class DefinitionOptions(TypedDict, total=False):
     render: Annotated[Callable[[Any], Any], must_be("a function of the returned value", callable)]
     """Returns what models read of a raw value, or of each item of a generator: a text, a content block or a list of
     these. Sync or async. Without it they read the JSON form."""
+    external: Annotated[bool, FLAG]
+    """Whether the body is never called, because the result of a call is supplied later: it waits in `run.pending`."""
     annotations: Annotated[Any, _check_annotations]
     """MCP's hints: a dict (`{"readOnlyHint": True}` or `{"read_only_hint": True}`) or a ToolAnnotations."""
     meta: Annotated[JsonObject, _check_meta]
@@ -265,6 +266,8 @@ class ToolSettings:
 
     def merge(self, changes: Mapping[str, Any]) -> "ToolSettings":
         """Return the settings with others in their place; of two timeouts, the shorter one."""
+        if not changes or changes == {"timeout": None}:
+            return self
         timeouts = [seconds for seconds in (self.timeout, changes.get("timeout")) if seconds is not None]
         return replace(self, **{**changes, "timeout": min(timeouts, default=None)})
 
@@ -370,29 +373,26 @@ _NO_TAGS = frozenset[str]()
 
 def to_definition_fields(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a template that only describe the tool. Raises DefinitionError for hints and icons."""
+    hints, icons = options.get("annotations"), options.get("icons")
     return {
         "title": options.get("title"),
         "tags": frozenset(tags) if (tags := options.get("tags")) else _NO_TAGS,
-        "annotations": to_wire_annotations(options.get("annotations")),
+        "annotations": None if hints is None else to_wire_annotations(hints),
         "meta": options.get("meta") if (ui := options.get("ui")) is None else ui.add_to(options.get("meta")),
         "version": options.get("version"),
-        "icons": to_wire_icons(options.get("icons")),
+        "icons": None if icons is None else to_wire_icons(icons),
         "examples": options.get("examples"),
     }
 
 
-def to_wire_annotations(annotations: Any) -> JsonObject | None:
+def to_wire_annotations(annotations: Any) -> JsonObject:
     """Return MCP's hints under their wire names. Raises DefinitionError if they are not a JSON object."""
-    if annotations is None:
-        return None
     plain = _to_json_object("annotations", annotations)
     return {_to_camel_case(name): value for name, value in plain.items() if value is not None}
 
 
-def to_wire_icons(icons: Iterable[Any] | None) -> list[JsonObject] | None:
+def to_wire_icons(icons: Iterable[Any]) -> list[JsonObject]:
     """Return icons in MCP's wire form. Raises DefinitionError for an icon without `src`."""
-    if icons is None:
-        return None
     plain = [_to_json_object("icons", icon) for icon in icons]
     if not all(isinstance(icon.get("src"), str) for icon in plain):
         raise DefinitionError("An icon is a dict such as {'src': 'https://…', 'mimeType': 'image/png'}.")

@@ -36,7 +36,7 @@ from ahvn_tools.schema.inputs import NOT_ACCEPTED
 from ahvn_tools.settings import ToolOptions
 from ahvn_tools.sources import code as code_source
 from ahvn_tools.sources import function as function_source
-from ahvn_tools.sources.injection import InjectedBody
+from ahvn_tools.sources.injection import function_of
 from ahvn_tools.state import UNSET, StateKey, copy_containers, copy_state
 from ahvn_tools.template import ToolTemplate
 
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from fastmcp.tools import Tool
     from mcp_types import Tool as WireTool
 
-    from ahvn_tools import pickling
     from ahvn_tools.execution.call import Call
     from ahvn_tools.formats import FormatName, sdk_types
     from ahvn_tools.langchain import SpecTool
@@ -54,6 +53,7 @@ if TYPE_CHECKING:
     from ahvn_tools.sources.http.options import HTTPToolOptions
     from ahvn_tools.sources.langchain import LangChainTool
     from ahvn_tools.sources.openapi.options import OpenAPIOptions
+    from ahvn_tools.spec_data import pickling
 
 Function = Callable[..., Any]
 
@@ -144,7 +144,7 @@ class ToolSpec(Generic[P, R]):
         self._lock = threading.Lock()
         self.compiled = compiled or CompiledTool(template, template.bindings)
         """The current template, bindings and plan. For code built on specs; each change makes a new object."""
-        if compiled is None:
+        if compiled is None and template.bindings:
             self.compiled.refuse_unsealable(template.bindings)
         self.body: Function = body
         """The callable that runs the calls, with every parameter, unbound and unchecked. For code built on specs."""
@@ -164,12 +164,13 @@ class ToolSpec(Generic[P, R]):
 
     @classmethod
     def from_schema(  # type: ignore[misc]  # Python itself refuses the options of these two names
-        cls, name: str, input_schema: JsonObject, function: Function, **options: Unpack[ToolOptions]
+        cls, name: str, input_schema: JsonObject, function: Function | None = None, **options: Unpack[ToolOptions]
     ) -> Self:
         """Make a spec from a JSON Schema and a function that takes its properties as `**arguments`.
 
         The schema alone validates; the function gets the JSON, without what a call leaves out, and may name some of the
-        properties, and a ToolContext, in its signature. Options: see `ToolOptions`.
+        properties, and a ToolContext, in its signature. With `external=True` there is no function. Options: see
+        `ToolOptions`.
 
         Raises DefinitionError for a schema that does not describe an object or refers to something outside of it, for
         a function that does not take its properties, and for an option that means nothing here.
@@ -179,7 +180,9 @@ class ToolSpec(Generic[P, R]):
         return cls(*json_schema.build_template(name, input_schema, function, options, namespace=caller_locals()))
 
     @classmethod
-    def from_openai(cls, definition: Mapping[str, Any], function: Function, **options: Unpack[ToolOptions]) -> Self:
+    def from_openai(
+        cls, definition: Mapping[str, Any], function: Function | None = None, **options: Unpack[ToolOptions]
+    ) -> Self:
         """Make a spec from a tool as OpenAI takes it and a function that takes its arguments, as `from_schema` does.
 
         `definition` is an item of a request's `tools`, for Chat Completions or for the Responses API. It is read once,
@@ -324,8 +327,7 @@ class ToolSpec(Generic[P, R]):
     @property
     def function(self) -> Function:
         """The function that the spec, or its FastMCP tool, was made from; else the body."""
-        body = self.body.function if isinstance(self.body, InjectedBody) else self.body
-        function: Function = getattr(self.compiled.template.tool, "fn", body)
+        function: Function = getattr(self.compiled.template.tool, "fn", function_of(self.body))
         return function
 
     @property
@@ -774,7 +776,8 @@ class ToolSpec(Generic[P, R]):
 
         `trust` lists what may be imported and used: modules (`"acme.tools"`, `"acme.*"`), `"<code>"` for a text,
         environment variables (`"${API_KEY}"`) and servers (`"https://api.example"`). Nothing is by default, not even a
-        module that is imported already.
+        module that is imported already: the data was stored or sent, and says itself which code runs. A source of
+        `load` is named by the caller, so that there the default is all.
 
         Raises SourceError for what is not trusted, for data that is not as `to_dict` wrote it, and for code whose
         definition differs from that of the data, with the differences.
@@ -791,20 +794,20 @@ class ToolSpec(Generic[P, R]):
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         """Pickle with cloudpickle, which can pickle any function, whichever pickler is used."""
-        from ahvn_tools import pickling
+        from ahvn_tools.spec_data import pickling
 
         return pickling.reduce_spec(self)
 
     def __getstate__(self) -> pickling.PickledSpec:
         """Return the parts that are pickled: no secret, no plan, no connection."""
-        from ahvn_tools import pickling
+        from ahvn_tools.spec_data import pickling
 
         others = {name: value for name, value in self.__dict__.items() if name not in _OWN_ATTRIBUTES}
         return pickling.to_pickled_spec(self.compiled, self.body, self.state, self._secrets, others)
 
     def __setstate__(self, pickled: pickling.PickledSpec) -> None:
         """Rebuild the spec from its pickled parts."""
-        from ahvn_tools import pickling
+        from ahvn_tools.spec_data import pickling
 
         self._lock = threading.Lock()
         self.state_scopes = (dict(pickled.state),)

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from pydantic_core import to_jsonable_python
-
 from ahvn_tools.binding import Binding
-from ahvn_tools.definition import JsonText, ToolDefinition
 from ahvn_tools.errors import DefinitionError, InvalidParametersError, near_misses
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.schema.argument_changes import ArgumentChanges
-from ahvn_tools.schema.docstring import BLANK_LINE, Docstring, parse
+from ahvn_tools.schema.docstring import Texts
 from ahvn_tools.schema.inputs import Inputs
 from ahvn_tools.schema.output import Output
 from ahvn_tools.settings import ToolSettings
@@ -62,54 +58,6 @@ def _find_unknown(arguments: Mapping[str, Any], inputs: Inputs) -> str | None:
     return None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Texts:
-    """The texts of a tool. A docstring is parsed at the first access."""
-
-    explicit_description: str | None = None
-    """Replaces the docstring's description."""
-    docstring: str | None = None
-    parameters_docstring: str | None = None
-    """Another docstring that describes the parameters, or None."""
-    include_long_description: bool = True
-    description_separator: str = BLANK_LINE
-    """What joins the short and the long description."""
-    parse_docstring: bool = True
-    docstring_sections: tuple[str, ...] | None = None
-    """The titles of the sections in the description, besides those that are read otherwise; None: all."""
-
-    @property
-    def description(self) -> str:
-        """What the tool does."""
-        if self.explicit_description is not None:
-            return self.explicit_description
-        parsed, long = self.parsed, self.parsed.long_description
-        has_long = self.include_long_description and long
-        return f"{parsed.short_description}{self.description_separator}{long}" if has_long else parsed.short_description
-
-    @property
-    def is_described(self) -> bool:
-        """Whether there is a description."""
-        return bool(self.description.strip())
-
-    @functools.cached_property
-    def details(self) -> Docstring:
-        """What the parameters and the return value mean, and examples."""
-        is_other = self.parameters_docstring not in (None, self.docstring)
-        return replace(self, docstring=self.parameters_docstring).parsed if is_other else self.parsed
-
-    def of_parameters(self) -> Mapping[str, str]:
-        """Return what the docstring says about the parameters, by name."""
-        return self.details.parameters
-
-    @functools.cached_property
-    def parsed(self) -> Docstring:
-        """The docstring as data."""
-        if self.parse_docstring:
-            return parse(self.docstring, self.docstring_sections)
-        return Docstring(short_description=(self.docstring or "").strip())
-
-
 @dataclass(frozen=True, kw_only=True, repr=False, slots=True)
 class ToolTemplate:
     """All parts of a tool that do not depend on bindings and state, except the body."""
@@ -132,6 +80,8 @@ class ToolTemplate:
     icons: list[JsonObject] | None = None
     examples: Any = None
     """The original object of the option."""
+    is_external: bool = False
+    """Whether the body is never called: the result of a call is supplied from outside."""
     is_movable: bool = True
     """Whether the body can run in another process: not if it runs in MCP or FastMCP."""
     takes_private_names: bool = False
@@ -179,25 +129,6 @@ class ToolTemplate:
         changes = ArgumentChanges.parse(self.options.get("arguments")).then(later)
         examples = [_rename_inputs(example, renames) for example in self.examples or ()] or None
         return {"examples": examples, **options, "arguments": changes.by_name}, bindings
-
-    def definition(self, hidden: frozenset[str]) -> ToolDefinition:
-        """Return what a model sees if the parameters in `hidden` are bound."""
-        output_schema = self.output.schema_text
-        return ToolDefinition(
-            name=self.name,
-            title=self.title,
-            description=self.texts.description,
-            input_schema=JsonText(self.inputs.schema_text(hidden)),
-            output_schema=None if output_schema is None else JsonText(output_schema),
-            tags=self.tags,
-            annotations=self.annotations,
-            examples=to_jsonable_python(self.visible_examples(hidden, in_full=True)) if self.examples else None,
-            meta=self.meta,
-            version=self.version,
-            icons=self.icons,
-            returns=self.texts.details.returns,
-            usage=self.texts.details.usage,
-        )
 
     def visible_examples(self, hidden: frozenset[str], *, in_full: bool = False) -> list[JsonObject]:
         """Return the sample calls without the parameters in `hidden`: as they were written, or each as `{"inputs": …}`.

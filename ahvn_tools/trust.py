@@ -20,7 +20,7 @@ CODE: Final = "<code>"
 """The pattern for code that is a text itself."""
 PRIVATE: Final = "<private>"
 """The pattern for requests to private addresses, `allow_private`."""
-BUILTIN_GROUPS: Final = ("files", "text_files", "shell", "python", "git", "system")
+BUILTIN_GROUPS: Final = ("files", "text_files", "shell", "python", "git", "system", "user")
 """The groups of built-in tools that a document can name: `"<builtins:files>"`."""
 
 _FEATURES: Final = (

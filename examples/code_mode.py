@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Literal
@@ -18,8 +19,9 @@ from typing import Any, Literal
 from provider import require_sdk, service_url
 from pydantic import BaseModel
 
-from ahvn_tools import Run, Toolkit
+from ahvn_tools import Conversation, ToolCall, Toolkit, ToolResult
 from ahvn_tools.code_mode import Sandbox
+from ahvn_tools.formats import Model, openai
 
 with require_sdk("code,openai"):
     import pydantic_monty  # noqa: F401  # what MontySandbox needs
@@ -27,7 +29,6 @@ with require_sdk("code,openai"):
 
     from ahvn_tools.code_mode import MontySandbox
 
-MODEL = os.environ.get("OPENAI_MODEL", "gpt-5.4-mini")
 KEY = b"a secret of your application"  # signs what waits for an approval
 
 
@@ -86,34 +87,30 @@ TURNS = [
 ]
 
 
-def decide(run: Run, sandbox: Sandbox, file: Path) -> Run:
-    """Save a run that waits for approvals, read it, approve, and go on in another toolkit: in any process."""
-    file.write_text(json.dumps(run.to_json()))
-    later = Run.from_json(json.loads(file.read_text()))
-    for request in later.pending:
-        print(f"approved, from a file of {file.stat().st_size:,} bytes: {request.tool} {request.arguments}")
-    finished: Run = open_chat(sandbox).resume(later, approved=True)
-    return finished
-
-
-def answer(question: str, client: OpenAI, sandbox: Sandbox, file: Path) -> str:
-    """Let the model work until it answers with a text."""
+def answer(question: str, model: Model, sandbox: Sandbox, file: Path) -> str:
+    """Let the model work until it answers with a text. Each wait for approvals ends in another toolkit."""
     print(f"{question}\n")
-    chat = open_chat(sandbox)
-    messages: list[Any] = [{"role": "user", "content": question}]
+    events = open_chat(sandbox).stream_converse(model, question)
     while True:
-        reply = client.chat.completions.create(model=MODEL, messages=messages, tools=chat.to("openai"))
-        messages.append(reply.choices[0].message)
-        if not messages[-1].tool_calls:
-            return str(messages[-1].content)
-        for call in messages[-1].tool_calls:
-            print(f"> {call.function.name}:", *json.loads(call.function.arguments).values())
-        run = chat.run(messages[-1])
-        while not run.is_done:
-            run = decide(run, sandbox, file)
-        for _, result in run.results:
-            print(f"{result.text}\n")
-        messages += run
+        conversation = show(events)
+        if not conversation.pending:
+            return conversation.text
+        file.write_text(json.dumps(conversation.to_json()))  # and go on, in any process
+        later = Conversation.from_json(json.loads(file.read_text()))
+        for request in later.pending:
+            print(f"approved, from a file of {file.stat().st_size:,} bytes: {request.tool} {request.arguments}")
+        events = open_chat(sandbox).stream_converse(model, later, approved=True)
+
+
+def show(events: Iterable[Any]) -> Conversation:
+    """Print calls and results as they come; return the conversation."""
+    for event in events:
+        if isinstance(event, ToolCall):
+            print(f"> {event.name}:", *event.arguments.values())
+        elif isinstance(event, ToolResult) and event.is_last:
+            print(f"{event.text}\n")
+    conversation: Conversation = event
+    return conversation
 
 
 with (
@@ -122,4 +119,5 @@ with (
     service_url("openai_chat", "OPENAI_API_KEY", turns=TURNS) as url,
     OpenAI(base_url=f"{url}/v1", api_key="none") if url else OpenAI() as client,
 ):
-    print(answer("Refund what was lost on its way to me.", client, sandbox, Path(folder, "run.json")))
+    model = openai.model(client, model=os.environ.get("OPENAI_MODEL", "gpt-5.4-mini"))
+    print(answer("Refund what was lost on its way to me.", model, sandbox, Path(folder, "conversation.json")))

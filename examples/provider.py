@@ -1,4 +1,4 @@
-"""Shared by the examples of the SDKs: a hint when an SDK is missing, the address of the service, running a call."""
+"""Shared by the examples of the SDKs: a hint when an SDK is missing, the address of the service."""
 
 from __future__ import annotations
 
@@ -9,9 +9,6 @@ from contextlib import contextmanager
 from typing import Any
 
 from loopback import Loopback
-
-from ahvn_tools import ToolCall, ToolResult, ToolSpec
-from ahvn_tools.error_detail import ErrorDetail
 
 
 @contextmanager
@@ -37,10 +34,3 @@ def service_url(
         return
     with Loopback(arguments, turns=turns) as server:
         yield server.url(service)
-
-
-def run(spec: ToolSpec, call: ToolCall) -> tuple[ToolCall, ToolResult]:
-    """Return a call with its result; for a call that could not be read, the result says why."""
-    if call.error is not None:
-        return call, ToolResult(error=ErrorDetail(code="invalid_parameters", message=call.error))
-    return call, spec.exec(**call.arguments)

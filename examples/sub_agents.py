@@ -3,7 +3,7 @@
     python examples/sub_agents.py
 
 A script imitates the model, so no key is needed: replace `MainModel` and `SubModel` by a client of your provider. Read
-it from top to bottom: the models, the loop that all agents share, the sub-agent's process, and the main agent.
+it from top to bottom: the models, what all agents share, the sub-agent's process, and the main agent.
 """
 
 from __future__ import annotations
@@ -64,14 +64,10 @@ def call(name: str, **arguments: Any) -> dict[str, Any]:
 
 async def run_agent(model: Model, kit: Toolkit, prompt: str) -> str:
     """Let a model work with tools until it answers with a text."""
-    messages: list[Any] = [{"role": "user", "content": prompt}]
-    for _ in range(20):
-        message = model.complete(messages)  # a real model also gets `kit.to("openai")`
-        messages.append(message)
-        if not message.get("tool_calls"):
-            return str(message["content"])
-        messages += await kit.arun(message)
-    return "The agent stopped after 20 steps."
+    conversation = await kit.aconverse(lambda messages, _tools: model.complete(messages), prompt, format="openai")
+    if conversation.stop_reason == "max_turns":
+        return f"The agent stopped after {conversation.turns} steps."
+    return conversation.text
 
 
 async def run_sub_agent(task: SubAgentTask) -> str:

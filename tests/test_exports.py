@@ -189,6 +189,7 @@ def test_codes_are_stable():
         "ToolTimeoutError": "timeout",
         "CallCancelledError": "cancelled",
         "ApprovalRequiredError": "approval_required",
+        "ResultRequiredError": "result_required",
         "CallRejectedError": "rejected",
         "InputRequiredError": "input_required",
         "ToolChangedError": "changed",

@@ -749,6 +749,20 @@ class TestBetweenProcesses:
         )
         assert shown.strip() == "['second 1', 'second 1', 'second 1']"
 
+    def test_a_pickle_needs_neither_the_sources_of_http_nor_json_data(self, tmp_path):
+        shown = run(
+            """
+            import pickle, sys
+            from html import escape
+            from ahvn_tools import ToolSpec
+            pickle.loads(pickle.dumps(ToolSpec.from_function(escape)))
+            print([name for name in sys.modules if "http" in name and name.startswith("ahvn_tools")])
+            print("ahvn_tools.spec_data.tool_data" in sys.modules)
+            """,
+            tmp_path,
+        )
+        assert shown.split() == ["[]", "False"]
+
     @pytest.mark.exhaustive
     def test_the_error_names_a_function_that_the_other_process_does_not_have(self, tmp_path):
         (tmp_path / "goods.py").write_text(MODULE)

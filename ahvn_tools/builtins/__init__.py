@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ahvn_tools.builtins.approval import Action
+    from ahvn_tools.builtins.ask_user import AskUser, Question, UserAnswers
     from ahvn_tools.builtins.database.database import Database
     from ahvn_tools.builtins.git import Git
     from ahvn_tools.builtins.knowledge import Knowledge
@@ -24,13 +25,15 @@ if TYPE_CHECKING:
     from ahvn_tools.builtins.workspace import Workspace
 
 __all__ = [
-    "HARMLESS_COMMANDS", "READING_COMMANDS", "Action", "CommandResult", "Confinement", "Database", "Git", "Knowledge",
-    "ProcessLimits", "ProcessResult", "PythonRunner", "Shell", "SubAgentTask", "SubAgents", "System", "Workspace",
-    "arun_process", "choose_sandbox", "clean_environment", "run_process", "standard_toolkit",
+    "HARMLESS_COMMANDS", "READING_COMMANDS", "Action", "AskUser", "CommandResult", "Confinement", "Database", "Git",
+    "Knowledge", "ProcessLimits", "ProcessResult", "PythonRunner", "Question", "Shell", "SubAgentTask", "SubAgents",
+    "System", "UserAnswers", "Workspace", "arun_process", "choose_sandbox", "clean_environment",
+    "run_process", "standard_toolkit",
 ]  # fmt: skip
 
 _PUBLIC_NAMES = {
     "approval": ["Action"],
+    "ask_user": ["AskUser", "Question", "UserAnswers"],
     "database.database": ["Database"],
     "git": ["Git"],
     "knowledge": ["Knowledge"],

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from ahvn_tools.builtins.approval import Approve
+from ahvn_tools.builtins.ask_user import AskUser
 from ahvn_tools.builtins.database.database import Database
 from ahvn_tools.builtins.files.folders import CallRoots
 from ahvn_tools.builtins.git import Git
@@ -28,6 +29,7 @@ GROUPS: Final[Mapping[str, str]] = {
     "python": "Run Python code.",
     "git": "Work with Git repositories.",
     "system": "Facts about this machine.",
+    "user": "Ask the user.",
     "database": "Query a database.",
     "knowledge": "Search and keep documents and notes.",
     "agents": "Run sub-agents on parts of a task.",
@@ -45,6 +47,7 @@ def standard_toolkit(
     python: PythonRunner | bool = True,
     git: Git | bool = True,
     system: System | bool = True,
+    ask_user: AskUser | bool = False,
     database: Database | None = None,
     knowledge: Knowledge | None = None,
     runner: Runner | None = None,
@@ -60,8 +63,9 @@ def standard_toolkit(
     """Return a toolkit with the built-in tools of a workspace, each kind in a group of its own.
 
     `workspace` is a Workspace, or its roots. `shell`, `python`, `git` and `system` are objects, True for one with
-    `sandbox`, `network` and `approve`, or False for none. With `runner` there are sub-agents, of the audience `sub`:
-    they have the same tools and task_finish. `text_files` adds the tools that read and write ranges of lines.
+    `sandbox`, `network` and `approve`, or False for none; `ask_user` is an AskUser, or True for one without a handler.
+    With `runner` there are sub-agents, of the audience `sub`: they have the same tools and task_finish. `text_files`
+    adds the tools that read and write ranges of lines.
     `call_roots` is that of Workspace, for a `workspace` that is none. `include` are the names of the only tools that
     the toolkit has; with `self_fork` among them, it has the tools of SubAgents also without a `runner`. `options` are
     those of Toolkit, such as `approver`. Raises DefinitionError for wrong values.
@@ -84,6 +88,7 @@ def standard_toolkit(
     _add(kit, "python", PythonRunner(files, network=network, **confined) if python is True else python)
     _add(kit, "git", Git(files, **confined) if git is True else git)
     _add(kit, "system", System() if system is True else system)
+    _add(kit, "user", AskUser() if ask_user is True else ask_user)
     _add(kit, "database", database)
     _add(kit, "knowledge", knowledge, prefix="knowledge_")
     if runner is not None or (include is not None and "self_fork" in include):

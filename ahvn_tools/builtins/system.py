@@ -12,8 +12,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
-from ahvn_tools.errors import DefinitionError, ToolError, suggests_options
-from ahvn_tools.redaction import clip, is_secret_name, mask_credentials
+from ahvn_tools.errors import DefinitionError, ToolError, clip, suggests_options
+from ahvn_tools.redaction.credentials import mask_credentials
+from ahvn_tools.redaction.names import is_secret_name
 from ahvn_tools.registry import ToolRegistry, reg_toolspec
 
 _MAX_VALUE_CHARS: Final = 20_000

@@ -366,7 +366,7 @@ def _parse_json_state(file: Path, text: str) -> Any:
 
 
 def _parse_yaml_state(file: Path, text: str) -> Any:
-    from ahvn_tools.loading.yaml_file import read_yaml  # slow, and few calls need it
+    from ahvn_tools.sources.yaml_file import read_yaml  # slow, and few calls need it
 
     try:
         return read_yaml(text).value

@@ -31,16 +31,16 @@ from ahvn_tools.cli.sources import (
     stdout_to_stderr,
 )
 from ahvn_tools.cli.tools import credentials
-from ahvn_tools.errors import ApprovalRequiredError, BindError, StateKeyError
+from ahvn_tools.errors import ApprovalRequiredError, BindError, ResultRequiredError, StateKeyError
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.redaction import is_secret_name, is_secret_schema
+from ahvn_tools.redaction.names import is_secret_name, is_secret_schema
 from ahvn_tools.results import ToolResult, to_sendable, whole_value
 from ahvn_tools.schema.keywords import WRAP_RESULT_KEY
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-    from ahvn_tools.middleware.approve import ApprovalRequest
+    from ahvn_tools.middleware.waiting import ApprovalRequest
     from ahvn_tools.toolkit import Toolkit
 
 FAILED_STATUS: Final = 1
@@ -166,6 +166,8 @@ def _report(result: ToolResult, printing: CallOutput) -> int:
     message = result.error.message
     if result.error.code == ApprovalRequiredError.code:
         message = f"{_describe_pending(result)} Repeat the command in a terminal, or with --yes."
+    if result.error.code == ResultRequiredError.code:
+        message = f"{message} A program supplies it, with `Toolkit.resume`."
     print(f"error: {output.escape(message)}", file=sys.stderr)  # noqa: T201  # the output of a command
     return STATUSES.get(result.error.code, FAILED_STATUS)
 
@@ -181,7 +183,7 @@ def _describe_pending(result: ToolResult) -> str:
     request = result.meta.get("approval")
     if request is None or result.error is None:
         return "This call needs an approval."
-    from ahvn_tools.middleware.approve import ApprovalRequest  # slow, and few calls need it
+    from ahvn_tools.middleware.waiting import ApprovalRequest  # slow, and few calls need it
 
     return f"This call needs an approval: {describe_request(ApprovalRequest.from_json(request))}."
 

@@ -22,6 +22,7 @@ from ahvn_tools.errors import SourceError
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.lint import SEVERITIES, Verdict, is_severe, judge, list_formats, require_rules, split
 from ahvn_tools.schema.dialects.finding import Finding
+from ahvn_tools.skills import SKILL_FILE
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.toolkit import Toolkit
 
@@ -71,12 +72,22 @@ class Locations:
         return None if found is None else Location(file=found, line=_index_names(found)[tool])
 
     def find_finding(self, finding: Finding) -> Location | None:
-        """Return where to correct what was found: at the tool, else in the only file that is a source."""
+        """Return where to correct what was found: at the tool, in the file that it names, else in the only source."""
         if finding.tool is not None and (location := self.find(finding.tool)) is not None:
             return location
         if finding.problem in self._errors:
             return self._errors[finding.problem]
+        if (location := _locate_place(finding)) is not None:
+            return location
         return Location(file=self._sources[0]) if len(self._sources) == 1 else None
+
+
+def _locate_place(finding: Finding) -> Location | None:
+    """Return the line of a file that is the place of a finding about a skill."""
+    file, _, line = finding.place.partition(", line ")
+    if finding.tool is not None or not file.endswith(SKILL_FILE) or not Path(file).is_file():
+        return None
+    return Location(file=Path(file).resolve(), line=int(line) if line.isdecimal() else 1)
 
 
 def _locate_error(error: SourceError) -> Location | None:
@@ -334,8 +345,9 @@ def _compare_with_lock(
 
 
 def get_subject(finding: Finding) -> str:
-    """Return what a finding is about: the tool, and the place in it unless the problem says it, too."""
-    place = "" if finding.problem.startswith(finding.place) else finding.place
+    """Return what a finding is about: the tool, and the place in it unless the problem or its location says it, too."""
+    is_said = finding.problem.startswith(finding.place) or _locate_place(finding) is not None
+    place = "" if is_said else finding.place
     return ", ".join(filter(None, [finding.tool or "", place]))
 
 

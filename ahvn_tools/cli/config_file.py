@@ -195,7 +195,7 @@ class Yaml:
 
     def parse(self, text: str) -> Any:
         """Return the value; ValueError also for aliases that repeat too much."""
-        from ahvn_tools.loading.yaml_file import read_yaml  # slow, and one client needs it
+        from ahvn_tools.sources.yaml_file import read_yaml  # slow, and one client needs it
 
         try:
             return read_yaml(text, "the file").value or {}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from cyclopts import Parameter
 
 from ahvn_tools.cli.output import (
+    CommandError,
     UsageError,
     escape_line,
     plural,
@@ -28,16 +29,21 @@ from ahvn_tools.cli.sources import (
     require_complete,
     to_name_condition,
 )
+from ahvn_tools.errors import ToolkitError
 from ahvn_tools.formats import FormatName
 
 if TYPE_CHECKING:  # the command line is parsed without pydantic
+    from collections.abc import Sequence
+
     from ahvn_tools.definition import ToolDefinition
     from ahvn_tools.mcp.trust.changes import Changes
+    from ahvn_tools.toolkit import Toolkit
 
 
 def export(
     *sources: Sources,
-    format: Annotated[FormatName | str, Parameter(name=["--format", "-f"])],  # noqa: A002  # the option --format
+    format: Annotated[FormatName | str | None, Parameter(name=["--format", "-f"])] = None,  # noqa: A002  # the option --format
+    skill: Path | None = None,
     strict: Flag = False,
     output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
     force: Flag = False,
@@ -45,21 +51,31 @@ def export(
 ) -> int:
     """Print the tools of active groups as JSON in a provider's format, as the `tools` of a request.
 
+    With --skill, write them as a skill instead: a folder with a SKILL.md, which says how to call each by a command.
+
     Parameters
     ----------
     sources
         Python files, modules, folders, manifests, MCP servers, OpenAPI documents.
     format
         The format, of this package or of an installed one.
+    skill
+        The folder to write. Its name is that of the skill.
     strict
         Make the schemas strict where the provider has strict tools. The names of the others are printed to stderr.
     output
         The file to write instead of stdout.
     force
-        Replace the file if there is one. It stays unchanged if the command fails.
+        Replace the file or the skill if there is one. It stays unchanged if the command fails.
     """
-    require_format(format)
+    if (format is None) == (skill is None):
+        raise UsageError("Write --format FORMAT, or --skill FOLDER.")
+    if format is not None:
+        require_format(format)
     with open_toolkit(sources, options) as kit:
+        if format is None:
+            _write_skill(kit, skill or Path(), sources, force=force)
+            return load_status(kit, options)
         chosen: dict[str, Any] = {"strict": True} if strict else {}
         exported = kit.to(format, **chosen)
         if strict and (names := _names_without_strict(exported)):
@@ -69,6 +85,16 @@ def export(
         else:
             write_text(output, to_json(exported) + "\n", replaces=force)
         return load_status(kit, options)
+
+
+def _write_skill(kit: Toolkit, folder: Path, sources: Sequence[str | Path], *, force: bool) -> None:
+    try:
+        kit.to_skill(folder, source=sources, replace=force)
+    except ToolkitError as error:
+        raise CommandError(str(error).replace("replace=True", "--force")) from None
+    except OSError as error:
+        raise CommandError(f"{folder} cannot be written: {error.strerror}.") from error
+    print_message(f"Wrote the skill {folder.name!r} with {plural(len(kit.definitions()), 'tool')} to {folder}.")
 
 
 def _names_without_strict(exported: list[Any]) -> list[str]:
@@ -90,7 +116,7 @@ def require_format(name: str) -> None:
 
 
 def prompt(*sources: Sources, calling: Flag = False, notes: Flag = False, options: SourceParameters = None) -> int:
-    """Print the tools of active groups as text for a model: the signature and the docstring of each.
+    """Print the tools of active groups as text for a model: the signature and the docstring of each; then the skills.
 
     Parameters
     ----------
@@ -106,8 +132,7 @@ def prompt(*sources: Sources, calling: Flag = False, notes: Flag = False, option
             texts = [message["content"] for message in kit.to("prompt")]
         else:
             texts = [kit.to_prompt()]
-        if notes and kit.notes:
-            texts.append(kit.notes)
+        texts += [text for text in (kit.skills_prompt(), kit.notes if notes else "") if text]
         print_text("\n\n".join(texts))
         return load_status(kit, options)
 

@@ -60,6 +60,8 @@ class ServeRequest:
     """A URL, or an environment variable that contains it."""
     code_mode: bool
     """Whether clients call the tools in programs."""
+    mode: str | None
+    """What happens to calls without a rule for approvals; None: what the toolkit says."""
     http: ListenOptions | None
     """None: over stdio."""
 
@@ -78,6 +80,8 @@ def run(
     if sockets is None:  # a source such as `fastmcp.py` would hide a part of the server
         importlib.import_module("ahvn_tools.toolkit.serve")
     with killed_by_signals(), open_toolkit(request.sources, request.source_options) as loaded:
+        if request.mode is not None:
+            loaded.approval_mode = request.mode  # type: ignore[assignment]  # one of its choices
         kit = _select_groups(loaded.session(request.state, audience=None) if request.state else loaded, request.groups)
         options: dict[str, Any] = {
             "name": request.name or kit.name,
@@ -160,6 +164,7 @@ def serve(
     auth_token_env: str | None = None,
     tasks: str | None = None,
     code: Flag = False,
+    mode: Literal["read_only", "ask", "accept_edits", "allow"] | None = None,
     reload: Flag = False,
     profile: str | None = None,
     trust: Names = None,
@@ -201,6 +206,9 @@ def serve(
     code
         Let clients call the tools in programs that run in a sandbox: only search_tools, describe_tools and run_code are
         listed. It needs the extra code.
+    mode
+        What happens to calls for which the rules of a manifest say nothing: only tools that read run (read_only), those
+        that change something need an approval (ask), except for edits (accept_edits), or all run (allow).
     reload
         With --http: start the server again when a Python or YAML file of the tools has changed.
     profile
@@ -251,6 +259,7 @@ def serve(
         log_level=log_level,
         tasks=tasks,
         code_mode=code,
+        mode=mode,
         http=ListenOptions(**given) if http else None,
     )
     if not reload:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 def list_tools(*sources: Sources, json: Flag = False, options: SourceParameters = None) -> int:
-    """List the tools of sources, those of inactive groups too.
+    """List the tools of sources, those of inactive groups too, and the skills.
 
     Parameters
     ----------
@@ -49,6 +49,9 @@ def list_tools(*sources: Sources, json: Flag = False, options: SourceParameters 
     """
     with open_toolkit(sources, options) as kit:
         _print_tools(list(kit), "There is no tool.", is_json=json)
+        if kit.skills and not json:
+            print_text("")
+            print_table(("skill", "description"), [(skill.name, skill.description) for skill in kit.skills.values()])
         return load_status(kit, options)
 
 

@@ -1,4 +1,4 @@
-"""SavedProgram: a program that waits for approvals of its calls, as JSON data inside of the signed requests."""
+"""SavedProgram: a program whose calls wait, for approvals or results, as JSON data inside of the signed requests."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ProgramFunction:
 
 @dataclass(frozen=True, kw_only=True)
 class SavedProgram:
-    """A program that waits for approvals of its calls."""
+    """A program whose calls wait for approvals, or for results from outside."""
 
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
     """Unique: the program continues from here once."""
@@ -101,7 +101,7 @@ class SavedProgram:
 
 @dataclass(frozen=True, kw_only=True)
 class ProgramDecision:
-    """A person's decision on one call of a program."""
+    """A person's decision on one call of a program, or the result of an external call."""
 
     arguments: JsonObject
     """The arguments of the call, as approved."""
@@ -109,6 +109,8 @@ class ProgramDecision:
     approved_questions: tuple[str, ...]
     rejection: str | None = None
     """What the program reads of a call that does not run; None: it was approved."""
+    supplied: Any = None
+    """The Outcome of an external call; None for others."""
 
 
 @dataclass(kw_only=True)

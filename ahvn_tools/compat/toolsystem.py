@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -14,10 +15,10 @@ from urllib.parse import quote
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ahvn_tools import ToolCall, ToolDefinition, Toolkit, ToolResult, ToolSpec, load
-from ahvn_tools.errors import SourceError, ToolError, ToolSpecError, near_misses
+from ahvn_tools.errors import SourceError, ToolCallError, ToolError, ToolSpecError, near_misses
 from ahvn_tools.formats import choose_format, get
 from ahvn_tools.langchain import BaseTool, SpecTool
-from ahvn_tools.loading import read_yaml, to_seconds
+from ahvn_tools.loading import Contents, ReadOptions, Trust, read_source, read_yaml
 from ahvn_tools.middleware import log, observe
 
 __all__ = [
@@ -50,10 +51,14 @@ _MCP_SERVER = (
 )
 
 
+_DURATION = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]+)?) ?(?P<unit>ms|s|m)?")
+_SECONDS = {"ms": 0.001, "s": 1, "m": 60, None: 1}
+
+
 def _in_seconds(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options with a timeout such as `"30s"` as a number."""
-    timeout = options.get("timeout")
-    return {**options, "timeout": to_seconds(timeout) or timeout} if isinstance(timeout, str) else {**options}
+    """Return options with a timeout such as `"30s"`, `"500ms"` or `"2m"` as a number."""
+    match = _DURATION.fullmatch(str(options.get("timeout")))
+    return {**options, "timeout": float(match["number"]) * _SECONDS[match["unit"]]} if match else {**options}
 
 
 @dataclass(frozen=True)
@@ -140,21 +145,39 @@ class ToolManager:
         `toolkit` has them as a Toolkit: `duplicates` are the tools whose names others have, `remove_mcp` closes the
         connection to an MCP server. `load_errors` are the files that were skipped.
         """
-        folders = [Path(root, "tools", kind) for kind in ("native", "builtin", "mcp")]
-        self.toolkit = load(*folders, name="tools", allow_missing=True, trust=trust)
+        self.load_errors: list[SourceError] = []
+        sources: list[Any] = []
+        servers: list[tuple[Path, Any]] = []
+        trusted = Trust(trust)
+        for kind in ("native", "builtin", "mcp"):
+            folder = Path(root, "tools", kind)
+            for file in _find_definitions(folder):
+                with self._skipping(file):
+                    found = _read_definition(file, kind, trusted)
+                    sources += found.tools
+                    servers += ((file, server) for server in found.servers)
+            sources.append(folder)
+        self.toolkit = load(*sources, name="tools", allow_missing=True, trust=trust)
         self._tools: dict[ToolDefinition, BaseTool] = {}
-        self.load_errors: list[SourceError] = [*self.toolkit.load_errors]
-        for error in self.load_errors:
-            if _NO_MCP.search(str(error)):
-                error.args = (f"{error} {_PLAIN_SERVER}",)
-                _log.warning("%s: %s", error.file, _PLAIN_SERVER)
+        self.load_errors += self.toolkit.load_errors
+        for file, server in servers:
+            with self._skipping(file):
+                self.toolkit.add_mcp(server.server, **server.options)
         for folder in (Path(root, "configs", name) for name in ("tool_sets", "tool-sets")):
             for file in filter(Path.is_file, sorted(folder.glob("[!._]*.y*ml"))):
-                try:
+                with self._skipping(file):
                     self._add_tool_set(file)
-                except (ToolSpecError, ValidationError) as error:
-                    _log.warning("%s was skipped: %s", file, error)
-                    self.load_errors.append(SourceError(f"{file}: {error}", file=str(file)))
+
+    @contextlib.contextmanager
+    def _skipping(self, file: Path) -> Iterator[None]:
+        """Log what is wrong with a file and keep it in `load_errors`, instead of raising it."""
+        try:
+            yield
+        except (ToolSpecError, ToolCallError, ValidationError) as error:
+            message = f"{error} {_PLAIN_SERVER}" if _NO_MCP.search(str(error)) else str(error)
+            _log.warning("%s was skipped: %s", file, message)
+            shown = message if str(file) in message else f"{file}: {message}"
+            self.load_errors.append(SourceError(shown, file=str(file), line=getattr(error, "line", None)))
 
     def _add_tool_set(self, file: Path) -> None:
         if not file.resolve().is_relative_to(file.parent.resolve()):
@@ -191,6 +214,75 @@ class ToolManager:
 
     def _to_langchain(self, specs: Iterable[ToolSpec]) -> list[BaseTool]:
         return [self._tools.setdefault(spec.definition, spec.to_langchain()) for spec in specs]
+
+
+_KINDS = {"native": "http", "http": "http", "builtin": "function", "function": "function", "mcp": "mcp"}
+"""What `tool_type` or `kind` says, and the kind."""
+
+_ALIASES = {
+    "tool_type": "kind", "parameters_schema": "input_schema", "parameters": "input_schema", "metadata": "meta",
+    "function_path": "function", "mcp_server_url": "url", "mcp_api_key": "auth",
+}  # fmt: skip
+"""Keys of a definition, and their names in the core."""
+
+_SCHEMA_KEYWORDS = {"type", "properties", "additionalProperties", "allOf", "anyOf", "oneOf", "$ref"}
+"""One of these is in each JSON Schema of arguments."""
+
+_SERVER_KEYS = {"url", "auth", "headers", "transport", "command", "args", "env", "cwd"}
+
+
+def _find_definitions(folder: Path) -> list[Path]:
+    """Return the YAML files in a folder and those in it, without names that start with `.` or `_`."""
+    files = filter(Path.is_file, sorted(folder.rglob("*.y*ml")))
+    return [file for file in files if not any(part[0] in "._" for part in file.relative_to(folder).parts)]
+
+
+def _read_definition(file: Path, kind: str, trust: Trust) -> Contents:
+    """Return the tool or the server that a YAML file defines; nothing if it is not enabled, or for `load` to read.
+
+    `kind` is that of its folder. Raises SourceError and DefinitionError.
+    """
+    options = ReadOptions(own_folder=file.parent.resolve(), trust=trust)
+    options.require_readable(str(file))
+    written = read_yaml(file, budget=options.budget).value
+    if not isinstance(written, dict):
+        raise SourceError("a definition is a mapping with `description` and so on.")
+    data: dict[str, Any] = {_ALIASES.get(key) or key: value for key, value in written.items()}
+    if len(data) < len(written):
+        raise SourceError(f"two keys mean the same, such as {' and '.join(next(iter(_ALIASES.items())))}: keep one.")
+    kind, is_enabled = data.pop("kind", kind), data.pop("enabled", True)
+    if not isinstance(is_enabled, bool):
+        raise SourceError("`enabled` is true or false.")
+    schema = data.get("input_schema")
+    if isinstance(schema, dict) and schema and _SCHEMA_KEYWORDS.isdisjoint(schema):
+        raise SourceError("the parameters are a JSON Schema: write {type: object, properties: {…}}.")
+    if data.keys() & {"openapi", "swagger", "sources"} or not is_enabled:
+        return Contents(name=file.stem)
+    if _KINDS.get(str(kind)) is None:
+        raise SourceError(f"`kind` is not {kind!r}. {near_misses(str(kind), _KINDS)}")
+    data = {"name": file.stem, **({"method": "POST"} if kind == "native" else {}), **_in_seconds(data)}
+    if _KINDS[kind] == "http":
+        return read_source("http", data, replace(options, folder=file.parent))
+    return _read_function(file, data, options) if _KINDS[kind] == "function" else _read_server(data, options)
+
+
+def _read_function(file: Path, data: dict[str, Any], options: ReadOptions) -> Contents:
+    """Return the function of a definition as a tool: `function` is FILE.py:NAME beside the file, or MODULE:NAME."""
+    module, _, name = str(data.pop("function", "")).rpartition(":")
+    beside = file.parent / f"{module.removesuffix('.py')}.py"
+    place = f"{beside if beside.is_file() or module.endswith('.py') else module}:{name}"
+    found = read_source("python", place, options).tools if module else ()
+    if len(found) != 1 or not isinstance(found[0], ToolSpec):
+        raise SourceError("`function` is the FILE.py:NAME or the MODULE:NAME of one function.")
+    return Contents(name=data["name"], tools=(found[0].transform(**data),))
+
+
+def _read_server(data: dict[str, Any], options: ReadOptions) -> Contents:
+    """Return the MCP server of a definition: its entry is as in an mcp.json, what else it says are options of it."""
+    entry = {key: data.pop(key) for key in _SERVER_KEYS & data.keys()}
+    own = {key: value for key, value in data.items() if key not in ("name", "description", "meta")}
+    found = read_source("server", {"mcpServers": {data["name"]: entry}}, options)
+    return replace(found, servers=tuple(replace(server, options=own) for server in found.servers))
 
 
 class _ToolSet(BaseModel):

@@ -18,7 +18,7 @@ from ahvn_tools.execution.consume import aconsume
 from ahvn_tools.execution.deadline import seconds_left
 from ahvn_tools.execution.outcome import Outcome
 from ahvn_tools.execution.plan import Arguments, Body, ItemLimits, Plan
-from ahvn_tools.execution.runner import capture_outcome, run_before_body, run_body, run_resolvers
+from ahvn_tools.execution.runner import capture_outcome, run_body, with_resolved_values
 from ahvn_tools.execution.threads import run_in_thread
 
 
@@ -33,9 +33,7 @@ def prepare_in_caller(
     """Return what `runner.prepare` returns. Async resolvers run on the background loop, all else in this thread."""
     started = monotonic()
     if plan.has_async_resolvers:
-        run = functools.partial(run_before_body, plan, functools.partial(run_resolvers, plan, scopes))
-        resolved, _ = background_loop.run(capture_outcome, run).get(tool=plan.name)
-        plan = plan.with_bound_values(resolved)
+        plan = background_loop.run(capture_outcome, with_resolved_values, plan, scopes).get(tool=plan.name)
     return plan.prepare(positional, arguments, scopes), seconds_left(plan, started)
 
 

@@ -37,7 +37,8 @@ from ahvn_tools.execution.outcome import Outcome
 from ahvn_tools.execution.plan import Arguments, Body, Plan
 from ahvn_tools.execution.runner import capture_outcome
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.redaction import redact, reveal_secrets
+from ahvn_tools.redaction.texts import make_mask
+from ahvn_tools.redaction.values import HiddenValues, reveal_secrets
 from ahvn_tools.results import Rendering, ToolResult
 from ahvn_tools.secret_key import SecretKey
 
@@ -357,15 +358,20 @@ class Call(CallRequest):
                 asker=BodyQuestions(self),
                 resumed_program=self.resumed_program,
                 pause=self.scope.pause,
-                mask=self._mask,
+                make_mask=lambda: make_mask(self.hidden_values()),
             ),
         )
         if self.scope.is_cancelled:
             context.cancel()
         return context
 
-    def _mask(self, text: str) -> str:
-        return redact(text, self.scope.bound_values)
+    def hidden_values(self) -> dict[str, HiddenValues]:
+        """Return secret arguments and bound values by name: those that the body received, else those in the state."""
+        bound = {**self.plan.readable_values(self.state_scopes), **self.scope.bound_values}
+        hidden = self.plan.hidden_values({**self.arguments, **bound}, self.body)
+        for name, value in () if self.scope.context is None else self.scope.context._inner_values:  # noqa: SLF001  # of this package
+            hidden.setdefault(name, HiddenValues()).append(value)
+        return hidden
 
     def has_hint(self, *hints: str) -> bool:
         """Return whether one of these annotations, such as `"readOnlyHint"`, is true for the tool.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Generator, Iterator
 from time import monotonic
 from typing import Any
 
@@ -26,19 +26,27 @@ def consume(
 
     `emit` takes each item as it is made; `items` is the list to fill, for a caller that reads it after an interruption.
     """
-    items, count = [] if items is None else items, limits.make_counter()
+    items = [] if items is None else items
+    with contextlib.closing(iterate(iterator, limits, items)) as each:
+        for item in each:
+            if emit is not None:
+                emit(item)
+    return items
+
+
+def iterate(iterator: Iterator[Any], limits: ItemLimits, items: list[Any]) -> Generator[Any, None, None]:
+    """Yield the items of an iterator, whose values are appended to `items`. Raises LimitExceededError."""
+    count = limits.make_counter()
     try:
         for item in iterator:
             count(value := item_value(item))
             items.append(value)
-            if emit is not None:
-                emit(item)
+            yield item
     except BaseException:
         with contextlib.suppress(Exception):  # a generator that fails to close does not hide why it was closed
             _close(iterator)
         raise
     _close(iterator)
-    return items
 
 
 def _close(iterator: Iterator[Any]) -> None:

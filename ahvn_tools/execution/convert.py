@@ -5,7 +5,6 @@ Error texts are short: no stack, no inputs, no bound values.
 
 from __future__ import annotations
 
-import inspect
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
@@ -23,16 +22,17 @@ from ahvn_tools.errors import (
     InvalidResultError,
     LimitExceededError,
     PickleError,
+    ResultRequiredError,
     SyncCallError,
     ToolCallError,
     ToolChangedError,
     ToolConnectionError,
     ToolError,
+    clip,
     exception_text,
 )
 from ahvn_tools.execution.outcome import Outcome, is_cancellation, self_cancelled_error
 from ahvn_tools.execution.plan import Arguments, Body, Plan
-from ahvn_tools.redaction import clip, redact
 from ahvn_tools.results import ToolResult, media_blocks
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 _ERRORS_WITH_THEIR_OWN_CODE: Final = (
     ApprovalRequiredError, CallCancelledError, CallRejectedError, InputRequiredError, InvalidResultError,
-    LimitExceededError, ToolChangedError, ToolConnectionError,
+    LimitExceededError, ResultRequiredError, ToolChangedError, ToolConnectionError,
 )  # fmt: skip
 
 MISSING_REQUIRED_CLIENT_CAPABILITY: Final = -32021
@@ -75,8 +75,7 @@ def to_result(
         return error_result(call_error_detail(error), started)
     if not (is_served or isinstance(error, Exception) or is_cancellation(error)):
         raise error
-    hidden = hidden_values(plan, body, values)
-    detail = body_error_detail(error, hidden, tool=plan.name, is_masked=masks_errors)
+    detail = body_error_detail(error, plan.hidden_values(values, body), tool=plan.name, is_masked=masks_errors)
     return error_result(detail, started)
 
 
@@ -125,10 +124,10 @@ def _body_error_detail(
         return ErrorDetail(code="cancelled", message="The tool cancelled itself.")
     if isinstance(error, _ERRORS_WITH_THEIR_OWN_CODE):
         _log_explanation(error, bound_values)
-        message = clip(redact(error.message, bound_values))  # a body may raise them with its own text
+        message = _redact(error.message, bound_values)  # a body may raise them with its own text
         return ErrorDetail(code=error.code, message=message, mcp_response=error.mcp_response)
     if isinstance(error, PickleError | SyncCallError):  # only the developer can do something about it
-        _log().warning("Tool %r failed: %s", tool, clip(redact(exception_text(error), bound_values)))
+        _log().warning("Tool %r failed: %s", tool, _redact(exception_text(error), bound_values))
         return ErrorDetail(code="tool_error", message=f"Error calling tool {tool!r}")
     if isinstance(error, ToolError) or _is_fastmcp_tool_error(error):
         if isinstance(error, ToolError) and error.explanation is not None:
@@ -137,21 +136,21 @@ def _body_error_detail(
         else:
             text = exception_text(error)
         response = getattr(error, "mcp_response", None)  # a FastMCP ToolError has none
-        return ErrorDetail(code="tool_error", message=clip(redact(text, bound_values)), mcp_response=response)
+        return ErrorDetail(code="tool_error", message=_redact(text, bound_values), mcp_response=response)
     response = error if _is_missing_capability_error(error) else None
     if is_masked:
-        summary = redact(summarize_exception(error), bound_values)  # the host sees what the model does not
+        summary = _redact(summarize_exception(error), bound_values)  # the host sees what the model does not
         if not is_for_graph(error):
             _log().error("Tool %r raised %s.", tool, summary)
         return ErrorDetail(code="tool_error", message=f"Error calling tool {tool!r}", mcp_response=response)
-    message = clip(redact(body_error_text(error), bound_values))
+    message = _redact(body_error_text(error), bound_values)
     return ErrorDetail(code="tool_error", message=message, mcp_response=response)
 
 
 def _log_explanation(error: ToolCallError, bound_values: Mapping[str, Any] | None = None) -> None:
     """Log what the model does not read: what is wrong, and how the developer fixes it."""
     if error.explanation is not None:
-        _log().warning("A call failed (%s). %s", error.code, clip(redact(error.explanation, bound_values or {})))
+        _log().warning("A call failed (%s). %s", error.code, _redact(error.explanation, bound_values or {}))
 
 
 def body_error_text(error: BaseException) -> str:
@@ -193,14 +192,14 @@ def _log() -> logging.Logger:
 
 
 def _mask_text(plan: Plan, body: Body, text: str, values: Mapping[str, Any]) -> str:
-    return clip(redact(text, hidden_values(plan, body, values)))
+    return _redact(text, plan.hidden_values(values, body))
 
 
-def hidden_values(plan: Plan, body: Body, values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return what no text may show: bound parameters, secret ones, and the instance (or class) of a method."""
-    owner = getattr(body, "__self__", None)
-    hidden = plan.hidden_values(values)
-    return hidden if owner is None or inspect.isbuiltin(body) else {"self": owner, **hidden}
+def _redact(text: str, hidden: Mapping[str, Any]) -> str:
+    """Return a text of a tool without what no text may show, cut."""
+    from ahvn_tools.redaction.texts import redact  # only calls that fail need it
+
+    return clip(redact(text, hidden))
 
 
 def _is_missing_capability_error(error: BaseException) -> bool:

@@ -1,43 +1,133 @@
-"""How values are pickled for another process: by cloudpickle, and functions inside a spec by import path.
-
-No pickle and no data of a tool has the values of secret parameters that are bound.
-"""
+"""How values are pickled for another process: by cloudpickle, and functions by their import paths if possible."""
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import functools
 import importlib
+import inspect
 import io
 import sys
 from collections import ChainMap
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
-from ahvn_tools.errors import PickleError
+from ahvn_tools.errors import PickleError, ToolSpecError
 from ahvn_tools.execution.plan import CompiledTool
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.schema.argument_changes import ArgumentChanges
-from ahvn_tools.schema.keywords import remove_secret_defaults
+
+if TYPE_CHECKING:  # few processes load data
+    from ahvn_tools.trust import Trust
+
+_MAIN_MODULES = frozenset({"__main__", "__mp_main__"})
+"""What Python calls a program that runs. `acme.__main__` is one, too: its import runs it."""
 
 
 @dataclass(frozen=True)
-class ImportPath:
-    """Where to import a function: the name leads to the function itself, or to a spec that was made from it."""
+class FunctionPath:
+    """The module that defines a function, and the function's name there; or that of the spec that was made from it."""
 
     module: str
     qualname: str
 
-    def load(self) -> Any:
-        """Import the function. Raises PickleError when the module has no such name."""
-        owner = _resolve_qualname(importlib.import_module(self.module), self.qualname)
-        if owner is None:
-            raise PickleError(
-                f"Module {self.module!r} has no {self.qualname!r} in this process: load the spec where it has one."
+    @classmethod
+    def of(cls, function: Any, subject: str) -> Self:
+        """Return the path of a function; `subject` is what it is, for the error.
+
+        Raises ToolSpecError for a function that another process cannot import, with the fix.
+        """
+        module, qualname = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
+        if isinstance(function, functools.partial):
+            raise ToolSpecError(f"{subject} is a partial, which has no import path: write a function with `def`.")
+        owner = getattr(function, "__self__", None)
+        if inspect.ismethod(function) and not isinstance(owner, type):
+            raise ToolSpecError(
+                f"{subject} is a method of one {type(owner).__name__}, and an instance is not data: make it a "
+                "function, a classmethod or a staticmethod of a module, or pickle it with ahvn_tools.dumps()."
             )
-        return getattr(owner, "function", owner)
+        if not isinstance(module, str) or not isinstance(qualname, str):
+            kind = type(function).__name__
+            raise ToolSpecError(f"{subject} is a {kind}, which has no import path: write a function with `def`.")
+        if "<" in qualname:
+            what = "a lambda" if qualname.endswith("<lambda>") else "defined inside of a function"
+            raise ToolSpecError(f"{subject} is {what}, which has no import path: define it with `def` in a module.")
+        if is_program(module):
+            raise ToolSpecError(
+                f"{subject} is defined in __main__, which is another program elsewhere: move it to a module."
+            )
+        if not is_importable_elsewhere(module):
+            raise ToolSpecError(
+                f"{subject} was loaded from a file that no other process can import by name: install it as a package."
+            )
+        found = _resolve(sys.modules.get(module), qualname)
+        is_same_method = inspect.ismethod(function) and found == function  # each access makes a new object
+        if found is not function and not is_same_method:
+            raise ToolSpecError(
+                f"{subject} is not what {module}.{qualname} leads to: give it that name in its module, or decorate "
+                "it so that functools.wraps keeps the names of what it wraps."
+            )
+        return cls(module, qualname)
+
+    def to_data(self) -> JsonObject:
+        """Return the path as JSON."""
+        return {"module": self.module, "qualname": self.qualname}
+
+    def require_trust(self, trust: Trust) -> None:
+        """Raise SourceError unless the module may be imported, also if it is imported already."""
+        trust.require_module(self.module)
+
+    def load(self) -> Any:
+        """Import the function. Raises PickleError, also if the name leads to what another module defines."""
+        try:
+            module = importlib.import_module(self.module)
+        except (Exception, SystemExit) as reason:
+            name = type(reason).__name__
+            raise PickleError(f"Module {self.module!r} cannot be imported: {name}: {reason}") from reason
+        try:
+            found = _resolve(module, self.qualname)
+        except Exception as reason:  # a module or a class may compute its attributes
+            raise PickleError(f"{self.module}.{self.qualname} cannot be read: {type(reason).__name__}.") from reason
+        if found is None:
+            raise PickleError(
+                f"Module {self.module!r} has no {self.qualname!r} in this process: load the tool where it has one, or "
+                "write it again."
+            )
+        own = (getattr(found, "__module__", None), getattr(found, "__qualname__", None))
+        if own != (self.module, self.qualname):  # `acme.os.system` is not code of `acme`
+            raise PickleError(
+                f"{self.module}.{self.qualname} is not defined there: name the module that defines it, as "
+                "to_dict() does."
+            )
+        return found
+
+
+def is_program(module: str) -> bool:
+    """Return whether the import of a module runs a program."""
+    return module.rpartition(".")[2] in _MAIN_MODULES
+
+
+def _resolve(module: ModuleType | None, qualname: str) -> Any:
+    """Return what a name of a module leads to, or the function of that spec; None if it leads nowhere.
+
+    Only classes are on the way, as in each `__qualname__`: reading an attribute of an object could run its code.
+    """
+    *owners, last = qualname.split(".")
+    found: Any = module
+    for name in owners:
+        found = getattr(found, name, None)
+        if not isinstance(found, type):
+            return None
+    found = getattr(found, last, None)
+    return found.function if isinstance(getattr(found, "compiled", None), CompiledTool) else found
+
+
+def to_path(function: Any) -> Any:
+    """Return the import path of a function, and what has none as it is."""
+    try:
+        return FunctionPath.of(function, "The function")
+    except ToolSpecError:
+        return function
 
 
 _modules_by_value: set[str] = set()
@@ -93,24 +183,9 @@ def pickler_class() -> type[Any]:
 
 def is_importable_elsewhere(module: str) -> bool:
     """Return whether another process that has the code of a module can import it by its name."""
-    return module.partition(".")[0] not in _modules_by_value
-
-
-def to_import_path(body: Any) -> Any:
-    """Return the import path of a function whose name leads to a spec made from it; other functions as they are."""
-    module, qualname = getattr(body, "__module__", None), getattr(body, "__qualname__", "")
-    if module in (None, "__main__", "__mp_main__") or module not in sys.modules or "<" in qualname:
-        return body
-    if not is_importable_elsewhere(module):
-        return body
-    owner = _resolve_qualname(sys.modules[module], qualname)
-    return ImportPath(module, qualname) if owner is not body and getattr(owner, "function", None) is body else body
-
-
-def _resolve_qualname(owner: Any, qualname: str) -> Any:
-    for name in qualname.split("."):
-        owner = getattr(owner, name, None)
-    return owner
+    cloudpickle = sys.modules.get("cloudpickle")
+    by_value = set() if cloudpickle is None else cloudpickle.list_registry_pickle_by_value()
+    return not any(f"{module}.".startswith(f"{name}.") for name in _modules_by_value | by_value)
 
 
 def is_picklable(value: Any) -> bool:
@@ -120,48 +195,3 @@ def is_picklable(value: Any) -> bool:
     except Exception:  # noqa: BLE001  # a user's __reduce__ may raise anything
         return False
     return True
-
-
-def bound_secrets(compiled: CompiledTool) -> frozenset[str]:
-    """Return the bound parameters that are marked, named or bound as secret."""
-    secret_names = compiled.plan.secret_names
-    return frozenset(name for name, item in compiled.bindings.items() if item.is_secret or name in secret_names)
-
-
-def removed_defaults(compiled: CompiledTool) -> frozenset[str]:
-    """Return the parameters with a default in the option `arguments` that `without_secret_values` leaves out."""
-    return bound_secrets(compiled) & _changes(compiled).defaults().keys()
-
-
-def without_secret_values(compiled: CompiledTool) -> dict[str, Any]:
-    """Return the options; those that have defaults or examples of secret parameters are copies without them."""
-    options, secret = dict(compiled.template.options), bound_secrets(compiled)
-    if secret and options.get("arguments"):
-        changes = _changes(compiled)
-        options["arguments"] = {
-            name: {
-                key: value
-                for key, value in change.items()
-                if key not in ("default", "examples") or changes.new_name(name) not in secret
-            }
-            for name, change in changes.by_name.items()
-        }
-    if isinstance(options.get("input_schema"), dict):
-        options["input_schema"] = _without_secret_defaults(options["input_schema"], compiled, secret)
-    return options
-
-
-def _changes(compiled: CompiledTool) -> ArgumentChanges:
-    return ArgumentChanges.parse(compiled.template.options.get("arguments"))
-
-
-def _without_secret_defaults(schema: JsonObject, compiled: CompiledTool, secret: frozenset[str]) -> JsonObject:
-    schema, parameters = copy.deepcopy(schema), compiled.template.inputs.parameters
-    remove_secret_defaults(
-        schema, [item.property_name for name, item in parameters.items() if item.is_secret or name in secret]
-    )
-    for name in secret & parameters.keys():
-        node = schema.get("properties", {}).get(parameters[name].property_name)
-        if isinstance(node, dict):
-            node.pop("examples", None)  # of a property that a model sees, they stay
-    return schema

@@ -1,21 +1,24 @@
 """The pipeline: a call passes through its middleware, outermost first, to its body, and the result comes back.
 
-From sync code it runs on the background loop, while the caller's thread waits and runs a sync body.
+From sync code it runs on the background loop, while the caller's thread waits and runs a sync body. A sync body that
+nothing wraps needs no loop.
 
 A streamed call has one chunk per item as it is made, then one last result, exactly what `execute` would have returned.
-One task owns it from first to last, so that scopes, spans and contextvars of the body never reach the reader. The body
-waits for its reader, and a reader who leaves closes the body.
+One task owns it from first to last, or one context where there is no loop, so that scopes, spans and contextvars of the
+body never reach the reader. The body waits for its reader, and a reader who leaves closes the body.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import functools
+import inspect
 import logging
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Sequence
 from dataclasses import replace
-from time import perf_counter
+from time import monotonic, perf_counter
 from typing import Any, Final, TypeVar
 
 from ahvn_tools.context import ToolContext, current_context
@@ -25,6 +28,7 @@ from ahvn_tools.execution import background_loop, direct_call
 from ahvn_tools.execution.async_to_sync import read_on_loop
 from ahvn_tools.execution.call import Call, EmitChunk, Middleware, Next
 from ahvn_tools.execution.channel import ChunkDeliveryError, ChunkEmitter, ChunkReader
+from ahvn_tools.execution.consume import iterate
 from ahvn_tools.execution.convert import (
     body_error_detail,
     call_error_detail,
@@ -33,10 +37,10 @@ from ahvn_tools.execution.convert import (
     summarize_exception,
     to_result,
 )
-from ahvn_tools.execution.deadline import Deadline
+from ahvn_tools.execution.deadline import Deadline, seconds_left
 from ahvn_tools.execution.outcome import Outcome, is_cancellation
 from ahvn_tools.execution.plan import Arguments
-from ahvn_tools.execution.runner import capture_outcome, prepare, run_body
+from ahvn_tools.execution.runner import capture_outcome, run_body, with_resolved_values
 from ahvn_tools.execution.threads import CallerThread, Threads, run_in_thread, thread_pool
 from ahvn_tools.json_types import exceeds_size
 from ahvn_tools.results import ToolResult, to_final_result
@@ -118,15 +122,13 @@ async def run_if_large_in_thread(call: Call, value: Any, function: Callable[[], 
 
 async def _prepare(call: Call, context: ToolContext | None) -> Arguments:
     """Return the body's arguments, made with the call's ToolContext if the tool takes one; start the body's clock."""
-    plan, token = call.plan, current_context.set(context)
+    started, plan, token = monotonic(), call.plan, current_context.set(context)
     try:
-        values, seconds = await prepare(
-            plan,
-            call.positional,
-            call.arguments,
-            call.state_scopes,
-            run=functools.partial(run_if_large_in_thread, call, call.arguments),
-        )
+        if plan.has_async_resolvers:
+            plan = await with_resolved_values(plan, call.state_scopes)
+        work = functools.partial(plan.prepare, call.positional, call.arguments, call.state_scopes)
+        values = await run_if_large_in_thread(call, call.arguments, work)
+        seconds = seconds_left(plan, started)
     finally:
         with contextlib.suppress(ValueError):  # the loop was closed: this runs outside the call's context
             current_context.reset(token)
@@ -173,24 +175,36 @@ log = logging.getLogger(__name__)
 def execute(middleware: Sequence[Middleware], call: Call) -> ToolResult:
     """Run a call from sync code: a sync body in this thread, all else on the background loop."""
     started, plan = perf_counter(), call.plan
-    needs_loop = middleware or plan.seconds is not None or not plan.runs_in_caller_thread or plan.has_async_resolvers
-    if not (needs_loop or plan.takes_context or plan.output.is_stream or call.is_served):
+    if not (_needs_loop(middleware, call) or plan.output.is_stream):
         return _execute_here(call)
     if not plan.runs_in_caller_thread:
         stack = _build_stack(middleware, run_to_result)
         return _result_of(call, background_loop.run(capture_outcome, _run_cancellable, stack, call), started)
     thread = CallerThread()
     stack = _build_stack(middleware, functools.partial(run_to_result, threads=thread))
-    loop_call = background_loop.LoopCall(capture_outcome, _run_cancellable, stack, call, on_end=thread.end)
-    with loop_call, loop_call:
-        loop_call.start()
-        thread.run_until_end()
-        return _result_of(call, loop_call.outcome(), started)
+    return _result_of(call, thread.wait_for(capture_outcome, _run_cancellable, stack, call), started)
+
+
+def _needs_loop(middleware: Sequence[Middleware], call: Call) -> bool:
+    """Return whether a call from sync code has middleware, a timeout, a ToolContext or a client, or is async."""
+    plan = call.plan
+    is_plain = plan.runs_in_caller_thread and not (plan.has_async_resolvers or plan.takes_context)
+    return bool(middleware) or plan.seconds is not None or call.is_served or not is_plain
 
 
 def _execute_here(call: Call) -> ToolResult:
     """Run a sync body that nothing wraps in this thread, without a loop."""
-    started, plan, scope = perf_counter(), call.plan, call.scope
+    started, plan = perf_counter(), call.plan
+    values = _prepare_here(call, started)
+    if isinstance(values, ToolResult):
+        return values
+    outcome = Outcome.capture(lambda: direct_call.run_body_here(plan, call.body, values))
+    return replace(_to_result(call, outcome, values, started), id=call.id)
+
+
+def _prepare_here(call: Call, started: float) -> Arguments | ToolResult:
+    """Return the body's arguments, or the result of a call whose body does not run."""
+    plan, scope = call.plan, call.scope
     if scope.is_cancelled:
         return replace(scope.interrupted_result(call.name), id=call.id)
     try:
@@ -198,8 +212,7 @@ def _execute_here(call: Call) -> ToolResult:
     except (ToolCallError, KeyboardInterrupt) as error:
         return replace(_preparation_result(call, error, started), id=call.id)
     scope.bound_values = plan.bound_values(values)
-    outcome = Outcome.capture(lambda: direct_call.run_body_here(plan, call.body, values))
-    return replace(_to_result(call, outcome, values, started), id=call.id)
+    return values
 
 
 async def aexecute(middleware: Sequence[Middleware], call: Call) -> ToolResult:
@@ -210,9 +223,39 @@ async def aexecute(middleware: Sequence[Middleware], call: Call) -> ToolResult:
 def stream(middleware: Sequence[Middleware], call: Call) -> Generator[ToolResult, None, None]:
     """Yield the chunks of a call to a sync reader, then its result."""
     started = perf_counter()
+    if not _needs_loop(middleware, call) and inspect.isgeneratorfunction(call.body):
+        yield from _stream_here(call)
+        return
     outcome = yield from read_on_loop(astream(middleware, call))
     if outcome.error is not None:
         yield _result_of(call, outcome, started)
+
+
+def _stream_here(call: Call) -> Generator[ToolResult, None, None]:
+    """Yield the chunks of a generator that nothing wraps, then the result; it runs in this thread, without a loop.
+
+    It has a context of its own: no context variable that it sets reaches the reader.
+    """
+    context, started, plan = contextvars.copy_context(), perf_counter(), call.plan
+    values = context.run(_prepare_here, call, started)
+    if isinstance(values, ToolResult):
+        yield values
+        return
+    made, end = list[Any](), object()
+    items = iterate(plan.invoke(call.body, values), plan.item_limits, made)
+    try:
+        while True:
+            outcome = Outcome.capture(lambda: context.run(next, items, end))
+            if outcome.error is not None or outcome.value is end:
+                break
+            yield replace(context.run(plan.output.to_chunk, outcome.value), id=call.id)
+            if call.scope.is_cancelled:
+                yield replace(_interrupted_result(call, made), id=call.id)
+                return
+        outcome = Outcome(made) if outcome.error is None else outcome
+        yield replace(_to_result(call, outcome, values, started), id=call.id)
+    finally:
+        context.run(items.close)
 
 
 async def astream(middleware: Sequence[Middleware], call: Call) -> AsyncGenerator[ToolResult, None]:

@@ -5,27 +5,34 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
+import inspect
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
+from pydantic_core import to_jsonable_python
+
 from ahvn_tools.binding import Binding, EnvironmentVariable, StateScopes, WorkerResolver
 from ahvn_tools.context import ToolContext, resolve_context, resolve_transport_context
-from ahvn_tools.definition import ToolDefinition
+from ahvn_tools.definition import JsonText, ToolDefinition
 from ahvn_tools.errors import (
     MISSING_VALUE,
     BindError,
     DefinitionError,
     InvalidParametersError,
     LimitExceededError,
+    ResultRequiredError,
+    ToolCallError,
     ToolkitError,
     UnboundStateError,
 )
 from ahvn_tools.json_types import JsonObject, estimate_size
-from ahvn_tools.redaction import MaskedValues, find_secrets, is_secret_name
+from ahvn_tools.redaction.names import is_secret_name
+from ahvn_tools.redaction.values import HiddenValues, find_secrets
 from ahvn_tools.schema.inputs import NOT_ACCEPTED, BoundValueValidator, Inputs, Parameter, ParameterKind
 from ahvn_tools.schema.problems import unknown_arguments
 from ahvn_tools.settings import Isolation, is_duration
@@ -194,6 +201,7 @@ class Plan:
         self._validator = inputs.validator(hidden)
         self._checks: tuple[Callable[[Arguments], None], ...] = ()
         self._validated: Arguments | None = None
+        self._bound_check: Callable[[Arguments], None] | None = None
         self.validate_fast = inputs.fast_validator(hidden)
         self.bound_parameters = tuple(
             BoundParameter(binding, inputs.parameters[name], inputs.bound_value_validator(name))
@@ -244,7 +252,7 @@ class Plan:
         self.runs_in_caller_task = template.is_coroutine and not is_moved
         self.runs_in_caller_thread = not (template.is_async or is_moved)
         self.run_in_thread = self.settings.run_in_thread
-        is_bare = self.is_keyword_callable and self.validate_fast is not None
+        is_bare = self.is_keyword_callable and self.validate_fast is not None and not self.is_external
         self.has_fast_path = is_bare and self.runs_in_caller_thread and not self.has_async_resolvers
         """Whether a call needs only fast validation, bound values and the body."""
         reads_only_keys = all(
@@ -269,6 +277,8 @@ class Plan:
         secret = {bound.parameter.name for bound in self.bound_parameters if bound.binding.is_secret}
         if self.settings.isolation is not None:
             self.bound_parameters = tuple(bound.for_worker() for bound in self.bound_parameters)
+        self.is_external = template.is_external
+        """Whether no call reaches the body, because its result is supplied from outside."""
         self.is_movable = template.is_movable and self.settings.run_in_thread
         """Whether the body can run in another process."""
         self.isolation: Isolation | None = self.settings.isolation
@@ -341,9 +351,17 @@ class Plan:
             return self
         return self._with(secret_names=self.secret_names | names)
 
+    def with_called_body(self) -> Plan:
+        """Return the plan of a call of an external tool that reaches a body, in this process."""
+        return self._with(is_external=False, isolation=None, executor=None)
+
     def with_check(self, check: Callable[[Arguments], None]) -> Plan:
         """Return the plan of one call that passes the validated arguments, by the names in the schema, to `check`."""
         return self._with(_checks=(*self._checks, check), validate_fast=None, **_NO_FAST_PATH)
+
+    def with_bound_check(self, check: Callable[[Arguments], None]) -> Plan:
+        """Return the plan of one call that passes the arguments of its body, the bound values too, to `check`."""
+        return self._with(_bound_check=check, **_NO_FAST_PATH)
 
     def with_validated(self, values: Arguments) -> Plan:
         """Return the plan of one call whose arguments were validated before."""
@@ -360,7 +378,7 @@ class Plan:
     def prepare(self, positional: tuple[Any, ...], arguments: Arguments, scopes: StateScopes) -> Arguments:
         """Return the body's arguments by name: the caller's, validated, and the bound values.
 
-        Raises InvalidParametersError and UnboundStateError.
+        Raises InvalidParametersError and UnboundStateError; for an external tool, ResultRequiredError.
         """
         if positional:
             arguments = self.to_named_arguments(positional, arguments)
@@ -368,6 +386,8 @@ class Plan:
             values = self.validate(arguments) if self.validate_fast is None else self.validate_fast(arguments)[1]
         except NOT_ACCEPTED:
             values = self.validate(arguments)
+        if self.is_external:
+            raise result_required_error(self.name)
         if self.bound_parameters:
             self.add_bound_values(values, scopes)
         if not self.is_keyword_callable:
@@ -403,6 +423,8 @@ class Plan:
         for bound in self.bound_parameters:
             if (value := bound.read_validated(scopes)) is not MISSING:
                 values[bound.parameter.name] = value
+        if self._bound_check is not None:
+            self._bound_check(values)
 
     def invoke(self, body: Callable[..., Any], values: Arguments) -> Any:
         """Call the body with its arguments."""
@@ -434,17 +456,32 @@ class Plan:
 
     def bound_values(self, values: Mapping[str, Any]) -> Arguments:
         """Return the bound values of a call, to mask them in texts; not the ToolContext, which names the tool."""
+        if not self.bound_parameters:
+            return {}
         names = (bound.parameter.name for bound in self.bound_parameters)
         return {name: values[name] for name in names if name in values and not isinstance(values[name], ToolContext)}
 
-    def hidden_values(self, values: Mapping[str, Any]) -> Arguments:
-        """Return the values of a call that no text may show: the bound ones, and what is secret in the others."""
-        bound = self.bound_values(values)
+    def readable_values(self, scopes: StateScopes) -> Arguments:
+        """Return the bound values that are in the state or constant, unvalidated."""
+        values: Arguments = {}
+        for bound in self.bound_parameters:
+            if bound.binding.resolver is None:
+                with contextlib.suppress(ToolCallError):
+                    values[bound.parameter.name] = bound.read(scopes)
+        return {name: value for name, value in values.items() if value is not MISSING}
+
+    @property
+    def hidden_names(self) -> frozenset[str]:
+        """The names of secret arguments, and of their secret members at any depth."""
+        return self.secret_names | self._inputs.secret_names
+
+    def hidden_values(self, values: Mapping[str, Any], body: Body) -> dict[str, HiddenValues]:
+        """Return what no text may show: bound values, secrets in the others, and the instance or class of a method."""
+        owner = None if inspect.isbuiltin(body) else getattr(body, "__self__", None)
+        bound = {**({} if owner is None else {"self": owner}), **self.bound_values(values)}
         others = {**self.secret_defaults, **values}
-        hidden = find_secrets({name: value for name, value in others.items() if name not in bound}, self.secret_names)
-        for name, value in bound.items():
-            hidden.setdefault(name, MaskedValues()).append(value)
-        return dict(hidden)
+        unbound = {name: value for name, value in others.items() if name not in bound}
+        return find_secrets(unbound, self.hidden_names, bound.items())
 
     def to_named_arguments(self, positional: tuple[Any, ...], arguments: Arguments) -> Arguments:
         """Return the arguments by name; positional ones fill the visible parameters. Raises InvalidParametersError."""
@@ -528,6 +565,16 @@ def validate_executor(executor: Executor) -> Executor:
     return executor
 
 
+def result_required_error(tool: str) -> ResultRequiredError:
+    """Return the error of a call whose result must come from outside."""
+    return ResultRequiredError(
+        f"The result of {tool!r} is supplied from outside, and nothing here waits for it.",
+        tool=tool,
+        explanation=f"{tool!r} is external. Run the model's answer with `run = kit.run(answer)`, and supply the result "
+        "with `kit.resume(run, results={call_id: value})`; the call is in `run.pending`.",
+    )
+
+
 def _property_names(inputs: Inputs) -> list[str]:
     """Return the names of all parameters in the schema."""
     return [parameter.property_name for parameter in inputs.parameters.values()]
@@ -577,7 +624,23 @@ class CompiledTool:
     def definition(self) -> ToolDefinition:
         """The definition for models. Raises DefinitionError for a parameter that must be bound first."""
         self.require_bound()
-        return self.template.definition(frozenset(self.bindings))
+        template, hidden = self.template, frozenset(self.bindings)
+        output_schema, has_examples = template.output.schema_text, bool(template.examples)
+        return ToolDefinition(
+            name=template.name,
+            title=template.title,
+            description=template.texts.description,
+            input_schema=JsonText(template.inputs.schema_text(hidden)),
+            output_schema=None if output_schema is None else JsonText(output_schema),
+            tags=template.tags,
+            annotations=template.annotations,
+            examples=to_jsonable_python(template.visible_examples(hidden, in_full=True)) if has_examples else None,
+            meta=template.meta,
+            version=template.version,
+            icons=template.icons,
+            returns=template.texts.details.returns,
+            usage=template.texts.details.usage,
+        )
 
     @property
     def is_usable(self) -> bool:
@@ -585,13 +648,13 @@ class CompiledTool:
         return self.template.inputs.parameters_without_schema <= self.bindings.keys()
 
     def require_bound(self) -> None:
-        """Raise DefinitionError unless it is usable."""
+        """Raise DefinitionError unless each parameter that must be bound is bound."""
         if not self.is_usable:
             self.plan.require_bound()
 
     def refuse_unsealable(self, parameters: Collection[str]) -> None:
         """Raise BindError for parameters that cannot be hidden, in addition to the bound ones."""
-        obstacle = self.template.inputs.find_obstacle(frozenset({*parameters, *self.bindings})) if parameters else None
+        obstacle = self.template.inputs.find_obstacle(frozenset({*parameters, *self.bindings}))
         if obstacle is not None:
             names = ", ".join(map(repr, parameters))
             raise BindError(

@@ -57,23 +57,22 @@ async def run_body(
 
 
 async def prepare(
-    plan: Plan,
-    positional: tuple[Any, ...],
-    arguments: Arguments,
-    scopes: StateScopes,
-    run: Callable[[Callable[[], Arguments]], Coroutine[Any, Any, Arguments]] | None = None,
+    plan: Plan, positional: tuple[Any, ...], arguments: Arguments, scopes: StateScopes
 ) -> tuple[Arguments, float | None]:
     """Return the body's arguments, and how many seconds are left for the body; None without a timeout.
 
-    Async resolvers are awaited in this loop. `run` validates, as in a thread. Raises as `Plan.prepare` does,
-    and ToolTimeoutError.
+    Async resolvers are awaited in this loop. Raises as `Plan.prepare` does, and ToolTimeoutError.
     """
     started = monotonic()
     if plan.has_async_resolvers:
-        resolved, _ = await run_before_body(plan, functools.partial(run_resolvers, plan, scopes))
-        plan = plan.with_bound_values(resolved)
-    work = functools.partial(plan.prepare, positional, arguments, scopes)
-    return work() if run is None else await run(work), seconds_left(plan, started)
+        plan = await with_resolved_values(plan, scopes)
+    return plan.prepare(positional, arguments, scopes), seconds_left(plan, started)
+
+
+async def with_resolved_values(plan: Plan, scopes: StateScopes) -> Plan:
+    """Return the plan of one call with the values of its async resolvers. Raises as `prepare` does."""
+    resolved, _ = await run_before_body(plan, functools.partial(run_resolvers, plan, scopes))
+    return plan.with_bound_values(resolved)
 
 
 async def run_before_body(

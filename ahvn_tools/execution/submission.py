@@ -51,7 +51,8 @@ def submit(
     async def run_and_capture() -> ToolResult:
         outcome = await capture_outcome(run)
         if outcome.error is not None:  # a SystemExit of another process does not end this one
-            return error_result(body_error_detail(outcome.error, plan.hidden_values(values), tool=plan.name), started)
+            hidden = plan.hidden_values(values, body)
+            return error_result(body_error_detail(outcome.error, hidden, tool=plan.name), started)
         result: ToolResult = outcome.value
         return result
 

@@ -5,6 +5,9 @@ A format is a module (or any object) with the functions of `Format`: `export`, `
 `register`, or with an entry point of the group `ahvn_tools.formats`, which is loaded at its first use. `detection`
 finds out which format an answer is in.
 
+For `Toolkit.converse` a format has `turn(response, calls)`, which returns a Turn, and may have
+`add_user_text(messages, text)`, if a text of the user is not `{"role": "user", "content": text}`.
+
 A format whose provider runs programs of a model also has the function `continuation(response)`, which returns a
 Continuation. A format may have `refusal(definition, callers, **options)`: why an export with these callers and options
 raises because of a tool. The export of a toolkit leaves out such tools of MCP servers.
@@ -16,7 +19,7 @@ import functools
 import importlib
 import inspect
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, Literal, Protocol, TypeAlias, cast, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, cast, get_args
 
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import ToolLookupError, ToolSpecError, near_misses, unknown_options
@@ -24,7 +27,12 @@ from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolCall, ToolResult
 from ahvn_tools.schema.dialects.finding import Finding
 
-__all__ = ["Finding", "Format", "FormatName", "choose_format", "get", "portability", "register"]
+if TYPE_CHECKING:
+    from ahvn_tools.formats.turn import Model, Turn, Usage
+
+__all__ = [
+    "Finding", "Format", "FormatName", "Model", "Turn", "Usage", "choose_format", "get", "portability", "register",
+]  # fmt: skip
 
 FormatName: TypeAlias = Literal[
     "anthropic", "bedrock", "gemini", "langchain", "mcp", "mistral", "ollama", "openai", "openai-responses", "prompt"
@@ -37,6 +45,7 @@ BUILT_IN: Final[tuple[str, ...]] = get_args(FormatName)
 ENTRY_POINT_GROUP: Final = "ahvn_tools.formats"
 """The group of the entry points with which other packages add formats."""
 
+_CLASSES: Final = ("Model", "Turn", "Usage")
 _REQUIRED_FUNCTIONS: Final = ("export", "calls", "results", "choice")
 
 
@@ -108,6 +117,15 @@ def get(name: FormatName | str) -> Format:
         raise ToolLookupError(f"There is no format {name!r}. {near_misses(name, known)}")
     register(name, points[name].load())
     return _registered[name]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a format of this package, or a class, at its first use (PEP 562): `formats.openai`."""
+    if name in _CLASSES:
+        return getattr(importlib.import_module(f"{__name__}.turn"), name)
+    if name.replace("_", "-") not in BUILT_IN:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _built_in(name)
 
 
 @functools.cache

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -34,6 +35,7 @@ from ahvn_tools.formats.rendering.code_execution import (
 )
 from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_single_choice
 from ahvn_tools.formats.rendering.tool import ToolExporter, export_all, filter_example_inputs, set_provider_options
+from ahvn_tools.formats.turn import Model, Turn, Usage, read_answer, read_text, without_nulls
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import DIRECT, ToolCall, ToolResult
 from ahvn_tools.schema.dialects.dialect import ANTHROPIC
@@ -59,6 +61,7 @@ _PAUSES = ("pause_turn", "compaction")
 """Why a turn ends that goes on with the next request."""
 _NESTED = ("message", "delta")
 """Where an event of a stream has the fields of a message."""
+_INPUTS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 _EVENTS = ("content_block_", "message_")
 """How the types of events begin."""
 _MODES = dict(zip(CHOICE_MODES, ("auto", "none", "any"), strict=True))
@@ -192,6 +195,80 @@ def results(pairs: Iterable[tuple[ToolCall, ToolResult]]) -> list[JsonObject]:
     """
     blocks = [_to_block(call, result) for call, result in content.to_readable(pairs, FORMAT)]
     return [{"role": "user", "content": blocks}] if blocks else []
+
+
+def turn(response: Any, calls: Sequence[ToolCall] = ()) -> Turn:  # noqa: ARG001  # as all formats
+    """Return the model's turn of a message, its `content`, or all events of a stream.
+
+    All blocks are kept, with their signatures; blank texts are not, because Anthropic refuses them.
+
+    >>> turn({"role": "assistant", "content": [{"type": "text", "text": "Hello!"}]}).text
+    'Hello!'
+    """
+    data, events = read_answer(response)
+    if any(str(read_field(event, "type")).startswith(_EVENTS) for event in events):
+        blocks, usage = _collect_blocks(events)
+    else:
+        blocks, usage = events or get_objects(data, "content"), get_object(data, "usage")
+    return to_turn(blocks, Usage.read(usage, inputs=_INPUTS, outputs=["output_tokens"], cached=_INPUTS[-1:]))
+
+
+def to_turn(blocks: Iterable[JsonObject], usage: Usage) -> Turn:
+    """Return the turn of a message with these blocks."""
+    sent = [without_nulls(block, "parsed_output") for block in blocks]
+    sent = [block for block in sent if block.get("type") != "text" or str(block.get("text")).strip()]
+    messages: list[JsonObject] = [{"role": "assistant", "content": sent}] if sent else []
+    return Turn(messages=messages, text=read_text(sent), usage=usage)
+
+
+def _collect_blocks(events: Iterable[JsonObject]) -> tuple[list[JsonObject], JsonObject]:
+    """Return the whole blocks of a stream, and its usage, whose later fields count."""
+    blocks: dict[int | str | None, JsonObject] = {}
+    inputs: dict[int | str | None, str] = {}
+    usage: JsonObject = {}
+    for event in events:
+        index, delta = get_index(event, "index"), get_object(event, "delta")
+        usage |= without_nulls(get_object(event, "message", "usage") or get_object(event, "usage"))
+        if event.get("type") == "content_block_start":
+            blocks[index] = {**get_object(event, "content_block")}
+        elif event.get("type") == "content_block_delta" and index in blocks:
+            if "partial_json" in delta:
+                inputs[index] = inputs.get(index, "") + (delta["partial_json"] or "")
+            else:
+                _add_delta(blocks[index], delta)
+    for index, text in inputs.items():
+        blocks[index]["input"] = load_object(text)
+    return list(blocks.values()), usage
+
+
+def _add_delta(block: JsonObject, delta: JsonObject) -> None:
+    """Add a piece to a block: to a text of the same name, or to its citations."""
+    for key, value in delta.items():
+        if key == "citation":
+            block["citations"] = [*(block.get("citations") or ()), value]
+        elif key != "type" and isinstance(value, str):
+            block[key] = (block.get(key) or "") + value
+
+
+def load_object(text: str) -> JsonObject:
+    """Return the arguments of a call whose text has come in pieces; none of a text that is cut off."""
+    try:
+        value = json.loads(text, strict=False)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def model(
+    client: Any, *, model: str, stream: bool = False, export: Mapping[str, Any] | None = None, **options: Any
+) -> Model:
+    """Return the model behind an Anthropic or AsyncAnthropic client, for `Toolkit.converse`.
+
+    `options` are those of `client.messages.create`, which needs `max_tokens`; its `tools` are sent beside those of the
+    toolkit. `export` are the options of `export`, such as `{"strict": True}`.
+    """
+    options |= {"model": model, **({"stream": True} if stream else {})}
+    return Model.of_client(FORMAT, client.messages.create, options, export=export, container_option="container")
 
 
 def choice(

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import ToolSpecError
 from ahvn_tools.formats import anthropic
-from ahvn_tools.formats.anthropic import to_cut_off
+from ahvn_tools.formats.anthropic import load_object, to_cut_off
 from ahvn_tools.formats.continuation import MALFORMED_CALL, Continuation, read_problem
 from ahvn_tools.formats.json_data import filter_objects, get_object, get_objects, unread_fields
 from ahvn_tools.formats.parsing.payload import is_stream, read_field, read_items
@@ -19,6 +19,7 @@ from ahvn_tools.formats.rendering import content
 from ahvn_tools.formats.rendering.calls import clean_text, to_writable
 from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_single_choice
 from ahvn_tools.formats.rendering.tool import ToolExporter, export_all
+from ahvn_tools.formats.turn import Model, Turn, Usage, read_answer, read_text
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolCall, ToolResult
 from ahvn_tools.schema.dialects.dialect import BEDROCK
@@ -31,6 +32,7 @@ findings = _EXPORTER.findings
 _BLOCKS = frozenset({"text", "toolUse", "toolResult", "reasoningContent", "citationsContent", "image"})
 _EVENTS = ("messageSt", "contentBlock")
 """How the keys of events begin."""
+_INPUTS = ("inputTokens", "cacheReadInputTokens", "cacheWriteInputTokens")
 _MODES = {"auto": "auto", "required": "any"}
 _PROVIDER_CALL = "server_tool_use"
 """The type of a call that the provider runs itself."""
@@ -113,6 +115,91 @@ def results(pairs: Iterable[tuple[ToolCall, ToolResult]]) -> list[JsonObject]:
     """
     blocks = [{"toolResult": _to_result(call, result)} for call, result in content.to_readable(pairs, FORMAT)]
     return [{"role": "user", "content": blocks}] if blocks else []
+
+
+def turn(response: Any, calls: Sequence[ToolCall] = ()) -> Turn:  # noqa: ARG001  # as all formats
+    """Return the model's turn of a response, its message, or all events of a stream.
+
+    All blocks are kept, with their signatures; blank texts are not, because Bedrock refuses them.
+
+    >>> turn({"output": {"message": {"role": "assistant", "content": [{"text": "Hello!"}]}}}).text
+    'Hello!'
+    """
+    data, events = read_answer(response)
+    message = get_object(data, "output", "message") or data
+    blocks = _collect_blocks(events) if events else get_objects(message, "content")
+    blocks = [block for block in blocks if "text" not in block or block["text"].strip()]
+    found = [
+        usage
+        for item in [data, *events]
+        for usage in (get_object(item, "usage"), get_object(item, "metadata", "usage"))
+    ]
+    usage = Usage.read(
+        next(filter(None, found), None), inputs=_INPUTS, outputs=["outputTokens"], cached=["cacheReadInputTokens"]
+    )
+    messages: list[JsonObject] = [{"role": "assistant", "content": blocks}] if blocks else []
+    return Turn(messages=messages, text=read_text(blocks), usage=usage)
+
+
+def _collect_blocks(events: Iterable[Any]) -> list[JsonObject]:
+    """Return the whole blocks of a stream."""
+    blocks: dict[Any, JsonObject] = {}
+    inputs: dict[Any, str] = {}
+    for event in events:
+        if start := get_object(event, "contentBlockStart"):
+            blocks[start.get("contentBlockIndex")] = {
+                key: {**value} for key, value in get_object(start, "start").items()
+            }
+        piece = get_object(event, "contentBlockDelta")
+        index, delta = piece.get("contentBlockIndex"), get_object(piece, "delta")
+        block = blocks.setdefault(index, {}) if piece else {}
+        if "toolUse" in delta:
+            inputs[index] = inputs.get(index, "") + str(get_object(delta, "toolUse").get("input") or "")
+        elif "reasoningContent" in delta:
+            _add_reasoning(block.setdefault("reasoningContent", {}), get_object(delta, "reasoningContent"))
+        elif "text" in delta:
+            block["text"] = block.get("text", "") + delta["text"]
+    for index, block in blocks.items():
+        if "toolUse" in block:
+            block["toolUse"]["input"] = load_object(inputs.get(index, ""))
+    return [block for _, block in sorted(blocks.items()) if block]
+
+
+def _add_reasoning(content: JsonObject, delta: JsonObject) -> None:
+    for key, value in delta.items():
+        part = content if key == "redactedContent" else content.setdefault("reasoningText", {})
+        part[key] = part[key] + value if key in part else value
+
+
+def add_user_text(messages: Sequence[Any], text: str) -> list[Any]:
+    """Return the messages with a text of the user at the end, in the last one if it is the user's: roles alternate."""
+    last = messages[-1] if messages else {}
+    if last.get("role") != "user":
+        return [*messages, {"role": "user", "content": [{"text": text}]}]
+    return [*messages[:-1], {**last, "content": [*last["content"], {"text": text}]}]
+
+
+def model(
+    client: Any, *, model: str, stream: bool = False, export: Mapping[str, Any] | None = None, **options: Any
+) -> Model:
+    """Return the model behind boto3's client of `bedrock-runtime`, for `Toolkit.converse`.
+
+    `options` are those of `client.converse`; its `toolConfig`, such as `choice` returns, is sent with the tools of the
+    toolkit. `export` are the options of `export`, such as `{"strict": True}`.
+    """
+    config = options.pop("toolConfig", {})
+
+    def request(messages: list[Any], tools: Sequence[JsonObject]) -> JsonObject:
+        declared = [*tools, *config.get("tools", ())]
+        return {"messages": messages, **({"toolConfig": {**config, "tools": declared}} if declared else {})}
+
+    return Model(
+        format=FORMAT,
+        send=client.converse_stream if stream else client.converse,
+        request=request,
+        options={"modelId": model, **options},
+        export=export or {},
+    )
 
 
 def choice(

@@ -100,8 +100,11 @@ def read_problem(reasons: Iterable[Any]) -> str | None:
 
     Hosts that translate a provider's reason write it in lower case, or with more words around it.
     """
-    words = [word for reason in reasons if reason for word in re.findall(r"[a-z_]+", str(reason).lower())]
-    return next((_PROBLEMS[word] for word in words if word in _PROBLEMS), None)
+    for reason in reasons:
+        for word in re.findall(r"[a-z_]+", str(reason or "").lower()):
+            if word in _PROBLEMS:
+                return _PROBLEMS[word]
+    return None
 
 
 def _to_time(value: Any) -> datetime | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -26,6 +26,7 @@ from ahvn_tools.formats.rendering import content
 from ahvn_tools.formats.rendering.calls import clean_text, get_provider_data, get_wire_name, to_writable
 from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_choice
 from ahvn_tools.formats.rendering.tool import ToolExporter, export_all, split_value_schema
+from ahvn_tools.formats.turn import Model, Turn, Usage, read_answer, read_text, without_nulls
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolCall, ToolResult, whole_value
 from ahvn_tools.schema.dialects.dialect import GEMINI, GEMINI_PARAMETERS
@@ -40,6 +41,9 @@ IMAGE_MEDIA_TYPES: Final = frozenset({"image/png", "image/jpeg", "image/webp"})
 _EXPORTERS = {"parametersJsonSchema": ToolExporter(GEMINI), "parameters": ToolExporter(GEMINI_PARAMETERS)}
 _RESPONSE_FIELDS = {"parametersJsonSchema": "responseJsonSchema", "parameters": "response"}
 _MODES = dict(zip(CHOICE_MODES, ("AUTO", "NONE", "ANY"), strict=True))
+_INPUTS = ("promptTokenCount", "toolUsePromptTokenCount")
+_OUTPUTS = ("candidatesTokenCount", "thoughtsTokenCount")
+_CACHED = ("cachedContentTokenCount",)
 _MAX_EXACT_DIGITS = 15
 """Gemini represents numbers as doubles, which are exact for integers of this many digits."""
 
@@ -154,6 +158,79 @@ def results(pairs: Iterable[tuple[ToolCall, ToolResult]], *, inline_images: bool
             response["parts"] = images
         responses.append({"functionResponse": response})
     return [{"role": "user", "parts": parts} for parts in (responses, image_parts) if parts]
+
+
+def turn(response: Any, calls: Sequence[ToolCall] = ()) -> Turn:
+    """Return the model's turn of a response, a content, or all chunks of a stream. `calls` are those in it.
+
+    The parts of the first candidate are kept, with their thought signatures; texts of a stream are joined.
+
+    >>> turn({"candidates": [{"content": {"parts": [{"text": "Hello!"}]}}]}).messages
+    [{'role': 'model', 'parts': [{'text': 'Hello!'}]}]
+    """
+    data, events = read_answer(response)
+    first = [found[0] for item in events or [data] if (found := _get_candidates(item))]
+    parts = [without_nulls(part) for candidate in first for part in get_objects(candidate.get("content"), "parts")]
+    if events:
+        parts = _join_parts(parts, message(calls))
+    found = [usage for item in events or [data] if (usage := get_field(item, "usageMetadata"))]
+    usage = Usage.read(_camel_case(found[-1]) if found else None, inputs=_INPUTS, outputs=_OUTPUTS, cached=_CACHED)
+    return Turn(messages=[{"role": "model", "parts": parts}] if parts else [], text=read_text(parts), usage=usage)
+
+
+def _join_parts(parts: Iterable[JsonObject], written: list[JsonObject]) -> list[JsonObject]:
+    """Return the parts of a stream: texts that follow each other are one; a call in pieces is one of `written`."""
+    joined: list[JsonObject] = []
+    call_parts = iter(written[0]["parts"] if written else ())
+    for part in parts:
+        if _has_call(part):
+            if not get_field(get_field(part, "functionCall"), "willContinue"):
+                joined.append(next(call_parts, part))
+        elif part.get("text") == "" and len(part) == 1:
+            continue
+        elif joined and "text" in part and joined[-1].keys() == part.keys() and _is_plain(part):
+            joined[-1] = {**joined[-1], "text": joined[-1]["text"] + part["text"]}
+        else:
+            joined.append(part)
+    return joined
+
+
+def _is_plain(part: JsonObject) -> bool:
+    return part.keys() <= {"text", "thought"}
+
+
+def _camel_case(fields: JsonObject) -> JsonObject:
+    return {re.sub("_([a-z])", lambda letter: letter[1].upper(), key): value for key, value in fields.items()}
+
+
+def add_user_text(messages: Sequence[Any], text: str) -> list[Any]:
+    """Return the contents with a text of the user at the end."""
+    return [*messages, {"role": "user", "parts": [{"text": text}]}]
+
+
+def model(
+    client: Any, *, model: str, stream: bool = False, export: Mapping[str, Any] | None = None, config: Any = (),
+    **options: Any,
+) -> Model:  # fmt: skip
+    """Return the model behind a Client or its `aio`, for `Toolkit.converse`.
+
+    `config` is that of `client.models.generate_content`, a dict or the SDK's object; its `tools` are sent beside those
+    of the toolkit. `options` are further ones of that function, `export` those of `export`.
+    """
+    settings = {"automatic_function_calling": {"disable": True}, **without_nulls(dict(config))}
+    own = settings.pop("tools", [])
+
+    def request(messages: list[Any], tools: Sequence[JsonObject]) -> JsonObject:
+        declared = [*([{"functionDeclarations": tools}] if tools else ()), *own]
+        return {"contents": messages, "config": {**settings, **({"tools": declared} if declared else {})}}
+
+    return Model(
+        format=FORMAT,
+        send=client.models.generate_content_stream if stream else client.models.generate_content,
+        request=request,
+        options={"model": model, **options},
+        export=export or {},
+    )
 
 
 def choice(

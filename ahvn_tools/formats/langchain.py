@@ -5,7 +5,9 @@ A message is LangChain's object, its fields as a dict, or what `message_to_dict`
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import functools
+import operator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +20,7 @@ from ahvn_tools.formats.parsing.tool_calls import TRUNCATED_CALL, RawCall, Strea
 from ahvn_tools.formats.rendering import content
 from ahvn_tools.formats.rendering.calls import clean_text, get_wire_name, to_writable
 from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_single_choice
+from ahvn_tools.formats.turn import Model, Turn, Usage, read_answer, read_text
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import DIRECT, ToolCall, ToolResult
 
@@ -30,6 +33,7 @@ FORMAT = "langchain"
 SDK_MODULES = ("langchain_core.messages",)
 
 _MODES = dict(zip(CHOICE_MODES, ("auto", "none", "any"), strict=True))
+_SENT_FIELDS = ("id", "additional_kwargs", "response_metadata", "tool_calls", "invalid_tool_calls")
 _CHUNK = "AIMessageChunk"
 _MESSAGE_TYPES = ("ai", _CHUNK)
 _CALL_TYPES = ("tool_call", "invalid_tool_call")
@@ -94,6 +98,55 @@ def results(pairs: Iterable[tuple[ToolCall, ToolResult]]) -> list[JsonObject]:
     [{'type': 'tool', 'tool_call_id': 'c1', 'name': 'add', 'content': 'three', 'status': 'success'}]
     """
     return [_to_message(call, result) for call, result in content.to_readable(pairs)]
+
+
+def turn(response: Any, calls: Sequence[ToolCall] = ()) -> Turn:  # noqa: ARG001  # as all formats
+    """Return the model's turn of an AIMessage, LangChain's object or its fields, or of all chunks of a stream.
+
+    >>> turn({"type": "ai", "content": "Hello!"}).messages
+    [{'type': 'ai', 'content': 'Hello!'}]
+    """
+    if isinstance(response, list) and response:
+        response = functools.reduce(operator.add, response)  # chunks make one message together
+    fields = _unwrap(read_answer(response)[0])
+    sent = {key: value for key, value in fields.items() if key in _SENT_FIELDS and value}
+    usage = Usage.read(
+        fields.get("usage_metadata"),
+        inputs=["input_tokens"],
+        outputs=["output_tokens"],
+        cached=["input_token_details", "cache_read"],
+    )
+    message = {**sent, "type": "ai", "content": fields.get("content") or ""}
+    return Turn(messages=[message], text=read_text(message), usage=usage)
+
+
+def add_user_text(messages: Sequence[Any], text: str) -> list[Any]:
+    """Return the messages with a text of the user at the end."""
+    return [*messages, {"type": "human", "content": text}]
+
+
+def model(chat_model: Any, *, stream: bool = False, export: Mapping[str, Any] | None = None, **options: Any) -> Model:
+    """Return a chat model of LangChain, for `Toolkit.converse` and `aconverse`.
+
+    `options` are those of its `bind_tools`, `export` those of `export`.
+    """
+
+    def bind(tools: Sequence[JsonObject]) -> Any:
+        return chat_model.bind_tools(tools, **options) if tools else chat_model
+
+    def send(messages: list[Any], tools: Sequence[JsonObject]) -> Any:
+        return bind(tools).stream(messages) if stream else bind(tools).invoke(messages)
+
+    async def asend(messages: list[Any], tools: Sequence[JsonObject]) -> Any:
+        return bind(tools).astream(messages) if stream else await bind(tools).ainvoke(messages)
+
+    return Model(
+        format=FORMAT,
+        send=send,
+        asend=asend,
+        request=lambda messages, tools: {"messages": messages, "tools": tools},
+        export=export or {},
+    )
 
 
 def choice(

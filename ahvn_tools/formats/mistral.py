@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +14,7 @@ from ahvn_tools.formats.parsing.tool_calls import RawCall, StreamParser, parse_c
 from ahvn_tools.formats.rendering import content
 from ahvn_tools.formats.rendering.calls import get_wire_name, hash_to_id, to_writable
 from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_single_choice
+from ahvn_tools.formats.turn import Model, Turn, merge_deltas, read_answer
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolCall, ToolResult
 
@@ -80,6 +81,36 @@ def results(pairs: Iterable[tuple[ToolCall, ToolResult]]) -> list[JsonObject]:
         return named
     parts = [_to_part(part) for part in image_messages[0]["content"]]
     return [*named, {"role": "assistant", "content": _BRIDGE}, {"role": "user", "content": parts}]
+
+
+def turn(response: Any, calls: Sequence[ToolCall] = ()) -> Turn:
+    """Return the model's turn of a response, its message, or all events of a stream. `calls` are those in it.
+
+    >>> turn({"role": "assistant", "content": "Hello!"}).messages
+    [{'role': 'assistant', 'content': 'Hello!'}]
+    """
+    data, events = read_answer(response)
+    chunks = [get_object(event, "data") or event for event in events]
+    choices = [choice for item in [data, *chunks] for choice in get_objects(item, "choices") if not choice.get("index")]
+    fields = merge_deltas([get_object(choice, "delta") for choice in choices], "tool_calls")
+    if not events:
+        fields = get_object(choices[0], "message") if choices else data
+        items = [{**item, "id": _get_id(item.get("id"))} for item in get_objects(fields, "tool_calls")]
+        fields = {**fields, "tool_calls": items or None}
+    return openai.to_turn(fields, message(calls), openai.read_usage([data, *chunks]))
+
+
+def model(
+    client: Any, *, model: str, stream: bool = False, export: Mapping[str, Any] | None = None, **options: Any
+) -> Model:
+    """Return the model behind a Mistral client, for `Toolkit.converse` and `aconverse`.
+
+    `options` are those of `client.chat.complete`; its `tools` are sent beside those of the toolkit. `export` are the
+    options of `export`, such as `{"strict": True}`.
+    """
+    chat = client.chat
+    send, asend = (chat.stream, chat.stream_async) if stream else (chat.complete, chat.complete_async)
+    return Model.of_client(FORMAT, send, {"model": model, **options}, export=export, asend=asend)
 
 
 def choice(

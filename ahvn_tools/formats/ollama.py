@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ahvn_tools.definition import ToolDefinition
@@ -15,6 +15,7 @@ from ahvn_tools.formats.rendering import content
 from ahvn_tools.formats.rendering.calls import clean_text, get_wire_name, to_writable
 from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_choice, wire_name
 from ahvn_tools.formats.rendering.tool import ToolExporter, export_all
+from ahvn_tools.formats.turn import Model, Turn, Usage, merge_deltas, read_answer
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolCall, ToolResult
 from ahvn_tools.schema.dialects.dialect import OLLAMA
@@ -86,6 +87,31 @@ def results(pairs: Iterable[tuple[ToolCall, ToolResult]]) -> list[JsonObject]:
     return [
         _to_message(call, content.to_parts_with_error_prefix(result)) for call, result in content.to_readable(pairs)
     ]
+
+
+def turn(response: Any, calls: Sequence[ToolCall] = ()) -> Turn:
+    """Return the model's turn of a response, its message, or all chunks of a stream. `calls` are those in it.
+
+    >>> turn({"message": {"role": "assistant", "content": "Hello!"}, "done": True}).messages
+    [{'role': 'assistant', 'content': 'Hello!'}]
+    """
+    data, events = read_answer(response)
+    fields = merge_deltas([get_object(event, "message") for event in events], "tool_calls")
+    if not events:
+        fields = get_object(data, "message") or data
+    usage = Usage.read(events[-1] if events else data, inputs=["prompt_eval_count"], outputs=["eval_count"])
+    return openai.to_turn({**fields, "content": fields.get("content") or ""}, message(calls), usage)
+
+
+def model(
+    client: Any, *, model: str, stream: bool = False, export: Mapping[str, Any] | None = None, **options: Any
+) -> Model:
+    """Return the model behind a Client or AsyncClient, for `Toolkit.converse`.
+
+    `options` are those of `client.chat`; its `tools` are sent beside those of the toolkit. `export` are the options of
+    `export`.
+    """
+    return Model.of_client(FORMAT, client.chat, {"model": model, "stream": stream, **options}, export=export)
 
 
 def choice(

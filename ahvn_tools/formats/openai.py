@@ -23,6 +23,7 @@ from ahvn_tools.formats.rendering import content
 from ahvn_tools.formats.rendering.calls import clean_text, get_provider_data, get_wire_name, to_json_text, to_writable
 from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_choice
 from ahvn_tools.formats.rendering.tool import MAX_DESCRIPTION_CHARS, ToolExporter, export_all
+from ahvn_tools.formats.turn import Model, Turn, Usage, merge_deltas, read_answer, read_text, without_nulls
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolCall, ToolResult
 from ahvn_tools.schema.dialects.dialect import OPENAI
@@ -34,6 +35,8 @@ SDK_MODULES = ("openai.types.chat", "openai.lib.streaming.chat")
 EXPORTER = ToolExporter(OPENAI, to_strict, MAX_DESCRIPTION_CHARS)
 findings = EXPORTER.findings
 
+_UNSENT_FIELDS = ("annotations", "function_call", "parsed")
+"""Fields of an answer that some hosts refuse in a request; `message` writes the older field of a call."""
 _TRUNCATION_REASONS = ("length", "model_length")
 """Why a response is truncated; the second is Mistral's, for the context length of the model."""
 
@@ -73,8 +76,8 @@ def continuation(response: Any) -> Continuation:
     >>> continuation({"choices": [{"finish_reason": "function_call_filter: MALFORMED_FUNCTION_CALL"}]}).problem
     'The call was malformed. Send it again with its arguments as one JSON object.'
     """
-    choices = [read_first(item, "choices") for item in read_items(response)]
-    return Continuation(problem=read_problem(read_field(choice, "finish_reason") for choice in choices))
+    reasons = (read_field(read_first(item, "choices"), "finish_reason") for item in read_items(response))
+    return Continuation(problem=read_problem(reasons))
 
 
 def message(calls: Iterable[ToolCall], *, text: str | None = None, legacy: bool = False) -> list[JsonObject]:
@@ -122,6 +125,78 @@ def results(pairs: Iterable[tuple[ToolCall, ToolResult]], *, legacy: bool = Fals
         header = {"role": "tool", "tool_call_id": call.id} if name is None else {"role": "function", "name": name}
         messages.append({**header, "content": content.join_texts(parts)})
     return [*messages, {"role": "user", "content": image_parts}] if image_parts else messages
+
+
+def turn(response: Any, calls: Sequence[ToolCall] = ()) -> Turn:
+    """Return the model's turn of a response, its message, or all chunks of a stream. `calls` are those in it.
+
+    Fields of other hosts, such as their reasoning, are kept. A call without an id has that of `calls`, and one with
+    arguments that cannot be read has none: some hosts refuse all later requests with such arguments.
+
+    >>> turn({"role": "assistant", "content": "Hello!", "refusal": None}).messages
+    [{'role': 'assistant', 'content': 'Hello!'}]
+    """
+    data, events = read_answer(response)
+    chunks = [get_object(event, "chunk") or event for event in events]
+    choices = [choice for item in [data, *chunks] for choice in get_objects(item, "choices") if not choice.get("index")]
+    usage = read_usage([data, *chunks])
+    if events:
+        deltas = [get_object(choice, "delta") for choice in choices]
+        return to_turn(merge_deltas(deltas, "tool_calls", "function_call"), message(calls), usage)
+    fields = get_object(choices[0], "message") if choices else data
+    is_whole = all(item.get("id") for item in get_objects(fields, "tool_calls")) and not fields.get("function_call")
+    is_whole = is_whole and not any(call.error for call in calls)
+    return to_turn(fields, [] if is_whole else message(calls), usage)
+
+
+def to_turn(fields: JsonObject, written: list[JsonObject], usage: Usage) -> Turn:
+    """Return the turn of a message with these fields; `written` is the message with its calls, if something lacks."""
+    text = read_text(fields)
+    own = without_nulls(fields, *_UNSENT_FIELDS)
+    if own.get("tool_calls") == []:  # some hosts send an empty list, and OpenAI refuses one
+        del own["tool_calls"]
+    if "audio" in own:
+        own["audio"] = {"id": get_object(own, "audio").get("id")}
+    if items := get_objects(own, "tool_calls"):
+        own["tool_calls"] = _to_sent(items, get_objects(written[0], "tool_calls") if written else [])
+    message = {**(written[0] if written else {}), **own, "role": "assistant", "content": own.get("content")}
+    is_empty = not any(value for key, value in message.items() if key != "role")
+    return Turn(messages=[] if is_empty else [message], text=text, usage=usage)
+
+
+def _to_sent(items: list[JsonObject], written: list[JsonObject]) -> list[JsonObject]:
+    """Return the calls of a message as it is sent back: each with the id and the arguments that are `written`."""
+    calls = iter(written)
+    sent = []
+    for item in map(without_nulls, items):
+        call = next(calls, {}) if _is_function_call(item) else {}
+        function = without_nulls({**get_object(item, "function"), **get_object(call, "function")}, "parsed_arguments")
+        sent.append({**item, "id": item.get("id") or call.get("id"), **({"function": function} if function else {})})
+    return sent
+
+
+def read_usage(items: Iterable[Any]) -> Usage:
+    """Return the usage of a response or of the chunks of a stream; the last one counts."""
+    found = [usage for item in items if (usage := get_object(item, "usage"))]
+    return Usage.read(
+        found[-1] if found else None,
+        inputs=["prompt_tokens"],
+        outputs=["completion_tokens"],
+        cached=["prompt_tokens_details", "cached_tokens"],
+    )
+
+
+def model(
+    client: Any, *, model: str, stream: bool = False, export: Mapping[str, Any] | None = None, **options: Any
+) -> Model:
+    """Return the model behind an OpenAI or AsyncOpenAI client, for `Toolkit.converse`.
+
+    `options` are those of `client.chat.completions.create`; its `tools` are sent beside those of the toolkit. `export`
+    are the options of `export`, such as `{"strict": True}`.
+    """
+    if stream:
+        options = {"stream_options": {"include_usage": True}, **options, "stream": True}
+    return Model.of_client(FORMAT, client.chat.completions.create, {"model": model, **options}, export=export)
 
 
 def choice(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from ahvn_tools.definition import ToolDefinition
@@ -24,6 +24,7 @@ from ahvn_tools.formats.rendering.callers import AllowedCallers, resolve_callers
 from ahvn_tools.formats.rendering.calls import clean_text, get_provider_data, to_json_text, to_writable
 from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_choice
 from ahvn_tools.formats.rendering.tool import export_all, set_provider_options, split_value_schema
+from ahvn_tools.formats.turn import Model, Turn, Usage, read_answer, read_text, without_nulls
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolCall, ToolResult
 
@@ -147,6 +148,45 @@ def results(pairs: Iterable[tuple[ToolCall, ToolResult]]) -> list[JsonObject]:
         }
         for call, result in content.to_readable(pairs, FORMAT)
     ]
+
+
+def turn(response: Any, calls: Sequence[ToolCall] = ()) -> Turn:  # noqa: ARG001  # as all formats
+    """Return the model's turn of a response, its `output`, or all events of a stream: all items, with the reasoning.
+
+    >>> turn({"output": [{"type": "reasoning", "id": "rs_1", "summary": [], "status": None}]}).messages
+    [{'type': 'reasoning', 'id': 'rs_1', 'summary': []}]
+    """
+    data, events = read_answer(response)
+    final = next((get_object(event, "response") for event in events if event.get("type") in _FINAL_EVENTS), data)
+    done = [get_object(event, "item") for event in events if event.get("type") == "response.output_item.done"]
+    items = get_objects(final, "output") or done or [event for event in events if _is_item(event)]
+    usage = Usage.read(
+        final.get("usage"),
+        inputs=["input_tokens"],
+        outputs=["output_tokens"],
+        cached=["input_tokens_details", "cached_tokens"],
+    )
+    return Turn(messages=list(map(_to_sent, items)), text=read_text({"output": items}), usage=usage)
+
+
+def _to_sent(item: JsonObject) -> JsonObject:
+    """Return an item as it is sent back."""
+    sent = without_nulls(item, _SDK_FIELD)
+    if isinstance(sent.get("content"), list):
+        sent["content"] = [without_nulls(part, "parsed") for part in filter_objects(sent["content"])]
+    return sent
+
+
+def model(
+    client: Any, *, model: str, stream: bool = False, export: Mapping[str, Any] | None = None, **options: Any
+) -> Model:
+    """Return the model behind an OpenAI or AsyncOpenAI client, for `Toolkit.converse`.
+
+    `options` are those of `client.responses.create`; its `tools` are sent beside those of the toolkit. `export` are the
+    options of `export`, such as `{"strict": True}`.
+    """
+    options |= {"model": model, **({"stream": True} if stream else {})}
+    return Model.of_client(FORMAT, client.responses.create, options, messages="input", export=export)
 
 
 def choice(

@@ -8,12 +8,13 @@ from typing import Any
 
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.formats.parsing import payload
-from ahvn_tools.formats.parsing.text_calls import TextReader, has_text
+from ahvn_tools.formats.parsing.text_calls import TextReader, extract_text, has_text
 from ahvn_tools.formats.parsing.tool_calls import StreamParser, parse_calls
 from ahvn_tools.formats.rendering import content
 from ahvn_tools.formats.rendering.calls import clean_text, to_writable
 from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_choice, wire_name
 from ahvn_tools.formats.rendering.tool import ToolExporter, export_all
+from ahvn_tools.formats.turn import Turn
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolCall, ToolResult
 from ahvn_tools.schema.dialects.dialect import OPENAI
@@ -113,6 +114,17 @@ def results(pairs: Iterable[tuple[ToolCall, ToolResult]]) -> list[JsonObject]:
         _to_result_text(position, call, result) for position, (call, result) in enumerate(content.to_readable(pairs), 1)
     ]
     return [{"role": "user", "content": "\n\n".join(texts)}] if texts else []
+
+
+def turn(response: Any, calls: Sequence[ToolCall] = ()) -> Turn:  # noqa: ARG001  # as all formats
+    """Return the model's turn of a text, of a response of any provider that contains one, or of a stream.
+
+    >>> turn("The sum is 3.").messages
+    [{'role': 'assistant', 'content': 'The sum is 3.'}]
+    """
+    normalized = _normalize_response(response)
+    text = normalized if isinstance(normalized, str) else extract_text(payload.parse_payload(normalized))
+    return Turn(messages=[{"role": "assistant", "content": text}] if text else [], text=text)
 
 
 def choice(

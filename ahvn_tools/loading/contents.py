@@ -39,6 +39,8 @@ class Contents:
     tools: tuple[Any, ...] = ()
     """What `Toolkit.add` takes, in the order of the source."""
     servers: tuple[ServerSource, ...] = ()
+    skills: Mapping[str, bool] = field(default_factory=dict)
+    """The folders of skills, as `Toolkit.add_skills` takes them, and whether they are trusted."""
     errors: tuple[SourceError, ...] = ()
     """The parts of the source that were skipped because they cannot be loaded."""
 
@@ -50,7 +52,7 @@ class Contents:
     @property
     def is_empty(self) -> bool:
         """Whether the source contains nothing, not even an error."""
-        return not (self.things or self.servers or self.errors)
+        return not (self.things or self.servers or self.skills or self.errors)
 
 
 @contextlib.contextmanager
@@ -73,6 +75,18 @@ def skipping(file: str | None, remember: Callable[[SourceError], None]) -> Itera
         skipped = SourceError(message, file=file, line=getattr(error, "line", None))
         skipped.__cause__ = error
         remember(skipped)
+
+
+def add_skills(kit: Toolkit, contents: Contents, **options: Any) -> None:
+    """Add the skills of a source to a toolkit. One of several that cannot be used is logged and skipped."""
+    for folder, is_trusted in contents.skills.items():
+        try:
+            kit.add_skills(folder, trust=is_trusted, **options)
+        except SourceError as error:
+            if contents.skills.keys() == {folder}:
+                raise
+            log.warning("%s was skipped: %s", folder, error)
+            add_load_errors(kit, [error])
 
 
 def add_load_errors(kit: Toolkit, errors: Iterable[SourceError]) -> None:

@@ -16,6 +16,7 @@ from ahvn_tools.loading.contents import Contents, ServerSource, skipping
 from ahvn_tools.loading.kinds import classify_file, is_manifest, read_source
 from ahvn_tools.loading.module_import import import_file
 from ahvn_tools.loading.options import ReadOptions
+from ahvn_tools.skills import SKILL_FILE
 
 MAX_FILES: Final = 1_000
 """How many files with tools a folder may have."""
@@ -30,11 +31,11 @@ log = logging.getLogger(__name__)
 
 
 def read(location: str, options: ReadOptions) -> Contents:
-    """Return the tools and servers of all files in a folder and the folders in it, in the order of their paths.
+    """Return the tools, servers and skills in a folder and the folders in it, in the order of their paths.
 
-    Left out are names that start with `.`, `_` or `test_`, `conftest.py`, `setup.py`, virtual environments,
-    `node_modules`, manifests, and data without tools. Raises SourceError for a folder that is too large or has no
-    tools, which `allow_missing` allows.
+    A folder with a `SKILL.md` is a skill, and no file in it is loaded. Left out are names that start with `.`, `_` or
+    `test_`, `conftest.py`, `setup.py`, virtual environments, `node_modules`, manifests, and data without tools. Raises
+    SourceError for a folder that is too large or has neither tools nor skills, which `allow_missing` allows.
     """
     folder = options.resolve(location)
     if not folder.is_dir():
@@ -43,18 +44,30 @@ def read(location: str, options: ReadOptions) -> Contents:
     tools: dict[int, Any] = {}  # each object once: files import them from each other
     servers: dict[int, ServerSource] = {}
     errors: list[SourceError] = []
+    skills: dict[str, bool] = {}
     for file in _Search(location).find(folder):
         shown = os.path.join(location, file.relative_to(folder))  # noqa: PTH118  # in "." a name may begin with "~"
+        if file.name == SKILL_FILE:
+            options.require_readable(os.path.dirname(shown))  # noqa: PTH120  # as above
+            named = file.parent if options.manifests else os.path.dirname(shown)  # noqa: PTH120  # as above
+            skills[os.fspath(named)] = options.trust.trusts_file(file)
+            continue
         with skipping(shown, errors.append):
             contents = _read_file(file, shown, options)
             for tool in contents.things:
                 tools.setdefault(id(tool), tool)
             for server in contents.servers:
                 servers.setdefault(id(server.server), replace(server, file=shown))
-    if not (tools or servers or errors or options.allow_missing):
-        raise SourceError(f"The folder {location!r} has no file with tools.", file=location)
-    name = folder.resolve().name or "tools"
-    return Contents(name=name, tools=tuple(tools.values()), servers=tuple(servers.values()), errors=tuple(errors))
+    contents = Contents(
+        name=folder.resolve().name or "tools",
+        tools=tuple(tools.values()),
+        servers=tuple(servers.values()),
+        skills=skills,
+        errors=tuple(errors),
+    )
+    if contents.is_empty and not options.allow_missing:
+        raise SourceError(f"The folder {location!r} has no file with tools and no skill.", file=location)
+    return contents
 
 
 def _read_file(file: Path, shown: str, options: ReadOptions) -> Contents:
@@ -84,6 +97,9 @@ class _Search:
         if identity in self._entered or depth > MAX_DEPTH:
             return
         self._entered.add(identity)
+        if os.path.lexists(folder / SKILL_FILE):
+            yield folder / SKILL_FILE
+            return
         for path in self._list(folder):
             if path.is_dir():
                 yield from self.find(path, depth + 1)

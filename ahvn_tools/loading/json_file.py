@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from ahvn_tools.errors import SourceError, ToolSpecError
+from ahvn_tools.errors import SourceError, ToolSpecError, clip
 from ahvn_tools.loading.contents import Contents
-from ahvn_tools.loading.options import ReadOptions, read_text
-from ahvn_tools.redaction import clip
+from ahvn_tools.loading.options import ReadOptions
+from ahvn_tools.regular_file import read_text
 from ahvn_tools.sources.budget import Budget
 from ahvn_tools.spec import ToolSpec
 

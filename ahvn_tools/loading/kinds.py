@@ -12,13 +12,14 @@ from urllib.parse import urlsplit
 
 from ahvn_tools.errors import SourceError
 from ahvn_tools.loading.contents import Contents
-from ahvn_tools.loading.options import ReadOptions, exists, read_text, to_path
+from ahvn_tools.loading.options import ReadOptions, exists, to_path
+from ahvn_tools.regular_file import read_text
 
 Kind = Literal[
     "builtins",
     "code",
-    "definition",
     "folder",
+    "http",
     "manifest",
     "module",
     "object",
@@ -27,7 +28,7 @@ Kind = Literal[
     "server",
     "wire",
 ]
-"""`"definition"`: a file with one tool. `"wire"`: tools as MCP lists them. `"python"`: a file, perhaps with `:NAME`.
+"""`"http"`: the `http` of a manifest. `"wire"`: tools as MCP lists them. `"python"`: a file, perhaps with `:NAME`.
 `"builtins"`: the built-in tools, and not the module of that name; a folder is `./builtins`."""
 
 _PREFIXES: Final[Mapping[str, Kind]] = {"mcp:": "server", "openapi:": "openapi"}
@@ -35,15 +36,8 @@ _PREFIXES: Final[Mapping[str, Kind]] = {"mcp:": "server", "openapi:": "openapi"}
 _KEYS: Final[Sequence[tuple[frozenset[str], type, Kind]]] = (
     (frozenset({"openapi", "swagger"}), str, "openapi"),
     (frozenset({"mcpServers", "servers", "mcp"}), Mapping, "server"),
-    (frozenset({"kind", "tool_type"}), str, "definition"),
 )
 """The top-level keys by which the content of a file is recognized, and the types of their values."""
-
-FOLDER_KINDS: Final = {"native": "http", "builtin": "function", "mcp": "mcp"}
-"""The kind of the definitions in a folder of this name, which need no key that says it."""
-
-_MANIFEST_KEYS: Final = frozenset({"openapi", "profiles", "sources", "swagger", "tools", "toolsets"})
-"""Keys by which a file in such a folder is no definition."""
 
 _YAML_KEY: Final = re.compile(r"""^(["']?)(?P<key>[A-Za-z_][A-Za-z0-9_]*)\1[ \t]*:(?=\s|$)""", re.MULTILINE)
 
@@ -126,7 +120,7 @@ def _classify_path(location: str, folder: Path) -> tuple[Kind, str]:
 def unknown_kind(shown: str) -> SourceError:
     """Return the error about a file whose name does not say that it has tools."""
     return SourceError(
-        f"{shown} is no file with tools: a source is a .py file, a manifest, a definition or an OpenAPI document "
+        f"{shown} is no file with tools: a source is a .py file, a manifest or an OpenAPI document "
         "(.yaml, .yml, .json), an mcp.json, a list of MCP tools (.json, .jsonl) or the script of a server (.js, .mjs).",
         file=shown,
     )
@@ -165,8 +159,6 @@ def _kind_of_yaml(file: Path, shown: str) -> Kind:
     if text.lstrip().startswith("{"):
         return _kind_of_json(file, shown) or "manifest"
     keys = _yaml_keys(text)
-    if file.resolve().parent.name in FOLDER_KINDS and not keys & _MANIFEST_KEYS:
-        return "definition"
     return next((kind for known, _, kind in _KEYS if keys & known and kind != "server"), "manifest")
 
 
@@ -201,8 +193,8 @@ def _is_wire_tool(content: Any) -> bool:
 _READERS: Final[Mapping[Kind, str]] = {
     "builtins": "manifest.builder:read_builtins",
     "code": "loading.python_modules:read_code",
-    "definition": "loading.definitions:read",
     "folder": "loading.folder:read",
+    "http": "loading.openapi:read_request",
     "manifest": "manifest.builder:read",
     "module": "loading.python_modules:read",
     "object": "loading.members:read",

@@ -1,4 +1,4 @@
-"""OpenAPI documents as a source: a file or a URL, in JSON or YAML, or the document itself."""
+"""HTTP as a source: OpenAPI documents, by file or URL or as data, and single requests as data."""
 
 from __future__ import annotations
 
@@ -12,16 +12,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
-from ahvn_tools.errors import SkippedOperationError, SourceError, ToolCallError
+from ahvn_tools.errors import DefinitionError, SkippedOperationError, SourceError, ToolCallError
 from ahvn_tools.loading.contents import Contents
-from ahvn_tools.loading.options import ReadOptions, read_text
-from ahvn_tools.redaction import mask_credentials
+from ahvn_tools.loading.options import ReadOptions, expand
+from ahvn_tools.redaction.credentials import mask_credentials
+from ahvn_tools.regular_file import read_text
 from ahvn_tools.sources.budget import BudgetError
+from ahvn_tools.sources.http.body import require_trust
+from ahvn_tools.sources.http.options import build_from_url
 from ahvn_tools.spec import ToolSpec
 
 if TYPE_CHECKING:
-    from ahvn_tools.loading.yaml_file import YamlDocument
     from ahvn_tools.sources.http.responses import HTTPResponse
+    from ahvn_tools.sources.yaml_file import YamlDocument
 
 MAX_BYTES: Final = 32_000_000
 FETCH_SECONDS: Final = 30.0
@@ -70,7 +73,7 @@ class _Source:
     def open(cls, location: Any, options: ReadOptions) -> _Source:
         """Read a document from a file or a URL. Raises SourceError with the line."""
         from ahvn_tools.loading.json_file import parse_json
-        from ahvn_tools.loading.yaml_file import read_yaml
+        from ahvn_tools.sources.yaml_file import read_yaml
 
         if isinstance(location, Mapping):
             return cls(value=dict(location))
@@ -183,3 +186,31 @@ def _authorization(url: str) -> dict[str, str]:
 def _to_name(title: str) -> str:
     """Return the title of a document as the name of a toolkit."""
     return re.sub(r"[^a-z0-9]+", "_", title.lower()).strip("_")[:64]
+
+
+_EXPANDED: Final = ("api_url", "token_url", "scope", "token_audience", "ca_file", "proxy")
+"""What has the variables of the environment replaced when the tool is made. Credentials read theirs at each call."""
+
+
+def read_request(location: Mapping[str, Any], options: ReadOptions) -> Contents:
+    """Return the tool of an HTTP request as data: `name`, `api_url` and the options of `ToolSpec.from_http`.
+
+    Raises SourceError and DefinitionError.
+    """
+    data = dict(location)
+    if not (isinstance(data.get("name"), str) and isinstance(data.get("api_url"), str)):
+        raise DefinitionError("An HTTP tool has a `name` and an `api_url`, which are texts.")
+    url: str = data["api_url"]
+    if "${" in url.partition("?")[2]:
+        raise DefinitionError(
+            "A variable in the query of api_url would be no secret: use auth_method 'api_key_query' with an api_key."
+        )
+    for key in _EXPANDED:
+        if key in data:
+            data[key] = expand(data[key], options.variables)
+    if data.get("ca_file") is not None:
+        data["ca_file"] = str(options.folder / data["ca_file"])
+    origin = f"{str(data.get('method', 'GET')).upper()} {url.partition('?')[0]}"  # with the names of variables
+    template, body = build_from_url(data.pop("name"), data.pop("api_url"), data, options.env, origin)
+    require_trust(template, body, options.trust)
+    return Contents(name=template.name, tools=(ToolSpec(template, body),))

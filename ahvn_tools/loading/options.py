@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ahvn_tools.errors import SourceError
-from ahvn_tools.regular_file import open_regular
 from ahvn_tools.roots import to_roots
 from ahvn_tools.sources.budget import Budget
 from ahvn_tools.trust import Trust
@@ -23,7 +22,6 @@ if TYPE_CHECKING:  # slow, and few sources need it
 
 MAX_BYTES: Final = 64_000_000
 """How large a file may be that is read for a document under `trust`."""
-
 
 Place = tuple[str | int, ...]
 """The keys and indexes that lead to a part of a document."""
@@ -147,23 +145,6 @@ def to_path(location: str, folder: Path) -> Path:
         shown = reprlib.repr(location)
         raise SourceError(f"{shown} is no path: {reason}. Code is a text with more than one line.") from None
     return path
-
-
-def read_text(file: Path, shown: str, max_bytes: int = MAX_BYTES) -> str:
-    """Return the text of a file that is not too large. Raises SourceError; `shown` is how it names the file."""
-    try:
-        with os.fdopen(open_regular(os.path.realpath(file), os.O_RDONLY), "rb") as stream:
-            data = stream.read(max_bytes + 1)
-        text = data.decode("utf-8-sig")
-    except OSError as error:
-        raise SourceError(f"{shown} cannot be read: {error.strerror}.", file=shown) from error
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        message = f"{shown}, line {line}: this is not UTF-8: save the file in that encoding."
-        raise SourceError(message, file=shown, line=line) from None
-    if len(data) > max_bytes:
-        raise SourceError(f"{shown} is too large: at most {max_bytes:,} bytes are read.", file=shown)
-    return text
 
 
 def map_texts(value: Any, change: Callable[[str, Place], Any], place: Place = ()) -> Any:

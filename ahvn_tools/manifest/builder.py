@@ -26,6 +26,7 @@ from ahvn_tools.loading.contents import (
     Contents,
     ServerSource,
     add_load_errors,
+    add_skills,
     adopt_servers,
     close_servers,
     skipping,
@@ -53,6 +54,7 @@ from ahvn_tools.settings import given_options
 from ahvn_tools.sources.budget import BudgetError
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.toolkit import Toolkit
+from ahvn_tools.toolkit.approval_rules import ApprovalRule, ApprovalRules
 from ahvn_tools.toolkit.entry_options import (
     AddOptions,
     SingleToolOptions,
@@ -61,6 +63,7 @@ from ahvn_tools.toolkit.entry_options import (
     validate_callable,
     validate_middleware,
 )
+from ahvn_tools.toolkit.store import lookup
 from ahvn_tools.user_interface import SCHEME, UserInterface
 
 PROFILE_VARIABLE: Final = "AHVN_TOOLS_PROFILE"
@@ -84,7 +87,9 @@ _OPENAPI_OPTIONS: Final = (
 )  # fmt: skip
 """Options with the same name in a manifest and in `ToolSpec.from_openapi`."""
 
-_COPIED: Final = {*AddOptions.__annotations__, *SingleToolOptions.__annotations__} - {"middleware", "name", "preset"}
+_COPIED: Final = {*AddOptions.__annotations__, *SingleToolOptions.__annotations__} - {
+    "middleware", "name", "preset", "external",
+}  # fmt: skip
 """Options with the same name and value in a manifest and in a toolkit: all but these, which are read otherwise."""
 
 
@@ -207,6 +212,9 @@ class Builder:
                 self._add(index, source, self._read(index, source))
         self._raise_problems()
         self._refuse_unknown_tools()
+        for index, skills in enumerate(manifest.skills):
+            with self._at("skills", index):
+                self._add_skills(skills)
         self._add_toolsets()
         self._add_model_tools()
         self._raise_problems()
@@ -266,7 +274,18 @@ class Builder:
                 options["approval_store"] = self._options.to_output(approval.store)
         if "expiry" in approval.model_fields_set:
             options["approval_expiry"] = approval.expiry
-        return options
+        return options | self._rules(approval)
+
+    def _rules(self, approval: model.ApprovalModel) -> dict[str, Any]:
+        rules: dict[str, Any] = approval.fields_set("mode", "allow", "ask", "deny")
+        if approval.remember is not None:
+            with self._at("approval", "remember"):
+                rules["remember"] = self._options.to_output(approval.remember)
+        for key in ("allow", "ask", "deny"):
+            for index, text in enumerate(rules.get(key, ())):
+                with self._at("approval", key, index):
+                    ApprovalRule.parse(text)
+        return {"rules": ApprovalRules(**rules)} if rules and not self._problems else {}
 
     def _copied_options(self, part: Any, *path: str | int) -> dict[str, Any]:
         """Return the options of a source, or of single tools, that a toolkit takes as they are, and middleware."""
@@ -326,7 +345,13 @@ class Builder:
         if isinstance(source, model.ServerSourceModel):
             return self._read_servers(index, source)
         if isinstance(source, model.HTTPSource):
-            return self._read_http(index)
+            written = self._document.data["sources"][index]["http"]  # with the names of variables
+            return read_source("http", written, self._options)
+        if isinstance(source, model.ExternalSource):
+            written = source.external.fields_set(*model.ExternalTool.model_fields)
+            schema = written.pop("input_schema", source.external.input_schema)
+            spec = ToolSpec.from_schema(written.pop("name"), schema, external=True, **given_options(written))
+            return Contents(name=spec.name, tools=(spec,))
         key = next(key for key in model.LOCATIONS if hasattr(source, key))
         if not (location := getattr(source, key)):
             raise SourceError(f"`{key}` is empty.")
@@ -345,6 +370,8 @@ class Builder:
             limits: dict[str, Any] = {
                 name: own[name] for name in ("read_only", "approve", "sandbox", "network") if name in own
             }
+            if own.get("ask_handler") is not None:
+                limits["ask_handler"] = self._member(own["ask_handler"])
             options = replace(options, roots=roots, choices=limits)
         contents = read_source(kind, location, options)
         add_load_errors(self._kit, contents.errors)
@@ -367,21 +394,6 @@ class Builder:
         self._nested.append(nested.toolkit)
         add_load_errors(self._kit, nested.toolkit.load_errors)
         return nested
-
-    def _read_http(self, index: int) -> Contents:
-        from ahvn_tools.loading.definitions import to_definition, to_spec
-
-        written = self._document.data["sources"][index]["http"]
-        yaml, file = self._document.yaml, self._document.file
-        if yaml is None or file is None or "name" not in written:
-            raise ToolSpecError("`http` has no `name`: it is that of the tool.")
-        try:
-            spec = to_spec(to_definition(file, replace(yaml, value=written), "http"), self._options)
-        except SourceError as error:
-            if error.line is None:
-                raise ToolSpecError(str(error).removeprefix(f"{yaml.name}: ")) from None
-            raise NestedError(self._resolved.redact(str(error)), file=error.file, line=error.line) from None
-        return Contents(name=spec.name, tools=(spec,))
 
     def _openapi_options(self, index: int, source: model.OpenAPISource) -> dict[str, Any]:
         given = source.fields_set(*_OPENAPI_OPTIONS)
@@ -429,10 +441,36 @@ class Builder:
             for name, group in contents.toolkit._view.groups().items():  # noqa: SLF001  # of another package of this project
                 if group.is_defined and name not in self._kit.groups:
                     self._kit.add_group(name, group.description, active=group.is_active, notes=group.notes)
-        if tools or not contents.servers:
+            skills = contents.toolkit._view.skills(inactive=True)  # noqa: SLF001  # as above
+            self._kit._view.store.add_skills(skills.values())  # noqa: SLF001  # as above
+        if tools or not (contents.servers or contents.skills):
             self._add_tools(index, source, tools)
+        if self._is_for_audience(source.audience):
+            options = source.fields_set("group", "audience")
+            add_skills(self._kit, contents, **{key: value for key, value in options.items() if value is not None})
         for server in contents.servers:
             self._add_server(index, source, server)
+
+    def _add_skills(self, skills: model.SkillsModel) -> None:
+        from ahvn_tools.skills.folders import find_package  # few manifests have skills
+
+        trust, wanted = self._options.trust, skills.trust
+        if (skills.path is None) == (skills.server is None):
+            raise ToolSpecError("skills have a `path` or a `server`, and not both.")
+        if not self._is_for_audience(skills.audience):
+            return
+        source: Any = skills.path
+        if skills.server is not None:
+            source = lookup("MCP server", skills.server, self._kit.servers)
+        elif (package := find_package(source, self._options.folder)) is not None:
+            trust.require_module(package)
+        else:
+            self._options.require_readable(source)
+            source = self._options.resolve(source)
+        if trust.is_limited and not (isinstance(source, Path) and trust.trusts_file(source)):
+            wanted = False
+        options = {key: value for key, value in skills.fields_set("group", "audience").items() if value is not None}
+        self._kit.add_skills(source, trust=wanted, **options)
 
     def _add_tools(self, index: int, source: Any, tools: Sequence[ToolSpec]) -> None:
         self._refuse_unknown_names(index, source, [tool.name for tool in tools])
@@ -714,25 +752,28 @@ _STANDARD: Final = ("files", "shell", "python", "git", "system")
 
 
 def read_builtins(location: str | Collection[str], options: ReadOptions) -> Contents:
-    """Return the built-in tools of these groups; a text means all groups but text_files.
+    """Return the built-in tools of these groups; a text means all groups but text_files and user.
 
     They use the folders of `options.roots`; `options.choices` are options of `standard_toolkit`. Raises SourceError
     without a folder, for a folder that does not exist, and for what is not trusted.
     """
-    from ahvn_tools.builtins.standard import standard_toolkit  # many manifests have none of them
+    from ahvn_tools.builtins.ask_user import AskUser  # many manifests have none of them
+    from ahvn_tools.builtins.standard import standard_toolkit
     from ahvn_tools.builtins.workspace import Workspace
 
     chosen = set(_STANDARD if isinstance(location, str) else location)
     own: dict[str, Any] = {"approve": "risky", "sandbox": "auto", "network": False, **options.choices}
-    read_only = bool(own.pop("read_only", False))
+    read_only, asking = bool(own.pop("read_only", False)), AskUser(own.pop("ask_handler", None))
     options.trust.require_builtins(chosen, **own)
+    if chosen == {"user"}:  # which uses no folder
+        return Contents(name="builtins", tools=(asking,))
     if not options.roots:
         raise SourceError("The built-in tools need folders that they may use: roots=[…], or --root FOLDER.")
     if missing := [root for root in options.roots if not root.is_dir()]:
         raise SourceError(f"There is no folder {str(missing[0])!r} for the built-in tools.")
     workspace = Workspace(options.roots, read_only=read_only, approve=own["approve"])
     groups: dict[str, Any] = {name: name in chosen for name in ("text_files", "shell", "python", "git", "system")}
-    kit = standard_toolkit(workspace, name="builtins", **groups, **own)
+    kit = standard_toolkit(workspace, name="builtins", ask_user="user" in chosen and asking, **groups, **own)
     if "files" not in chosen:
         kit.remove(*(tool.name for tool in kit.select(groups=["files"])))
     return Contents(name=kit.name, toolkit=kit)

@@ -11,11 +11,11 @@ from typing import Any, Final
 
 from pydantic import SecretStr
 
-from ahvn_tools.errors import SourceError, near_misses
+from ahvn_tools.errors import SourceError, clip, near_misses
 from ahvn_tools.loading.options import VARIABLE, Place, map_texts
-from ahvn_tools.loading.yaml_file import YamlDocument, read_yaml
-from ahvn_tools.redaction import TextRedactor, clip
+from ahvn_tools.redaction.texts import redact
 from ahvn_tools.sources.budget import Budget
+from ahvn_tools.sources.yaml_file import YamlDocument, read_yaml
 
 MAX_PROBLEMS: Final = 100
 """An error shows at most this many problems."""
@@ -194,7 +194,7 @@ class Resolved:
 
     def redact(self, text: str) -> str:
         """Return a text in which the values from the environment are replaced by the names of their variables."""
-        return TextRedactor(self.values)(text)
+        return redact(text, self.values)
 
 
 def resolve_variables(data: Any, env: Mapping[str, str], budget: Budget) -> Resolved:

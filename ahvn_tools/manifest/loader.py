@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from ahvn_tools.errors import SourceError, ToolCallError, ToolSpecError, unknown_options
-from ahvn_tools.loading.contents import Contents, add_load_errors, adopt_servers, close_servers, skipping
+from ahvn_tools.loading.contents import Contents, add_load_errors, add_skills, adopt_servers, close_servers, skipping
 from ahvn_tools.loading.kinds import classify, read_source
 from ahvn_tools.loading.options import ReadOptions
-from ahvn_tools.redaction import mask_credentials
+from ahvn_tools.redaction.credentials import mask_credentials
 from ahvn_tools.roots import Roots, to_roots
 from ahvn_tools.sources.budget import Budget
 from ahvn_tools.toolkit import Toolkit
@@ -34,7 +34,8 @@ class LoadOptions(TypedDict, total=False):
     """Load the toolkit of one audience, with what manifests say for it."""
     trust: Iterable[str | os.PathLike[str]] | None
     """What the sources may run, start, read, write, send and use, as docs/sources.md says. By default it is all that
-    they name."""
+    they name, because the caller names the sources. `ToolSpec.from_dict` trusts nothing by default: its data was stored
+    or sent."""
     roots: Roots | None
     """The folders that the built-in tools may use, and of the roots of manifests only what is in these."""
     env: Mapping[str, str] | None
@@ -196,6 +197,7 @@ def _add(kit: Toolkit, content: Contents) -> None:
         kit.add(thing)
         if isinstance(thing, Toolkit):
             add_load_errors(kit, thing.load_errors)
+    add_skills(kit, content)
     for server in content.servers:
         with skipping(server.file, lambda error: add_load_errors(kit, [error])):
             try:

@@ -15,6 +15,7 @@ from ahvn_tools.json_types import JsonObject
 from ahvn_tools.manifest.middleware_table import ManifestModel, MiddlewareItem, Seconds
 from ahvn_tools.settings import OutputForm, RunOptions
 from ahvn_tools.sources.openapi.options import Responses
+from ahvn_tools.toolkit.approval_rules import Mode
 from ahvn_tools.toolkit.entry_options import Caller, OnDuplicate
 
 
@@ -32,7 +33,7 @@ Values = dict[str, Any]
 """Parameter -> value."""
 
 
-LOCATIONS: Final = ("source", "server", "openapi", "http", "code", "manifest", "builtins")
+LOCATIONS: Final = ("source", "server", "openapi", "http", "external", "code", "manifest", "builtins")
 """The keys that say where a source is. A source has one of them."""
 
 
@@ -143,8 +144,8 @@ class ManifestSource(LocalOptions):
 class BuiltinsSource(LocalOptions):
     """Built-in tools."""
 
-    builtins: Literal["standard"] | list[Literal["files", "text_files", "shell", "python", "git", "system"]]
-    """[Built-in tools](builtins.md): a list of groups, or `standard` for all of them without `text_files`."""
+    builtins: Literal["standard"] | list[Literal["files", "text_files", "shell", "python", "git", "system", "user"]]
+    """[Built-in tools](builtins.md): a list of groups, or `standard` for all without `text_files` and `user`."""
     roots: Names = []
     """The folders that the tools may use, relative to the folder of the manifest; those of the manifest by default."""
     read_only: bool = False
@@ -155,13 +156,39 @@ class BuiltinsSource(LocalOptions):
     """What confines commands: `auto` is bubblewrap where it works."""
     network: bool = False
     """Whether commands in the sandbox may use the network."""
+    ask_handler: str | None = None
+    """The import path of a function that [asks the user](builtins.md#askuser), for the group `user`."""
 
 
 class HTTPSource(LocalOptions):
     """An HTTP request as a tool."""
 
     http: JsonObject
-    """The tool: `name`, `description`, `api_url`, `method`, and what a tool definition has in a file of its own."""
+    """The tool: `name`, `api_url`, and the [options of HTTP tools](sources.md#http-tools), such as `method`."""
+
+
+class ExternalTool(ManifestModel):
+    """A tool without a function: its results come from outside."""
+
+    name: str
+    """The name by which models call it."""
+    description: str
+    """What it does, for models."""
+    title: str | None = None
+    """The name that user interfaces display."""
+    input_schema: JsonObject = {"type": "object", "properties": {}}
+    """A JSON Schema of the arguments; none by default."""
+    output_schema: JsonObject | None = None
+    """A JSON Schema of the results, which are checked by it; any fits by default."""
+    annotations: JsonObject | None = None
+    """MCP's hints, such as `readOnlyHint: true`."""
+
+
+class ExternalSource(LocalOptions):
+    """A tool whose results come from outside."""
+
+    external: ExternalTool
+    """An [external tool](answers.md#external-tools): `name`, `description`, `input_schema` and `output_schema`."""
 
 
 class OpenAPISource(LocalOptions):
@@ -234,7 +261,16 @@ class ServerSourceModel(SourceModel):
     """How large the definitions of the tools may be: fields of `Budgets`."""
 
 
-AnySource = TextSource | ServerSourceModel | OpenAPISource | HTTPSource | CodeSource | ManifestSource | BuiltinsSource
+AnySource = (
+    TextSource
+    | ServerSourceModel
+    | OpenAPISource
+    | HTTPSource
+    | ExternalSource
+    | CodeSource
+    | ManifestSource
+    | BuiltinsSource
+)
 
 
 def _to_mapping(value: Any) -> Any:
@@ -253,6 +289,7 @@ Source = Annotated[
     | Annotated[ServerSourceModel, Tag("<server>")]
     | Annotated[OpenAPISource, Tag("<openapi>")]
     | Annotated[HTTPSource, Tag("<http>")]
+    | Annotated[ExternalSource, Tag("<external>")]
     | Annotated[CodeSource, Tag("<code>")]
     | Annotated[ManifestSource, Tag("<manifest>")]
     | Annotated[BuiltinsSource, Tag("<builtins>")],
@@ -347,6 +384,18 @@ class ApprovalModel(ManifestModel):
     """A SQLite file that remembers what was decided, relative to the folder of the manifest."""
     expiry: Seconds | None = None
     """For how many seconds a request can be approved, 7 days by default; `null`: for ever."""
+    mode: Mode = "ask"
+    """What happens to calls without a [rule](approval-rules.md), if there is any key of rules: `read_only`, `ask`,
+    `accept_edits` or `allow`."""
+    allow: Names = []
+    """Calls that run: rules such as `notes/*` and `shell_exec(cmd: "git status*")`."""
+    ask: Names = []
+    """Calls that need an approval, also where `allow` has a rule."""
+    deny: Names = []
+    """Calls that never run."""
+    remember: str | None = None
+    """The file that keeps what is approved for always, relative to the folder of the manifest. It needs a
+    `secret_key`."""
 
 
 class ModelTool(ManifestModel):
@@ -448,6 +497,21 @@ def _shorthand(convert: Callable[[Any], Any], expected: str, input_type: Any) ->
     return BeforeValidator(validate, json_schema_input_type=input_type)
 
 
+class SkillsModel(ManifestModel):
+    """Skills: of a folder, of an installed package, or of an MCP server. One of `path` and `server` says where."""
+
+    path: str | None = None
+    """The folder of a skill or of several, relative to the folder of the manifest, or `package:folder`."""
+    server: str | None = None
+    """The `name` of an MCP server among the `sources`."""
+    group: str | None = None
+    """The group in which the skills are active, `basic` by default."""
+    audience: Names = []
+    """The audiences that may read the skills; everyone by default."""
+    trust: bool | None = None
+    """Whether their texts are taken as they are, and activate groups; by default those of folders."""
+
+
 class Overlay(ManifestModel):
     """What a profile or an audience changes: it is merged over the manifest."""
 
@@ -457,6 +521,8 @@ class Overlay(ManifestModel):
     """What the toolkit is for: for people who read the manifest."""
     sources: list[Source] = []
     """Where the tools come from, in this order."""
+    skills: list[Annotated[SkillsModel, _from_text("path", SkillsModel)]] = []
+    """Folders of instructions for models: a text is a `path`."""
     groups: dict[str, Annotated[GroupModel, _from_text("description", GroupModel)]] = {}
     """The groups of tools, by name; a text is the description."""
     toolsets: dict[str, Annotated[ToolsetModel, _from_list("tools", ToolsetModel)]] = {}

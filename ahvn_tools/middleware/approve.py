@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import math
 import time
-import uuid
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
+from enum import Enum
 from time import perf_counter
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import (
@@ -28,166 +27,20 @@ from ahvn_tools.execution.pipeline import inner_middleware, run_if_large_in_thre
 from ahvn_tools.execution.threads import call_host_function
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.middleware import reporting
-from ahvn_tools.redaction import reveal_secrets
+from ahvn_tools.middleware.waiting import ApprovalRequest, arguments_digest, pending_result
 from ahvn_tools.results import ToolResult
-from ahvn_tools.secret_key import SecretKey
-
-_REQUEST_PURPOSE: Final = "approval request"
-_PROGRAM_PURPOSE: Final = "program of an approval request"
-
-
-class RequestSigner:
-    """Signs and checks requests with the key of a toolkit. The program that several requests share is read once."""
-
-    def __init__(self, key: SecretKey) -> None:
-        self._key = key
-        self._digests: dict[int, tuple[JsonObject, str]] = {}
-        """Programs with their digests, by the ids of the objects."""
-
-    def sign(self, request: ApprovalRequest) -> str:
-        """Return the signature of a request."""
-        return self._key.digest(_REQUEST_PURPOSE, self._signed_data(request))
-
-    def has_signed(self, request: ApprovalRequest) -> bool:
-        """Return whether the request is unchanged since a toolkit with this key made it."""
-        try:
-            return self._key.is_digest(request.signature, _REQUEST_PURPOSE, self._signed_data(request))
-        except (TypeError, ValueError, RecursionError):  # arguments that are not JSON
-            return False
-
-    def _signed_data(self, request: ApprovalRequest) -> JsonObject:
-        """Return all attributes but the signature, with the digest of the program."""
-        data = {name: value for name, value in vars(request).items() if name != "signature"}
-        return data if request.program is None else {**data, "program": self._program_digest(request.program)}
-
-    def _program_digest(self, program: JsonObject) -> str:
-        if id(program) not in self._digests:
-            self._digests[id(program)] = program, self._key.digest(_PROGRAM_PURPOSE, program)
-        return self._digests[id(program)][1]
-
-
-_ARGUMENTS_PURPOSE: Final = "arguments of a call"
-REQUEST_KEYS: Final = frozenset({"approval", "further_approvals"})
-"""The keys of the requests in the `meta` of a result."""
 
 _TOO_LATE: Final = "the program that has made it no longer waits for the result"
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
-class ApprovalRequest:
-    """One call that waits for approval. It identifies the tool's definition, the exact arguments and the session.
+class ApprovalAnswer(Enum):
+    """An answer of an approver that is more than yes or no."""
 
-    Its toolkit has signed it: a changed request, or one of a toolkit with another `secret_key`, is not resumed.
-    """
-
-    id: str
-    """Unique: a request is approved or rejected once."""
-    call_id: str
-    tool: str
-    fingerprint: str
-    """The fingerprint of the tool's definition."""
-    arguments: JsonObject
-    """The model's arguments, with `***` for secrets."""
-    secrets: tuple[str, ...] = ()
-    """The names of the arguments that contain a masked value."""
-    digest: str
-    """HMAC-SHA-256, in hex, of the exact arguments, with the toolkit's secret key."""
-    session_id: str | None = None
-    caller: str | None = None
-    """Who called: `"direct"`, a model; `"programmatic"`, its program; None: the host."""
-    expires_at: int | None = None
-    """When it can no longer be approved, in seconds since 1970 (UTC); None: never."""
-    action: str | None
-    """What the tool asks for in its own words, with `ToolContext.ask`; None: the call as a whole needs an approval."""
-    details: JsonObject | None
-    """The details of the action, with `***` for secrets; None without an action."""
-    questions: tuple[str, ...]
-    """Keyed digests of what the tool has asked for in this call, this action last; empty without an action."""
-    is_call_approved: bool
-    """Whether the call was approved as a whole before the tool asked for the action."""
-    program: JsonObject | None
-    """The saved program that has made the call; None for a call that the model has made itself."""
-    signature: str
-    """HMAC-SHA-256, in hex, of all other fields, with the toolkit's secret key."""
-
-    @classmethod
-    def from_call(cls, call: Call, question: Question | None = None) -> Self:
-        """Return the request for a call, or for what its body asks.
-
-        Raises InvalidParametersError for arguments without a JSON form.
-        """
-        exact, masked = reporting.as_json(call.arguments), reporting.redact_arguments(call)
-        if not isinstance(exact, dict):
-            raise InvalidParametersError("Invalid arguments: they have no JSON form.", tool=call.name)
-        request = cls(
-            id=uuid.uuid4().hex,
-            call_id=call.id,
-            tool=call.name,
-            fingerprint=call.definition.fingerprint,
-            arguments=masked,
-            secrets=tuple(name for name, value in exact.items() if masked.get(name) != value),
-            digest=arguments_digest(call.arguments, call.secret_key),
-            session_id=call.session_id,
-            caller=call.caller,
-            expires_at=None if call.approval_expiry is None else math.ceil(time.time() + call.approval_expiry),
-            action=None if question is None else reporting.redact_json(call, question.action),
-            details=None if question is None else reporting.redact_json(call, question.details),
-            questions=() if question is None else (*question.earlier, question.digest),
-            is_call_approved=call.is_approved,
-            program=None,
-            signature="",
-        )
-        return request.signed_by(call.secret_key)
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """Return the request that `to_json` exported. Raises ToolSpecError for any other data."""
-        wrong = ToolSpecError("This is not an approval request. Pass the result of `ApprovalRequest.to_json()`.")
-        try:
-            lists = {"secrets": tuple(data.get("secrets", ())), "questions": tuple(data["questions"])}
-            request = cls(**{**data, **lists})
-        except (TypeError, AttributeError, KeyError):
-            raise wrong from None
-        texts = [getattr(request, name) for name in ("id", "call_id", "tool", "fingerprint", "digest", "signature")]
-        texts += [request.session_id or "", request.caller or "", request.action or "", *request.questions]
-        fits = [isinstance(text, str) for text in texts]
-        fits += [isinstance(request.arguments, dict), isinstance(request.expires_at, int | None)]
-        fits += [isinstance(request.details, dict | None), isinstance(request.is_call_approved, bool)]
-        fits += [request.program is None or _is_program(request.program)]
-        if all(fits):
-            return request
-        raise wrong
-
-    def to_json(self) -> JsonObject:
-        """Return the request as JSON data, to store or send."""
-        return {**asdict(self), "secrets": list(self.secrets), "questions": list(self.questions)}
-
-    @property
-    def model_call_id(self) -> str:
-        """The id of the model's call that waits: that of the program, for a call that a program has made."""
-        return self.call_id if self.program is None else str(self.program["call_id"])
-
-    @property
-    def approves_call(self) -> bool:
-        """Whether the call as a whole is approved when this request is."""
-        return self.action is None or self.is_call_approved
-
-    def signed_by(self, key: SecretKey) -> Self:
-        """Return the request with the signature of a toolkit's key."""
-        return replace(self, signature=RequestSigner(key).sign(self))
-
-    def merge_edits(self, edits: Mapping[str, Any], arguments: Mapping[str, Any]) -> JsonObject:
-        """Return the arguments of the call with those that an approver has edited.
-
-        An argument that is not named, or equals the request's masked one, stays as it is.
-        """
-        return {**arguments, **_restore_masked(dict(edits), self.arguments, arguments)}
-
-    def __repr__(self) -> str:
-        return f"<ApprovalRequest {self.tool!r} call_id={self.call_id!r}>"
+    ALWAYS = "always"
+    """Approves the call and, if the request has a `suggested_rule`, the same call from now on."""
 
 
-ApprovalDecision = bool | str | Mapping[str, Any]
+ApprovalDecision = bool | str | Mapping[str, Any] | ApprovalAnswer
 """True approves; False or a text, which is the reason, rejects; a mapping approves the call with these edits.
 
 An argument that the mapping does not name stays as it is, and so does a `***` that it copies from the request.
@@ -248,7 +101,7 @@ async def _decide(approver: Approver | None, call: Call, next: Next) -> ToolResu
     if isinstance(decision, Mapping):
         call = replace(call, arguments=request.merge_edits(decision, call.arguments))
         await _validate_edited(call)
-    if decision is True or isinstance(decision, Mapping):
+    if decision is True or isinstance(decision, Mapping | ApprovalAnswer):
         approved = replace(call, is_approved=True)
         return _with_request(approved, await next(approved))
     return rejected_result(call.name, decision or "")
@@ -271,62 +124,6 @@ def needs_approval(call: Call, next: Next) -> bool:  # noqa: A002  # that of ano
     )
 
 
-def pending_result(request: ApprovalRequest, *further: ApprovalRequest) -> ToolResult:
-    """Return the error result of a call that waits for an approval, with its request.
-
-    A program may wait for several calls, each with a request; their program is in the result once.
-    """
-    count = f"{1 + len(further)} calls need approvals, which have" if further else ""
-    message = f"{count or f'The call of {request.tool!r} needs an approval, which has'} been requested."
-    meta: JsonObject = {"approval": request.to_json()}
-    if further:
-        meta["further_approvals"] = [replace(other, program=None).to_json() for other in further]
-    detail = ErrorDetail(code=ApprovalRequiredError.code, message=message)
-    return ToolResult(error=detail, meta=meta, id=request.model_call_id)
-
-
-def pending_requests(meta: Mapping[str, Any]) -> list[ApprovalRequest]:
-    """Return the requests in the `meta` of a result. Raises ToolSpecError for what is none."""
-    if "approval" not in meta:
-        return []
-    first = ApprovalRequest.from_json(meta["approval"])
-    further = meta.get("further_approvals", [])
-    if not isinstance(further, list):
-        raise ToolSpecError("These are not approval requests.")
-    return [first, *[replace(ApprovalRequest.from_json(data), program=first.program) for data in further]]
-
-
-def without_requests(meta: Mapping[str, Any]) -> JsonObject:
-    """Return the `meta` of a result that does not wait, without requests."""
-    return {name: value for name, value in meta.items() if name not in REQUEST_KEYS}
-
-
-def without_other_request(result: ToolResult, key: SecretKey) -> ToolResult:
-    """Return the result of a call, without approval requests that cannot be resumed.
-
-    These are those of an inner call, and those that a tool has made itself.
-    """
-    if REQUEST_KEYS.isdisjoint(result.meta) or _has_own_requests(result, key):
-        return result
-    return replace(result, meta=without_requests(result.meta))
-
-
-def _is_program(data: Any) -> bool:
-    """Return whether this may be a saved program; only its signature says whether it is one."""
-    return isinstance(data, dict) and all(isinstance(data.get(name), str) for name in ("call_id", "tool", "code"))
-
-
-def _has_own_requests(result: ToolResult, key: SecretKey) -> bool:
-    """Return whether the requests of a result are for its call, signed with the toolkit's key."""
-    try:
-        requests = pending_requests(result.meta)
-    except ToolSpecError:
-        return False
-    signer = RequestSigner(key)
-    are_own = [request.model_call_id == result.id and signer.has_signed(request) for request in requests]
-    return bool(are_own) and all(are_own)
-
-
 def rejected_result(tool: str, reason: str | bool = "") -> ToolResult:
     """Return the error result of a rejected call."""
     return ToolResult(error=ErrorDetail(code=CallRejectedError.code, message=rejection_text(tool, reason)))
@@ -336,15 +133,6 @@ def rejection_text(tool: str, reason: object) -> str:
     """Return what a model reads of a rejected call; a `reason` that is no text is none."""
     ending = f": {reason}" if isinstance(reason, str) and reason else ". Do not try it again unless you are asked to."
     return f"The call of {tool!r} was rejected{ending}"
-
-
-def arguments_digest(arguments: Mapping[str, Any], key: SecretKey) -> str:
-    """Return the keyed digest of the exact arguments, secrets included: equal for equal arguments only."""
-    try:
-        revealed = reveal_secrets(arguments)
-    except RecursionError:  # a circular reference: no tool that can be recorded accepts it
-        revealed = reporting.type_placeholder(arguments)
-    return key.digest(_ARGUMENTS_PURPOSE, reporting.as_json(revealed))
 
 
 async def _validated(call: Call) -> None:
@@ -430,7 +218,7 @@ def _question_approver(approver: Approver) -> QuestionApprover:
             ) from error
         if isinstance(decision, Mapping):
             raise ToolSpecError("An approver edits calls only, and not what a tool asks for: return True or a text.")
-        if decision is not True:
+        if decision is not True and decision is not ApprovalAnswer.ALWAYS:
             raise CallRejectedError(rejection_text(call.name, decision), tool=call.name)
 
     return QuestionApprover(decide, asyncio.get_running_loop())
@@ -440,28 +228,3 @@ def _in_time(call: Call, decision: ApprovalDecision) -> ApprovalDecision:
     """Return a decision; a rejection if the program that has made the call no longer waits for its result."""
     is_late = call.scope.answer_by is not None and time.time() >= call.scope.answer_by
     return _TOO_LATE if is_late else decision
-
-
-def _restore_masked(approved: Any, masked: Any, original: Any) -> Any:
-    if is_same_json(approved, masked):
-        return original
-    if isinstance(approved, dict) and isinstance(masked, dict) and isinstance(original, Mapping):
-        return {
-            key: _restore_masked(part, masked[key], original[key]) if key in masked and key in original else part
-            for key, part in approved.items()
-        }
-    are_lists = all(isinstance(value, list) for value in (approved, masked, original))
-    if are_lists and len(approved) == len(masked):
-        return [_restore_masked(*parts) for parts in zip(approved, masked, original, strict=True)]
-    return approved
-
-
-def is_same_json(one: Any, other: Any) -> bool:
-    """Return whether two values are equal and of the same types; Python calls 1, 1.0 and True equal."""
-    if type(one) is not type(other):
-        return False
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(is_same_json(part, other[key]) for key, part in one.items())
-    if isinstance(one, list):
-        return len(one) == len(other) and all(map(is_same_json, one, other))
-    return bool(one == other)

@@ -169,6 +169,7 @@ class _Cache(ForRepeatableCalls):
     async def __call__(self, call: Call, next: Next) -> ToolResult:  # noqa: A002  # the word for it
         """Answer a call from the cache, or run it."""
         has_other_inputs = call.plan.depends_on_context or isinstance(call.body, InjectedBody)
+        has_other_inputs |= call.plan.is_external
         if has_other_inputs or not self.acts_on(call) or needs_approval(call, next):
             return await next(call)
         values, seconds = await _resolve_bound_values(call)

@@ -14,8 +14,9 @@ from ahvn_tools.errors import ToolSpecError, suggests_options
 from ahvn_tools.execution.call import Call, Middleware, Next
 from ahvn_tools.execution.convert import summarize_exception
 from ahvn_tools.middleware import reporting
-from ahvn_tools.middleware.reporting import MAX_LOGGED_CHARS, Mask, to_single_line
-from ahvn_tools.redaction import MASK
+from ahvn_tools.middleware.reporting import MAX_LOGGED_CHARS, to_single_line
+from ahvn_tools.redaction.credentials import MASK
+from ahvn_tools.redaction.texts import Mask
 from ahvn_tools.results import ToolResult
 
 _logger = logging.getLogger(__name__)

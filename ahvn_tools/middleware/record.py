@@ -26,7 +26,8 @@ from ahvn_tools.errors import ToolSpecError, suggests_options
 from ahvn_tools.execution.call import Call, Middleware, Next
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.middleware import reporting
-from ahvn_tools.middleware.approve import ApprovalRequest, arguments_digest
+from ahvn_tools.middleware.waiting import FIRST_KEYS, FURTHER_KEY, arguments_digest
+from ahvn_tools.redaction.texts import JsonRedactor
 from ahvn_tools.regular_file import MAX_BYTES, open_regular
 from ahvn_tools.results import ToolResult, without_raw_value
 from ahvn_tools.secret_key import SecretKey
@@ -124,7 +125,7 @@ def _open_to_append(file: Path) -> FileIO:
     return os.fdopen(open_regular(file, os.O_RDWR | os.O_APPEND | os.O_CREAT), "a+b", buffering=0)
 
 
-def dump_results(results: Iterable[ToolResult], redact: reporting.Redactor) -> list[JsonObject]:
+def dump_results(results: Iterable[ToolResult], redact: JsonRedactor) -> list[JsonObject]:
     """Return results as redacted JSON, without empty members; of a raw value, what models read.
 
     They are redacted together, because a secret may be in several chunks of a stream. Codes of errors and types of
@@ -159,11 +160,11 @@ def _to_json(result: ToolResult) -> JsonObject:
 
 def _without_programs(meta: JsonObject) -> JsonObject:
     """Return metadata without a program that waits for approvals: its state cannot be redacted."""
-    approval = meta.get("approval")
-    if not isinstance(approval, dict) or approval.get("program") is None:
+    key = next((key for key in FIRST_KEYS if isinstance(meta.get(key), dict)), None)
+    if key is None or meta[key].get("program") is None:
         return meta
-    others = {name: value for name, value in meta.items() if name != "further_approvals"}
-    return {**others, "approval": {**approval, "program": None}}
+    others = {name: value for name, value in meta.items() if name != FURTHER_KEY}
+    return {**others, key: {**meta[key], "program": None}}
 
 
 def load_result(line: JsonObject, *, id: str, is_last: bool = True) -> ToolResult:  # noqa: A002  # the field's name
@@ -297,9 +298,10 @@ def replay(
             for chunk in line["chunks"]:
                 await call.emit(load_result(chunk, id=call.id, is_last=False))
         result = load_result(line["result"], id=call.id)
-        if "approval" in result.meta:  # the recorded request has another call id and session
-            result.meta["approval"] = ApprovalRequest.from_call(call).to_json()
-            result.meta.pop("further_approvals", None)
+        for key, kind in FIRST_KEYS.items():
+            if key in result.meta:  # the recorded request has another call id and session
+                result.meta[key] = kind.from_call(call).to_json()
+                result.meta.pop(FURTHER_KEY, None)
         if is_changed:
             logger.warning("Tool %r has changed since %r was recorded.", call.name, file.name)
             result.meta["changed"] = True
@@ -347,7 +349,7 @@ def _collect_chunks(call: Call, chunks: list[ToolResult]) -> Call:
 
 
 def _append_line(file: Path, call: Call, line: JsonObject, chunks: list[ToolResult], result: ToolResult) -> None:
-    redact = reporting.Redactor(call, fixed_keys=_FIXED_KEYS)
+    redact = reporting.make_redactor(call, fixed_keys=_FIXED_KEYS)
     results = {
         "result": dump_results([result], redact)[0],
         "chunks": dump_results(chunks, redact),

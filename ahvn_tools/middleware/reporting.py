@@ -7,31 +7,19 @@ from __future__ import annotations
 
 import json
 import traceback
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Collection, Iterator
 from typing import Any, Final
 
 from pydantic_core import to_jsonable_python
 
-from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.encoders.loaded_classes import is_for_graph
 from ahvn_tools.error_detail import ErrorDetail
-from ahvn_tools.errors import InvalidResultError, ToolCallError
+from ahvn_tools.errors import InvalidResultError, ToolCallError, clip
 from ahvn_tools.execution.call import Call
 from ahvn_tools.execution.convert import body_error_text
-from ahvn_tools.redaction import (
-    MASK,
-    MaskedValues,
-    TextRedactor,
-    clip,
-    find_secrets,
-    is_secret_name,
-    is_secret_schema,
-    reveal_secrets,
-)
+from ahvn_tools.redaction.texts import JsonRedactor, Mask, mask_named, redact
+from ahvn_tools.redaction.values import reveal_secrets
 from ahvn_tools.results import ToolResult, whole_value
-from ahvn_tools.schema.keywords import iter_objects
-from ahvn_tools.state import MISSING
 
 MAX_FRAMES: Final = 50
 """The maximum number of frames of one exception, the innermost ones."""
@@ -78,81 +66,20 @@ def exception_result(call: Call, error: Exception) -> ToolResult:
     return ToolResult(error=ErrorDetail(code=exception_code(error), message=message).hold(error))
 
 
-Mask = Callable[[str], str]
-"""Replaces, in a text, what the host calls secret."""
-
-
-class Redactor:
-    """Replaces, in JSON, a call's bound values and secret arguments by `<parameter>`, and then what a mask finds.
-
-    A secret may be in several items of a list, such as those of a stream: all texts under the same names are read as
-    one, too. If there is a secret in them that none of them has, the first one is the whole, and the others are empty.
-    `fixed_keys` are names of a protocol, which stay.
-    """
-
-    def __init__(self, call: Call, mask: Mask = str, *, fixed_keys: Collection[str] = ()) -> None:
-        self._redact_hidden = TextRedactor(_hidden_values(call))
-        self._mask = mask
-        self._fixed_keys = fixed_keys
-        self._is_stream = call.emit is not None or call.plan.output.is_stream
-
-    def __call__(self, value: Any) -> Any:
-        """Return redacted JSON."""
-        texts: dict[tuple[str, ...], list[str]] = {}
-        for names, text in _iter_texts(value, ()):
-            texts.setdefault(names, []).append(text)
-        return self._with_texts(value, (), {names: iter(self._redact_pieces(parts)) for names, parts in texts.items()})
-
-    def _redact_pieces(self, pieces: list[str]) -> list[str]:
-        redacted = list(map(self._redact_text, pieces))
-        if len(pieces) == 1:
-            return redacted
-        redact = self._redact_text if self._is_stream else self._redact_hidden.mask_values
-        whole = redact("".join(pieces))
-        return redacted if whole == "".join(map(redact, pieces)) else [whole, *[""] * (len(pieces) - 1)]
-
-    def _with_texts(self, value: Any, names: tuple[str, ...], texts: Mapping[tuple[str, ...], Iterator[str]]) -> Any:
-        """Return JSON with these texts, by the names of the members that lead to them; keys and numbers redacted."""
-        if isinstance(value, str):
-            return next(texts[names])
-        if isinstance(value, dict):
-            return {
-                key if key in self._fixed_keys else self._redact_text(key): self._with_texts(part, (*names, key), texts)
-                for key, part in value.items()
-            }
-        if isinstance(value, list):
-            return [self._with_texts(part, names, texts) for part in value]
-        if value is None or isinstance(value, bool):
-            return value
-        text = self._redact_text(str(value))
-        return value if text == str(value) else text
-
-    def _redact_text(self, text: str) -> str:
-        return self._mask(self._redact_hidden(text))
-
-
-def _iter_texts(value: Any, names: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Yield the texts in JSON, each with the names of the members that lead to it."""
-    if isinstance(value, str):
-        yield names, value
-    elif isinstance(value, list):
-        for part in value:
-            yield from _iter_texts(part, names)
-    elif isinstance(value, dict):
-        for key, part in value.items():
-            yield from _iter_texts(part, (*names, key))
+def make_redactor(call: Call, mask: Mask = str, *, fixed_keys: Collection[str] = ()) -> JsonRedactor:
+    """Return what replaces, in JSON, a call's bound values and secret arguments, and then what a mask finds."""
+    has_chunks = call.emit is not None or call.plan.output.is_stream
+    return JsonRedactor(call.hidden_values(), mask, has_chunks=has_chunks, fixed_keys=fixed_keys)
 
 
 def redact_arguments(call: Call, mask: Mask = str) -> Any:
     """Return a call's arguments as JSON, with `***` for every argument or member that is secret by mark or by name."""
-    names = _secret_names(call)
-    arguments = {name: MASK if name in names else value for name, value in call.arguments.items()}
-    return redact_json(call, as_json(arguments), mask)
+    return redact_json(call, as_json(call.arguments), mask)
 
 
 def redact_json(call: Call, value: Any, mask: Mask = str) -> Any:
     """Return JSON without the call's bound values, with `***` for members that are secret by mark or by name."""
-    return Redactor(call, mask)(_mask_secrets(value, _secret_names(call)))
+    return make_redactor(call, mask)(mask_named(value, call.plan.hidden_names))
 
 
 def redact_result(call: Call, result: ToolResult, mask: Mask = str) -> str:
@@ -162,7 +89,7 @@ def redact_result(call: Call, result: ToolResult, mask: Mask = str) -> str:
     """
     has_value = result.error is None or (result.is_interrupted and result.value is not None)
     content = _public_value(result) if has_value else _error_text(call, result)
-    return as_text(Redactor(call, mask)(content if isinstance(content, str) else as_json(content)))
+    return as_text(make_redactor(call, mask)(content if isinstance(content, str) else as_json(content)))
 
 
 def _public_value(result: ToolResult) -> Any:
@@ -177,7 +104,7 @@ def redact_traceback(call: Call, error: BaseException) -> str:
     """Return a line break and the traceback of an exception, redacted; "" for a ToolCallError without a cause."""
     if isinstance(error, ToolCallError) and error.__cause__ is None:
         return ""
-    return "\n" + TextRedactor(_hidden_values(call))(format_exception(error))
+    return "\n" + redact(format_exception(error), call.hidden_values())
 
 
 def _error_text(call: Call, result: ToolResult) -> str:
@@ -209,44 +136,3 @@ def as_text(value: Any, max_chars: int = MAX_LOGGED_CHARS) -> str:
 def type_placeholder(value: Any) -> str:
     """Return `<type>`, which represents a value without a JSON form."""
     return f"<{type(value).__name__}>"
-
-
-def _hidden_values(call: Call) -> Mapping[str, Any]:
-    """Return secret arguments and bound values by name: those that the body received, else those in the state."""
-    hidden = find_secrets({**call.plan.secret_defaults, **call.arguments}, _secret_names(call))
-    values = dict(call.scope.bound_values)
-    for bound in call.plan.bound_parameters:
-        if bound.parameter.name not in values and bound.binding.resolver is None:
-            with suppress(ToolCallError):
-                values[bound.parameter.name] = bound.read(call.state_scopes)
-    inner_values = () if call.scope.context is None else call.scope.context._inner_values  # noqa: SLF001  # of this package
-    for name, value in (*values.items(), *inner_values):
-        if value is not MISSING:
-            hidden.setdefault(name, MaskedValues()).append(value)
-    return hidden
-
-
-def _secret_names(call: Call) -> frozenset[str]:
-    """Return the names of secret arguments, and of secret members at any depth."""
-    return call.secrets.union(declared_secrets(call.definition))
-
-
-def declared_secrets(definition: ToolDefinition) -> list[str]:
-    """Return the names of secret arguments, and of secret members at any depth, by mark or by name."""
-    names: list[str] = definition.memoize(_find_secret_properties)["names"]
-    return names
-
-
-def _find_secret_properties(definition: ToolDefinition) -> dict[str, list[str]]:
-    groups = [node["properties"] for node in iter_objects(definition.input_schema) if "properties" in node]
-    properties = [pair for group in groups if isinstance(group, dict) for pair in group.items()]
-    return {"names": sorted({name for name, part in properties if is_secret_name(name) or is_secret_schema(part)})}
-
-
-def _mask_secrets(value: Any, names: Collection[str]) -> Any:
-    if isinstance(value, dict):
-        return {
-            key: MASK if key in names or is_secret_name(key) else _mask_secrets(part, names)
-            for key, part in value.items()
-        }
-    return [_mask_secrets(part, names) for part in value] if isinstance(value, list) else value

@@ -11,9 +11,8 @@ from typing import Any, get_args
 
 from pydantic_core import ErrorDetails, PydanticKnownError, ValidationError, core_schema
 
-from ahvn_tools.errors import InvalidParametersError, ToolCallError
+from ahvn_tools.errors import InvalidParametersError, ToolCallError, clip
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.redaction import clip
 from ahvn_tools.schema.core_schema import (
     MAX_ATTEMPTS,
     MAX_COLLECTING_ATTEMPTS,

@@ -1,4 +1,4 @@
-"""Docstrings as data: Google, NumPy, reST and Epydoc style, parsed by docstring-parser."""
+"""The texts of a tool, and docstrings as data: Google, NumPy, reST and Epydoc style, parsed by docstring-parser."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 BLANK_LINE: Final = "\n\n"
@@ -93,8 +93,9 @@ def parse(text: str | None, sections: Collection[str] | None = None) -> Docstrin
         chosen = None if sections is None else {title.casefold().rstrip("s") for title in sections}
         kept = [text for title, text in others if not title or chosen is None or title.rstrip("s") in chosen]
         long_description = BLANK_LINE.join(filter(None, [long_description, *kept]))
-    returns = parsed.returns or next(iter(parsed.many_returns or ()), None)
-    examples = [part for example in parsed.examples or () for part in (example.snippet, example.description) if part]
+    returns, examples = parsed.returns or next(iter(parsed.many_returns or ()), None), list[str]()
+    for example in parsed.examples or ():
+        examples += filter(None, (example.snippet, example.description))
     return Docstring(
         short_description=parsed.short_description or "",
         long_description=long_description,
@@ -102,6 +103,50 @@ def parse(text: str | None, sections: Collection[str] | None = None) -> Docstrin
         returns=(returns.description or "") if returns else "",
         usage=BLANK_LINE.join(examples),
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Texts:
+    """The texts of a tool. A docstring is parsed at the first access."""
+
+    explicit_description: str | None = None
+    """Replaces the docstring's description."""
+    docstring: str | None = None
+    parameters_docstring: str | None = None
+    """Another docstring that describes the parameters, or None."""
+    include_long_description: bool = True
+    description_separator: str = BLANK_LINE
+    """What joins the short and the long description."""
+    parse_docstring: bool = True
+    docstring_sections: tuple[str, ...] | None = None
+    """The titles of the sections in the description, besides those that are read otherwise; None: all."""
+
+    @property
+    def description(self) -> str:
+        """What the tool does."""
+        if self.explicit_description is not None:
+            return self.explicit_description
+        parsed, long = self.parsed, self.parsed.long_description
+        has_long = self.include_long_description and long
+        return f"{parsed.short_description}{self.description_separator}{long}" if has_long else parsed.short_description
+
+    @property
+    def is_described(self) -> bool:
+        """Whether there is a description."""
+        return bool(self.description.strip())
+
+    @functools.cached_property
+    def details(self) -> Docstring:
+        """What the parameters and the return value mean, and examples."""
+        is_other = self.parameters_docstring not in (None, self.docstring)
+        return replace(self, docstring=self.parameters_docstring).parsed if is_other else self.parsed
+
+    @functools.cached_property
+    def parsed(self) -> Docstring:
+        """The docstring as data."""
+        if self.parse_docstring:
+            return parse(self.docstring, self.docstring_sections)
+        return Docstring(short_description=(self.docstring or "").strip())
 
 
 @functools.cache

@@ -15,13 +15,14 @@ from pydantic_core import SchemaValidator, ValidationError
 from ahvn_tools.encoders.loaded_classes import loaded_classes
 from ahvn_tools.errors import DefinitionError
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.redaction import is_secret_annotation
+from ahvn_tools.redaction.names import is_secret_annotation
 from ahvn_tools.schema.argument_changes import ArgumentChange, change_property
 from ahvn_tools.schema.arguments import ArgumentValidator
 from ahvn_tools.schema.core_schema import ArgumentsCoreSchema
+from ahvn_tools.schema.docstring import Texts
 from ahvn_tools.schema.inputs import BoundValueValidator, FastValidator, Inputs, Parameter, Validator
 from ahvn_tools.schema.keywords import remove_secret_defaults
-from ahvn_tools.schema.plain_types import are_plain, to_core_schema, to_json_schema
+from ahvn_tools.schema.plain_types import PlainParameters
 from ahvn_tools.schema.refs import without_properties
 from ahvn_tools.schema.subschemas import iter_property_names
 from ahvn_tools.state import UNSET
@@ -36,7 +37,7 @@ VAR_KEYWORD = inspect.Parameter.VAR_KEYWORD
 ABSENT: Final = object()
 """The default of a parameter that the body does not get if a call leaves it out, a member of `**options`."""
 
-_NO_NAMES = frozenset[str]()
+_NO_TEXTS: Final = Texts()
 _EXACT_TYPES = (str, int, bool, bytes)
 _IMMUTABLE_TYPES = frozenset({str, int, bool, float, types.NoneType})
 _FUNCTIONS = (types.FunctionType, types.MethodType)
@@ -52,7 +53,7 @@ class FunctionInputs(Inputs):
         annotations: Mapping[str, Any],
         *,
         bound: frozenset[str] = frozenset(),
-        descriptions: Callable[[], Mapping[str, str]] = dict,
+        texts: Texts = _NO_TEXTS,
         include_var_positional: bool = False,
         include_var_keyword: bool = False,
         coerce_numbers_to_str: bool = True,
@@ -60,11 +61,10 @@ class FunctionInputs(Inputs):
         body_names: Mapping[str, str] = types.MappingProxyType({}),
         changes: Mapping[str, ArgumentChange] = types.MappingProxyType({}),
     ) -> None:
-        """Take resolved annotations; the first read of the schema calls `descriptions`.
+        """Take resolved annotations, and texts that describe the parameters by the body's names.
 
-        Unless it `converts`, the body gets arguments as they came.
-
-        `body_names` are those of parameters that the signature names otherwise, `changes` those of their schemas.
+        Unless it `converts`, the body gets arguments as they came. `body_names` are those of parameters that the
+        signature names otherwise, `changes` those of their schemas.
 
         A parameter whose type has no JSON form is in `parameters_without_schema`. Raises DefinitionError for one that
         is not in `bound` and whose annotation cannot be resolved, or is no valid type.
@@ -73,8 +73,8 @@ class FunctionInputs(Inputs):
         self._changes = changes
         self._coerce_numbers_to_str = coerce_numbers_to_str
         self._converts = converts
-        self._descriptions = descriptions
-        parameters = []
+        self._texts = texts
+        parameters, resolved = [], {}
         self.accepts_other_names = False
         for p in signature.parameters.values():
             is_omitted = (p.kind is VAR_POSITIONAL and not include_var_positional) or (
@@ -82,22 +82,21 @@ class FunctionInputs(Inputs):
             )
             if not is_omitted or p.name in bound:
                 parameters.append(p)
+                resolved[p.name] = Any if (annotation := annotations[p.name]) is EMPTY else annotation
                 self.accepts_other_names |= p.kind is VAR_KEYWORD
-        annotations = {name: Any if annotation is EMPTY else annotation for name, annotation in annotations.items()}
         self._has_absent = False
-        self._pydantic: PydanticParameters | None = None
-        """None if all parameters are plain: then pydantic, which takes long to import, is not needed."""
-        if not are_plain(parameters, annotations):
-            from ahvn_tools.schema.pydantic_parameters import PydanticParameters
+        schemas: PlainParameters | PydanticParameters | None = PlainParameters.read(parameters, resolved)
+        if schemas is None:
+            from ahvn_tools.schema.pydantic_parameters import PydanticParameters  # slow, and few tools need it
 
-            self._pydantic = PydanticParameters(name, parameters, annotations, bound)
-        self.parameters_without_schema = _NO_NAMES if self._pydantic is None else self._pydantic.without_schema
-        self.parameters = {p.name: self._to_parameter(p, annotations[p.name]) for p in parameters}
+            schemas = PydanticParameters(name, parameters, resolved, bound)
+        self._schemas = schemas
+        self.parameters_without_schema = schemas.without_schema
+        self.parameters = {p.name: self._to_parameter(p, resolved[p.name]) for p in parameters}
 
     @functools.cached_property
     def _core(self) -> ArgumentsCoreSchema:
-        plain = to_core_schema(self.parameters.values()) if self._pydantic is None else None
-        return ArgumentsCoreSchema(self._pydantic.core_schema if self._pydantic else plain)
+        return ArgumentsCoreSchema(self._schemas.core_schema)
 
     def schema(self, hidden: frozenset[str]) -> JsonObject:
         """Return a fresh JSON Schema of all parameters but `hidden`."""
@@ -137,17 +136,17 @@ class FunctionInputs(Inputs):
 
     @functools.cached_property
     def _schema_text(self) -> str:
-        schema = to_json_schema(self.parameters.values()) if self._pydantic is None else self._pydantic.json_schema()
-        descriptions = self._descriptions()
+        schema, descriptions, secret = self._schemas.json_schema(), self._texts.details.parameters, list[str]()
         properties = schema.get("properties", {})
         for name, parameter in self.parameters.items():
             shown = parameter.property_name
-            described = name if name in descriptions else shown
-            if described in descriptions and shown in properties:
-                properties[shown].setdefault("description", descriptions[described])
+            if parameter.is_secret:
+                secret.append(shown)
+            described = descriptions.get(parameter.body_name or name, descriptions.get(shown))
+            if described is not None and shown in properties:
+                properties[shown].setdefault("description", described)
             if name in self._changes and shown in properties:
                 properties[shown] = change_property(properties[shown], self._changes[name])
-        secret = [parameter.property_name for parameter in self.parameters.values() if parameter.is_secret]
         text = json.dumps(schema, allow_nan=False)
         may_be_secret = secret or '"writeOnly"' in text or '"password"' in text
         return json.dumps(remove_secret_defaults(schema, secret)) if may_be_secret and '"default"' in text else text
@@ -167,7 +166,7 @@ class FunctionInputs(Inputs):
         elif getattr(type(default), "__hash__", None) is None:  # pydantic copies these for each call, too
             factory = functools.partial(copy.deepcopy, default)
         is_exact, written = annotation in _EXACT_TYPES, parameter.annotation
-        core = None if self._pydantic is None else self._core
+        core = None if isinstance(self._schemas, PlainParameters) else self._core
         has_default = None if core is None else core.has_default(name)
         is_optional = parameter.kind in (VAR_POSITIONAL, VAR_KEYWORD) or (
             parameter.default is not EMPTY if has_default is None else has_default

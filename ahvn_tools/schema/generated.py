@@ -21,7 +21,7 @@ from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolResult
 from ahvn_tools.schema.annotations import UnresolvedAnnotation, unwrap_annotation
 from ahvn_tools.schema.keywords import WRAP_RESULT_KEY, iter_schemas, wrap_result
-from ahvn_tools.schema.plain_types import plain_schema
+from ahvn_tools.schema.plain_types import plain_type
 from ahvn_tools.schema.refs import resolve_ref, without_unused_definitions
 
 _STRUCTURAL_KEYWORDS = frozenset({"type", "properties", "$ref", "items", "allOf", "oneOf", "anyOf", "required"})
@@ -83,8 +83,9 @@ def generate_output_schema(annotation: Any) -> JsonObject | None:
     """Return the output schema of an annotation; None when it promises nothing or has no JSON Schema."""
     if promises_nothing(annotation):
         return None
-    if (plain := plain_schema(annotation)) is not None:
-        return plain if _describes_object(plain) else wrap_result(plain)
+    if (plain := plain_type(annotation)) is not None:
+        schema = plain.json_schema
+        return schema if _describes_object(schema) else wrap_result(schema)
     try:
         schema = _generate_schema(annotation)
         if not _describes_object(schema):

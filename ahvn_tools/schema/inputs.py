@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import json
 from abc import ABC, abstractmethod
@@ -13,6 +14,7 @@ from pydantic_core import ValidationError
 
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.schema.annotations import format_annotation
+from ahvn_tools.schema.keywords import find_secret_names
 from ahvn_tools.state import UNSET
 
 ParameterKind = inspect._ParameterKind  # noqa: SLF001  # the only name of the type of `inspect.Parameter.kind`
@@ -96,6 +98,11 @@ class Inputs(ABC):
     def schema_text(self, hidden: frozenset[str]) -> str:
         """Return the schema as JSON text."""
         return json.dumps(self.schema(hidden), allow_nan=False)
+
+    @functools.cached_property
+    def secret_names(self) -> frozenset[str]:
+        """The names of secret properties at any depth; those of hidden parameters, too."""
+        return find_secret_names(json.loads(self.schema_text(frozenset())))
 
     def find_obstacle(self, _hidden: frozenset[str]) -> str | None:
         """Return why parameters cannot be hidden; None if they can."""

@@ -11,9 +11,10 @@ from typing import Any, NoReturn
 
 from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 
-from ahvn_tools.errors import DefinitionError, InvalidParametersError, ToolNotAvailableError, near_misses
+from ahvn_tools.errors import DefinitionError, InvalidParametersError, ToolNotAvailableError, clip, near_misses
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.redaction import clip, is_secret_schema
+from ahvn_tools.redaction.names import is_secret_schema
+from ahvn_tools.redaction.values import reveal_secrets
 from ahvn_tools.schema.argument_changes import ArgumentChanges, change_schema
 from ahvn_tools.schema.inputs import BoundValueValidator, Inputs, Parameter, Validator
 from ahvn_tools.schema.keywords import remove_secret_defaults, type_names
@@ -481,21 +482,12 @@ def _convert_integral_floats(value: Any, nodes: Nodes, finder: SubschemaFinder) 
 
 
 def _validate_bound_value(validator: Any, name: str, value: Any) -> Any:
-    accepted = to_jsonable_python(_reveal_secrets(value))
+    accepted = to_jsonable_python(reveal_secrets(value))
     if not _is_sendable({name: accepted}):
         raise ValueError("it has half of a surrogate pair")
     if not validator.is_valid({name: accepted}):
         raise ValueError("it does not match its schema")
     return accepted
-
-
-def _reveal_secrets(value: Any) -> Any:
-    """Open pydantic's secret types in a bound value and its containers: their JSON form is asterisks."""
-    if hasattr(value, "get_secret_value"):
-        return _reveal_secrets(value.get_secret_value())
-    if isinstance(value, Mapping):
-        return {name: _reveal_secrets(item) for name, item in value.items()}
-    return [_reveal_secrets(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 class ExplicitSchemaInputs(Inputs):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, Final
 
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.redaction import is_secret_schema
+from ahvn_tools.redaction.names import is_secret_name, is_secret_schema
 
 SCHEMA_KEYWORDS: Final = frozenset({
     "items", "additionalItems", "additionalProperties", "contains", "contentSchema", "propertyNames",
@@ -71,10 +71,10 @@ def iter_objects(value: Any, skipped_keys: Collection[str] = ()) -> Iterator[Jso
         node = pending.pop()
         if isinstance(node, dict):
             yield node
-            skipped = skipped_keys if isinstance(node.get("type"), str) else ()
-            pending.extend(child for key, child in node.items() if key not in skipped)
+            has_skipped = skipped_keys and isinstance(node.get("type"), str)
+            pending += [node[key] for key in node if key not in skipped_keys] if has_skipped else node.values()
         elif isinstance(node, list | tuple):
-            pending.extend(node)
+            pending += node
 
 
 def map_subschemas(node: JsonObject, path: str, convert: Callable[[str, str, Any, str], Any]) -> None:
@@ -141,6 +141,12 @@ def to_plain(schema: JsonObject) -> JsonObject:
         if node.get("required") == []:
             del node["required"]
     return schema
+
+
+def find_secret_names(schema: JsonObject) -> frozenset[str]:
+    """Return the names of properties, at any depth, that are secret by mark or by name."""
+    properties = (pair for node in iter_objects(schema) for pair in properties_of(node).items())
+    return frozenset(name for name, part in properties if is_secret_name(name) or is_secret_schema(part))
 
 
 def remove_secret_defaults(schema: JsonObject, secret_names: Collection[str] = ()) -> JsonObject:

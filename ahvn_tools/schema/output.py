@@ -27,7 +27,7 @@ from ahvn_tools.results import (
     raw_result,
     result_classes,
 )
-from ahvn_tools.schema.annotations import unwrap_annotation
+from ahvn_tools.schema.annotations import find_unsupported_typed_dict, unwrap_annotation
 from ahvn_tools.schema.keywords import JSON_TYPES, WRAP_RESULT_KEY, iter_subschemas, wrap_result
 from ahvn_tools.schema.refs import ReferenceTargets
 
@@ -46,6 +46,7 @@ _ITERABLE_TYPES = (
 )  # fmt: skip
 _AWAITABLE_TYPES = (abc.Awaitable, abc.Coroutine)
 _EXACT_TYPES = (str, int, bool)
+_PLAIN_TYPES = (*_EXACT_TYPES, float, None)
 _NO_CONTENT_TYPES = frozenset({str, int, bool, float, dict, type(None)})
 _NO_CONTENT_ITEM_TYPES = _NO_CONTENT_TYPES | {list, tuple}
 
@@ -99,10 +100,11 @@ class Output:
         """The annotation when it is a type whose values are their own JSON form; such values need no conversion."""
 
     @staticmethod
-    def of(annotation: Any, options: Mapping[str, Any], *, is_stream: bool = False) -> Output:
+    def of(tool: str, annotation: Any, options: Mapping[str, Any], *, is_stream: bool = False) -> Output:
         """Return the output side of a tool with these options.
 
-        Raises DefinitionError for options that do not fit together, and for an output schema that is not of an object.
+        Raises DefinitionError for options that do not fit together, for an output schema that is not of an object, and
+        for a class that pydantic does not support.
         """
         schema, render = options.get("output_schema"), options.get("render")
         if options.get("output") == RAW:
@@ -114,6 +116,12 @@ class Output:
         if render is not None:
             raise DefinitionError('render is an option of raw results: add output="raw", or remove it.')
         is_open = schema is None and "output_schema" in options
+        is_described = "output_schema" in options or annotation in _PLAIN_TYPES
+        if not is_described and (typed_dict := find_unsupported_typed_dict(annotation)) is not None:
+            raise DefinitionError(
+                f"{tool!r} returns {typed_dict!r}, a `typing.TypedDict`, which pydantic supports from Python 3.12 on. "
+                "Import TypedDict from typing_extensions instead, or pass output_schema."
+            )
         return Output(annotation, schema=schema, is_stream=is_stream, is_open=is_open)
 
     @functools.cached_property

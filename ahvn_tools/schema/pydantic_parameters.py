@@ -14,7 +14,7 @@ from pydantic_core import PydanticOmit, PydanticSerializationError, SchemaError
 
 from ahvn_tools.errors import DefinitionError
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.redaction import Secret
+from ahvn_tools.redaction.names import Secret
 from ahvn_tools.schema.annotations import UnresolvedAnnotation, format_annotation
 from ahvn_tools.schema.generated import QuietSchemaGenerator, clean_schema
 from ahvn_tools.schema.plain_types import get_title_from_name

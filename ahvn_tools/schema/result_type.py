@@ -156,11 +156,12 @@ class ResultType:
             errors = self._validator.iter_errors(result.structured_content) if is_listed else ()
             path = "/".join(str(step) for error in itertools.islice(errors, 1) for step in error.schema_path)
         what = "its return annotation" if self._explicit_schema is None else "its output schema"
-        return InvalidResultError(
-            INVALID_RESULT,
-            explanation=f"The tool returned a value of type {type(returned).__name__!r} that does not fit {what}"
-            f"{path and f' (see {path!r} in the output schema)'}; return what it promises, or correct the promise.",
-        )
+        place = path and f" (see {path!r} in the output schema)"
+        problem = f"a value of type {type(returned).__name__!r} that does not fit {what}{place}"
+        explanation = f"The tool returned {problem}; return what it promises, or correct the promise."
+        error = InvalidResultError(INVALID_RESULT, explanation=explanation)
+        error.problem = problem
+        return error
 
     @functools.cached_property
     def _schema(self) -> JsonObject:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from types import FunctionType
 from typing import Any, NoReturn
@@ -11,7 +12,8 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from ahvn_tools.errors import MISSING_VALUE, UnboundStateError
-from ahvn_tools.redaction import is_secret_annotation, reveal_secrets
+from ahvn_tools.redaction.names import is_secret_annotation
+from ahvn_tools.redaction.values import reveal_secrets
 from ahvn_tools.schema.annotations import UnresolvedAnnotation, annotation_namespace, try_resolve
 
 
@@ -49,9 +51,8 @@ def without_secret_defaults(function: FunctionType) -> FunctionType:
     defaults = tuple(removed.get(p.name, p.default) for p in positional if p.default is not p.empty)
     public = FunctionType(function.__code__, function.__globals__, function.__name__, defaults, function.__closure__)
     public.__kwdefaults__ = {name: removed.get(name, value) for name, value in (function.__kwdefaults__ or {}).items()}
-    for name in ("__module__", "__qualname__", "__doc__", "__annotations__"):
-        setattr(public, name, getattr(function, name))
-    public.__dict__.update(function.__dict__)
+    functools.update_wrapper(public, function)
+    public.__dict__ = dict(function.__dict__)  # without `__wrapped__`, which is the function with its defaults
     return public
 
 

@@ -118,7 +118,8 @@ def iter_property_names(node: Any) -> Iterator[str]:
 
 def schema_texts(schema: JsonObject) -> Iterator[str]:
     """Yield the names of all properties, and all descriptions, as texts to search."""
-    yield from iter_property_names(schema)
     for node in iter_objects(schema):
+        if isinstance(properties := node.get("properties"), dict):
+            yield from properties
         if isinstance(text := node.get("description"), str):
             yield text

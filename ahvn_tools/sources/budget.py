@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ahvn_tools.errors import SourceError
-from ahvn_tools.redaction import clip
+from ahvn_tools.errors import SourceError, clip
 from ahvn_tools.schema.limits import pattern_size
 
 MAX_VALUES: Final = 3_000_000

@@ -26,20 +26,19 @@ from ahvn_tools.context import is_context_annotation, resolve_context
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.encoders.loaded_classes import loaded_classes
 from ahvn_tools.errors import DefinitionError
-from ahvn_tools.redaction import is_secret_annotation
+from ahvn_tools.redaction.names import is_secret_annotation
 from ahvn_tools.schema.annotations import (
     Namespace,
     UnresolvedAnnotation,
     annotation_namespace,
-    find_unsupported_typed_dict,
     try_resolve,
     unwrap_annotation,
 )
 from ahvn_tools.schema.argument_changes import ArgumentChanges
-from ahvn_tools.schema.docstring import BLANK_LINE
+from ahvn_tools.schema.docstring import BLANK_LINE, Texts
 from ahvn_tools.schema.function import ABSENT, FunctionInputs, signature_of
 from ahvn_tools.schema.inputs import Inputs
-from ahvn_tools.schema.output import RAW, Output
+from ahvn_tools.schema.output import Output
 from ahvn_tools.settings import (
     ToolSettings,
     refuse_unknown_bindings,
@@ -57,14 +56,13 @@ from ahvn_tools.sources.changed_parameters import (
 from ahvn_tools.sources.injection import FASTMCP_PACKAGES, InjectedBody, wrap_injected_function
 from ahvn_tools.sources.langchain_injection import InjectedKey, is_injected
 from ahvn_tools.state import StateKey
-from ahvn_tools.template import Texts, ToolTemplate, validate_examples
+from ahvn_tools.template import ToolTemplate, validate_examples
 
 if TYPE_CHECKING:
     from ahvn_tools.schema.jsonschema import UntypedArguments
 
 Function = Callable[..., Any]
 
-_EXACT_TYPES = (str, int, bool, float, None)
 _UNPACKS = (Unpack, typing_extensions.Unpack)
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -96,8 +94,8 @@ class _ToolFunction:
         """The annotations of the parameters and of `return`, resolved."""
         self.changed_annotations: dict[str, Any] = {}
         """Those that differ from the signature's: rebuilding the tool needs them."""
-        written = {name: parameter.annotation for name, parameter in signature.parameters.items()}
-        for name, annotation in {**written, "return": signature.return_annotation}.items():
+        for name in (*signature.parameters, "return"):
+            annotation = signature.return_annotation if name == "return" else signature.parameters[name].annotation
             is_known = annotations is not None and name in annotations
             resolved = annotations[name] if annotations and is_known else try_resolve(annotation, names)
             self.annotations[name] = resolved
@@ -135,6 +133,7 @@ def build_template(
     docstring: str | None = None,
     annotations: Mapping[str, Any] | None = None,
     bindings: Mapping[str, Binding] | None = None,
+    more_bindings: Mapping[str, Binding] = _NOTHING,
     source: str | None = None,
     source_function: str | None = None,
     has_types: bool = True,
@@ -142,9 +141,10 @@ def build_template(
     """Return the template of a callable, and the body to call.
 
     `namespace` and `definition_namespace` resolve string annotations (see `annotation_namespace`), `annotations` are
-    resolved already; `docstring` replaces the function's, `bindings` those of the options; `source` and
-    `source_function` are as in ToolTemplate. `has_types` is False if the option `input_schema` alone validates. Raises
-    DefinitionError for an object that cannot be a tool.
+    resolved already; `docstring` replaces the function's. `bindings` replace all those that the function and the
+    options say, `more_bindings` those of their parameters. `source` and `source_function` are as in ToolTemplate.
+    `has_types` is False if the option `input_schema` alone validates. Raises DefinitionError for an object that cannot
+    be a tool.
     """
     options = validate_options(options)
     read = _ToolFunction(
@@ -156,7 +156,7 @@ def build_template(
         docstring=docstring,
     )
     if bindings is None:
-        bindings = _bindings(read)
+        bindings = {**_bindings(read), **more_bindings}
     settings = ToolSettings.of(options)
     injection = None if FASTMCP_PACKAGES.isdisjoint(sys.modules) else _inject(read, bindings, settings)
     inputs, bindings = _inputs(read, injection, bindings, has_types=has_types)
@@ -169,11 +169,12 @@ def build_template(
         name=read.name,
         texts=read.texts,
         inputs=inputs,
-        output=_output(read),
+        output=Output.of(read.name, read.annotations["return"], options, is_stream=read.is_stream),
         is_async=read.is_async or injection is not None,
         is_coroutine=read.is_coroutine or injection is not None,
         settings=settings,
         **to_definition_fields(options),
+        is_external=options.get("external") is True,
         is_movable=injection is None,
         takes_private_names=getattr(read.body, "takes_private_names", False) is True,
         source=source,
@@ -253,7 +254,7 @@ def _build_inputs(
     untyped: UntypedArguments | None,
 ) -> Inputs:
     """Return the input side of parameters and annotations that have their new names."""
-    options, texts, renames, changes = read.options, read.texts, read.renames, read.changes
+    options, renames, changes = read.options, read.renames, read.changes
     coerces = options.get("coerce_numbers_to_str") is not False
     unset = signature.parameters.keys() if untyped is not None and untyped.are_all else ()
     inputs: Inputs = FunctionInputs(
@@ -261,7 +262,7 @@ def _build_inputs(
         signature,
         annotations,
         bound=frozenset(bindings).union(unset),
-        descriptions=functools.partial(_renamed_descriptions, texts, renames) if renames else texts.of_parameters,
+        texts=read.texts,
         body_names={new: own for own, new in renames.items()} if renames else _NOTHING,
         changes=changes.by_new_name() if changes else _NOTHING,
         include_var_positional=options.get("include_var_positional", False),
@@ -280,10 +281,6 @@ def _build_inputs(
     if bindings:
         refuse_unknown_bindings(bindings, inputs.parameters)
     return inputs
-
-
-def _renamed_descriptions(texts: Texts, renames: Mapping[str, str]) -> dict[str, str]:
-    return {renames.get(name, name): text for name, text in texts.of_parameters().items()}
 
 
 def _unwrap(function: Any) -> tuple[Function, dict[str, Any]]:
@@ -422,17 +419,6 @@ def _texts(body: Function, options: Mapping[str, Any], docstring: str | None) ->
         parse_docstring=options.get("parse_docstring", True),
         docstring_sections=None if sections is None else tuple(sections),
     )
-
-
-def _output(read: _ToolFunction) -> Output:
-    annotation, options = read.annotations["return"], read.options
-    is_described = annotation in _EXACT_TYPES or "output_schema" in options or options.get("output") == RAW
-    if not is_described and (typed_dict := find_unsupported_typed_dict(annotation)) is not None:
-        raise DefinitionError(
-            f"{read.name!r} returns {typed_dict!r}, a `typing.TypedDict`, which pydantic supports from Python 3.12 on. "
-            "Import TypedDict from typing_extensions instead, or pass output_schema."
-        )
-    return Output.of(annotation, options, is_stream=read.is_stream)
 
 
 def _name(function: Any, body: Any) -> str:

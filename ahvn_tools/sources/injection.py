@@ -74,10 +74,6 @@ class InjectedBody:
 
         return await call_sync_fn_in_threadpool(function) if self.uses_thread else function()
 
-    def __reduce__(self) -> Any:
-        """Pickle the function alone: unpickling rebuilds the template, and with it the body."""
-        return _unchanged, (self.function,)
-
 
 def wrap_injected_function(
     name: str,
@@ -148,5 +144,7 @@ def _is_from_fastmcp(part: Any) -> bool:
     return not roots.isdisjoint(FASTMCP_PACKAGES) or any(map(_is_from_fastmcp, get_args(part)))
 
 
-def _unchanged(function: Callable[..., Any]) -> Callable[..., Any]:
+def function_of(body: Any) -> Callable[..., Any]:
+    """Return the function of a body."""
+    function: Callable[..., Any] = body.function if isinstance(body, InjectedBody) else body
     return function

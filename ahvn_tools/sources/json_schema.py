@@ -6,7 +6,7 @@ A definition for OpenAI has such a schema: it is the inverse of the formats `ope
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 from ahvn_tools.errors import DefinitionError
 from ahvn_tools.schema.annotations import Namespace
@@ -24,8 +24,8 @@ def build_template(
 ) -> tuple[ToolTemplate, Callable[..., Any]]:
     """Return the template of a function whose arguments are validated by a JSON Schema alone, and the body to call.
 
-    `namespace` resolves string annotations. Raises DefinitionError for a schema that does not describe an object or
-    is not complete, and for a function that does not take its properties.
+    `function` is None for an external tool. `namespace` resolves string annotations. Raises DefinitionError for a
+    schema that does not describe an object or is not complete, and for a function that does not take its properties.
     """
     if not isinstance(name, str) or name == "":
         raise DefinitionError(f"The name of a tool must be a text that is not empty, not {name!r}.")
@@ -34,8 +34,16 @@ def build_template(
             f"input_schema must be a dict such as {{'type': 'object', 'properties': {{…}}}}, "
             f"not a {type(input_schema).__name__}."
         )
+    if function is None and not options.get("external"):
+        raise DefinitionError(f"{name!r} has no function: pass one, or external=True if its results come from outside.")
+    function = function or external_body
     options = {**options, "name": name, "input_schema": input_schema}
     return function_source.build_template(function, options, namespace=namespace, has_types=False)
+
+
+def external_body(**_arguments: Any) -> NoReturn:
+    """Stand for the function of an external tool that has none. No call reaches it."""
+    raise AssertionError
 
 
 def build_openai_template(

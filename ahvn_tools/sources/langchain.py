@@ -18,6 +18,7 @@ from ahvn_tools.errors import DefinitionError, ToolError, exception_text
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import Rendering, ToolResult, join_text_blocks, raw_result, result_from_content, text_block
 from ahvn_tools.schema.argument_changes import ArgumentChanges
+from ahvn_tools.schema.docstring import Texts
 from ahvn_tools.schema.generated import clean_schema
 from ahvn_tools.schema.inputs import Parameter
 from ahvn_tools.schema.jsonschema import SchemaInputs
@@ -26,7 +27,7 @@ from ahvn_tools.settings import ToolSettings, refuse_unknown_bindings, to_defini
 from ahvn_tools.sources.changed_parameters import convert_defaults, hidden_bindings
 from ahvn_tools.sources.langchain_injection import InjectedKey, injection_annotation
 from ahvn_tools.state import StateKey
-from ahvn_tools.template import Texts, ToolTemplate, validate_examples
+from ahvn_tools.template import ToolTemplate, validate_examples
 
 Body = Callable[..., Any]
 
@@ -100,7 +101,7 @@ def build_template(
         name=name,
         texts=Texts(explicit_description=chosen.get("description", tool.description or "")),
         inputs=inputs,
-        output=Output.of(inspect.Signature.empty, options),
+        output=Output.of(name, inspect.Signature.empty, options),
         is_async=is_async,
         is_coroutine=is_async,
         **to_definition_fields({"tags": getattr(tool, "tags", None), "meta": _to_meta(tool), **chosen}),

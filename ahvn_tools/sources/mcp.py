@@ -11,12 +11,13 @@ from ahvn_tools.binding import Binding
 from ahvn_tools.context import resolve_context, resolve_transport_context
 from ahvn_tools.errors import DefinitionError, ToolConnectionError, ToolError
 from ahvn_tools.schema.argument_changes import ArgumentChanges
+from ahvn_tools.schema.docstring import Texts
 from ahvn_tools.schema.jsonschema import SchemaInputs
 from ahvn_tools.schema.output import Output, to_object_schema
 from ahvn_tools.settings import ToolSettings, refuse_unknown_bindings, to_definition_fields, validate_options
 from ahvn_tools.sources.changed_parameters import convert_defaults, hidden_bindings
 from ahvn_tools.state import StateKey
-from ahvn_tools.template import Texts, ToolTemplate, validate_examples
+from ahvn_tools.template import ToolTemplate, validate_examples
 
 if TYPE_CHECKING:
     from fastmcp.tools import Tool
@@ -29,9 +30,8 @@ DEFAULT_TIMEOUT = 30.0
 
 _FUNCTION_ONLY_OPTIONS = frozenset({
     "parse_docstring", "include_long_description", "docstring_sections", "description_separator",
-    "include_var_positional",
-    "include_var_keyword", "run_in_thread", "isolation", "ship", "ship_secrets", "keep_children", "convert", "output",
-    "render",
+    "include_var_positional", "include_var_keyword", "run_in_thread", "external", "isolation", "ship", "ship_secrets",
+    "keep_children", "convert", "output", "render",
 })  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from ahvn_tools.binding import Binding
 from ahvn_tools.context import is_context_annotation
 from ahvn_tools.errors import DefinitionError, near_misses
-from ahvn_tools.redaction import is_secret_annotation, is_secret_schema
+from ahvn_tools.redaction.names import is_secret_annotation, is_secret_schema
 from ahvn_tools.schema.function import signature_of
 from ahvn_tools.schema.jsonschema import UntypedArguments
 

@@ -1,1 +1,1 @@
-"""A tool as JSON data, for `ToolSpec.to_dict` and `ToolSpec.from_dict`: where its code is, and none of its values."""
+"""A tool as data: JSON that `to_dict` writes and `from_dict` reads, and what its pickle contains."""

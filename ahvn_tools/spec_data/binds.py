@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -12,14 +12,24 @@ from pydantic_core import to_jsonable_python
 from ahvn_tools.binding import Binding, EnvironmentVariable, WorkerResolver
 from ahvn_tools.context import resolve_context, resolve_transport_context
 from ahvn_tools.errors import ToolSpecError
-from ahvn_tools.execution.pickling import removed_defaults, without_secret_values
+from ahvn_tools.execution.pickling import FunctionPath
 from ahvn_tools.execution.plan import CompiledTool
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.schema.argument_changes import ArgumentChange
 from ahvn_tools.settings import ToolOptions, to_wire_annotations, to_wire_icons
 from ahvn_tools.sources.langchain_injection import InjectedKey
-from ahvn_tools.spec_data.fields import MAX_DEPTH, FunctionPath, error, join, read, read_object, read_true
-from ahvn_tools.state import MISSING, UNSET, StateKey
+from ahvn_tools.spec_data.fields import (
+    MAX_DEPTH,
+    error,
+    join,
+    read,
+    read_names,
+    read_object,
+    read_path,
+    read_true,
+)
+from ahvn_tools.spec_data.public_parts import public_bindings, public_options
+from ahvn_tools.state import UNSET, StateKey
 from ahvn_tools.trust import Trust
 
 _OF_THE_SOURCE: Final = (resolve_context, resolve_transport_context)
@@ -43,7 +53,7 @@ class ResolverData:
         item = read_object(data, path, ("variable",) if is_variable else ("module", "qualname"), ("in_worker",))
         read_true(item, path, "in_worker")
         return cls(
-            function=_read_variable(item, path) if is_variable else FunctionPath.read_names(item, path),
+            function=_read_variable(item, path) if is_variable else read_names(item, path),
             is_in_worker="in_worker" in item,
         )
 
@@ -170,8 +180,9 @@ def write_binds(
 
     `secrets` are the keys of secret values. Raises ToolSpecError for a binding that cannot be data, with the fix.
     """
-    writer = _Writer(compiled, state, secrets, with_values=with_values)
-    return {name: writer.write(item) for name, item in compiled.bindings.items() if not _is_of_the_source(item)}
+    public, bindings = public_bindings(compiled, state, secrets), compiled.bindings
+    writer = _Writer(compiled, state, with_values=with_values)
+    return {name: writer.write(item, public[name]) for name, item in bindings.items() if not _is_of_the_source(item)}
 
 
 def _is_of_the_source(binding: Binding) -> bool:
@@ -183,18 +194,14 @@ def _is_of_the_source(binding: Binding) -> bool:
 class _Writer:
     """Writes the bindings of one tool."""
 
-    def __init__(
-        self, compiled: CompiledTool, state: Mapping[str, Any], secrets: Collection[StateKey], *, with_values: bool
-    ) -> None:
+    def __init__(self, compiled: CompiledTool, state: Mapping[str, Any], *, with_values: bool) -> None:
         self._tool = compiled.template.name
         self._secret_names = compiled.plan.secret_names
         self._state = state
-        self._secrets = secrets
         self._with_values = with_values
-        self._removed_defaults = removed_defaults(compiled)
 
-    def write(self, binding: Binding) -> JsonObject:
-        """Return one binding as data."""
+    def write(self, binding: Binding, public: Binding) -> JsonObject:
+        """Return one binding as data; `public` is the same without secret values."""
         data: JsonObject = {} if binding.key is None else {"key": binding.key.text}
         if binding.is_secret:
             data["secret"] = True
@@ -202,15 +209,15 @@ class _Writer:
             subject = f"The resolver of {binding.parameter!r} of {self._tool!r}"
             return {**data, "resolver": ResolverData.of(binding.resolver, subject).to_data()}
         if binding.key is None:
-            return {"value": self._write_constant(binding)}
-        if self._with_values and binding.default is not UNSET and not self._may_be_secret(binding):
-            return {**data, "default": self._to_json(binding)}
-        has_value = binding.parameter in self._removed_defaults or _has_value(binding, binding.key, self._state)
+            return {"value": self._write_constant(public)}
+        if self._with_values and public.default is not UNSET and binding.parameter not in self._secret_names:
+            return {**data, "default": self._to_json(public)}
+        has_value = public.is_value_removed or binding.may_have_value(self._state)
         return {**data, "needs_value": True} if has_value else data
 
     def _write_constant(self, binding: Binding) -> Any:
         head = f"Parameter {binding.parameter!r} of {self._tool!r} has a fixed"
-        if binding.is_secret or self._may_be_secret(binding):
+        if binding.is_value_removed or binding.parameter in self._secret_names:
             raise ToolSpecError(
                 f"{head} secret value, which is never data: bind the parameter to a state key instead, or name an "
                 "environment variable as '${NAME}' if it is a credential of an HTTP tool."
@@ -222,16 +229,6 @@ class _Writer:
             )
         return self._to_json(binding)
 
-    def _may_be_secret(self, binding: Binding) -> bool:
-        """Return whether a value is secret, has a secret part or is a part of one, or has the name of a secret."""
-        steps = () if binding.key is None else binding.key.steps
-        overlaps = (zip(steps, key.steps, strict=False) for key in self._secrets if steps)
-        return (
-            binding.is_secret
-            or binding.parameter in self._secret_names
-            or any(all(own == other for own, other in pairs) for pairs in overlaps)
-        )
-
     def _to_json(self, binding: Binding) -> Any:
         if not is_plain_json(binding.default):
             raise ToolSpecError(
@@ -239,10 +236,6 @@ class _Writer:
                 "that is not plain JSON: bind the parameter to a state key, and set the value where the tool is called."
             )
         return binding.default
-
-
-def _has_value(binding: Binding, key: StateKey, state: Mapping[str, Any]) -> bool:
-    return binding.default is not UNSET or binding.is_value_removed or key.read(state) is not MISSING
 
 
 def is_plain_json(value: Any) -> bool:
@@ -263,12 +256,6 @@ def is_plain_json(value: Any) -> bool:
         elif type(part) not in (str, int, float, bool, type(None)):
             return False
     return True
-
-
-def secret_keys(compiled: CompiledTool, secrets: Iterable[StateKey]) -> frozenset[StateKey]:
-    """Return the keys that are or were bound as secret."""
-    bound = (*compiled.template.bindings.values(), *compiled.bindings.values())
-    return frozenset(secrets) | {item.key for item in bound if item.is_secret and item.key is not None}
 
 
 _NAMES: Final = tuple(name for name in ToolOptions.__annotations__ if name != "binds")
@@ -299,7 +286,7 @@ class OptionsData:
         changes = values.get("arguments")
         for name, change in read({} if changes is None else changes, "options.arguments", dict).items():
             read_object(change, join("options.arguments", name), optional=ArgumentChange.__annotations__)
-        render = FunctionPath.read(values.pop("render"), "options.render") if "render" in values else None
+        render = read_path(values.pop("render"), "options.render") if "render" in values else None
         return cls(values=values, render=render)
 
     def require_trust(self, trust: Trust) -> None:
@@ -315,15 +302,12 @@ class OptionsData:
 def write_options(compiled: CompiledTool) -> JsonObject:
     """Return the options of a tool as data. Raises ToolSpecError, which names the option that cannot be data."""
     template = compiled.template
-    own = without_secret_values(compiled)
+    own = public_options(compiled, frozenset(compiled.bindings))
     options = {"name": template.name, **{name: own[name] for name in _NAMES if name in own}}
-    hidden = frozenset(compiled.bindings)
     if options.get("render") is None:
         options.pop("render", None)
     data = {}
     for name, value in options.items():
-        if name == "examples":
-            value = to_jsonable_python(template.visible_examples(hidden)) or None  # noqa: PLW2901  # the same option
         try:
             data[name] = json.loads(json.dumps(_to_json(name, value, template.name), allow_nan=False))
         except (TypeError, ValueError, RecursionError) as error:
@@ -338,6 +322,8 @@ def _to_json(name: str, value: Any, tool: str) -> Any:
     if value is None:
         return None
     match name:
+        case "examples":
+            return to_jsonable_python(value) or None
         case "tags":
             return sorted(set(value))
         case "ship":

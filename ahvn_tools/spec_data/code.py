@@ -11,14 +11,16 @@ from typing import Annotated, Any, Final
 from pydantic import Field, TypeAdapter, ValidationError
 
 from ahvn_tools.errors import SourceError, ToolSpecError, near_misses, quote_name
+from ahvn_tools.execution.pickling import FunctionPath
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.sources import code as code_source
 from ahvn_tools.sources import function as function_source
 from ahvn_tools.sources.http.body import HTTPBody
 from ahvn_tools.sources.http.checks import check_request
 from ahvn_tools.sources.http.request import HTTPOptions, HTTPRequest
-from ahvn_tools.sources.injection import InjectedBody
-from ahvn_tools.spec_data.fields import FunctionPath, error, join, read, read_object
+from ahvn_tools.sources.injection import function_of
+from ahvn_tools.sources.json_schema import external_body
+from ahvn_tools.spec_data.fields import error, join, read, read_names, read_object
 from ahvn_tools.template import ToolTemplate
 from ahvn_tools.trust import Trust
 
@@ -38,11 +40,15 @@ class CodeData:
     """The name of the tool's function in the text."""
     docstring: str | None = None
     """The docstring that replaces the function's."""
+    is_external: bool = False
+    """Whether there is no code, because the results come from outside."""
     has_types: bool = True
     """Whether the function's annotations validate its arguments, and not the option `input_schema` alone."""
 
     def require_trust(self, trust: Trust) -> None:
         """Raise SourceError unless the code may be run, or requests may be sent there."""
+        if self.is_external:
+            return
         trusted = self.path or self.request
         if trusted is not None:
             trusted.require_trust(trust)
@@ -51,8 +57,11 @@ class CodeData:
 
     def load(self, options: Mapping[str, Any]) -> Function:
         """Return the function: import it, or run the text. Raises SourceError."""
+        if self.is_external:
+            return external_body
         if self.path is not None:
-            return self.path.load()
+            function: Function = self.path.load()
+            return function
         if self.request is not None:
             return self.request
         try:
@@ -64,12 +73,6 @@ class CodeData:
         return function_of(body)
 
 
-def function_of(body: Any) -> Function:
-    """Return the function of a body."""
-    function: Function = body.function if isinstance(body, InjectedBody) else body
-    return function
-
-
 def write_code(template: ToolTemplate, body: Any) -> JsonObject:
     """Return where the code of a tool is. Raises ToolSpecError, with the fix, for a tool whose code is not data."""
     function, name = function_of(body), template.name
@@ -77,6 +80,8 @@ def write_code(template: ToolTemplate, body: Any) -> JsonObject:
         return {"kind": "http", **write_body(function)}
     if template.rebuild is not function_source.build_template:
         raise ToolSpecError(_explain_foreign(template))
+    if function is external_body:
+        return {"kind": "external"}
     if template.source is None:
         path = FunctionPath.of(function, f"The function of {name!r}")
         kind = "function" if template.rebuild_arguments["has_types"] else "schema"
@@ -112,7 +117,7 @@ def read_code(data: Any) -> CodeData:
 def _read_path(data: JsonObject) -> CodeData:
     read_object(data, "code", ("kind", "module", "qualname"), ("docstring",))
     docstring = read(data["docstring"], "code.docstring", str) if "docstring" in data else None
-    path = FunctionPath.read_names(data, "code")
+    path = read_names(data, "code")
     return CodeData(path=path, has_types=data["kind"] == "function", docstring=docstring)
 
 
@@ -126,11 +131,17 @@ def _read_request(data: JsonObject) -> CodeData:
     return CodeData(request=read_body(data), has_types=False)
 
 
+def _read_external(data: JsonObject) -> CodeData:
+    read_object(data, "code", ("kind",))
+    return CodeData(is_external=True, has_types=False)
+
+
 _READERS: Final[Mapping[str, Callable[[JsonObject], CodeData]]] = {
     "function": _read_path,
     "schema": _read_path,
     "code": _read_text,
     "http": _read_request,
+    "external": _read_external,
 }
 
 

@@ -16,9 +16,11 @@ from ahvn_tools.errors import SourceError, ToolSpecError, quote_name
 from ahvn_tools.execution.plan import CompiledTool
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.sources import function as function_source
-from ahvn_tools.spec_data.binds import BindData, OptionsData, read_binds, secret_keys, write_binds, write_options
-from ahvn_tools.spec_data.code import CodeData, Function, function_of, read_code, write_code
+from ahvn_tools.sources.injection import function_of
+from ahvn_tools.spec_data.binds import BindData, OptionsData, read_binds, write_binds, write_options
+from ahvn_tools.spec_data.code import CodeData, Function, read_code, write_code
 from ahvn_tools.spec_data.fields import error, join, read, read_json, read_object
+from ahvn_tools.spec_data.public_parts import secret_keys
 from ahvn_tools.state import StateKey
 from ahvn_tools.template import ToolTemplate
 from ahvn_tools.trust import Trust
@@ -111,18 +113,15 @@ class ToolData:
         self, function: Function, options: Mapping[str, Any], bindings: Mapping[str, Binding]
     ) -> tuple[ToolTemplate, Function]:
         """Return the template and the body of a function with the options and bindings of the data."""
-        template, body = function_source.build_template(
+        return function_source.build_template(
             function,
             {**options, "binds": self._keys},
             docstring=self.code.docstring,
+            more_bindings=bindings,
             source=self.code.source,
             source_function=self.code.source_function,
             has_types=self.code.has_types,
         )
-        if bindings:
-            own = {**template.bindings, **bindings}
-            template, body = template.rebuild(body, template.options, bindings=own, **template.rebuild_arguments)
-        return template, body
 
     def _require_same(self, definition: ToolDefinition) -> None:
         if definition != self.definition:

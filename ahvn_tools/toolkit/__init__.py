@@ -2,26 +2,30 @@
 
 `toolkit` is the class; `store` is what its sessions and selections share, with one `entry` per tool. `visibility`
 decides which tools they show and which state a call reads, `tool` is one such tool, and `check` finds what has no
-effect. `calls`, `batch` and `resume` run calls; `run` is what they return. `background_calls` are the calls that a
+effect. `calls`, `batch` and `resume` run calls; `run` is what they return. `converse` asks a model again and
+again; `conversation` is what it returns. `background_calls` are the calls that a
 session does not wait for, with their `call_status`.
 """
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from ahvn_tools.toolkit.toolkit import Toolkit
 
 if TYPE_CHECKING:
+    from ahvn_tools.toolkit.conversation import Conversation
+    from ahvn_tools.toolkit.converse import TextDelta
     from ahvn_tools.toolkit.run import Run
 
-__all__ = ["Run", "Toolkit"]
+__all__ = ["Conversation", "Run", "TextDelta", "Toolkit"]
+
+_MODULES = {"Conversation": "conversation", "Run": "run", "TextDelta": "converse"}
 
 
 def __getattr__(name: str) -> Any:
-    """Import `Run` at its first use (PEP 562): it is slow, and a toolkit without runs does not need it."""
-    if name != "Run":
+    """Import a class at its first use (PEP 562): they are slow, and a toolkit without runs does not need them."""
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from ahvn_tools.toolkit.run import Run
-
-    return Run
+    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)

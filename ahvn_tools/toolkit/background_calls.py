@@ -16,6 +16,7 @@ from ahvn_tools.errors import (
     ApprovalRequiredError,
     CallCancelledError,
     LimitExceededError,
+    ResultRequiredError,
     ToolkitError,
     ToolLookupError,
     ToolNotAvailableError,
@@ -27,13 +28,13 @@ from ahvn_tools.toolkit import locks
 
 if TYPE_CHECKING:  # slow, and few toolkits run calls in the background
     from ahvn_tools.execution.call import CallScope, EmitChunk
-    from ahvn_tools.middleware.approve import ApprovalRequest
+    from ahvn_tools.middleware.waiting import ApprovalRequest, ExternalCall
 
     RunCall = Callable[[EmitChunk], Awaitable[ToolResult]]
     """Runs a call, whose chunks it passes to its argument. It raises nothing but its own cancellation."""
 
 
-CallState = Literal["running", "waiting_for_approval", "done", "failed", "cancelled"]
+CallState = Literal["running", "waiting_for_approval", "waiting_for_result", "done", "failed", "cancelled"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,16 +60,16 @@ class CallStatus:
         return self.result is None
 
     @property
-    def pending(self) -> ApprovalRequest | None:
-        """The first of `requests`; None unless the call waits for an approval."""
+    def pending(self) -> ApprovalRequest | ExternalCall | None:
+        """The first of `requests`; None unless the call waits for an approval or its result."""
         return next(iter(self.requests), None)
 
     @property
-    def requests(self) -> list[ApprovalRequest]:
-        """What the call waits for, for `Toolkit.resume`; a program may wait for the approvals of several calls."""
-        if self.result is None or self.state != "waiting_for_approval":
+    def requests(self) -> list[ApprovalRequest | ExternalCall]:
+        """What the call waits for, for `Toolkit.resume`; a program may wait for several calls."""
+        if self.result is None or self.state not in ("waiting_for_approval", "waiting_for_result"):
             return []
-        from ahvn_tools.middleware.approve import pending_requests  # slow, and few calls wait
+        from ahvn_tools.middleware.waiting import pending_requests  # slow, and few calls wait
 
         return pending_requests(self.result.meta)
 
@@ -80,6 +81,8 @@ def state_of(result: ToolResult | None) -> CallState:
     code = None if result.error is None else result.error.code
     if code == ApprovalRequiredError.code and "approval" in result.meta:
         return "waiting_for_approval"
+    if code == ResultRequiredError.code and "external_call" in result.meta:
+        return "waiting_for_result"
     return "done" if code is None else "cancelled" if code == CallCancelledError.code else "failed"
 
 
@@ -243,8 +246,8 @@ class BackgroundCalls:
         call.cancel()
         return True
 
-    def set_resumed_results(self, results: Iterable[tuple[ApprovalRequest, ToolResult]]) -> None:
-        """Take over the results of calls that waited here for the approval of these requests, and were resumed."""
+    def set_resumed_results(self, results: Iterable[tuple[ApprovalRequest | ExternalCall, ToolResult]]) -> None:
+        """Take over the results of calls that waited here with these requests, and were resumed."""
         for request, result in results:
             call = self._calls.get(request.model_call_id)  # another call may have the same id
             if call is not None and request.id in [pending.id for pending in call.status().requests]:

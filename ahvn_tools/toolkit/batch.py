@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import queue
 import time
 import uuid
 from collections.abc import (
@@ -25,7 +24,6 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from ahvn_tools import formats
 from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import ToolkitError
-from ahvn_tools.execution import background_loop
 from ahvn_tools.execution.async_to_sync import read_on_loop
 from ahvn_tools.execution.call import CallScope, EmitChunk
 from ahvn_tools.execution.channel import ChunkReader
@@ -33,10 +31,11 @@ from ahvn_tools.execution.outcome import Outcome
 from ahvn_tools.execution.pipeline import make_emit
 from ahvn_tools.execution.plan import Plan
 from ahvn_tools.execution.runner import capture_outcome
+from ahvn_tools.execution.threads import CallerThread
 from ahvn_tools.formats import detection
 from ahvn_tools.formats.continuation import NO_CONTINUATION, Continuation
 from ahvn_tools.formats.parsing.tool_calls import INVALID_RESPONSE
-from ahvn_tools.middleware.approve import ApprovalRequest, without_other_request
+from ahvn_tools.middleware.waiting import ApprovalRequest, ExternalCall, without_other_request
 from ahvn_tools.results import DIRECT, ToolCall, ToolResult
 from ahvn_tools.toolkit import calls, model_tools
 from ahvn_tools.toolkit.calls import CallOptions
@@ -88,9 +87,10 @@ def parse_answer(
     Raises ToolkitError for an answer that is not in the format or, without one, in no or more than one known format.
     """
     calls, format, continuation = _parse(view, answer, format)  # noqa: A001  # as above
-    caller = next((call for call in calls if call.caller != DIRECT), None)
-    if caller is not None:  # a program waits for the results, until then
-        continuation = replace(continuation, answer_by=continuation.answer_by_for(caller.format, time.time()))
+    for call in calls:
+        if call.caller != DIRECT:  # a program waits for the results, until then
+            continuation = replace(continuation, answer_by=continuation.answer_by_for(call.format, time.time()))
+            break
     return Batch(view=view, calls=calls, format=format, continuation=continuation, run_in_thread=run_in_thread)
 
 
@@ -115,7 +115,7 @@ def _parse(view: StoreView, answer: Any, format: str | None) -> tuple[Sequence[T
         if format in (detection.matching_formats(answer) or [format]):
             raise
         raise ToolkitError(_mismatch(format, answer)) from None
-    is_unreadable = [call.error for call in calls] == [INVALID_RESPONSE]
+    is_unreadable = len(calls) == 1 and calls[0].error == INVALID_RESPONSE
     if is_unreadable or (not calls and not detection.fits_without_calls(format, answer)):
         raise ToolkitError(_mismatch(format, answer))
     read = getattr(formats.get(format), "continuation", None)
@@ -131,7 +131,7 @@ def _detect_format(answer: Any) -> str | None:
         return names[0]
     if any(formats.get(name).calls(answer) for name in names):
         fitting = ", ".join(map(repr, names))
-        raise ToolkitError(f"The answer fits the formats {fitting}. Say which it is: run(answer, format={names[0]!r}).")
+        raise ToolkitError(f"The answer fits the formats {fitting}. Say which it is: format={names[0]!r}.")
     return None
 
 
@@ -143,42 +143,6 @@ def _mismatch(format: str, answer: Any) -> str:  # noqa: A002  # as above
         f"The answer is not in the format {format!r}: it looks like {' or '.join(map(repr, names))}. "
         f"Pass format={names[0]!r}."
     )
-
-
-class BatchThread:
-    """The thread that waits for what it has started on the background loop."""
-
-    def __init__(self) -> None:
-        self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-
-    def wait_for(self, start: background_loop.CoroutineFactory, *arguments: Any) -> Outcome:
-        """Run `start(*arguments)` on the background loop; until it ends, run in this thread what is passed to `run`."""
-        loop_call = background_loop.LoopCall(start, *arguments, on_end=lambda: self._jobs.put(None))
-        with loop_call, loop_call:
-            loop_call.start()
-            while (job := self._jobs.get()) is not None:
-                job()
-            return loop_call.outcome()
-
-    async def run(self, function: Callable[[], Any]) -> Outcome:
-        """Call a function in the waiting thread, after those that were passed before. Runs on the background loop."""
-        loop = asyncio.get_running_loop()
-        ended: asyncio.Future[Outcome] = loop.create_future()
-
-        def deliver(outcome: Outcome) -> None:
-            if not ended.done():
-                ended.set_result(outcome)
-
-        def job() -> None:
-            if ended.done():  # what waited for it was cancelled
-                return
-            outcome = Outcome.capture(function)
-            loop.call_soon_threadsafe(deliver, outcome)
-            if isinstance(outcome.error, KeyboardInterrupt):
-                raise outcome.error
-
-        self._jobs.put(job)
-        return await ended
 
 
 Result = TypeVar("Result")
@@ -195,8 +159,10 @@ class Batch:
     """What the answer says about the next request."""
     known_results: Mapping[int, ToolResult] = field(default_factory=dict)
     """Results of calls that are not run (again), by the index of the call."""
-    requests: Mapping[int, ApprovalRequest] = field(default_factory=dict)
+    requests: Mapping[int, ApprovalRequest | ExternalCall] = field(default_factory=dict)
     """The requests that were decided, by the index of the call; those of calls to run were approved."""
+    supplied: Mapping[int, Outcome] = field(default_factory=dict)
+    """What was supplied from outside for external calls, by the index of the call."""
     programs: Mapping[int, ResumedProgram] = field(default_factory=dict)
     """The programs that are continued, by the index of the call that ran them."""
     background_calls: BackgroundCalls | None = None
@@ -208,36 +174,24 @@ class Batch:
 
     def run(self) -> Run:
         """Run the calls from sync code. A single call runs in the caller's own thread."""
-        self._refuse_uninterruptible()
         calls_to_run = self._calls_to_run()
         if len(calls_to_run) > 1:
-            caller = BatchThread()
-            run: Run = caller.wait_for(capture_outcome, self._arun, caller).get()
+            caller = CallerThread()
+            run: Run = caller.wait_for(capture_outcome, self.arun, caller).get()
             return run
+        if not self.run_in_thread:
+            self._refuse_uninterruptible()
         return self._to_run(
             {index: self._exec(index, self._call_options(index, call)) for index, call in calls_to_run.items()}
         )
 
-    async def arun(self) -> Run:
-        """Run the calls from async code; exclusive ones in their order."""
-        self._refuse_uninterruptible()
-        return await self._arun()
+    async def arun(self, caller: CallerThread | None = None, emit: EmitChunk | None = None) -> Run:
+        """Run the calls from async code; exclusive ones in their order.
 
-    def stream(self) -> Generator[ToolResult | Run]:
-        """Yield the chunks of all calls, then the run, to a sync reader."""
-        (yield from read_on_loop(self.astream())).get()
-
-    async def astream(self) -> AsyncGenerator[ToolResult | Run]:
-        """Yield the chunks of all calls as they are made, then the run. A body waits until its chunk is read."""
-        reader = ChunkReader(lambda emit: capture_outcome(self._arun, None, emit))
-        async with contextlib.aclosing(reader.read()) as chunks:
-            async for chunk in chunks:
-                yield chunk
-        run: Run = reader.outcome.get()
-        yield run
-
-    async def _arun(self, caller: BatchThread | None = None, emit: EmitChunk | None = None) -> Run:
-        """Run the calls; `caller` is the thread that waits for them, `emit` takes their chunks."""
+        `caller` is the thread that waits for them, `emit` takes their chunks.
+        """
+        if not self.run_in_thread:
+            self._refuse_uninterruptible()
         calls_to_run = self._calls_to_run()
         if len(calls_to_run) == 1:
             [(index, call)] = calls_to_run.items()
@@ -252,12 +206,25 @@ class Batch:
             outcomes = await run_in_order(jobs, keys, self.view.store.max_concurrency)
         return self._to_run({index: outcome.get() for index, outcome in zip(calls_to_run, outcomes, strict=True)})
 
-    def _job(self, index: int, options: CallOptions, caller: BatchThread | None) -> Callable[[], Awaitable[Outcome]]:
+    def stream(self) -> Generator[ToolResult | Run]:
+        """Yield the chunks of all calls, then the run, to a sync reader."""
+        (yield from read_on_loop(self.astream())).get()
+
+    async def astream(self) -> AsyncGenerator[ToolResult | Run]:
+        """Yield the chunks of all calls as they are made, then the run. A body waits until its chunk is read."""
+        reader = ChunkReader(lambda emit: capture_outcome(self.arun, None, emit))
+        async with contextlib.aclosing(reader.read()) as chunks:
+            async for chunk in chunks:
+                yield chunk
+        run: Run = reader.outcome.get()
+        yield run
+
+    def _job(self, index: int, options: CallOptions, caller: CallerThread | None) -> Callable[[], Awaitable[Outcome]]:
         """Return what runs a call, and captures its outcome: a SystemExit must not reach the loop."""
         plan = self._plan(self.calls[index])
         may_move = plan is None or not plan.runs_in_caller_thread or (self.run_in_thread and plan.run_in_thread)
         if caller is not None and not may_move:
-            return functools.partial(caller.run, functools.partial(self._exec, index, options))
+            return functools.partial(caller.call, functools.partial(self._exec, index, options))
         return functools.partial(capture_outcome, self._aexec, index, options)
 
     def _plan(self, call: ToolCall) -> Plan | None:
@@ -267,7 +234,7 @@ class Batch:
 
     def _refuse_uninterruptible(self) -> None:
         """Raise ToolkitError when a timeout cannot interrupt a body in the caller's thread."""
-        for call in [] if self.run_in_thread else self._calls_to_run().values():
+        for call in self._calls_to_run().values():
             plan = self._plan(call)
             if plan is not None and plan.timeout is not None and not (plan.is_async or plan.isolation is not None):
                 raise ToolkitError(
@@ -308,8 +275,10 @@ class Batch:
         return replace(self._call_options(index, call, emit), scope=scope)
 
     def _call_options(self, index: int, call: ToolCall, emit: EmitChunk | None = None) -> CallOptions:
-        program, approval = self.programs.get(index), self.requests.get(index)
-        signed = approval if program is None else program.program
+        program, request = self.programs.get(index), self.requests.get(index)
+        signed = request if program is None else program.program
+        approval = request if isinstance(request, ApprovalRequest) else None
+        supplied = self.supplied.get(index)
         caller = call.caller if signed is None else signed.caller
         return CallOptions(
             id=call.id,
@@ -317,7 +286,8 @@ class Batch:
             caller=caller,
             answer_by=None if caller == DIRECT else self.continuation.answer_by,
             resumed_program=program,
-            is_approved=program is not None or (approval is not None and approval.approves_call),
+            supplied=supplied,
+            is_approved=bool(program or supplied) or (approval is not None and approval.approves_call),
             approved_questions=() if approval is None else approval.questions,
             emit=None if emit is None else make_emit(emit, call.id),
             run_in_thread=self.run_in_thread,
@@ -341,19 +311,18 @@ class Batch:
 
     def _to_run(self, new_results: Mapping[int, ToolResult]) -> Run:
         """Return the run of all calls."""
-        unreadable = {
-            index: ToolResult(error=ErrorDetail(code="invalid_parameters", message=call.error), id=call.id)
-            for index, call in enumerate(self.calls)
-            if call.error is not None
-        }
-        results = {**unreadable, **self.known_results, **new_results}
-        pairs = [(call, results[index]) for index, call in enumerate(self.calls)]
+        results, pairs = {**self.known_results, **new_results}, []
+        for index, call in enumerate(self.calls):
+            if index not in results and call.error is not None:
+                error = ErrorDetail(code="invalid_parameters", message=call.error)
+                results[index] = ToolResult(error=error, id=call.id)
+            pairs.append((call, results[index]))
         if self.background_calls is not None:
             self.background_calls.set_resumed_results((one, results[index]) for index, one in self.requests.items())
         return Run.create(pairs, self.format, self.continuation)
 
 
-def changed_text(view: StoreView, request: ApprovalRequest) -> str | None:
+def changed_text(view: StoreView, request: ApprovalRequest | ExternalCall) -> str | None:
     """Return what the model reads when the tool of a request has changed since, else None."""
     entry = view.store.entries.get(request.tool)
     if entry is None or view.definition(entry).fingerprint == request.fingerprint:

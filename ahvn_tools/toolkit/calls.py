@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import operator
 import secrets
 from collections.abc import AsyncGenerator, Generator
 from contextlib import AbstractContextManager
@@ -16,6 +17,7 @@ from ahvn_tools.errors import (
     MISSING_VALUE,
     InvalidParametersError,
     ToolCallError,
+    ToolChangedError,
     ToolNotAvailableError,
     ToolNotFoundError,
     UnboundStateError,
@@ -36,6 +38,8 @@ if TYPE_CHECKING:  # slow, and a call that nothing observes does not need it
     from concurrent.futures import Executor
 
     from ahvn_tools.execution.call import Call, CallScope, EmitChunk, Middleware
+    from ahvn_tools.toolkit.call_rules import CallRules
+    from ahvn_tools.toolkit.tool_rules import RuleDecision
 
 Arguments = dict[str, Any]
 
@@ -189,7 +193,7 @@ def start(view: StoreView, name: str, arguments: Arguments | None, options: Call
     """Start a background call and return its id. Raises as `_find` and `BackgroundCalls.start` do."""
     from ahvn_tools.execution import pipeline
     from ahvn_tools.execution.runner import capture_outcome
-    from ahvn_tools.middleware.approve import without_other_request
+    from ahvn_tools.middleware.waiting import without_other_request
     from ahvn_tools.toolkit.background_calls import BackgroundCall
 
     middleware, call = _prepare_stream(view.without_session(), name, arguments, options)
@@ -202,12 +206,19 @@ def start(view: StoreView, name: str, arguments: Arguments | None, options: Call
             outcome = await capture_outcome(pipeline.aexecute, middleware, emitting)
         if outcome.error is None:
             return without_other_request(outcome.value, call.secret_key)
-        values, masks = call.scope.bound_values, call.masks_errors
-        detail = body_error_detail(outcome.error, values, tool=call.name, is_masked=masks)
+        detail = body_error_detail(outcome.error, call.hidden_values(), tool=call.name, is_masked=call.masks_errors)
         return replace(error_result(detail, started), id=call.id)
 
     view.background_calls.start(BackgroundCall(call.id, name, call.scope, run), store.max_background)
     return call.id
+
+
+def explain(view: StoreView, name: str, arguments: Arguments | None) -> RuleDecision:
+    """Return what would happen to a call. Raises as `_find` does, and InvalidParametersError."""
+    from ahvn_tools.toolkit.call_rules import CallRules
+
+    entry, plan, arguments = _find(view, name, arguments, DEFAULT_OPTIONS)
+    return CallRules(view, entry, None).explain(plan, arguments, state_scopes(view, entry))
 
 
 def _prepare(
@@ -215,7 +226,14 @@ def _prepare(
 ) -> DirectCall | PipelineCall:
     """Return the call, direct unless middleware, an id or an MCP client needs a pipeline. Raises as `_find` does."""
     entry, plan, arguments = _find(view, name, arguments, options)
-    middleware = _middleware(view, entry, plan)
+    rules = _rules(view, entry, options)
+    middleware = _middleware(view, entry, plan, rules)
+    if rules is not None and len(middleware) == _RULES_ALONE and options is DEFAULT_OPTIONS and not plan.takes_context:
+        allowed = rules.allowed_plan(plan, arguments)
+        if allowed is not None:
+            return allowed, entry.spec.body, (), arguments, state_scopes(view, entry)
+    if rules is not None:
+        plan = rules.guarded(plan)
     if middleware or (options is not DEFAULT_OPTIONS and (options.id is not None or options.is_served)):
         return PipelineCall(middleware, _make_call(view, entry, plan, arguments, options))
     return plan, entry.spec.body, (), arguments, state_scopes(view, entry)
@@ -224,7 +242,11 @@ def _prepare(
 def _prepare_stream(view: StoreView, name: str, arguments: Arguments | None, options: CallOptions) -> PipelineCall:
     """Return the call; a stream always has an id, by which it can be cancelled. Raises as `_find` does."""
     entry, plan, arguments = _find(view, name, arguments, options)
-    return PipelineCall(_middleware(view, entry, plan), _make_call(view, entry, plan, arguments, options))
+    rules = _rules(view, entry, options)
+    middleware = _middleware(view, entry, plan, rules)
+    if rules is not None:
+        plan = rules.guarded(plan)
+    return PipelineCall(middleware, _make_call(view, entry, plan, arguments, options))
 
 
 def _find(
@@ -262,12 +284,26 @@ def _find(
 
 
 def _apply_options(plan: Plan, entry: Entry, options: CallOptions) -> Plan:
-    """Return the plan of a call with these options. Raises ToolkitError for a timeout that cannot be enforced."""
+    """Return the plan of a call with these options.
+
+    Raises ToolkitError for a timeout that cannot be enforced, ToolChangedError for a tool that is no longer external.
+    """
+    if options.supplied is not None:
+        _require_external(plan, entry)
     if options.timeout is not None:
         entry.refuse_uninterruptible(options.timeout)
         plan = plan.with_timeout(options.timeout)
-    plan = plan.with_seconds(options.seconds)
+    if options.seconds is not None:
+        plan = plan.with_seconds(options.seconds)
     return plan if options.run_in_thread else plan.without_thread()
+
+
+def _require_external(plan: Plan, entry: Entry) -> None:
+    """Raise ToolChangedError for a tool that would run its body although a result was supplied."""
+    from ahvn_tools.middleware.external import may_wait  # slow, and few tools are external
+
+    if not may_wait(plan, entry.spec.body):
+        raise ToolChangedError(f"The tool {entry.name!r} is no longer external.", tool=entry.name)
 
 
 def find_entry(view: StoreView, name: str, *, hides_unselected: bool) -> Entry:
@@ -298,11 +334,14 @@ def find_entry(view: StoreView, name: str, *, hides_unselected: bool) -> Entry:
     return entry
 
 
+_REQUEST_FIELDS: Final = tuple(CallRequest.__dataclass_fields__)
+_read_request = operator.attrgetter(*_REQUEST_FIELDS)
+_read_state = operator.attrgetter("state")
+
+
 def state_scopes(view: StoreView, entry: Entry) -> StateScopes:
     """Return the states that a call of a tool reads, in order of precedence."""
-    if len(view.session_states) == 1:
-        return (view.session_state.state, *entry.spec.state_scopes)
-    return (*[session.state for session in view.session_states], *entry.spec.state_scopes)
+    return (*map(_read_state, view.session_states), *entry.spec.state_scopes)
 
 
 def _make_call(view: StoreView, entry: Entry, plan: Plan, arguments: Arguments, options: CallOptions) -> Call:
@@ -311,7 +350,8 @@ def _make_call(view: StoreView, entry: Entry, plan: Plan, arguments: Arguments, 
     here = view if options.roots is None else replace(view, roots=options.roots)
     scope = options.scope or CallScope()
     scope.answer_by = options.answer_by
-    fields = {**options.request_fields(), "positional": (), "roots": here.roots}
+    fields: dict[str, Any] = dict(zip(_REQUEST_FIELDS, _read_request(options), strict=True))
+    fields |= {"positional": (), "roots": here.roots}
     return Call(
         **fields,
         id=options.id if options.id is not None else f"call_{secrets.token_hex(16)}",
@@ -340,12 +380,34 @@ def _approval_expiry(view: StoreView, answer_by: float | None) -> float | None:
     return left if own is None else min(own, left)
 
 
-def _middleware(view: StoreView, entry: Entry, plan: Plan) -> tuple[Middleware, ...]:
+_RULES_ALONE: Final = 2
+"""How many middleware a call has that has only rules."""
+
+
+def _rules(view: StoreView, entry: Entry, options: CallOptions) -> CallRules | None:
+    """Return the rules that decide about a call; None if each call of the tool runs."""
+    if not (view.store.has_rules or entry.inner) or not view.has_rules(entry):
+        return None
+    from ahvn_tools.toolkit.call_rules import CallRules  # slow, and few toolkits have rules
+
+    rules = CallRules(view, entry, options.roots)
+    return None if rules.never_asks else rules
+
+
+def _middleware(view: StoreView, entry: Entry, plan: Plan, rules: CallRules | None) -> tuple[Middleware, ...]:
     """Return the middleware of a call, outermost first."""
     shared, own = () if entry.delegates else view.store.middleware, entry.middleware
     if view.store.has_structured_outputs and (structured_output := view.structured_output(entry)) is not None:
         own = (*own, structured_output.middleware)
-    if entry.requires_approval is not False or plan.takes_context:
+    if plan.is_external or plan.takes_context:
+        from ahvn_tools.middleware.external import may_wait, wait_for_result
+
+        own = (*own, wait_for_result) if may_wait(plan, entry.spec.body) else own
+    if rules is not None:
+        from ahvn_tools.middleware.approve import approve
+
+        own = (rules, approve(rules.approver(), when=rules.asks), *own)
+    elif entry.requires_approval is not False or plan.takes_context:
         from ahvn_tools.middleware.approve import approve
 
         condition = entry.requires_approval

@@ -7,13 +7,23 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from ahvn_tools.errors import SkippedOperationError, near_misses
+from ahvn_tools import invisible
+from ahvn_tools.errors import SkippedOperationError, clip, near_misses
 from ahvn_tools.execution.plan import CompiledTool
-from ahvn_tools.lint import find_name_clashes, lint, make_finding, missing_description, require_rules
+from ahvn_tools.lint import (
+    MAX_QUOTED_CHARS,
+    find_name_clashes,
+    find_similar,
+    lint,
+    make_finding,
+    missing_description,
+    require_rules,
+)
 from ahvn_tools.results import PROGRAMMATIC
 from ahvn_tools.schema.dialects.finding import Finding, Severity
 from ahvn_tools.toolkit.entry import Entry
 from ahvn_tools.toolkit.entry_options import BASIC_GROUP
+from ahvn_tools.toolkit.rule_values import fits
 from ahvn_tools.toolkit.selection import Selection
 from ahvn_tools.toolkit.server_access import is_missing
 from ahvn_tools.toolkit.store import ToolStore
@@ -51,6 +61,7 @@ def find_all(view: StoreView, *, formats: Iterable[str] | None = None, ignore: I
         *[finding for imported in store.imported_servers.values() for finding in _find_refused_tools(imported)],
         *[finding for one in view.selections for finding in _find_unknown_members("the selection", one, entries)],
         *_find_duplicates(store),
+        *_find_in_skills(view),
     ]
     kept = [one for one in about_toolkit if one.rule not in ignored and (one.tool is None or one.tool in names)]
     logged = [one for one in in_definitions if one.rule in _FOUND_IN_DEFINITIONS]
@@ -76,6 +87,7 @@ def _find_unlogged(view: StoreView) -> list[Finding]:
         *[finding for entry in entries for finding in _find_in_tool(store, entry)],
         *_find_unlisted_tools(store, entries),
         *_find_unused_middleware(store, entries),
+        *_find_unmatched_rules(StoreView(store, view.session_states[-1:]), entries),
         *store.load_findings,
         *[finding for imported in servers for finding in _find_unmatched_options(imported, entries)],
     ]
@@ -160,8 +172,9 @@ def _find_in_tool_of_server(store: ToolStore, entry: Entry, compiled: CompiledTo
 
 
 def warn_of_missing_approver(view: StoreView, entries: Iterable[Entry]) -> None:
-    """Log which of these tools need an approval that nobody can give: their results reach only a client or a graph."""
-    names = [entry.name for entry in entries if _has_no_approver(view.store, entry)]
+    """Log which of these tools need an approval or a result that nobody supplies to a client or a graph."""
+    entries = list(entries)
+    names = [entry.name for entry in entries if _has_no_approver(view, entry)]
     if names:
         what = "the tool" if len(names) == 1 else "the tools"
         view.store.finding_log.log(
@@ -174,9 +187,26 @@ def warn_of_missing_approver(view: StoreView, entries: Iterable[Entry]) -> None:
             )
         )
 
+    names = [entry.name for entry in entries if entry.spec.compiled.template.is_external]
+    if names:
+        what = "the tool" if len(names) == 1 else "the tools"
+        view.store.finding_log.log(
+            make_finding(
+                "external-tool",
+                f"{what} {', '.join(map(repr, names))}",
+                "calls of external tools end without a result, which nothing here waits for",
+                "Leave them out here, or resume the call that is in the `meta` of the result.",
+                severity="warning",
+            )
+        )
 
-def _has_no_approver(store: ToolStore, entry: Entry) -> bool:
-    if entry.requires_approval is not False and store.approver is None:
+
+def _has_no_approver(view: StoreView, entry: Entry) -> bool:
+    store = view.store
+    may_ask = entry.requires_approval is not False or (
+        view.has_rules(entry) and view.rules_for(entry).may_ask(view.approval_mode)
+    )
+    if may_ask and store.approver is None:
         return True
     from ahvn_tools.middleware.approve import waits_for_approval  # slow, and a toolkit may need no approvals
 
@@ -185,11 +215,31 @@ def _has_no_approver(store: ToolStore, entry: Entry) -> bool:
 
 
 def _find_empty_groups(store: ToolStore, entries: list[Entry]) -> Iterator[Finding]:
-    used = {entry.group for entry in entries} | {BASIC_GROUP}
+    used = {entry.group for entry in entries} | {one.group for one in store.skills.values()} | {BASIC_GROUP}
     for name in list(store.groups):
         if name not in used:
             fix = "Add a tool with group=…, or remove the group."
             yield make_finding("empty-group", f"the group {name!r}", "it has no tool", fix)
+
+
+def _find_in_skills(view: StoreView) -> Iterator[Finding]:
+    skills = view.skills(inactive=True)
+    names = [*(entry.name for entry in view.usable_entries()), *view.groups()] if skills else []
+    for name, other in find_similar(skills):
+        problem = f"it is taken for the skill {other!r}"
+        yield make_finding("similar-names", f"the skill {name!r}", problem, "Rename one of them.")
+    for skill in (added.skill for added in skills.values()):
+        yield from skill.problems
+        for tool in skill.allowed_tools:
+            name, _, pattern = tool.partition("(")
+            place, shown = f"the skill {skill.name!r}", invisible.escape_line(clip(tool, MAX_QUOTED_CHARS))
+            if name not in names:
+                problem = f"`allowed-tools` names {shown!r}, which is no tool and no group here"
+                yield make_finding("unmatched-skill-tool", place, problem, near_misses(name, names))
+            elif pattern:
+                problem = f"the pattern of {shown!r} in `allowed-tools` has no effect"
+                fix = "Require an approval for what the tool must not do."
+                yield make_finding("unmatched-skill-tool", place, problem, fix, severity="note")
 
 
 def _find_unmatched_toolsets(view: StoreView, entries: list[Entry]) -> Iterator[Finding]:
@@ -272,6 +322,33 @@ def _find_unused_layer(owner: str, layer: Any, store: ToolStore, entries: list[E
         near_misses(unknown[0], plans) if unknown else f'Name the tools that may run twice: {layer.kind}(tools=["…"]).'
     )
     yield make_finding("unused-middleware", place, f"{problem}, and none is in `tools`", hint)
+
+
+def _find_unmatched_rules(view: StoreView, entries: list[Entry]) -> Iterator[Finding]:
+    """Yield the findings about rules for approvals that name no tool, or a parameter that none of these tools has."""
+    if view.store.rules is None:
+        return
+    found = [(entry, view.rules_for(entry)) for entry in entries]
+    names = [name for _, rules in found for name in (rules.name, *rules.server_names)]
+    hidden = frozenset[str]().union(*(rules.hidden for _, rules in found))
+    for option, all_rules in view.store.rules.by_option().items():
+        for rule in all_rules:
+            tools = [(entry, rules) for entry, rules in found if rule in rules.selected]
+            place = f"the rule {rule.shown(hidden)!r} in `{option}`"
+            if not tools:
+                is_for_servers = option == "allow" and any(fits(rule.tool, rules.name) for _, rules in found)
+                fix = "Write the name of their server before the *, as in notes/*." if is_for_servers else ""
+                problem = "it allows no tool of a server" if is_for_servers else f"there is no tool {rule.tool!r}"
+                yield make_finding("unmatched-rule", place, problem, fix or near_misses(rule.tool, names))
+                continue
+            known = sorted(frozenset[str]().union(*(rules.parameters for _, rules in tools)))
+            is_open = any(entry.spec.compiled.template.inputs.accepts_other_names for entry, _ in tools)
+            for name in () if is_open else sorted(rule.parameters.difference(known)):
+                problem = f"no tool that it names has the parameter {name!r}"
+                yield make_finding("unmatched-rule", place, problem, near_misses(name, known))
+            if option == "allow" and all(rule.parameters & rules.hidden for _, rules in tools):
+                problem = "it names a bound parameter, and so allows nothing"
+                yield make_finding("unmatched-rule", place, problem, "Name parameters that models see.")
 
 
 def _find_unmatched_options(imported: ImportedServer, entries: list[Entry] | None) -> Iterator[Finding]:

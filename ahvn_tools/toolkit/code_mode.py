@@ -20,10 +20,9 @@ from ahvn_tools.errors import ToolError, ToolkitError, near_misses
 from ahvn_tools.results import PROGRAMMATIC
 from ahvn_tools.settings import ToolOptions
 from ahvn_tools.spec import ToolSpec
-from ahvn_tools.toolkit.entry import FIND_SECRETS
+from ahvn_tools.toolkit.entry import CODE_TOOL, FIND_SECRETS
 from ahvn_tools.toolkit.model_tools import require_toolkit
 from ahvn_tools.toolkit.program_run import (
-    CODE_TOOL,
     ProgramRun,
     callable_entries,
     may_pass_secrets,

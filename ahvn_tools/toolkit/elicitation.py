@@ -14,7 +14,8 @@ from ahvn_tools.execution.call import Call, Question, QuestionApprover
 from ahvn_tools.invisible import escape, escape_line
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.mcp.server.request import Request
-from ahvn_tools.middleware.approve import ApprovalRequest, arguments_digest, rejection_text
+from ahvn_tools.middleware.approve import rejection_text
+from ahvn_tools.middleware.waiting import ApprovalRequest, arguments_digest
 from ahvn_tools.secret_key import SecretKey
 
 MAX_SECONDS: Final = 600.0

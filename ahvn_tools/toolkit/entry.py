@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from ahvn_tools.binding import Binding, StateScopes
 from ahvn_tools.encoders.loaded_classes import loaded_classes
 from ahvn_tools.errors import BindError, DefinitionError, StateKeyError, ToolkitError, ToolSpecError
-from ahvn_tools.execution.plan import CompiledTool
+from ahvn_tools.execution.plan import Arguments, CompiledTool
 from ahvn_tools.formats.rendering.names import wire_name
 from ahvn_tools.results import DIRECT, PROGRAMMATIC
 from ahvn_tools.schema.inputs import Inputs
@@ -114,6 +114,12 @@ SWITCHES_GROUPS: Final = "switches_groups"
 
 _MARKS: Final = (DELEGATES, SWITCHES_GROUPS)
 
+READS_SKILLS: Final = "reads_skills"
+"""An attribute of a body that reads the skills of the toolkit."""
+
+CODE_TOOL: Final = "is_code_tool"
+"""The attribute of functions that no program may call."""
+
 FIND_SECRETS: Final = "find_secrets"
 """An attribute of a body: a function of the StoreView and the arguments of a call, which returns the names of those
 that are secret in this call."""
@@ -141,6 +147,10 @@ class Entry:
 
     executor: Executor | None = None
     """The executor of the toolkit that it comes from; the one of its own toolkit has priority."""
+    inner: tuple[Any, Entry] | None = None
+    """The view and the entry of the toolkit that it comes from, whose rules apply here, too."""
+    rules: Any = None
+    """The ToolRules of its toolkit for it, once they are needed."""
     preset_names: Collection[str] = _NO_NAMES
     """Parameters that are preset in all tools with which it was added; it may lack some of them."""
     is_of_middleware: bool = False
@@ -233,6 +243,11 @@ class Entry:
     def described_groups(self) -> dict[tuple[str, ...], tuple[ToolDefinition, ToolDefinition]]:
         """By the active groups: the definition of the tool that switches groups, and the same with their names."""
         return {}
+
+    @property
+    def reads_skills(self) -> bool:
+        """Whether it reads the skills of the toolkit."""
+        return getattr(self.spec.body, READS_SKILLS, False) is True
 
     @property
     def follows_server(self) -> bool:
@@ -329,10 +344,14 @@ class Entry:
 
     def requires_approval_for(self, call: Call) -> bool:
         """Return whether a call needs an approval: True, too, when the host's function fails."""
+        return self.requires_approval_of(call.arguments)
+
+    def requires_approval_of(self, arguments: Arguments) -> bool:
+        """Return the same for the arguments of a call."""
         if isinstance(self.requires_approval, bool):
             return self.requires_approval
         try:
-            return bool(self.requires_approval(call.arguments))
+            return bool(self.requires_approval(arguments))
         except Exception:  # noqa: BLE001  # a model wrote the arguments: the function may not have expected them
             return True
 

@@ -139,6 +139,7 @@ class _AddedTool:
                 server_name=tool.server_name,
             )
             entry.executor, entry.is_of_middleware = tool.executor, tool.is_of_middleware
+            entry.inner = tool._view, tool._entry  # noqa: SLF001  # of this package
         else:
             entry = Entry(self.spec, name, self.origin, options, locks)
         entry.own_bindings = to_key_bindings(self.spec, name, self.binds)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypedDict, Typ
 
 from ahvn_tools.binding import Binding, bindable_parameters
 from ahvn_tools.errors import BindError, DefinitionError, ToolkitError, near_misses
-from ahvn_tools.redaction import contains_secret, reveal_secrets
+from ahvn_tools.redaction.values import contains_secret, reveal_secrets
 from ahvn_tools.schema.argument_changes import ArgumentChange
 from ahvn_tools.settings import (
     FLAG,
@@ -137,6 +137,17 @@ class AddOptions(EntryOptions, DefinitionOptions, total=False):
     """Changes of arguments: the tool's own name -> argument -> its new name, description, default and so on."""
     on_duplicate: Annotated[OnDuplicate, ON_DUPLICATE]
     """What happens where a name is taken, instead of what the toolkit says."""
+
+
+class SkillOptions(TypedDict, total=False):
+    """The options of `add_skills`; they apply to each skill that it adds."""
+
+    group: Annotated[str, must_be("a text that is not empty", _is_name)]
+    """The group, defined before, in which the skills can be read; `"basic"` by default."""
+    audience: Annotated[str | Collection[str], NAMES]
+    """The audiences that may read the skills; everyone by default."""
+    trust: Annotated[bool | None, must_be("True, False or None", lambda value: value in (True, False, None))]
+    """Whether the texts are the host's own; by default those of folders that are named by their paths."""
 
 
 class SingleToolOptions(EntryOptions, total=False):

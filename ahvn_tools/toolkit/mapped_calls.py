@@ -108,4 +108,4 @@ async def _run(view: StoreView, name: str, arguments: calls.Arguments | None, op
         return result
     if isinstance(outcome.error, Exception):
         raise outcome.error
-    return error_result(body_error_detail(outcome.error, {}, tool=name, is_masked=view.store.masks_errors), started)
+    return error_result(body_error_detail(outcome.error, {}, tool=name, is_masked=True), started)  # a SystemExit

@@ -42,8 +42,10 @@ class MCPImports:
         self._lock = store.import_lock
         self.by_name: dict[str, ImportedServer] = store.imported_servers
 
-    async def add(self, server: Any, name: str | None, timeout: float | None, options: ImportOptions) -> None:
-        """Connect to a server, or to all that a configuration names, and add their tools.
+    async def add(
+        self, server: Any, name: str | None, timeout: float | None, options: ImportOptions
+    ) -> list[RemoteServer]:
+        """Connect to a server, or to all that a configuration names, and add their tools. Return those that answer.
 
         Of several servers, those that cannot be reached are logged and left for `refresh`. Raises ToolConnectionError
         when none can be reached, ToolkitError for a name that is taken; nothing is added then, and nothing stays open.
@@ -68,6 +70,7 @@ class MCPImports:
             (await run_in_thread(lambda _: self._unregister(added))).get()  # a cancelled call may have added them
             await asyncio.gather(*(imported.aclose() for imported in added), return_exceptions=True)
             raise
+        return [imported.server for imported in added if imported.error is None]
 
     def _refuse_taken_names(self, added: Sequence[ImportedServer]) -> None:
         """Raise ToolkitError for a server whose name is taken, or whose addition was cancelled in the meantime."""
@@ -111,6 +114,9 @@ class MCPImports:
                 if self.by_name.get(imported.server.name) is imported:
                     del self.by_name[imported.server.name]
                 self._store.remove_entries(imported.entries.values())
+                self._store.remove_skills(
+                    lambda one, server=imported.server: getattr(one.skill.files, "server", None) is server  # type: ignore[misc]
+                )
 
     async def refresh(self, name: str | None) -> dict[str, Changes]:
         """List the tools of a server, or of all, and return what has changed. Raises ToolConnectionError for the one.

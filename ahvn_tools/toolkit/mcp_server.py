@@ -14,14 +14,13 @@ from fastmcp import FastMCP
 from mcp_types import Prompt, ReadResourceResult
 
 from ahvn_tools.definition import ToolDefinition
-from ahvn_tools.errors import ToolkitError, ToolNotAvailableError
+from ahvn_tools.errors import ToolkitError, ToolNotAvailableError, clip
 from ahvn_tools.execution.runner import run_before_body
 from ahvn_tools.execution.threads import call_host_function
 from ahvn_tools.mcp.client.remote_tool import MAX_URI_CHARS
 from ahvn_tools.mcp.server.app import ServedToolsServer
 from ahvn_tools.mcp.server.components import GetPrompt
 from ahvn_tools.mcp.server.request import Request
-from ahvn_tools.redaction import clip
 from ahvn_tools.results import ToolResult
 from ahvn_tools.settings import is_count
 from ahvn_tools.toolkit import calls, check, served_prompts
@@ -61,7 +60,8 @@ class ToolkitServerOptions(TypedDict, total=False):
     """The toolkit's name by default."""
     instructions: str
     """What the server says about itself to a client; by default the notes of its active groups, of those that every
-    client may see, and the instructions of the MCP servers whose tools every client may see."""
+    client may see, the instructions of the MCP servers whose tools every client may see, and the names and descriptions
+    of the skills that every client may read."""
     version: str
     """That of this package by default."""
     state: StateResolver
@@ -131,7 +131,11 @@ def _make_instructions(view: StoreView) -> str | None:
     for name, imported in view.store.imported_servers.items():
         if name in used and (text := imported.server.instructions) is not None:
             notes.append(f"Instructions of the MCP server {name!r} for its tools:\n{text}")
-    return clip("\n\n".join(notes), MAX_INSTRUCTIONS_CHARS) or None
+    if view.store.skills:
+        from ahvn_tools.toolkit.skills import to_prompt  # few toolkits have skills
+
+        notes.append(to_prompt(view))
+    return clip("\n\n".join(filter(None, notes)), MAX_INSTRUCTIONS_CHARS) or None
 
 
 @dataclass(slots=True)
@@ -156,11 +160,13 @@ class ToolkitServer:
         self._options = options
         audience = options.get("audience")
         if audience is None and view.names_audience():
-            self._audience: AudienceResolver | Selection | None = None
+            self._audience: AudienceResolver | None = None
         else:
             audience = view.store.audience if audience is None else audience
-            self._audience = audience if callable(audience) else _to_audience_selection(audience)
+            self._audience = audience if callable(audience) else None
             self._view = view.with_all_audiences()  # of which each request selects those of its audience
+            if self._audience is None:
+                self._view = self._view.select(_to_audience_selection(audience))
         self._call_options = calls.CallOptions(is_served=True, masks_errors=options.get("mask_errors"))
         self._client_states = ClientStates()
         self._links: dict[tuple[str | None, str], Entry] = {}
@@ -170,7 +176,7 @@ class ToolkitServer:
 
     async def definitions(self, request: Request) -> Sequence[ToolDefinition]:
         """Return the definitions to list: of every tool that this client may see or, when it can search, fewer."""
-        view, client = await self._open_session(request, None)
+        view, client = await self._open_session(request, reads_state=False)
         client.listed_revision = _list_revision(view)
         definitions = [(entry, view.definition(entry)) for entry in view.listed_entries()]
         return with_served_uris(definitions, find_interfaces(view))
@@ -181,21 +187,17 @@ class ToolkitServer:
         entry = view.store.entries.get(name)
         if entry is None or not view.is_selected(entry):
             return None
-        audience, _ = await self._prepare_call(entry, request, lambda: self._resolve_audience(request))
+        audience, _ = await self._prepare_call(entry, request, self._resolve_audience)
         view = view if audience is None else view.select(audience)
         return view.definition(entry) if view.is_selected(entry) else None
 
     def view_for_any_client(self) -> StoreView:
         """Return the view that every client has: without the tools that are only for the audience of some."""
-        if self._audience is None:
-            return self._view
-        audience = self._audience if isinstance(self._audience, Selection) else _to_audience_selection(None)
-        return self._view.select(audience)
+        return self._view if self._audience is None else self._view.select(_to_audience_selection(None))
 
     def find_for_any_client(self, name: str) -> ToolDefinition | None:
         """Return a tool that any client may see."""
-        view = self._view.select(self._audience) if isinstance(self._audience, Selection) else self._view
-        entry = view.store.entries.get(name)
+        view, entry = self._view, self._view.store.entries.get(name)
         return view.definition(entry) if entry is not None and view.is_selected(entry) else None
 
     def get_revision(self) -> tuple[Any, ...]:
@@ -221,7 +223,7 @@ class ToolkitServer:
 
     async def _open_session_for_reading(self, request: Request) -> tuple[StoreView, ClientState, Mapping[str, Any]]:
         """Return a session, the state of its client, and the state from which credentials are taken."""
-        view, client = await self._open_session(request, await self._resolve("state", Mapping, request))
+        view, client = await self._open_session(request)
         return view, client, ChainMap(*(dict(scope.state) for scope in view.session_states))
 
     def task_mode(self, name: str) -> Literal["forbidden", "optional", "required"] | None:
@@ -237,10 +239,7 @@ class ToolkitServer:
         """Run a call in its own session, and notify the client when its list of tools has changed."""
         entry = self._view.store.entries.get(name)
 
-        async def open_session() -> tuple[StoreView, ClientState]:
-            return await self._open_session(request, await self._resolve("state", Mapping, request))
-
-        (view, client), seconds = await self._prepare_call(entry, request, open_session)
+        (view, client), seconds = await self._prepare_call(entry, request, self._open_session)
         if client.is_anonymous and entry is not None and entry.switches_groups:
             raise ToolNotAvailableError(
                 "Groups cannot be switched: the server cannot distinguish this client from others and stores nothing.",
@@ -254,8 +253,9 @@ class ToolkitServer:
         if now != before and not request.is_of_task:  # a task has no connection to its client
             client.listed_revision = now
             await request.send_tool_list_changed()
-        prompts = served_prompts.revision(view)
-        if client.prompts_revision not in (None, prompts) and not request.is_of_task:
+        if client.prompts_revision is None or request.is_of_task:
+            return result
+        if client.prompts_revision != (prompts := served_prompts.revision(view)):
             client.prompts_revision = prompts
             await request.send_prompt_list_changed()
         return result
@@ -274,8 +274,8 @@ class ToolkitServer:
         """
         if uri.startswith(SCHEME):
             view, _, state = await self._open_session_for_reading(request)
-            page = find_interfaces(view).get(uri)
-            return None if page is None else functools.partial(page.read, view, state)
+            if (page := find_interfaces(view).get(uri)) is not None:
+                return functools.partial(page.read, view, state)
         entry = self._links.get((request.session_id, uri))
         if entry is None or await self.find(entry.name, request) is None:
             return None
@@ -286,7 +286,7 @@ class ToolkitServer:
 
     async def list_resources(self, request: Request) -> list[tuple[str, dict[str, Any] | None]]:
         """Return the URI and the `_meta` of each page of a tool that this client may see."""
-        view, _ = await self._open_session(request, None)
+        view, _ = await self._open_session(request, reads_state=False)
         return [(page.uri, page.meta) for page in find_interfaces(view).values()]
 
     async def _run(
@@ -294,9 +294,8 @@ class ToolkitServer:
     ) -> ToolResult:
         options = self._call_options if seconds is None else replace(self._call_options, seconds=seconds)
         entry = view.store.entries.get(name)
-        if waiting_call_id(request) is not None:
-            return await self._run_call(view, name, arguments, request, options)
-        if entry is not None and view.compiled_tool(entry).plan.takes_context and request.can_elicit:
+        may_ask = entry is not None and view.compiled_tool(entry).plan.takes_context and request.can_elicit
+        if entry is not None and may_ask and waiting_call_id(request) is None:
             if request.is_repeated_for_answers and is_program_tool(entry.spec):
                 return await self._run_program(view, name, arguments, request, options)
             elicitation = Elicitation(request, arguments, view.store.secret_key)
@@ -340,23 +339,24 @@ class ToolkitServer:
         return result
 
     async def _prepare_call(
-        self, entry: Entry | None, request: Request, start: Callable[[], Coroutine[Any, Any, Any]]
+        self, entry: Entry | None, request: Request, start: Callable[[Request], Coroutine[Any, Any, Any]]
     ) -> tuple[Any, float | None]:
-        """Return what `start()` returns within the timeout of a call, and how many seconds are left; None for all."""
+        """Return what `start(request)` returns within the timeout of a call, and the seconds left; None for all."""
         plan = None if entry is None else self._view.compiled_tool(entry).plan
         if plan is None or plan.timeout is None or not self._has_resolvers:
-            return await start(), None
+            return await start(request), None
         preparation, started = self._preparation(request), perf_counter()
         seconds = plan.timeout - preparation.seconds
-        value, _ = await run_before_body(plan.with_seconds(seconds), start, _TOO_SLOW)
+        value, _ = await run_before_body(plan.with_seconds(seconds), functools.partial(start, request), _TOO_SLOW)
         preparation.seconds += perf_counter() - started
         return value, plan.timeout - preparation.seconds
 
     def _preparation(self, request: Request) -> _Preparation:
         return self._preparations.setdefault(request, _Preparation())
 
-    async def _open_session(self, request: Request, state: RequestState) -> tuple[StoreView, ClientState]:
-        """Return a session for this request, and the state of its client."""
+    async def _open_session(self, request: Request, *, reads_state: bool = True) -> tuple[StoreView, ClientState]:
+        """Return a session for this request, with its state unless that is not needed, and the state of its client."""
+        state: RequestState = await self._resolve("state", Mapping, request) if reads_state else None
         session_id = await self._resolve_session_id(request)
         client = self._client_states.get(session_id)
         background_calls = self._client_states.background_calls(session_id, request.on_disconnect)
@@ -366,8 +366,8 @@ class ToolkitServer:
 
     async def _resolve_audience(self, request: Request) -> Selection | None:
         """Return the audience of this client, the same one at each step; None when the view itself has one."""
-        if not callable(self._audience):
-            return self._audience
+        if self._audience is None:
+            return None
         preparation = self._preparation(request)
         if preparation.audience is None:
             preparation.audience = _to_audience_selection(await call_host_function(self._audience, request))
@@ -396,10 +396,13 @@ class ToolkitServer:
 def _list_revision(view: StoreView) -> tuple[Any, ...]:
     """Return a value that differs whenever the list of tools may have changed."""
     store = view.store
-    switches = [(s.switches.group_overrides, s.switches.structured_outputs) for s in view.session_states]
-    servers = list(store.imported_servers.values())  # a copy: a server may be added at the same time
-    changed = [imported.server.changed for imported in servers]
-    return store.tools_revision, store.bindings_revision, store.search_listing, switches, changed
+    revision: list[Any] = [store.tools_revision, store.bindings_revision, store.search_listing]
+    for session in view.session_states:
+        switches = session.switches
+        revision += (switches.group_overrides, switches.structured_outputs, switches.approval_mode)
+    for imported in list(store.imported_servers.values()):  # a copy: a server may be added at the same time
+        revision += (imported.server.changed,)
+    return tuple(revision)
 
 
 def _to_audience_selection(audience: Any) -> Selection:

@@ -1,4 +1,4 @@
-"""ProgramElicitation: the user of an MCP client decides on what the calls of a served program ask.
+"""ProgramElicitation: the user of an MCP client answers what the calls of a served program ask.
 
 Clients of the newest protocol answer with another request. The program then continues where it stopped: its state is in
 what the client sends back, which only the server can read, and it continues from there once.
@@ -7,15 +7,24 @@ what the client sends back, which only the server can read, and it continues fro
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import InputRequiredError, ToolError, ToolkitError
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.mcp.server.request import Request
-from ahvn_tools.middleware.approve import REQUEST_KEYS, arguments_digest, pending_requests
+from ahvn_tools.middleware.external import ResultRules, body_arguments, find_rules
+from ahvn_tools.middleware.waiting import (
+    REQUEST_KEYS,
+    ApprovalRequest,
+    ExternalCall,
+    arguments_digest,
+    pending_requests,
+)
 from ahvn_tools.results import ToolResult
 from ahvn_tools.toolkit.batch import Batch
+from ahvn_tools.toolkit.calls import state_scopes
 from ahvn_tools.toolkit.elicitation import FORM, is_approval, to_message
 from ahvn_tools.toolkit.resume import aresumed_batch
 from ahvn_tools.toolkit.run import Run, waiting_call
@@ -40,13 +49,11 @@ class ProgramElicitation:
         if self._is_anonymous and data.get("is_anonymous") is True:  # the client is known by nothing but this state
             self._view.session_state.continue_session(pending_requests(meta)[0].session_id)
         waiting = Run.create([waiting_call(pending_requests(meta))], None)
-        asked = [request for request in waiting.pending if request.action is not None]
-        answers = {request.call_id: self._request.find_answer(request.id) for request in asked}
-        approved = {call_id: is_approval(answer) for call_id, answer in answers.items() if answer is not None}
-        if not approved:
+        approved, results = self._read_answers(waiting.pending)
+        if not approved and not results:
             return self.ask(waiting.results[0][1])
         try:
-            return await aresumed_batch(self._view, waiting, approved, None, None)
+            return await aresumed_batch(self._view, waiting, approved=approved, results=results)
         except ToolkitError as error:
             raise ToolError(
                 "The program cannot continue: it has continued before, has waited for too long, or the server cannot "
@@ -57,17 +64,53 @@ class ProgramElicitation:
     def ask(self, result: ToolResult) -> ToolResult:
         """Return the result that asks the client, if calls of the program have asked something; else the same result.
 
-        The client does not decide on calls that need an approval as a whole.
+        The client neither decides on calls that need an approval as a whole, nor supplies results of external tools.
         """
-        asked = [request for request in pending_requests(result.meta) if request.action is not None]
-        if not asked:
+        requests = {request.id: self._to_form(request) for request in pending_requests(result.meta)}
+        forms = {key: form for key, form in requests.items() if form is not None}
+        if not forms:
             return result
         meta = {name: result.meta[name] for name in REQUEST_KEYS if name in result.meta}
         state = json.dumps({"arguments": self._digest, "requests": meta, "is_anonymous": self._is_anonymous})
-        messages = {request.id: to_message(request) for request in asked}
-        response = self._request.make_input_request(messages, FORM, state)
+        response = self._request.make_input_request(forms, state)
         detail = ErrorDetail(code=InputRequiredError.code, message="The user is asked.", mcp_response=response)
         return ToolResult(error=detail, id=result.id)
+
+    def _to_form(self, request: ApprovalRequest | ExternalCall) -> tuple[str, JsonObject] | None:
+        """Return the message and the form for what a tool asks; None for what the client does not decide on."""
+        if isinstance(request, ApprovalRequest):
+            return None if request.action is None else (to_message(request), FORM)
+        found = self._find_rules(request)
+        return None if found is None else found[0].to_form(found[1])
+
+    def _find_rules(self, request: ExternalCall) -> tuple[ResultRules, Mapping[str, Any]] | None:
+        """Return the rules for the result of a call, with its arguments; None if the client is not asked for it."""
+        entry = self._view.store.entries.get(request.tool)
+        rules = None if entry is None else find_rules(entry.spec.body)
+        if entry is None or rules is None:
+            return None
+        plan, scopes = self._view.compiled_tool(entry).plan, state_scopes(self._view, entry)
+        return rules, body_arguments(plan, request.arguments, scopes)
+
+    def _read_answers(
+        self, requests: Iterable[ApprovalRequest | ExternalCall]
+    ) -> tuple[dict[str, bool], dict[str, Any]]:
+        """Return the client's decisions and its results, by call id."""
+        approved: dict[str, bool] = {}
+        results: dict[str, Any] = {}
+        for request in requests:
+            answer = self._request.find_answer(request.id)
+            if answer is None or self._to_form(request) is None:
+                continue
+            if isinstance(request, ApprovalRequest):
+                approved[request.call_id] = is_approval(answer)
+            elif (found := self._find_rules(request)) is not None:
+                rules, arguments = found
+                try:
+                    results[request.call_id] = rules.read(arguments, answer)
+                except ToolError as error:
+                    results[request.call_id] = error
+        return approved, results
 
     @property
     def _is_anonymous(self) -> bool:

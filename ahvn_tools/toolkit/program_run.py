@@ -44,23 +44,27 @@ from ahvn_tools.code_mode.saved_program import (
 from ahvn_tools.code_mode.stubs import HEADER, ToolStub
 from ahvn_tools.context import ToolContext
 from ahvn_tools.error_detail import ErrorDetail
-from ahvn_tools.errors import LimitExceededError, ToolCallError, ToolError, near_misses
+from ahvn_tools.errors import LimitExceededError, ToolError, near_misses
 from ahvn_tools.execution.call import CallScope
 from ahvn_tools.execution.threads import run_in_thread
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.middleware.approve import (
+from ahvn_tools.middleware.truncate import whole_blocks
+from ahvn_tools.middleware.waiting import (
     ApprovalRequest,
+    ExternalCall,
     RequestSigner,
     pending_requests,
     pending_result,
+    read_request,
     without_other_request,
 )
-from ahvn_tools.middleware.reporting import declared_secrets
-from ahvn_tools.middleware.truncate import whole_blocks
-from ahvn_tools.redaction import find_secrets, is_secret_name, reveal_secrets
+from ahvn_tools.redaction.names import is_secret_name
+from ahvn_tools.redaction.texts import SecretTexts
+from ahvn_tools.redaction.values import find_secrets, reveal_secrets
 from ahvn_tools.results import PROGRAMMATIC, ToolResult, as_readable, text_block, to_text, whole_value
+from ahvn_tools.schema.keywords import find_secret_names
 from ahvn_tools.toolkit import calls
-from ahvn_tools.toolkit.entry import Entry
+from ahvn_tools.toolkit.entry import CODE_TOOL, Entry
 from ahvn_tools.toolkit.structured_output import STRUCTURED_KEY
 from ahvn_tools.toolkit.visibility import StoreView
 
@@ -68,23 +72,20 @@ if TYPE_CHECKING:
     from ahvn_tools.toolkit.visibility import StoreView
 
 
-CODE_TOOL: Final = "is_code_tool"
-"""The attribute of functions that no program may call."""
-
 _UNKNOWN_NAME: Final = re.compile(r"Name `(\w+)` used when not defined")
 
 _NO_BUILT_IN: Final = "Programs do not have this built-in."
 
 _HAS_SECRETS: Final = (
-    "This call needs an approval, and the program cannot wait for one, because it names a tool with a secret argument, "
-    "or a secret key such as 'password'. Make one of the calls without a program."
+    "This call has to wait, and the program cannot, because it names a tool with a secret argument, or a secret key "
+    "such as 'password'. Make one of the calls without a program."
 )
 
 _HAS_CONTINUED: Final = "The program has continued before, and has failed. Calls that it has made are not made again."
 
 _NOT_STORABLE: Final = (
-    "This call needs an approval, and the program cannot wait for one, because it contains a secret that a call has "
-    "received or returned. Make the call without a program."
+    "This call has to wait, and the program cannot, because it contains a secret that a call has received or returned. "
+    "Make the call without a program."
 )
 
 _NO_RESULT: Final = "The program ended without an error. To see a value, end with it as an expression, or print it."
@@ -169,12 +170,12 @@ class ProgramRun:
         self._code, self._mentioned = saved.code, saved.functions
         self._functions = {name: function.tool for name, function in saved.functions.items()}
         self._secrets = hide_bound_values(self._view, self._find_mentioned_entries(), self._context)
-        known: dict[int, Answer | ApprovalRequest] = {}
+        known: dict[int, Answer | ApprovalRequest | ExternalCall] = {}
         state = replace(saved.state, waiting=dict(saved.state.waiting))
         for key, request in saved.requests.items():
             call, decision = state.waiting[key], resumed.decisions.get(key)
             if decision is None:
-                known[key] = ApprovalRequest.from_json(request)
+                known[key] = read_request(request)
             elif decision.rejection is not None:
                 known[key] = Failure(decision.rejection)
             else:
@@ -189,7 +190,7 @@ class ProgramRun:
         self,
         state: ProgramState,
         start: Callable[[SandboxSession, Callable[[str], None]], Awaitable[Event]],
-        known: Mapping[int, Answer | ApprovalRequest],
+        known: Mapping[int, Answer | ApprovalRequest | ExternalCall],
         saved: SavedProgram | None = None,
     ) -> Any:
         fingerprints = {function.tool: function.fingerprint for function in self._mentioned.values()}
@@ -228,7 +229,7 @@ class ProgramRun:
 
     def _to_pending(self, end: Suspended, state: ProgramState, snapshot: bytes) -> ToolResult | Failure:
         """Return the result of a program that waits, with its requests; a Failure if it is too large to be stored."""
-        requests: dict[int, ApprovalRequest] = end.unanswered
+        requests: dict[int, ApprovalRequest | ExternalCall] = end.unanswered
         saved = SavedProgram(
             call_id=self._context.call_id or "",
             tool=self._context.tool or "",
@@ -252,13 +253,11 @@ class ProgramRun:
 
     def _ask_again(self, saved: SavedProgram) -> ToolResult:
         """Return the result of a program that could not continue, with new requests: the old ones are used."""
-        requests = {
-            key: replace(ApprovalRequest.from_json(data), id=uuid.uuid4().hex) for key, data in saved.requests.items()
-        }
+        requests = {key: replace(read_request(data), id=uuid.uuid4().hex) for key, data in saved.requests.items()}
         again = replace(saved, id=uuid.uuid4().hex, requests={key: r.to_json() for key, r in requests.items()})
         return self._sign(again.to_json(), requests.values())
 
-    def _sign(self, program: JsonObject, requests: Iterable[ApprovalRequest]) -> ToolResult:
+    def _sign(self, program: JsonObject, requests: Iterable[ApprovalRequest | ExternalCall]) -> ToolResult:
         signer = RequestSigner(self._view.store.secret_key)
         unsigned = [replace(request, program=program) for request in requests]
         return pending_result(*[replace(request, signature=signer.sign(request)) for request in unsigned])
@@ -289,9 +288,10 @@ class ProgramRun:
     def _stub(self, function: str) -> ToolStub:
         return ToolStub.of(self._view.definition(self._entries[self._functions[function]]), function)
 
-    async def _run_call(self, call: ProgramCall) -> Answer | ApprovalRequest:
+    async def _run_call(self, call: ProgramCall) -> Answer | ApprovalRequest | ExternalCall:
         answer = await self._calls.run(call, self._decisions.get(call.number))
-        return Failure(_HAS_SECRETS) if isinstance(answer, ApprovalRequest) and self._has_secrets() else answer
+        is_answered = isinstance(answer, Value | Failure)
+        return answer if is_answered or not self._has_secrets() else Failure(_HAS_SECRETS)
 
 
 def _to_message(error: ProgramError, state: ProgramState) -> str:
@@ -306,8 +306,8 @@ def _to_message(error: ProgramError, state: ProgramState) -> str:
 
 def _too_large(size: int, limit: int) -> Failure:
     return Failure(
-        f"This call needs an approval, and the program cannot wait for one: it would be stored with {size:,} bytes, "
-        f"and {limit:,} are allowed. Keep less data in the program."
+        f"This call has to wait, and the program cannot: it would be stored with {size:,} bytes, and {limit:,} are "
+        "allowed. Keep less data in the program."
     )
 
 
@@ -319,7 +319,7 @@ def _to_result(value: Any, state: ProgramState, lost: list[ProgramCall], content
     notes = ["The program has printed more than this. Print less."] if state.is_output_cut else []
     if value is None and not state.output:
         notes.append(_NO_RESULT)
-    notes += [f"The call of {call.tool!r} was not made: it needs an approval. Await it." for call in lost]
+    notes += [f"The call of {call.tool!r} was not made: it has to wait. Await it." for call in lost]
     if notes:
         structured["note"] = " ".join(notes)
     blocks = (text_block(to_text(structured)), *contents) if contents else None
@@ -352,7 +352,8 @@ def takes_secrets(view: StoreView, entry: Entry) -> bool:
     """Return whether a caller can pass a secret to a tool."""
     definition = view.definition(entry)
     properties: Mapping[str, Any] = definition.input_schema.get("properties") or {}
-    return bool(declared_secrets(definition)) or not view.compiled_tool(entry).plan.secret_names.isdisjoint(properties)
+    names = find_secret_names(definition.input_schema)
+    return bool(names) or not view.compiled_tool(entry).plan.secret_names.isdisjoint(properties)
 
 
 async def hide_literals(view: StoreView, entries: Iterable[Entry], code: str, context: ToolContext) -> None:
@@ -372,13 +373,9 @@ def hide_bound_values(view: StoreView, entries: Iterable[Entry], context: ToolCo
     secrets: list[Any] = []
     for entry in entries:
         scopes, plan = calls.state_scopes(view, entry), view.compiled_tool(entry).plan
-        for bound in plan.bound_parameters:
-            if bound.binding.resolver is None:
-                name = bound.parameter.name
-                with contextlib.suppress(ToolCallError):
-                    value = bound.read(scopes)
-                    hidden.append((name, value))
-                    secrets += [value] if name in plan.secret_names else []
+        values = plan.readable_values(scopes)
+        hidden.extend(values.items())
+        secrets += [value for name, value in values.items() if name in plan.secret_names]
     return secrets
 
 
@@ -414,9 +411,6 @@ def _evaluate(literal: str, default: str) -> str:
 
 _running_sandboxes: ContextVar[tuple[Sandbox, ...]] = ContextVar("running_sandboxes", default=())
 
-MIN_SECRET_CHARS: Final = 6
-"""Shorter texts are in many values by chance."""
-
 _NESTED: Final = "A program cannot run another program. Call the functions in this one."
 
 
@@ -450,15 +444,15 @@ class ProgramCalls:
         self._fingerprints = fingerprints
         self._turns, self._slots = Turns(), asyncio.Semaphore(view.store.max_concurrency)
         self._structured: Any = None
-        self._secret_texts: set[str] = set()
+        self._secrets = SecretTexts()
         self._has_passed_secret = False
         state.run_id = state.run_id or context.run_id or f"run_{uuid.uuid4().hex}"
         self.contents = ProgramContents(state.contents, limits.content_bytes)
         if state.ends_session:
             context.end_session()
 
-    async def run(self, call: ProgramCall, decision: ProgramDecision | None) -> Answer | ApprovalRequest:
-        """Make a call; `decision` says what a person has approved of it. Return its request if nobody approves it."""
+    async def run(self, call: ProgramCall, decision: ProgramDecision | None) -> Answer | ApprovalRequest | ExternalCall:
+        """Make a call; `decision` says what a person has approved of it. Return its request if it has to wait."""
         context, view = self._context, self._view
         entry = view.store.entries.get(call.tool)
         scope, call_id = CallScope(pause_outer=context._links.pause), f"{context.call_id}.{call.number}"  # noqa: SLF001  # of this package
@@ -500,6 +494,7 @@ class ProgramCalls:
             masks_errors=context.masks_errors,
             report=functools.partial(self._report, call.tool),
             is_approved=decision is not None and decision.is_call_approved,
+            supplied=None if decision is None else decision.supplied,
             approved_questions=() if decision is None else decision.approved_questions,
             question_approver=None if questions is None else questions.approver,
             answer_by=None if questions is None else questions.answer_by,
@@ -526,17 +521,14 @@ class ProgramCalls:
 
     def add_secrets(self, values: Iterable[Any]) -> None:
         """Add secret bound values, which no saved program may contain."""
-        texts = map(reveal_secrets, values)
-        self._secret_texts.update(text for text in texts if isinstance(text, str) and len(text) >= MIN_SECRET_CHARS)
+        self._secrets.add(*(text for text in map(reveal_secrets, values) if isinstance(text, str)))
 
     def has_secret(self, saved: str, snapshot: bytes) -> bool:
         """Return whether a saved program, as JSON and with its unpacked state, may contain a secret of its calls."""
-        return self._has_passed_secret or any(
-            json.dumps(text)[1:-1] in saved or text.encode("utf-8", "surrogatepass") in snapshot
-            for text in self._secret_texts
-        )
+        masked = self._secrets.mask(saved), self._secrets.mask_bytes(snapshot)
+        return self._has_passed_secret or masked != (saved, snapshot)
 
-    def _to_answer(self, call: ProgramCall, result: ToolResult) -> Answer | ApprovalRequest:
+    def _to_answer(self, call: ProgramCall, result: ToolResult) -> Answer | ApprovalRequest | ExternalCall:
         if result.meta.get("ends_session") is True:
             self._state.ends_session = True
             self._context.end_session()

@@ -1,4 +1,4 @@
-"""Resume: run or reject the calls that waited for an approval. Each request is decided once."""
+"""Resume: continue the calls that waited, for an approval or for their result. Each request is decided once."""
 
 from __future__ import annotations
 
@@ -21,24 +21,30 @@ from ahvn_tools.errors import (
     ToolNotFoundError,
     UnboundStateError,
 )
+from ahvn_tools.execution.outcome import Outcome
 from ahvn_tools.execution.threads import run_in_thread
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.middleware.approve import (
+from ahvn_tools.middleware import external
+from ahvn_tools.middleware.approve import rejected_result, rejection_text
+from ahvn_tools.middleware.waiting import (
     ApprovalRequest,
+    ExternalCall,
     RequestSigner,
+    WaitingRequest,
     arguments_digest,
     is_same_json,
     pending_requests,
-    rejected_result,
-    rejection_text,
+    read_request,
 )
-from ahvn_tools.redaction import contains_secret
+from ahvn_tools.redaction.values import contains_secret
 from ahvn_tools.results import ToolCall, ToolResult
 from ahvn_tools.toolkit import model_tools
 from ahvn_tools.toolkit.background_calls import CallStatus
 from ahvn_tools.toolkit.batch import Batch, changed_result, changed_text
+from ahvn_tools.toolkit.call_rules import remember
 from ahvn_tools.toolkit.calls import find_entry, state_scopes
 from ahvn_tools.toolkit.code_mode import is_program_tool
+from ahvn_tools.toolkit.entry import Entry
 from ahvn_tools.toolkit.run import Run, waiting_call
 from ahvn_tools.toolkit.server_access import is_missing
 from ahvn_tools.toolkit.visibility import StoreView
@@ -53,7 +59,7 @@ _CHANGED: Final = (
 
 _STILL_OPEN: Final = "The request is still open."
 
-Waiting = Run | ApprovalRequest | CallStatus | Mapping[str, Any]
+Waiting = Run | ApprovalRequest | ExternalCall | CallStatus | Mapping[str, Any]
 """A run with pending calls, a background call that waits, or one request, also as its JSON data."""
 
 Approved = bool | Mapping[str, bool]
@@ -61,6 +67,9 @@ Approved = bool | Mapping[str, bool]
 
 Reason = str | Mapping[str, str] | None
 """Why calls are rejected: all of them, or each by its call id."""
+
+Results = Mapping[str, Any] | None
+"""The values of external calls, by call id; an exception, or an error ToolResult, for a call that has failed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,22 +82,52 @@ class _Decision:
     """The approver's own arguments."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Supplied:
+    """What was supplied for one external call."""
+
+    value: Any
+    error: ToolResult | None
+    """The error result that the value is, if it is one."""
+
+    @property
+    def is_approved(self) -> bool:
+        """Whether the call gets a value."""
+        return self.error is None
+
+
 def resumed_batch(
-    view: StoreView, waiting: Waiting, approved: Approved, arguments: Mapping[str, Any] | None, reason: Reason
+    view: StoreView,
+    waiting: Waiting,
+    *,
+    approved: Approved | None = None,
+    results: Results = None,
+    arguments: Mapping[str, Any] | None = None,
+    reason: Reason = None,
+    always: bool = False,
 ) -> Batch:
     """Return the batch that continues what waited, and mark its requests as decided. It runs at most once.
+
+    `always` remembers the rules of the approved requests.
 
     Raises ToolkitError for what does not fit the requests, and for a request that was decided before.
     """
     background_calls = view.background_calls
     run, edits = _to_run(waiting, approved, arguments)
-    _require_single_ids(run, [names for names in (approved, edits, reason) if isinstance(names, Mapping)])
-    decisions = _decisions(run, approved, edits, reason)
+    _require_single_ids(run, [names for names in (approved, edits, reason, results) if isinstance(names, Mapping)])
+    if approved is None and results is None:
+        raise ToolkitError("Pass approved=True or False, or results={call_id: value} for external calls.")
+    decisions: dict[str, _Decision | _Supplied] = {
+        **_decisions(run, approved, edits, reason),
+        **_supplied_values(view, run, results),
+    }
     calls = [call for call, _ in run.results]
     known_results: dict[int, ToolResult] = {}
-    requests: dict[int, ApprovalRequest] = {}
+    requests: dict[int, ApprovalRequest | ExternalCall] = {}
+    supplied: dict[int, Outcome] = {}
     programs: dict[int, ResumedProgram] = {}
-    decided: list[ApprovalRequest] = []
+    decided: list[ApprovalRequest | ExternalCall] = []
+    kept = _rules_to_remember(run, decisions) if always else []
     signer, forgotten_until = RequestSigner(view.store.secret_key), view.store.approval_store.forgotten_until()
     now = max(time.time(), forgotten_until)  # what was forgotten has expired, also if the clock was set back
     for index, (call, result) in enumerate(run.results):
@@ -107,33 +146,54 @@ def resumed_batch(
             programs[index] = continued
         elif isinstance(continued, ToolResult):
             known_results[index] = continued
+        elif isinstance(continued, tuple):
+            calls[index], supplied[index] = continued
         else:
             calls[index] = continued
         decided += [request for request in chosen if signer.has_signed(request)]  # others cannot be approved here
     decided = [one for one in decided if one.expires_at is None or one.expires_at > forgotten_until]  # nor can these
     _mark_decided(view, decided, [resumed.program for resumed in programs.values()])
+    for request in kept:
+        if changed_text(view, request) is None:
+            remember(view, request)
     return Batch(
         view=view, calls=calls, format=run.format, continuation=run.continuation, known_results=known_results,
-        requests=requests, programs=programs, background_calls=background_calls,
+        requests=requests, supplied=supplied, programs=programs, background_calls=background_calls,
     )  # fmt: skip
 
 
-async def aresumed_batch(view: StoreView, *arguments: Any) -> Batch:
+def _rules_to_remember(run: Run, decisions: Mapping[str, _Decision | _Supplied]) -> list[ApprovalRequest]:
+    """Return the approved requests, whose rules are remembered. Raises ToolkitError for one that has none."""
+    approved: list[ApprovalRequest] = []
+    for request in run.pending:
+        decision = decisions.get(request.call_id)
+        if not (isinstance(request, ApprovalRequest) and isinstance(decision, _Decision) and decision.is_approved):
+            continue
+        if request.suggested_rule is None or decision.edits:
+            raise ToolkitError(
+                f"The approval of {request.tool!r} cannot be remembered: it has secret, edited or very long arguments, "
+                f"or is a question of the tool. Approve it without always=True. {_STILL_OPEN}"
+            )
+        approved.append(request)
+    return approved
+
+
+async def aresumed_batch(view: StoreView, waiting: Waiting, **decisions: Any) -> Batch:
     """Return the batch from async code; the store of approvals may wait for a file, so this runs in a thread."""
-    batch: Batch = (await run_in_thread(lambda _: resumed_batch(view, *arguments))).get()
+    batch: Batch = (await run_in_thread(lambda _: resumed_batch(view, waiting, **decisions))).get()
     return batch
 
 
-def _to_run(waiting: Waiting, approved: Approved, arguments: Any) -> tuple[Run, Any]:
+def _to_run(waiting: Waiting, approved: Approved | None, arguments: Any) -> tuple[Run, Any]:
     """Return the run that waits, of its one call for a request, and the approver's arguments by call id."""
     if isinstance(waiting, CallStatus):
         if not waiting.requests:
-            raise ToolkitError(f"The call {waiting.id!r} does not wait for an approval: it is {waiting.state}.")
+            raise ToolkitError(f"The call {waiting.id!r} does not wait for anything: it is {waiting.state}.")
         waiting = Run.create([waiting_call(waiting.requests)], None)
     if isinstance(waiting, Run):
         return waiting, {} if arguments is None else arguments
-    request = waiting if isinstance(waiting, ApprovalRequest) else ApprovalRequest.from_json(waiting)
-    if not isinstance(approved, bool):
+    request = waiting if isinstance(waiting, WaitingRequest) else read_request(waiting)
+    if isinstance(request, ApprovalRequest) and not isinstance(approved, bool):
         raise ToolkitError("One request is approved or not: pass approved=True or False.")
     try:
         run = Run.create([waiting_call([request])], None)
@@ -147,15 +207,15 @@ def _require_single_ids(run: Run, decisions: Sequence[Mapping[str, Any]]) -> Non
     counts = Counter(request.call_id for request in run.pending)
     for call_id in (name for names in decisions for name in names if counts[name] > 1):
         raise ToolkitError(
-            f"{counts[call_id]} calls with the id {call_id!r} wait for approval. Decide on all calls at once, with "
-            "approved=True or False, or on one of `run.pending` alone."
+            f"{counts[call_id]} calls with the id {call_id!r} wait. Decide on all calls at once, with approved=True or "
+            "False, or resume one of `run.pending` alone."
         )
 
 
-def _decisions(run: Run, approved: Approved, edits: Any, reason: Reason) -> dict[str, _Decision]:
+def _decisions(run: Run, approved: Approved | None, edits: Any, reason: Reason) -> dict[str, _Decision]:
     """Return the decisions by call id. Raises ToolkitError for those that fit no pending call."""
-    pending = {request.call_id for request in run.pending}
-    choices = dict.fromkeys(pending, approved) if isinstance(approved, bool) else approved
+    pending = {request.call_id for request in run.pending if isinstance(request, ApprovalRequest)}
+    choices = dict.fromkeys(pending, approved) if isinstance(approved, bool) else {} if approved is None else approved
     if not (isinstance(choices, Mapping) and all(isinstance(choice, bool) for choice in choices.values())):  # type: ignore[redundant-expr]  # callers may pass anything
         raise ToolkitError("Calls are approved or not: pass approved=True, False, or one of them by call id.")
     if not isinstance(edits, Mapping):
@@ -164,7 +224,9 @@ def _decisions(run: Run, approved: Approved, edits: Any, reason: Reason) -> dict
     accepted = choices.keys() - rejected
     reasons = reason if isinstance(reason, Mapping) else {} if reason is None else dict.fromkeys(rejected, reason)
     if unknown := (choices.keys() | edits.keys() | reasons.keys()) - pending:
-        raise ToolkitError(f"No call {min(unknown)!r} waits for approval. Waiting: {sorted(pending)}.")
+        raise ToolkitError(
+            f"No call {min(unknown)!r} waits for approval. Waiting: {sorted(pending)}.{_external_hint(run)}"
+        )
     if not edits.keys() <= accepted:
         raise ToolkitError(f"Arguments are for approved calls, unlike {min(edits.keys() - accepted)!r}.")
     if (reason is not None and not reasons) or not reasons.keys() <= rejected:
@@ -177,18 +239,52 @@ def _decisions(run: Run, approved: Approved, edits: Any, reason: Reason) -> dict
     }
 
 
+def _external_hint(run: Run) -> str:
+    names = sorted(request.call_id for request in run.pending if isinstance(request, ExternalCall))
+    return f" These wait for their result, results={{…}}: {names}." if names else ""
+
+
+def _supplied_values(view: StoreView, run: Run, results: Results) -> dict[str, _Supplied]:
+    """Return what was supplied, by call id. Raises ToolkitError for ids of no call that waits for its result."""
+    if not isinstance(results, Mapping | None):
+        raise ToolkitError("The results of external calls are a dict by call id: results={call_id: value}.")
+    requests = {request.call_id: request for request in run.pending if isinstance(request, ExternalCall)}
+    if unknown := (results or {}).keys() - requests.keys():
+        raise ToolkitError(
+            f"No call {min(unknown, key=str)!r} waits for its result. Waiting: {sorted(requests)}. Calls that wait for "
+            "an approval are decided with approved=…."
+        )
+    errors = {
+        call_id: external.to_error_result(value, requests[call_id], masks_errors=view.store.masks_errors)
+        for call_id, value in (results or {}).items()
+    }
+    return {call_id: _Supplied(value=value, error=errors[call_id]) for call_id, value in (results or {}).items()}
+
+
+_Continued = ToolCall | ToolResult | tuple[ToolCall, Outcome]
+
+
 def _continue(
-    view: StoreView, signer: RequestSigner, now: float, call: ToolCall, decided: tuple[ApprovalRequest, _Decision]
-) -> ToolCall | ToolResult:
-    """Return the call to run or, if it does not run, its result. Raises ToolkitError for what does not fit."""
+    view: StoreView, signer: RequestSigner, now: float, call: ToolCall, decided: tuple[Any, _Decision | _Supplied]
+) -> _Continued:
+    """Return the call to run, with what was supplied for it; its result if it does not run.
+
+    Raises ToolkitError for what does not fit.
+    """
     request, decision = decided
     _require_valid(view, signer, now, request, decision)
-    if not decision.is_approved:
-        return replace(rejected_result(request.tool, decision.reason), id=call.id)
-    requested = call if request.tool == call.name else model_tools.inner_call(call) or call
-    if (changed := changed_text(view, request)) is not None:
+    changed = changed_text(view, request)
+    is_usable = changed is None and signer.has_signed(request) and not _has_expired(request, now)
+    if not decision.is_approved and not (isinstance(decision, _Supplied) and is_usable):
+        return _to_rejected(request.tool, call, decision)
+    if changed is not None:
         return changed_result(changed, call)
-    return replace(requested, name=request.tool, arguments=_approved_arguments(view, request, requested, decision))
+    requested = call if request.tool == call.name else model_tools.inner_call(call) or call
+    if isinstance(decision, _Decision):
+        return replace(requested, name=request.tool, arguments=_approved_arguments(view, request, requested, decision))
+    is_known = arguments_digest(requested.arguments, view.store.secret_key) == request.digest
+    arguments = requested.arguments if is_known else request.arguments
+    return replace(requested, name=request.tool, arguments=arguments), _to_outcome(view, request, decision)
 
 
 def _continue_program(
@@ -196,7 +292,7 @@ def _continue_program(
     signer: RequestSigner,
     now: float,
     call: ToolCall,
-    decided: Sequence[tuple[ApprovalRequest, _Decision]],
+    decided: Sequence[tuple[Any, _Decision | _Supplied]],
 ) -> ToolResult | ResumedProgram:
     """Return the program to continue or, if it does not, the result of its call. Raises as `_continue` does."""
     for request, decision in decided:
@@ -205,7 +301,7 @@ def _continue_program(
     if not all(signer.has_signed(request) for request, _ in decided):
         if any(own.is_approved for _, own in decided):
             raise ToolkitError(_CHANGED)
-        return replace(rejected_result(call.name, decision.reason), id=call.id)
+        return _to_rejected(call.name, call, decision)
     entry = view.store.entries.get(call.name)
     if entry is not None and not is_program_tool(entry.spec):
         return changed_result(f"{call.name!r} is another tool now, which does not run programs.", call)
@@ -214,16 +310,46 @@ def _continue_program(
     except ToolkitError as error:
         return changed_result(str(error), call)
     if saved.has_expired(now):
-        return replace(rejected_result(call.name, decision.reason), id=call.id)
+        return _to_rejected(call.name, call, decision)
     return ResumedProgram(
         program=saved,
         decisions={saved.find_call(request.id): _decide(view, saved, request, own) for request, own in decided},
     )
 
 
-def _decide(view: StoreView, saved: SavedProgram, request: ApprovalRequest, decision: _Decision) -> ProgramDecision:
+def _to_rejected(tool: str, call: ToolCall, decision: _Decision | _Supplied) -> ToolResult:
+    """Return the result of a call that does not run: of a rejected one, or the error that was supplied."""
+    error = decision.error if isinstance(decision, _Supplied) else None
+    reason = decision.reason if isinstance(decision, _Decision) else ""
+    return replace(error or rejected_result(tool, reason), id=call.id)
+
+
+def _to_outcome(view: StoreView, request: ExternalCall, decision: _Supplied) -> Outcome:
+    """Return what was supplied. Raises ToolkitError for a value or a call that the tool refuses."""
+    if isinstance(decision.value, Exception):
+        return Outcome(error=decision.value)
+    if decision.error is not None or (entry := _find_startable(view, request.tool)) is None:
+        return Outcome(decision.error or decision.value)  # the call of a removed tool is answered like any other
+    plan, scopes = view.compiled_tool(entry).plan, state_scopes(view, entry)
+    return external.supply(plan, entry.spec.body, scopes, request, decision.value)
+
+
+def _decide(
+    view: StoreView, saved: SavedProgram, request: ApprovalRequest | ExternalCall, decision: _Decision | _Supplied
+) -> ProgramDecision:
     """Return the decision on one call of a program. Raises ToolkitError for arguments that do not fit."""
     arguments: JsonObject = {}
+    if isinstance(request, ExternalCall) and isinstance(decision, _Supplied):
+        rejection = changed_text(view, request)
+        return ProgramDecision(
+            arguments=saved.state.waiting[saved.find_call(request.id)].arguments,
+            is_call_approved=True,
+            approved_questions=(),
+            rejection=rejection,
+            supplied=None if rejection is not None else _to_outcome(view, request, decision),
+        )
+    assert isinstance(request, ApprovalRequest)  # noqa: S101  # as its decision is
+    assert isinstance(decision, _Decision)  # noqa: S101
     rejection = changed_text(view, request) if decision.is_approved else rejection_text(request.tool, decision.reason)
     if rejection is None:
         call = saved.state.waiting[saved.find_call(request.id)]
@@ -246,21 +372,34 @@ def _to_json(tool: str, arguments: JsonObject) -> JsonObject:
 
 
 def _require_valid(
-    view: StoreView, signer: RequestSigner, now: float, request: ApprovalRequest, decision: _Decision
+    view: StoreView,
+    signer: RequestSigner,
+    now: float,
+    request: ApprovalRequest | ExternalCall,
+    decision: _Decision | _Supplied,
 ) -> None:
     """Raise ToolkitError for a request of another session, and for one that cannot be approved."""
     if signer.has_signed(request):
         _require_session(view, request)
     elif decision.is_approved:
         raise ToolkitError(_CHANGED)
-    if decision.is_approved and request.expires_at is not None and now >= request.expires_at:
+    if decision.is_approved and _has_expired(request, now):
+        if isinstance(request, ExternalCall):
+            raise ToolkitError(
+                f"The call {request.call_id!r} has expired. Pass a ToolError as its result, so that the model can go "
+                "on; Toolkit(…, approval_expiry=…) sets how long calls wait."
+            )
         raise ToolkitError(
             "The request has expired: it was not approved in time. Reject it, so that the model can ask again; "
             "Toolkit(…, approval_expiry=…) sets how long requests can be approved."
         )
 
 
-def _require_session(view: StoreView, request: ApprovalRequest) -> None:
+def _has_expired(request: ApprovalRequest | ExternalCall, now: float) -> bool:
+    return request.expires_at is not None and now >= request.expires_at
+
+
+def _require_session(view: StoreView, request: ApprovalRequest | ExternalCall) -> None:
     session_id = view.session_state.session_id if view.is_session else None
     if request.session_id != session_id:
         raise ToolkitError("The request was made in another session. Resume it there, with the same session_id.")
@@ -285,14 +424,20 @@ def _approved_arguments(
     return arguments
 
 
-def _require_startable(view: StoreView, tool: str, edited: JsonObject | None) -> None:
-    """Raise ToolkitError if a tool refuses edited arguments, is not available or lacks the value of a binding."""
+def _find_startable(view: StoreView, tool: str) -> Entry | None:
+    """Return a tool; None if it is not there any more. Raises ToolkitError if it is not available."""
     try:
-        entry = find_entry(view, tool, hides_unselected=False)
+        return find_entry(view, tool, hides_unselected=False)
     except (ToolNotFoundError, ToolChangedError):
-        return  # the call is answered like any other
+        return None
     except ToolNotAvailableError as error:
         raise ToolkitError(f"{error.message} Activate it here, or resume where it is. {_STILL_OPEN}") from None
+
+
+def _require_startable(view: StoreView, tool: str, edited: JsonObject | None) -> None:
+    """Raise ToolkitError if a tool refuses edited arguments, is not available or lacks the value of a binding."""
+    if (entry := _find_startable(view, tool)) is None:
+        return  # the call is answered like any other
     compiled = view.compiled_tool(entry)
     plan = compiled.plan
     if unsent := [name for name, binding in compiled.bindings.items() if is_missing(binding)]:
@@ -332,15 +477,17 @@ def _require_same_secrets(view: StoreView, request: ApprovalRequest, exact: Json
         raise ToolkitError(f"The secret arguments {[*request.secrets]} are not those that were asked for.")
 
 
-def _mark_decided(view: StoreView, requests: list[ApprovalRequest], programs: list[SavedProgram]) -> None:
+def _mark_decided(
+    view: StoreView, requests: list[ApprovalRequest | ExternalCall], programs: list[SavedProgram]
+) -> None:
     """Mark requests as decided before their calls run. Raises ToolkitError for one that already is.
 
     A program that continues is marked, too: none of its requests can let it continue from the same point again.
     """
-    decided: list[ApprovalRequest | SavedProgram] = [*requests, *programs]
+    decided: list[ApprovalRequest | ExternalCall | SavedProgram] = [*requests, *programs]
     expiries = {one.id: one.expires_at for one in decided}
     if decided and (len(expiries) < len(decided) or not view.store.approval_store.decide(expiries)):
         raise ToolkitError(
-            "This request was used before: its call was rejected, or has been started"
+            "This request was used before: its call was rejected, or has been started or answered"
             f"{', or its program has continued' if programs else ''}. Ask for the call again."
         )

@@ -14,7 +14,16 @@ from ahvn_tools.errors import ToolSpecError
 from ahvn_tools.formats.continuation import NO_CONTINUATION, Container, Continuation
 from ahvn_tools.formats.rendering.names import wire_name
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.middleware.approve import ApprovalRequest, pending_requests, pending_result, without_requests
+from ahvn_tools.middleware.waiting import (
+    FIRST_KEYS,
+    FURTHER_KEY,
+    ApprovalRequest,
+    ExternalCall,
+    pending_requests,
+    pending_result,
+    read_request,
+    without_requests,
+)
 from ahvn_tools.results import ToolCall, ToolResult, to_sendable, without_raw_value
 
 
@@ -32,16 +41,17 @@ class Run(Sequence[JsonObject]):
     >>> list(kit.run(answer, format="openai"))
     [{'role': 'tool', 'tool_call_id': 'c1', 'content': '3'}]
 
-    A Run has no truth value, because it has no messages while calls wait for an approval: use `is_done`, `pending` and
+    A Run has no truth value, because it has no messages while calls wait: use `is_done`, `pending` and
     `results`.
     """
 
     messages: list[JsonObject] = field(default_factory=list)
     results: list[tuple[ToolCall, ToolResult]] = field(default_factory=list)
     """Each call with its result, in the order of the answer. Empty if the model has made no call."""
-    pending: list[ApprovalRequest] = field(default_factory=list)
-    """The calls that wait for an approval, for `Toolkit.resume`; several of one program have the same program. While
-    there are any, there are no messages: providers accept one answer per call, and all answers at once."""
+    pending: list[ApprovalRequest | ExternalCall] = field(default_factory=list)
+    """The calls that wait for an approval or, those of external tools, for their result, for `Toolkit.resume`; several
+    of one program have the same program. While there are any, there are no messages: providers accept one answer per
+    call, and all answers at once."""
     format: str | None = None
     """The format of the messages."""
     continuation: Continuation = NO_CONTINUATION
@@ -61,7 +71,7 @@ class Run(Sequence[JsonObject]):
 
     @property
     def is_done(self) -> bool:
-        """Whether every call has its result: none waits for an approval."""
+        """Whether every call has its result: none waits."""
         return not self.pending
 
     @property
@@ -103,12 +113,12 @@ class Run(Sequence[JsonObject]):
         """Raise TypeError: neither a run without calls nor one that waits is simply true or false."""
         raise TypeError(
             "A Run has no truth value. `run.results` is empty if the model has made no call; `run.is_done` is False "
-            "while calls wait for an approval, which are in `run.pending`."
+            "while calls wait, which are in `run.pending`."
         )
 
     def __repr__(self) -> str:
         count = len(self.results)
-        waiting = f", {len(self.pending)} waiting for approval" if self.pending else ""
+        waiting = f", {len(self.pending)} waiting" if self.pending else ""
         return f"<Run of {count} call{'' if count == 1 else 's'}{waiting}>"
 
     def _repr_html_(self) -> str:
@@ -171,7 +181,7 @@ def _from_json(data: Mapping[str, Any]) -> tuple[list[Pair], str | None, Continu
         raise ToolSpecError(_WRONG_DATA) from None
 
 
-def waiting_call(requests: Sequence[ApprovalRequest], **fields: Any) -> Pair:
+def waiting_call(requests: Sequence[ApprovalRequest | ExternalCall], **fields: Any) -> Pair:
     """Return the call of these requests, with the further `fields` of a call, and the result that says that it waits.
 
     There are several requests only for one program.
@@ -186,15 +196,17 @@ def waiting_call(requests: Sequence[ApprovalRequest], **fields: Any) -> Pair:
 
 def _call_to_json(call: ToolCall, result: ToolResult) -> JsonObject:
     fields = {"provider": call.provider, "wire_name": call.wire_name or wire_name(call.name), "format": call.format}
-    if "approval" in result.meta:
-        return {**fields, "request": result.meta["approval"], "further": result.meta.get("further_approvals", [])}
+    request = next((result.meta[key] for key in FIRST_KEYS if key in result.meta), None)
+    if request is not None:
+        return {**fields, "request": request, "further": result.meta.get(FURTHER_KEY, [])}
     return {**fields, "id": call.id, "name": call.name, "error": call.error, "result": _result_to_json(result)}
 
 
 def _call_from_json(item: Mapping[str, Any]) -> Pair:
     fields = {"provider": dict(item["provider"]), "wire_name": item["wire_name"], "format": item.get("format")}
     if "request" in item:
-        meta = {"approval": item["request"], "further_approvals": item.get("further", [])}
+        first = read_request(item["request"])
+        meta = {first.meta_key: item["request"], FURTHER_KEY: item.get("further", [])}
         return waiting_call(pending_requests(meta), **fields)
     call = ToolCall(id=item["id"], name=item["name"], error=item["error"], **fields)
     return call, _result_from_json(item["result"], call.id)

@@ -19,6 +19,8 @@ from ahvn_tools.toolkit.entry import Entry
 
 if TYPE_CHECKING:
     from ahvn_tools.execution.call import CallScope
+    from ahvn_tools.toolkit.approval_rules import Mode
+    from ahvn_tools.toolkit.remembered_rules import RememberedRule
     from ahvn_tools.toolkit.structured_output import StructuredOutput
 
 MAX_CLIENTS: Final = 10_000
@@ -37,7 +39,7 @@ _session_id_lock = threading.Lock()
 class GroupSwitches:
     """What a toolkit or a session has switched. Readers need no lock: a change replaces the mapping."""
 
-    __slots__ = ("group_overrides", "is_anonymous", "structured_outputs")
+    __slots__ = ("approval_mode", "group_overrides", "is_anonymous", "remembered_rules", "structured_outputs")
 
     def __init__(self, *, is_anonymous: bool = False) -> None:
         self.is_anonymous = is_anonymous
@@ -46,6 +48,10 @@ class GroupSwitches:
         """Whether a group is active, by the group's unique id."""
         self.structured_outputs: Mapping[Entry, StructuredOutput | None] = _NO_STRUCTURED_OUTPUTS
         """The tools that also take a model's fields. None: not here, although an outer session may say so."""
+        self.approval_mode: Mode | None = None
+        """The mode of the rules here; None: that of the outer session or toolkit."""
+        self.remembered_rules: tuple[RememberedRule, ...] = ()
+        """The calls that an approver has approved for always."""
 
 
 class ClientState(GroupSwitches):

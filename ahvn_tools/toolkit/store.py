@@ -6,7 +6,7 @@ import itertools
 import logging
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ahvn_tools.binding import Binding
@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 
     from ahvn_tools.execution.call import Middleware
     from ahvn_tools.middleware.approve import Approver
+    from ahvn_tools.skills.skill import Skill
+    from ahvn_tools.toolkit.approval_rules import ApprovalRules
+    from ahvn_tools.toolkit.remembered_rules import RuleFile
     from ahvn_tools.toolkit.structured_output import StructuredOutput
 
 
@@ -104,12 +107,25 @@ class SecretKeys:
         return {**bindings, **secret} if secret else bindings
 
 
+_SKILL_ACTIONS: Final = {"keep": "not used", "rename": "not used", "replace": "used instead"}
+
 MAX_DUPLICATES: Final = 1000
 """How many decisions about tools of one name a toolkit remembers: a server could list other names each time."""
 
 log = logging.getLogger(__name__)
 
 Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ToolkitSkill:
+    """A skill in a toolkit."""
+
+    skill: Skill
+    group: str = BASIC_GROUP
+    """The group in which it is active."""
+    audience: frozenset[str] = frozenset()
+    """The audiences that may read it; everyone by default."""
 
 
 class FindingLog:
@@ -159,7 +175,9 @@ class ToolStore:
     separate_audiences: frozenset[str] = frozenset()
     """Audiences for which the manifest describes a toolkit of their own."""
 
-    def __init__(self, on_duplicate: OnDuplicate, timeout: float | None, max_concurrency: int) -> None:
+    def __init__(  # noqa: PLR0915  # a line for each attribute
+        self, on_duplicate: OnDuplicate, timeout: float | None, max_concurrency: int
+    ) -> None:
         """Begin with no tool. Raises ToolkitError for an unknown policy and for invalid limits."""
         self.on_duplicate = checked("on_duplicate", on_duplicate, ON_DUPLICATE)
         self.timeout = checked("timeout", timeout, TIMEOUT)
@@ -189,6 +207,11 @@ class ToolStore:
         self.approval_store: ApprovalStore = to_approval_store(None)
         self.approval_expiry: float | None = DEFAULT_EXPIRY
         """For how many seconds a request can be approved; None: forever."""
+        self.rules: ApprovalRules | None = None
+        self.rule_file: RuleFile | None = None
+        """Where remembered rules are kept; None: in the session of each."""
+        self.has_rules = False
+        """Whether there are rules, or a mode was ever set."""
         self.locks = KeyedLocks()
         """The locks of exclusive calls."""
         self.active_calls = ActiveCalls()
@@ -200,6 +223,7 @@ class ToolStore:
         self.search_listing: SearchListing | None = None
         """The tools that are listed to a model; None: every visible tool."""
         self.toolsets: dict[str, Toolset] = {}
+        self.skills: Mapping[str, ToolkitSkill] = {}
         self.bindings: Mapping[str, Binding] = {}
         self.finding_log = FindingLog()
         self.tools_revision = 0
@@ -430,6 +454,32 @@ class ToolStore:
         self.require_defined_groups(toolset.selection)
         with self._lock:
             self.toolsets = _merge_toolsets(self.toolsets, {toolset.name: toolset})
+
+    @property
+    def skill_reader(self) -> Entry | None:
+        """The tool that reads skills; None if there is none, or none any more."""
+        return next((entry for entry in list(self.entries.values()) if entry.reads_skills), None)
+
+    def add_skills(self, added: Iterable[ToolkitSkill]) -> None:
+        """Add all of these skills or none. Raises ToolkitError for a taken name, where `on_duplicate` says so."""
+        with self._lock:
+            skills = dict(self.skills)
+            for one in added:
+                name, known = one.skill.name, skills.get(one.skill.name)
+                if known is not None and known.skill.location != one.skill.location:
+                    taken = f"There is a skill {name!r} already, in {known.skill.location!r}"
+                    if self.on_duplicate == "raise":
+                        fix = "Rename one of them, or call remove_skills before."
+                        raise ToolkitError(f"{taken}. This one is in {one.skill.location!r}. {fix}")
+                    log.warning("%s: that in %r is %s.", taken, one.skill.location, _SKILL_ACTIONS[self.on_duplicate])
+                if known is None or self.on_duplicate == "replace" or known.skill.location == one.skill.location:
+                    skills[name] = one
+            self.skills = skills
+
+    def remove_skills(self, is_removed: Callable[[ToolkitSkill], bool]) -> None:
+        """Remove skills."""
+        with self._lock:
+            self.skills = {name: one for name, one in self.skills.items() if not is_removed(one)}
 
     def restore(self, switches: GroupSwitches, active: Mapping[str, bool], toolsets: Mapping[str, Toolset]) -> None:
         """Switch just these groups, and add these toolsets; all or nothing.

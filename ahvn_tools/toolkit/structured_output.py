@@ -15,7 +15,7 @@ from ahvn_tools.errors import InvalidParametersError, ToolkitError
 from ahvn_tools.execution.call import Call, Next
 from ahvn_tools.execution.plan import Body
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.redaction import is_secret_annotation
+from ahvn_tools.redaction.names import is_secret_annotation
 from ahvn_tools.results import ToolResult
 from ahvn_tools.schema.function import FunctionInputs
 from ahvn_tools.schema.jsonschema import SchemaInputs

@@ -14,7 +14,9 @@ from collections.abc import (
     MutableMapping,
     Sequence,
 )
+from dataclasses import replace
 from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, TypeVar, Unpack, cast, overload
 
 from pydantic import BaseModel
@@ -53,6 +55,7 @@ from ahvn_tools.toolkit.entry_options import (
     AddOptions,
     EntryOptions,
     OnDuplicate,
+    SkillOptions,
     checked,
     to_name_set,
     validate_callable,
@@ -62,7 +65,7 @@ from ahvn_tools.toolkit.name_clashes import Duplicate
 from ahvn_tools.toolkit.search import Rank, SearchListing, refuse_second_listing, refuse_taken_names
 from ahvn_tools.toolkit.selection import Group, Selection, SelectionOptions, Toolset
 from ahvn_tools.toolkit.sessions import SessionState
-from ahvn_tools.toolkit.store import ToolStore
+from ahvn_tools.toolkit.store import ToolStore, lookup
 from ahvn_tools.toolkit.tool import GroupView, ToolkitTool, ToolsetView, export_arguments
 from ahvn_tools.toolkit.visibility import StoreView
 
@@ -77,8 +80,12 @@ if TYPE_CHECKING:  # slow, and few toolkits need it
     from ahvn_tools.mcp.client.remote_server import RemoteServer
     from ahvn_tools.mcp.trust.changes import Changes
     from ahvn_tools.middleware.approve import Approver
+    from ahvn_tools.skills.skill import Skill
+    from ahvn_tools.toolkit.approval_rules import ApprovalRules, Mode
     from ahvn_tools.toolkit.background_calls import CallStatus
     from ahvn_tools.toolkit.batch import Batch, ModelAnswer
+    from ahvn_tools.toolkit.conversation import Conversation
+    from ahvn_tools.toolkit.converse import ConverseOptions, Event, ModelFunction, Start
     from ahvn_tools.toolkit.imported_server import ImportOptions
     from ahvn_tools.toolkit.mapped_calls import MappedCall
     from ahvn_tools.toolkit.mcp_imports import MCPImports
@@ -86,6 +93,7 @@ if TYPE_CHECKING:  # slow, and few toolkits need it
     from ahvn_tools.toolkit.observed_call import CancelWhen, OnOutput
     from ahvn_tools.toolkit.resume import Approved, Reason, Waiting
     from ahvn_tools.toolkit.run import Run
+    from ahvn_tools.toolkit.tool_rules import RuleDecision
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -130,6 +138,7 @@ class Toolkit:
         state: Mapping[str, Any] | None = None,
         middleware: Sequence[Middleware] = (),
         approver: Approver | None = None,
+        rules: ApprovalRules | None = None,
         secret_key: str | bytes | None = None,
         approval_store: str | PathLike[str] | ApprovalStore | None = None,
         approval_expiry: float | None = DEFAULT_EXPIRY,
@@ -147,7 +156,8 @@ class Toolkit:
         """Begin with no tool.
 
         `middleware` wraps every call, outermost first. `approver` decides on calls of tools that require an approval;
-        without one these calls wait for `resume`. `secret_key` (at least 16 bytes) signs what waits; it is random by
+        without one these calls wait for `resume`. `rules` say which calls run, need an approval or are denied.
+        `secret_key` (at least 16 bytes) signs what waits; it is random by
         default, and must be the same in all processes that resume each other's calls. `approval_store` is the path of
         a SQLite file in which these processes remember which requests were decided, or an object with the methods of
         an ApprovalStore; by default this toolkit remembers them in memory. `approval_expiry` is for how many seconds a
@@ -182,6 +192,8 @@ class Toolkit:
         store.masks_errors = checked("mask_errors", mask_errors, FLAG)
         store.finding_log.is_strict = checked("strict", strict, FLAG)
         store.secret_key = SecretKey.create(secret_key)
+        if rules is not None:
+            self._set_rules(rules)
         store.approval_store = to_approval_store(approval_store)
         store.approval_expiry = checked("approval_expiry", approval_expiry, TIMEOUT)
         store.max_background = checked("max_background", max_background, COUNT)
@@ -189,6 +201,19 @@ class Toolkit:
         store.make_toolkit = unheld._with_view  # noqa: SLF001  # of this class
         for layer in middleware:
             self.use(layer)
+
+    def _set_rules(self, rules: ApprovalRules) -> None:
+        """Use these rules. Raises ToolkitError for anything else, and for a file that cannot be used."""
+        from ahvn_tools.toolkit.approval_rules import ApprovalRules  # few toolkits have rules
+
+        if not isinstance(rules, ApprovalRules):
+            raise ToolkitError(f"Rules are an ApprovalRules(…), not a {type(rules).__name__}.")
+        store = self._view.store
+        store.rules, store.has_rules = rules, True
+        if rules.remember is not None:
+            from ahvn_tools.toolkit.remembered_rules import RuleFile
+
+            store.rule_file = RuleFile(rules.remember, store.secret_key)
 
     def add(
         self,
@@ -216,7 +241,8 @@ class Toolkit:
         - The definition of one tool: `name`, `title`, `description`, `examples`, `annotations`, `meta`, `version`,
           `icons`, `ui`, `input_schema`, `output_schema`, `output`, `render`.
         - How a function is read: `parse_docstring`, `docstring_sections`, `include_long_description`,
-          `description_separator`, `include_var_positional`, `include_var_keyword`, `coerce_numbers_to_str`, `convert`.
+          `description_separator`, `include_var_positional`, `include_var_keyword`, `coerce_numbers_to_str`, `convert`,
+          `external`.
         """
         self._add(things, prefix, rename, options, caller_locals())
         return self
@@ -239,6 +265,10 @@ class Toolkit:
         for thing in things:
             if isinstance(thing, Toolkit | ToolkitTool):
                 groups |= thing._view.groups()  # noqa: SLF001  # of this package
+            if isinstance(thing, Toolkit):
+                store.add_skills(thing._view.skills(inactive=True).values())  # noqa: SLF001  # of this class
+        if store.skills and store.skill_reader is not None:
+            entries = [entry for entry in entries if not entry.reads_skills]  # one reads all of them
         store.add(entries, groups)
         return entries
 
@@ -383,10 +413,15 @@ class Toolkit:
         pair = Toolkit("search").add(search_spec).add(call_spec)
         store = self._view.store
         refuse_second_listing(store.search_listing, store.entries)
-        core = store.require_names(core)
+        core = self._core_of(core)
         names = tuple(entry.name for entry in self._add((pair,), "", None, cast("AddOptions", options), {}))
         store.search_listing = SearchListing(core=core, search_tool_names=names, rank=rank)
         return self
+
+    def _core_of(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Return the tools to list beside a search: these, and that which reads skills, as `skills_prompt` says."""
+        core, reader = self._view.store.require_names(names), self._view.store.skill_reader
+        return core if reader is None else (*core, reader.name)
 
     @property
     def has_code_mode(self) -> bool:
@@ -424,12 +459,84 @@ class Toolkit:
         mode = CodeMode.create(sandbox, limits)
         specs = mode.specs(search_tool, describe_tool, run_tool)[2 if inline else 0 :]
         refuse_taken_names((spec.name for spec in specs), store.entries)
-        core = store.require_names(core)
+        core = self._core_of(core)
         entries = self._add(tuple(specs), "", None, cast("AddOptions", options), {})
         names = tuple(entry.name for entry in entries)
         describe = mode.inline if inline else None
         store.search_listing = SearchListing(core=core, search_tool_names=names, describe=describe)
         return self
+
+    def add_skills(self, *sources: Any, **options: Unpack[SkillOptions]) -> Self:
+        """Add skills, folders of instructions with a `SKILL.md`, and the tool `read_skill` that reads them for models.
+
+        A source is the folder of a skill, a folder of such folders, `"package:folder"` in an installed package, or an
+        MCP server: one of `servers`, or what `add_mcp` takes; such a server is added without its tools. `skills_prompt`
+        has their names and descriptions for a system prompt. Skills of a `group` are read while it is active, those of
+        an `audience` by that audience.
+
+        With `trust`, the default for folders that are named by their paths, a skill that is read activates the groups
+        of the tools in its `allowed-tools`, in the session that reads it. Without it, the default for packages and
+        servers, it activates nothing, its name must be as the standard has it, and invisible characters of its texts
+        are escaped.
+
+        A skill of several that cannot be used is in `load_errors`. Raises SourceError for a source without a skill that
+        can be used, ToolkitError for a name that is taken, ToolLookupError for a group that is not defined, and as
+        `add_mcp` does; nothing is added then.
+        """
+        _run_async(self._add_skills, sources, options)
+        return self
+
+    async def aadd_skills(self, *sources: Any, **options: Unpack[SkillOptions]) -> Self:
+        """Add skills from async code, as `add_skills` does."""
+        await _arun(self._add_skills, sources, options)
+        return self
+
+    async def _add_skills(self, sources: tuple[Any, ...], options: SkillOptions) -> None:
+        from ahvn_tools.toolkit import skills  # few toolkits have skills
+
+        await skills.add(self._store_for("add skills"), self._mcp_imports(), sources, options)
+
+    def remove_skills(self, *names: str) -> Self:
+        """Remove these skills, or all. Raises ToolLookupError for an unknown name, and removes none then."""
+        store = self._store_for("remove skills")
+        for name in names:
+            lookup("skill", name, store.skills)
+        store.remove_skills(lambda one: not names or one.skill.name in names)
+        return self
+
+    @property
+    def skills(self) -> dict[str, Skill]:
+        """The skills here by name. The toolkit itself has those of inactive groups, too."""
+        return {name: added.skill for name, added in self._view.skills(inactive=True).items()}
+
+    def skills_prompt(self) -> str:
+        """Return the names and descriptions of the skills that can be read here, for a system prompt; "" for none."""
+        if not self._view.store.skills:
+            return ""
+        from ahvn_tools.toolkit.skills import to_prompt
+
+        return to_prompt(self._view)
+
+    def to_skill(
+        self,
+        path: str | PathLike[str],
+        *,
+        source: str | PathLike[str] | Iterable[str | PathLike[str]],
+        description: str | None = None,
+        replace: bool = False,
+    ) -> None:
+        """Write the tools that are listed to a model as a skill: a folder with a `SKILL.md`, and a file for each tool.
+
+        It says how to call them with the command `ahvn-tools call`, which finds them in `source`: a file, a module, a
+        manifest, a URL, or several. The folder is written whole or not at all; `replace` replaces a skill that is
+        there. Raises ToolkitError for a folder whose name is none of a skill, for one that is there, for a source with
+        credentials, and without tools; OSError.
+        """
+        from ahvn_tools.skills import export  # few toolkits become skills
+
+        folder = Path(path).absolute()
+        files = export.make_files(folder.name, self.definitions(), export.to_sources(source), description)
+        export.write_skill(folder, files, replaces=replace)
 
     def _with_view(self, view: StoreView) -> Self:
         """Return an object of the same class with another view of the store."""
@@ -658,6 +765,55 @@ class Toolkit:
     def set_groups(self, active: Mapping[str, bool]) -> Self:
         """Switch all of these groups or none. Raises ToolLookupError, and ToolkitError for the basic group off."""
         self._view.set_groups(active)
+        return self
+
+    @property
+    def approval_mode(self) -> Mode:
+        """What happens to calls for which there is no rule: as this session or the toolkit says.
+
+        Set it on a session for this session alone, None for what the toolkit says. A session cannot leave the mode
+        `"read_only"` of its toolkit, and no mode changes what a rule denies.
+        """
+        return self._view.approval_mode
+
+    @approval_mode.setter
+    def approval_mode(self, mode: Mode | None) -> None:
+        from ahvn_tools.toolkit.approval_rules import validate_mode
+
+        view, switches = self._view, self._view.session_state.switches
+        if mode is not None and validate_mode(mode) != "read_only" and view.is_session:
+            outer = replace(view, session_states=view.session_states[1:])
+            if outer.approval_mode == "read_only":
+                raise ToolkitError(
+                    "The toolkit is read-only, and a session of it is, too. Set the mode of the toolkit."
+                )
+        switches.approval_mode, view.store.has_rules = mode, True
+
+    def explain(self, name: str, arguments: Arguments = None, /) -> RuleDecision:
+        """Return what would happen to a call, and what decides; nothing runs, and nobody is asked.
+
+        Raises ToolNotFoundError, ToolNotAvailableError and InvalidParametersError as a call does. Bound values that a
+        function resolves are not known here.
+
+        >>> from ahvn_tools import ApprovalRules, Toolkit
+        >>> kit = Toolkit("files", rules=ApprovalRules(mode="allow", ask=["remove"])).add(print, name="remove")
+        >>> kit.explain("remove").decision, kit.explain("remove").rule
+        ('ask', 'remove')
+        """
+        return calls.explain(self._view, name, arguments)
+
+    @property
+    def remembered_rules(self) -> list[str]:
+        """The calls that approvers have approved for always: of this session, or those in the file of the rules."""
+        from ahvn_tools.toolkit.call_rules import remembered_rules
+
+        return [rule.text for rule in remembered_rules(self._view)]
+
+    def forget_rule(self, rule: str) -> Self:
+        """Forget one of the `remembered_rules`: such a call is asked for again. Raises ToolLookupError."""
+        from ahvn_tools.toolkit.call_rules import forget
+
+        forget(self._view, rule)
         return self
 
     def finish_with(self, tool: str, model: type[BaseModel] | None) -> Self:
@@ -926,39 +1082,95 @@ class Toolkit:
         self,
         waiting: Waiting,
         *,
-        approved: Approved,
+        approved: Approved | None = None,
+        results: Mapping[str, Any] | None = None,
         arguments: Mapping[str, Any] | None = None,
         reason: Reason = None,
+        always: bool = False,
     ) -> Run:
-        """Run or reject the calls that waited for an approval, and return the Run, which may wait for further ones.
+        """Continue the calls that waited, and return the Run, in which some may go on waiting.
 
         `waiting` is a Run with pending calls, the status of a background call, or one request (also as its JSON data,
-        in another process); for the latter two the Run has results and no messages. `approved` applies to all calls, or
-        decides by call id. `arguments` are the approver's edits, of a request or by call id: they are merged into the
-        model's arguments, and contain again what a saved request hides as secret. `reason`, a text or by call id, is
-        for the model of a rejected call. A tool that has changed since is not run: its call ends with the code
-        `changed`.
+        in another process); for the latter two the Run has results and no messages.
 
-        Raises ToolkitError for a request that was approved or rejected before, has expired or is of another session,
-        and for secret arguments that differ from the requested ones.
+        `approved` applies to all calls that wait for an approval, or decides by call id. `arguments` are the approver's
+        edits, of a request or by call id: they are merged into the model's arguments, and contain again what a saved
+        request hides as secret. `reason`, a text or by call id, is for the model of a rejected call. `results` has the
+        values of external calls by call id: what the function would return, or an exception, such as a ToolError, for
+        a call that has failed. A tool that has changed since is not run: its call ends with the code `changed`.
+
+        Raises ToolkitError for a request that was used before, has expired or is of another session, for secret
+        arguments that differ from the requested ones, and for a value that the tool could not have returned. Then no
+        call has been continued, and all of them can be.
         """
         from ahvn_tools.toolkit.resume import resumed_batch
 
-        return resumed_batch(self._view, waiting, approved, arguments, reason).run()
+        return resumed_batch(
+            self._view, waiting, approved=approved, results=results, arguments=arguments, reason=reason, always=always
+        ).run()
 
     async def aresume(
         self,
         waiting: Waiting,
         *,
-        approved: Approved,
+        approved: Approved | None = None,
+        results: Mapping[str, Any] | None = None,
         arguments: Mapping[str, Any] | None = None,
         reason: Reason = None,
+        always: bool = False,
     ) -> Run:
-        """Run or reject the calls that waited from async code, as `resume` does."""
+        """Continue the calls that waited from async code, as `resume` does."""
         from ahvn_tools.toolkit.resume import aresumed_batch
 
-        batch = await aresumed_batch(self._view, waiting, approved, arguments, reason)
+        batch = await aresumed_batch(
+            self._view, waiting, approved=approved, results=results, arguments=arguments, reason=reason, always=always
+        )
         return await batch.arun()
+
+    def converse(self, model: ModelFunction, messages: Start, **options: Unpack[ConverseOptions]) -> Conversation:
+        """Ask a model and run its calls until it answers without any, and return the conversation.
+
+        `model` is a function of messages and tools that returns an answer, sync, async or as a stream of events, such
+        as `formats.openai.model(client, model="…")`. `messages` are those so far in its format, a text of the user, or
+        a conversation to go on with; one that waits goes on with the options of `resume`. The conversation also stops
+        after `max_turns` answers (20), at a call of a tool with `finish_with`, when a tool ends the session, and when a
+        call waits for an approval or its result. A malformed answer is asked for again, `max_retries` times (2).
+        `format` is that of a model which does not name its own: without both, the tools are written for OpenAI.
+
+        Raises what the model raises; `Conversation.from_error` returns the conversation up to there. Raises
+        MalformedAnswerError after too many retries, and ToolkitError as `run` and `resume` do.
+        """
+        from ahvn_tools.toolkit.converse import converse
+
+        return converse(self, model, messages, options)
+
+    async def aconverse(
+        self, model: ModelFunction, messages: Start, **options: Unpack[ConverseOptions]
+    ) -> Conversation:
+        """Ask a model and run its calls from async code, as `converse` does. A sync model runs in a worker thread."""
+        from ahvn_tools.toolkit.converse import aconverse
+
+        return await aconverse(self, model, messages, options)
+
+    def stream_converse(
+        self, model: ModelFunction, messages: Start, **options: Unpack[ConverseOptions]
+    ) -> Generator[Event, None, None]:
+        """Converse as `converse` does, and yield what happens: for a user interface.
+
+        That is a TextDelta for each piece of text, the ToolCalls of each answer, the chunks of their tools and their
+        results, both ToolResults, and at the end the Conversation. Leaving the loop ends the request and all calls.
+        """
+        from ahvn_tools.toolkit.converse import stream_converse
+
+        return stream_converse(self, model, messages, options)
+
+    def astream_converse(
+        self, model: ModelFunction, messages: Start, **options: Unpack[ConverseOptions]
+    ) -> AsyncGenerator[Event, None]:
+        """Converse from async code, and yield what `stream_converse` yields."""
+        from ahvn_tools.toolkit.converse import astream_converse
+
+        return astream_converse(self, model, messages, options)
 
     def _batch(self, answer: ModelAnswer, format: str | None, *, run_in_thread: bool = True) -> Batch:  # noqa: A002  # as above
         from ahvn_tools.toolkit.batch import parse_answer

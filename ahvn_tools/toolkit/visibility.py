@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -18,18 +19,20 @@ from ahvn_tools.toolkit.entry_options import BASIC_GROUP
 from ahvn_tools.toolkit.search import rank_names
 from ahvn_tools.toolkit.selection import Group, Selection
 from ahvn_tools.toolkit.sessions import SessionState
-from ahvn_tools.toolkit.store import ToolStore
+from ahvn_tools.toolkit.store import ToolkitSkill, ToolStore
 
 if TYPE_CHECKING:
+    from ahvn_tools.toolkit.approval_rules import Mode
     from ahvn_tools.toolkit.structured_output import StructuredOutput
+    from ahvn_tools.toolkit.tool_rules import ToolRules
 
 _MAX_DESCRIBED_GROUPS = 32
 """How many texts the tool that switches groups keeps, one for each set of active groups."""
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(slots=True, eq=False, repr=False)  # `frozen` costs a quarter of opening a session
 class StoreView:
-    """A store as one toolkit, session or selection sees it."""
+    """A store as one toolkit, session or selection sees it. Nothing changes one."""
 
     store: ToolStore
     session_states: tuple[SessionState, ...]
@@ -220,7 +223,38 @@ class StoreView:
 
     def is_visible(self, entry: Entry) -> bool:
         """Return whether a tool is listed and may be called."""
-        return self.is_active(entry.group) and self._is_usable(entry)
+        if not (self.is_active(entry.group) and self._is_usable(entry)):
+            return False
+        return not self.has_rules(entry) or not self.is_denied(entry)
+
+    def has_rules(self, entry: Entry) -> bool:
+        """Return whether rules decide about the calls of a tool, here or in the toolkit that it comes from."""
+        inner = entry.inner
+        return self.store.has_rules or (inner is not None and inner[0].has_rules(inner[1]))
+
+    @property
+    def approval_mode(self) -> Mode:
+        """What happens to calls for which there is no rule. No session makes a toolkit less than read-only."""
+        rules = self.store.rules
+        modes = [session.switches.approval_mode for session in self.session_states]
+        if modes[-1] is None:
+            modes[-1] = "allow" if rules is None else rules.mode
+        return "read_only" if "read_only" in modes else next(mode for mode in modes if mode is not None)
+
+    def rules_for(self, entry: Entry) -> ToolRules:
+        """Return the rules of the store for a tool, as it is now."""
+        from ahvn_tools.toolkit.tool_rules import ToolRules  # few toolkits have rules
+
+        rules, compiled, known = self.store.rules, self.compiled_tool(entry), entry.rules
+        if known is None or known.rules is not rules or known.compiled is not compiled or known.name != entry.name:
+            known = entry.rules = ToolRules(rules, entry, compiled)
+        return known  # type: ignore[no-any-return]  # it is one
+
+    def is_denied(self, entry: Entry) -> bool:
+        """Return whether each call of a tool is denied, so that it is not listed."""
+        inner = entry.inner
+        is_denied_inside = inner is not None and inner[0].has_rules(inner[1]) and inner[0].is_denied(inner[1])
+        return is_denied_inside or self.rules_for(entry).find_denial(self.approval_mode)
 
     def visible_name(self, function: Callable[..., Any]) -> str | None:
         """Return the name of the visible tool that a function has become; None if there is none."""
@@ -262,6 +296,22 @@ class StoreView:
         of_middleware = [entry.name for entry in list(entries.values()) if entry.is_of_middleware]
         names = dict.fromkeys((*listing.core, *listing.search_tool_names, *of_middleware))
         return (entries[name] for name in names if name in entries and self.is_visible(entries[name]))
+
+    def skills(self, *, inactive: bool = False) -> dict[str, ToolkitSkill]:
+        """Return the skills here by name: those for its audience, if the tool that reads them is here.
+
+        With `inactive`, those of inactive groups too, where the view has such tools.
+        """
+        reader = self.store.skill_reader if self.store.skills else None
+        if reader is None:
+            return {}
+        is_here = self.contains if inactive else self.is_visible
+        known: dict[tuple[str, frozenset[str]], bool] = {}
+        for labels in {(one.group, one.audience) for one in self.store.skills.values()}:
+            entry = copy.copy(reader)  # a skill matches a selection as the tool does that reads it
+            entry.group, entry.audience = labels
+            known[labels] = is_here(entry)
+        return {name: one for name, one in self.store.skills.items() if known.get((one.group, one.audience))}
 
     def search(self, query: str, k: int, caller: str | None = None) -> list[Entry]:
         """Return at most `k` visible tools, best match first; a tool whose name is the query comes before all others.

@@ -11,6 +11,7 @@ from .rules import check_name, check_unique, refuse
 
 ROUTE = re.compile(r"api/chat")
 CONTENT_TYPE = frames.LINES
+END = {"done": True, "done_reason": "stop", "prompt_eval_count": 1, "eval_count": 1}
 
 
 def tool_names(request: dict[str, Any]) -> list[str]:
@@ -55,7 +56,7 @@ def answer(calls: list[tuple[str, dict[str, Any]]], text: str, request: dict[str
     items = [{"function": {"name": name, "arguments": arguments}} for name, arguments in calls]
     message = {"role": "assistant", "content": text, **({"tool_calls": items} if items else {})}
     made = {"model": request["model"], "created_at": "2026-01-01T00:00:00Z", "message": message}
-    return {**made, "done": True, "done_reason": "stop"}
+    return {**made, **END}
 
 
 def events(answer: dict[str, Any]) -> Iterator[bytes]:
@@ -64,8 +65,8 @@ def events(answer: dict[str, Any]) -> Iterator[bytes]:
     pieces: list[dict[str, Any]] = [{"content": "", "tool_calls": [call]} for call in message.get("tool_calls", ())]
     pieces += [{"content": half} for half in frames.halves(message["content"])]
     for piece in pieces:
-        begun = {**answer, "done": False, "message": {"role": "assistant", **piece}}
-        del begun["done_reason"]
+        begun = {key: value for key, value in answer.items() if key not in END}
+        begun |= {"done": False, "message": {"role": "assistant", **piece}}
         yield frames.line(begun)
     yield frames.line({**answer, "message": {"role": "assistant", "content": ""}})
 

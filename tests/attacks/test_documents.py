@@ -414,17 +414,6 @@ ATTACKS = [
         is_refused,
     ),
     Attack(
-        "a foreign function in a definition",
-        Try(
-            "",
-            ("reviewed.py",),
-            {"t.yaml": "kind: function\nfunction: reviewed.py:os.system", "reviewed.py": IMPORTS},
-            source="t.yaml",
-            call={"command": "touch made"},
-        ),
-        is_refused,
-    ),
-    Attack(
         "a foreign module through a trusted one",
         Try("sources: [{source: 'json:codecs.builtins.exec'}]", ("json",)),
         is_refused,
@@ -601,7 +590,6 @@ ATTACKS = [
                 "mcp.json",
             ),
             ("a manifest", "sources: [{server: '{url}', auth: {host: x}}]", {}, "kit.yaml"),
-            ("a definition", "", {"t.yaml": "kind: mcp\nurl: '{url}'\nheaders: {HOST: x}"}, "t.yaml"),
         )
     ),
     Attack(

@@ -132,6 +132,7 @@ async def test_a_client_over_stdio_lists_and_calls_tools_that_print(file):
             marks=pytest.mark.exhaustive,
         ),
         (["--group", "heavy", "--group", "light"], ["lift", "blow"]),
+        (["--mode", "read_only"], []),
     ],
 )
 @pytest.mark.exhaustive

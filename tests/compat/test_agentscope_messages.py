@@ -105,7 +105,7 @@ class TestSkills:
     def test_a_name_that_is_taken(self, toolkit, tmp_path):
         folder = self.make(tmp_path / "tea", "---\nname: Tea\ndescription: Brews.\n---\n")
         toolkit.register_agent_skill(folder)
-        with pytest.raises(ValueError, match="'Tea' is already registered"):
+        with pytest.raises(ValueError, match="is already registered"):
             toolkit.register_agent_skill(folder)
 
     @pytest.mark.parametrize(

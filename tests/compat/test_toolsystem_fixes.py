@@ -193,7 +193,7 @@ class TestFiles:
         )
         manager = ToolManager(tmp_path)
         assert [each.name for each in manager.load_tools()] == ["good"]
-        (error,) = manager.toolkit.load_errors
+        (error,) = manager.load_errors
         assert error.file.endswith("off.yaml")
         assert "MCPTool" not in str(error)
 
@@ -202,7 +202,7 @@ class TestFiles:
         write(tmp_path, {"tools/mcp/weather.yaml": f"mcp_server_url: {service.url}{path}\n"})
         manager = ToolManager(tmp_path)
         assert manager.load_tools() == []
-        (error,) = manager.toolkit.load_errors
+        (error,) = manager.load_errors
         assert error.file.endswith("weather.yaml")
         assert "write a Python file with MCPTool(NAME, URL)" in str(error)
         assert "write a Python file with MCPTool(NAME, URL)" in caplog.text
@@ -261,3 +261,186 @@ class TestPrompts:
     def test_no_strategy_is_an_error(self):
         with pytest.raises(Exception, match="Both ways are disabled"):
             ToolFormatter(function_calling=False, fallback_to_structured_output=False).detect_strategy(None)
+
+
+CALC = """
+from ahvn_tools import Toolkit, tool
+
+def add(a: int, b: int = 0) -> int:
+    "Add two numbers."
+    return a + b
+
+@tool(tags=["math"])
+def double(a: int) -> int:
+    "Double a number."
+    return 2 * a
+
+kit = Toolkit("kit")
+"""
+
+
+class TestDefinitions:
+    def load(self, tmp_path: Path, text: str, file: str = "tools/builtin/tool.yaml", **options) -> ToolManager:
+        return ToolManager(write(tmp_path, {"tools/builtin/_calc.py": CALC, file: text}), **options)
+
+    def error(self, tmp_path: Path, text: str, file: str = "tools/builtin/tool.yaml", **options) -> str:
+        manager = self.load(tmp_path, text, file, **options)
+        (error,) = manager.load_errors
+        assert error.file.endswith(file)
+        assert manager.load_tools() == []
+        return str(error)
+
+    def test_a_function_has_the_options_of_its_definition(self, tmp_path):
+        text = """
+        tool_type: builtin
+        name: calculate
+        function_path: _calc.py:add
+        title: Calculator
+        description: Calculate.
+        tags: [math]
+        timeout: 500ms
+        annotations: {readOnlyHint: true}
+        metadata: {owner: me}
+        binds: {b: user.bonus}
+        parameters_schema: {type: object, properties: {a: {type: integer, maximum: 5}}, required: [a]}
+        """
+        kit = self.load(tmp_path, text).toolkit
+        definition = kit["calculate"].definition
+        assert (definition.title, definition.description, definition.tags) == ("Calculator", "Calculate.", {"math"})
+        assert (definition.annotations, definition.meta) == ({"readOnlyHint": True}, {"owner": "me"})
+        assert kit["calculate"].timeout == 0.5
+        session = kit.session(user={"bonus": 2})
+        assert session.call("calculate", {"a": 1}) == 3
+        assert session.exec("calculate", {"a": 6}).error.code == "invalid_parameters"
+
+    def test_a_tool_keeps_what_its_definition_does_not_say(self, tmp_path):
+        definition = self.load(tmp_path, "function: _calc:double").toolkit["tool"].definition
+        assert (definition.description, definition.tags) == ("Double a number.", {"math"})
+
+    @pytest.mark.parametrize(
+        ("file", "text"),
+        [
+            ("tools/builtin/tool.yaml", "function: nowhere:add"),
+            ("tools/mcp/tool.yaml", "command: touch\nargs: [canary]"),
+            ("tools/native/tool.yaml", "api_url: https://x.example"),
+        ],
+    )
+    def test_a_definition_that_is_not_enabled_is_left_out(self, tmp_path, file, text):
+        manager = self.load(tmp_path, f"{text}\nenabled: false", file, trust=[])
+        assert (manager.load_tools(), manager.load_errors) == ([], [])
+
+    @pytest.mark.parametrize(
+        ("file", "text", "method"),
+        [
+            ("tools/native/a.yaml", "", "POST"),
+            ("tools/native/a.yaml", "method: put", "PUT"),
+            ("tools/native/a.yaml", "kind: http", "GET"),
+            ("tools/native/deep/a.yml", "", "POST"),
+            ("tools/mcp/a.yaml", "tool_type: native", "POST"),
+        ],
+    )
+    def test_a_native_tool_posts_by_default(self, tmp_path, file, text, method):
+        kit = self.load(tmp_path, f"{text}\napi_url: https://x.example/y", file).toolkit
+        assert kit["a"].body.request.method == method
+
+    @pytest.mark.parametrize("file", ["_a.yaml", ".a.yaml", ".git/a.yaml", "_drafts/deep/a.yaml"])
+    def test_hidden_files_and_drafts_are_left_out(self, tmp_path, file):
+        manager = self.load(tmp_path, "api_url: nothing", f"tools/native/{file}")
+        assert (manager.load_tools(), manager.load_errors) == ([], [])
+
+    def test_a_wrong_pattern_of_trust_is_an_error_at_once(self, tmp_path):
+        with pytest.raises(ToolSpecError, match="is no feature"):
+            self.load(tmp_path, "api_url: https://x.example", "tools/native/a.yaml", trust=["<cod>"])
+
+    def test_a_file_beside_the_definition_has_the_certificates(self, tmp_path):
+        kit = self.load(tmp_path, "api_url: https://x.example\nca_file: ca.pem", "tools/native/a.yaml").toolkit
+        assert kit["a"].body.options.ca_file == str(tmp_path / "tools/native/ca.pem")
+
+    def test_the_options_of_a_server_are_those_of_add_mcp(self, tmp_path):
+        server = FastMCP("clock")
+        server.tool(lambda: "noon", name="now")
+        server.tool(lambda: "set", name="set")
+        with over_http(server) as url:
+            manager = self.load(
+                tmp_path, f"url: {url}\ninclude: [now]\nprefix: clock_\ntimeout: 5s", "tools/mcp/c.yaml"
+            )
+            assert [each.name for each in manager.load_tools()] == ["clock_now"]
+            assert (manager.toolkit["clock_now"].timeout, list(manager.toolkit.servers)) == (5, ["c"])
+            manager.toolkit.remove_mcp()
+
+    def test_definitions_precede_the_python_files_of_their_folder(self, tmp_path, caplog):
+        files = {"tools/builtin/a.py": BUILTIN.format(name="tool"), "tools/native/z.yaml": "api_url: https://x.example"}
+        write(tmp_path, files)
+        kit = self.load(tmp_path, "function: _calc:add").toolkit
+        assert [(each.name, each.description) for each in kit] == [("z", ""), ("tool", "Add two numbers.")]
+        assert "'tool'" in caplog.text
+
+    def test_other_documents_are_read_as_in_any_folder(self, tmp_path):
+        operation = "{get: {operationId: ping, responses: {'200': {description: ok}}}}"
+        text = "openapi: 3.1.0\ninfo: {title: x, version: '1'}\nservers: [{url: 'https://x.example'}]\n"
+        text += f"paths: {{/p: {operation}}}"
+        assert [each.name for each in self.load(tmp_path, text, "tools/native/api.yaml").load_tools()] == ["ping"]
+
+    @pytest.mark.parametrize(
+        ("file", "text", "message"),
+        [
+            ("builtin", "- a", "a definition is a mapping"),
+            ("builtin", "a: [", "line 2"),
+            ("builtin", "kind: htp", "`kind` is not 'htp'. Did you mean 'http'?"),
+            ("builtin", "kind: [http]", "`kind` is not ['http']"),
+            ("builtin", "kind: http\ntool_type: mcp", "two keys mean the same"),
+            ("builtin", "description: x", "`function` is the FILE.py:NAME or the MODULE:NAME of one function"),
+            ("builtin", "function: 3", "`function` is the FILE.py:NAME"),
+            ("builtin", "function: _calc.py", "`function` is the FILE.py:NAME"),
+            ("builtin", "function: _calc:kit", "`function` is the FILE.py:NAME"),
+            ("builtin", "function: _calc:ad", "Did you mean 'add'?"),
+            ("builtin", "function: none.py:add", "There is no file"),
+            ("builtin", "function: _calc:add\ntimeuot: 3", "'timeuot'. Did you mean 'timeout'?"),
+            ("builtin", "function: _calc:add\ntimeout: soon", "timeout"),
+            ("builtin", "function: _calc:add\ntimeout: 0s", "timeout"),
+            ("builtin", "function: _calc:add\ntimeout: true", "timeout"),
+            ("builtin", "function: _calc:add\nenabled: no", "`enabled` is true or false"),
+            ("builtin", "function: _calc:add\ntags: [1]", "tags"),
+            ("builtin", "function: _calc:add\nparameters: []", "input_schema"),
+            ("builtin", "function: _calc:add\nname: [1]", "name"),
+            ("native", "auth_method: none", "a `name` and an `api_url`"),
+            (
+                "native",
+                "api_url: https://x.example\napi_key: canary-1\nauth_method: api_key",
+                "must not be a plain text",
+            ),
+            ("native", "api_url: https://${NOT_SET}", "'NOT_SET' is not set"),
+            ("native", "api_url: https://x.example\nparameters: {query: {type: string}}", "a JSON Schema"),
+            ("mcp", "description: x", "needs either a `command` or a `url`"),
+            ("mcp", "url: http://127.0.0.1:9\nheaders: {a: [canary]}", "`headers.a` has a value that is not a string"),
+            ("mcp", "url: http://127.0.0.1:9\nparameters: {}", "input_schema"),
+            ("mcp", "url: http://${NOT_SET}/mcp", "NOT_SET"),
+        ],
+    )
+    def test_a_definition_that_does_not_fit_is_an_error_of_its_file(self, tmp_path, file, text, message):
+        error = self.error(tmp_path, text, f"tools/{file}/tool.yaml")
+        assert message in error
+        assert "canary" not in error
+
+    @pytest.mark.parametrize(
+        ("file", "text", "needs"),
+        [
+            ("builtin", "function: _calc.py:add", ["{folder}/tools/builtin/_calc.py"]),
+            ("native", "api_url: https://x.example", ["https://x.example"]),
+            ("native", "api_url: https://x.example/${PLACE:a}", ["https://x.example", "${PLACE}"]),
+            (
+                "native",
+                "api_url: https://x.example\nauth_method: api_key\napi_key: ${KEY}",
+                ["https://x.example", "${KEY}"],
+            ),
+            ("mcp", "url: http://127.0.0.1:9/mcp", ["http://127.0.0.1:9"]),
+            ("mcp", "command: no-such-program\nenv: {LD_PRELOAD: x}", ["no-such-program", "${LD_PRELOAD}"]),
+        ],
+    )
+    def test_a_definition_does_what_is_trusted(self, tmp_path, file, text, needs):
+        needs = [need.replace("{folder}", str(tmp_path)) for need in needs]
+        for missing in needs:
+            trust = [need for need in needs if need != missing]
+            assert "is not trusted" in self.error(tmp_path, text, f"tools/{file}/tool.yaml", trust=trust)
+        errors = self.load(tmp_path, text, f"tools/{file}/tool.yaml", trust=needs).load_errors
+        assert not any("is not trusted" in str(error) for error in errors)

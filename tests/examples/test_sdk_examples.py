@@ -15,6 +15,7 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 SAID = {
     "anthropic_messages": '["anthropic_messages.py"]',
     "bedrock_converse": "40 euros for the lamp",
+    "external_tool": "2C",
     "gemini_generate": "{'owner': 'Ann', 'day': 'Monday', 'at': ['09:00 dentist']}",
     "langchain_tools": "4 copies of Emma in Oslo, Emma is reserved in Oslo, Ulysses is reserved in Oslo",
     "mistral_chat": "ann@example.com has 5 unread messages in inbox",
@@ -25,6 +26,7 @@ SAID = {
 SDKS = {
     "anthropic_messages": ("anthropic", "anthropic"),
     "bedrock_converse": ("bedrock", "boto3"),
+    "external_tool": ("openai", "openai"),
     "gemini_generate": ("gemini", "google.genai"),
     "langchain_tools": ("langchain", "langchain_core"),
     "mistral_chat": ("mistral", "mistralai"),

@@ -14,7 +14,7 @@ from typing import Any, get_type_hints
 import pytest
 from pydantic import BaseModel
 
-from ahvn_tools import ToolResult, ToolSpec, tool
+from ahvn_tools import Toolkit, ToolResult, ToolSpec, tool
 from ahvn_tools.errors import InvalidParametersError
 from tests.execution.entry_points import STREAM_ENTRY_POINTS, WAIT, WAYS, EntryPoint, auntil, combinations, run, until
 
@@ -220,6 +220,41 @@ async def test_a_bodys_contextvars_never_reach_its_reader(kind: str, way: dict[s
     reader = Reader(changing_user(kind, way), is_async=is_async)
     seen = [((await reader.next()).value, user.get()) for _ in range(3)]
     assert seen == [("reader", "reader"), ("body", "reader"), (["reader", "body"], "reader")]
+
+
+@pytest.mark.parametrize(("option", "is_here"), [({}, True), ({"timeout": 60}, False)])
+def test_a_sync_generator_runs_in_one_thread_from_its_first_item_to_its_end(
+    option: dict[str, Any], is_here: bool
+) -> None:
+    seen = []
+
+    def items() -> Any:
+        try:
+            seen.append(threading.get_ident())
+            yield 1
+            seen.append(threading.get_ident())
+            yield 2
+        finally:
+            seen.append(threading.get_ident())
+
+    chunks = ToolSpec.from_function(items, **option).stream()
+    assert [next(chunks).value, next(chunks).value] == [1, 2]
+    chunks.close()
+    assert until(lambda: len(seen) == 3)
+    assert len({*seen}) == 1
+    assert (seen[0] == threading.get_ident()) is is_here
+
+
+def test_cancelling_between_two_items_ends_a_generator_in_its_readers_thread() -> None:
+    body = Body("sync body")
+    kit = Toolkit("k").add(body.function, name="subject")
+    chunks = kit.stream("subject", {}, call_id="c1")
+    assert next(chunks).value == 1
+    kit.cancel("c1")
+    result = next(chunks)
+    assert (result.error.code, result.value, result.is_interrupted, result.id) == ("cancelled", [1], True, "c1")
+    assert next(chunks, None) is None
+    assert (body.count, body.closed.is_set()) == (1, True)
 
 
 async def test_a_timeout_scope_of_the_body_around_a_yield_does_not_reach_the_reader() -> None:

@@ -58,8 +58,8 @@ def test_a_manifest_in_a_folder_is_left_out_with_a_warning(write, caplog):
 @pytest.mark.exhaustive
 def test_a_server_that_cannot_be_reached_is_reported_without_a_traceback(write, caplog):
     write(tool("one"), "kit/one.py")
-    write("kind: mcp\nurl: http://127.0.0.1:9/mcp", "kit/gone.yaml")
-    assert [error.file for error in load("kit").load_errors] == ["kit/gone.yaml"]
+    write('{"mcpServers": {"gone": {"url": "http://127.0.0.1:9/mcp"}}}', "kit/gone.json")
+    assert [error.file for error in load("kit").load_errors] == ["kit/gone.json"]
     [record] = [record for record in caplog.records if "was skipped" in record.message]
     assert "cannot be reached" in record.message
     assert not record.exc_info
@@ -90,7 +90,7 @@ def test_a_broken_file_is_logged_with_its_traceback_skipped_and_reported(write, 
     write("import os\n\ndef f():\n    1 / 0\n\nf()", "kit/broken.py")
     write("def f(:", "kit/bad/syntax.py")
     write("import sys\nsys.exit(1)", "kit/leaving.py")
-    write("kind: http\nkind: mcp", "kit/twice.yaml")
+    write("openapi: 3.1.0\n\tpaths: {}", "kit/twice.yaml")
     write('{"mcpServers": {"a": {}}}', "kit/mcp.json")
     write("[1,\n", "kit/open.json")
     with caplog.at_level(logging.WARNING, logger="ahvn_tools.loading.contents"):
@@ -115,11 +115,11 @@ def test_a_broken_file_is_logged_with_its_traceback_skipped_and_reported(write, 
 
 def test_a_server_that_cannot_be_reached_costs_only_itself(write):
     write(tool("one"), "kit/one.py")
-    write("kind: mcp\nurl: http://127.0.0.1:9/mcp", "kit/clock.yaml")
+    write('{"mcpServers": {"clock": {"url": "http://127.0.0.1:9/mcp"}}}', "kit/clock.json")
     kit = load("kit")
     assert ([spec.name for spec in kit], kit.servers) == (["one"], {})
-    assert [error.file for error in kit.load_errors] == ["kit/clock.yaml"]
-    assert str(kit.load_errors[0]).startswith("kit/clock.yaml: ")
+    assert [error.file for error in kit.load_errors] == ["kit/clock.json"]
+    assert str(kit.load_errors[0]).startswith("kit/clock.json: ")
 
 
 def test_skipped_files_are_findings_of_the_toolkit(write):
@@ -190,17 +190,6 @@ def test_a_folder_without_tools_is_refused(write):
     write("x = 1", "kit/one.py")
     with pytest.raises(SourceError, match="The folder 'kit' has no file with tools"):
         load("kit")
-
-
-def test_the_folders_native_builtin_and_mcp_have_definitions_without_a_kind(write):
-    write("name: forecast\ndescription: Tell the weather.\napi_url: http://127.0.0.1:9/forecast", "tools/native/f.yaml")
-    write("name: add\ndescription: Add.\nfunction: calc:add", "tools/builtin/add.yaml")
-    write("def add(a: int, b: int) -> int: return a + b", "tools/builtin/calc.py")
-    write(tool("greet"), "tools/builtin/greet.py")
-    write("mcp_server_url: http://127.0.0.1:9/mcp\nenabled: false", "tools/mcp/clock.yaml")
-    kit = load("tools")
-    assert ([spec.name for spec in kit], kit.load_errors) == (["add", "greet", "forecast"], ())
-    assert kit.call("add", {"a": 1, "b": 2}) == 3
 
 
 def test_openapi_documents_and_lists_of_mcp_tools_in_a_folder_are_read(write):

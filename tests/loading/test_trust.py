@@ -17,10 +17,8 @@ def test_nothing_may_run_with_an_empty_list(write, tmp_path):
     write(TOOL)
     write(TOOL, "folder/hut.py")
     write('{"mcpServers": {"a": {"command": "python", "args": ["-c", ""]}}}', "mcp.json")
-    write("kind: function\nfunction: shed.py:greet", "tool.yaml")
-    write("kind: mcp\ncommand: python -c 1", "server.yaml")
-    sources = ["shed.py", "shed", "shed.py:greet", "colorsys", "mcp:shed.py", "python -c 1", "mcp.json", "tool.yaml"]
-    for source in [*sources, "server.yaml", "def f():\n  pass", {"mcpServers": {"a": {"command": "python"}}}]:
+    sources = ["shed.py", "shed", "shed.py:greet", "colorsys", "mcp:shed.py", "python -c 1", "mcp.json"]
+    for source in [*sources, "def f():\n  pass", {"mcpServers": {"a": {"command": "python"}}}]:
         with pytest.raises(SourceError, match=r"is not trusted: add .+ to trust=\[…\], or remove the source"):
             load(source, trust=[])
     kit = load("folder", trust=[])

@@ -211,6 +211,30 @@ def test_an_approver_decides(load_text: Load) -> None:
     assert kit.exec("delete", {"note": 2}).error.code == "rejected"
 
 
+def test_rules_decide(load_text: Load, folder: Path) -> None:
+    kit = load_text(
+        """
+        sources: [notes.py]
+        approval:
+          approver: "notes:ask"
+          secret_key: "${APPROVAL_KEY}"
+          mode: allow
+          allow: ["delete(note: 3)"]
+          ask: delete
+          deny: ["delete(note: 2)"]
+          remember: rules.json
+        """,
+        env={"APPROVAL_KEY": "0123456789abcdef"},
+    )
+    assert kit.explain("delete", {"note": 1}).decision == "ask"
+    assert kit.explain("delete", {"note": 2}).rule == "delete(note: 2)"
+    assert kit.exec("delete", {"note": 2}).error.code == "rejected"
+    assert kit.approval_mode == "allow"
+    assert not (folder / "rules.json").exists()
+    assert load_text("sources: [notes.py]\napproval: {mode: read_only}").exec("delete", {"note": 1}).is_error
+    assert load_text("sources: [notes.py]\napproval: {expiry: 5}").approval_mode == "allow"
+
+
 def test_search_and_groups_tool(load_text: Load) -> None:
     kit = load_text("""
         sources: [{source: notes.py, group: notes}]

@@ -17,6 +17,7 @@ PAGE = (Path(__file__).resolve().parents[2] / "docs" / "manifest.md").read_text(
 MODELS = [
     model.Manifest, model.Tool, model.GroupModel, model.Bind, model.ApprovalModel, model.Search, model.ModelTool,
     model.SourceModel, model.LocalOptions, model.ServerSourceModel, model.OpenAPISource, model.ToolsetModel,
+    model.SkillsModel,
 ]  # fmt: skip
 
 SESSIONS = re.findall(r"^```text\n(>>> .*?)^```$", PAGE, re.DOTALL | re.MULTILINE)

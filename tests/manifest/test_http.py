@@ -61,16 +61,48 @@ def test_an_http_source_is_one_tool(tmp_path: Path, service: Service, monkeypatc
     assert "canary" not in repr(kit.definitions())
 
 
+def test_an_http_source_has_the_options_of_an_http_tool(tmp_path, service, monkeypatch):
+    monkeypatch.setenv("NOTES_KEY", "canary-1")
+    kit = load(
+        write(
+            tmp_path,
+            f"""
+            sources:
+              - http:
+                  name: add_note
+                  api_url: {service.url}/users/{{user_id}}/notes
+                  method: POST
+                  headers: {{X-Org: acme, X-Second: "Token ${{NOTES_KEY}}"}}
+                  header: {{tenant: X-Tenant}}
+                  binds: {{user_id: user.id, tenant: tenant}}
+                  allow_private: [127.0.0.1]
+                  retry_count: 0
+                  timeout: 5
+                  input_schema: {{properties: {{user_id: {{type: string}}, text: {{type: string}}}}}}
+            """,
+        )
+    )
+    spec = kit["add_note"]
+    assert (spec.timeout, list(spec.params)) == (5, ["text"])
+    kit.state = {"user": {"id": "ann"}, "tenant": "t"}
+    assert spec.call(text="hello") == {"ok": True}
+    assert service.last.target == "/users/ann/notes"
+    assert [service.last.headers[name] for name in ("x-org", "x-second", "x-tenant")] == ["acme", "Token canary-1", "t"]
+    monkeypatch.delenv("NOTES_KEY")
+    assert spec.exec(text="a").error.code == "unbound_state"
+
+
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("http: {api_url: 'https://x.example/y'}", "sources[0]: `http` has no `name`: it is that of the tool."),
-        ("http: {name: a}", "has an `api_url`"),
-        ("http: {name: a, api_url: 5}", "`api_url`: api_url must be a URL such as"),
-        (
-            "http: {name: a, api_url: 'https://x.example', url: b}",
-            "`url`: a definition of the kind 'http' has no such key",
-        ),
+        ("http: {api_url: 'https://x.example/y'}", "sources[0]: An HTTP tool has a `name` and an `api_url`"),
+        ("http: {name: a}", "An HTTP tool has a `name` and an `api_url`"),
+        ("http: {name: a, api_url: 5}", "which are texts"),
+        ("http: {name: a, api_url: x.example}", "api_url must be a URL such as"),
+        ("http: {name: a, api_url: 'https://x.example', querry: b}", "'querry'. Did you mean 'query'?"),
+        ("http: {name: a, api_url: 'https://x.example?k=${K:1}'}", "A variable in the query of api_url"),
+        ("http: {name: a, api_url: 'https://x.example', allow_private: 10.0.0.0/8}", "allow_private must be True, or"),
+        ("http: {name: a, api_url: 'https://x.example', retry_count: many}", "retry_count is a whole number"),
         ("http: {name: a, api_url: 'https://${NOT_SET}'}", "'NOT_SET' is not set"),
         (
             "http: {name: a, api_url: 'https://x.example', auth_method: api_key, api_key: canary-1}",

@@ -19,8 +19,8 @@ BAD = [
     ("- notes.py", snapshot("kit.yaml:1: a manifest is a mapping: `sources: […]`.")),
     ("toolset: {}", snapshot("kit.yaml:1: toolset: there is no such key. Did you mean 'toolsets' or 'tools'?")),
     ("zzz: 1\nqqq: 2", snapshot("""\
-kit.yaml:1: zzz: there is no such key. The keys are `name`, `description`, `sources`, `groups`, `toolsets`, `tools`, `binds`, `timeout`, `max_concurrency`, `max_background`, `strict`, `mask_errors`, `output`, `roots`, `on_duplicate`, `approval`, `middleware`, `search`, `code_mode`, `groups_tool`, `audiences`, `profiles`.
-kit.yaml:2: qqq: there is no such key. The keys are `name`, `description`, `sources`, `groups`, `toolsets`, `tools`, `binds`, `timeout`, `max_concurrency`, `max_background`, `strict`, `mask_errors`, `output`, `roots`, `on_duplicate`, `approval`, `middleware`, `search`, `code_mode`, `groups_tool`, `audiences`, `profiles`.\
+kit.yaml:1: zzz: there is no such key. The keys are `name`, `description`, `sources`, `skills`, `groups`, `toolsets`, `tools`, `binds`, `timeout`, `max_concurrency`, `max_background`, `strict`, `mask_errors`, `output`, `roots`, `on_duplicate`, `approval`, `middleware`, `search`, `code_mode`, `groups_tool`, `audiences`, `profiles`.
+kit.yaml:2: qqq: there is no such key. The keys are `name`, `description`, `sources`, `skills`, `groups`, `toolsets`, `tools`, `binds`, `timeout`, `max_concurrency`, `max_background`, `strict`, `mask_errors`, `output`, `roots`, `on_duplicate`, `approval`, `middleware`, `search`, `code_mode`, `groups_tool`, `audiences`, `profiles`.\
 """)),
     ("name: 5", snapshot("kit.yaml:1: name: a text is expected, not a number. Put it in quotes.")),
     ("name: [a]", snapshot("kit.yaml:1: name: a text is expected, not a list.")),
@@ -29,9 +29,9 @@ kit.yaml:2: qqq: there is no such key. The keys are `name`, `description`, `sour
     ("name: !!python/object:os.system a", snapshot("kit.yaml, line 1: the tag '!!python/object:os.system' is not supported: only texts, numbers, lists and the like are.")),
     ("name: *nowhere", snapshot("kit.yaml, line 1: there is no anchor &nowhere before this alias, or it contains the alias.")),
     ("sources: notes.py", snapshot("kit.yaml:1: sources: a list is expected, not a text.")),
-    ("sources: [{}]", snapshot("kit.yaml:1: sources[0]: a source is a text, or a mapping with one of the keys 'source', 'server', 'openapi', 'http', 'code', 'manifest', 'builtins'.")),
-    ("sources: [5]", snapshot("kit.yaml:1: sources[0]: a source is a text, or a mapping with one of the keys 'source', 'server', 'openapi', 'http', 'code', 'manifest', 'builtins'.")),
-    ("sources: [{pth: notes.py}]", snapshot("kit.yaml:1: sources[0]: a source has one of the keys `source`, `server`, `openapi`, `http`, `code`, `manifest`, `builtins`.")),
+    ("sources: [{}]", snapshot("kit.yaml:1: sources[0]: a source is a text, or a mapping with one of the keys 'source', 'server', 'openapi', 'http', 'external', 'code', 'manifest', 'builtins'.")),
+    ("sources: [5]", snapshot("kit.yaml:1: sources[0]: a source is a text, or a mapping with one of the keys 'source', 'server', 'openapi', 'http', 'external', 'code', 'manifest', 'builtins'.")),
+    ("sources: [{pth: notes.py}]", snapshot("kit.yaml:1: sources[0]: a source has one of the keys `source`, `server`, `openapi`, `http`, `external`, `code`, `manifest`, `builtins`.")),
     ("sources: [{source: notes.py, module: notes}]", snapshot("kit.yaml:1: sources[0].module: there is no such key. The keys are `max_items`, `max_bytes`, `isolation`, `ship`, `ship_secrets`, `keep_children`, `group`, `tags`, `audience`, `timeout`, `requires_approval`, `exclusive`, `allowed_callers`, `task`, `middleware`, `include`, `exclude`, `prefix`, `rename`, `on_duplicate`, `coerce_numbers_to_str`, `binds`, `source`.")),
     ("sources: [{source: notes.py, tag: a}]", snapshot("kit.yaml:1: sources[0].tag: there is no such key. Did you mean 'tags'?")),
     ("sources: [{source: notes.py, env: {A: b}}]", snapshot("kit.yaml:1: sources[0].env: there is no such key. The keys are `max_items`, `max_bytes`, `isolation`, `ship`, `ship_secrets`, `keep_children`, `group`, `tags`, `audience`, `timeout`, `requires_approval`, `exclusive`, `allowed_callers`, `task`, `middleware`, `include`, `exclude`, `prefix`, `rename`, `on_duplicate`, `coerce_numbers_to_str`, `binds`, `source`.")),
@@ -111,6 +111,9 @@ kit.yaml:1: toolsets.b: There is no toolset 'a'. Known: 'b'.\
     ("approval: {approver: 'notes:askk'}", snapshot("kit.yaml:1: approval.approver: notes has no 'askk'. Did you mean 'ask'?")),
     ("approval: {secret_key: 0123456789abcdef0123}", snapshot("kit.yaml:1: approval.secret_key: a key is no part of a file, nor its default: write `${APPROVAL_KEY}`, and set that variable.")),
     ("approval: {secret_key: '${KEY}'}", snapshot("kit.yaml:1: approval.secret_key: A secret_key is a text or bytes of at least 16 bytes; create one with secrets.token_hex(32) and keep it where your passwords are.")),
+    ("approval: {deny: [find, 'find(']}", snapshot('kit.yaml:1: approval.deny[1]: \'find(\' is no rule: conditions on arguments are in parentheses. Write a rule as in git_*, notes/find or shell_exec(cmd: "git status*").')),
+    ("approval: {mode: readonly}", snapshot("kit.yaml:1: approval.mode: it is one of 'read_only', 'ask', 'accept_edits', 'allow'. Did you mean 'read_only'?")),
+    ("approval: {allow: [find], remember: rules.json}", snapshot("kit.yaml:1: A file of remembered rules needs a key that stays: pass secret_key=… to the Toolkit.")),
     ("approval: {expiry: 0}", snapshot("kit.yaml:1: approval.expiry: must be greater than 0.")),
     ("search: {cor: [find]}", snapshot("kit.yaml:1: search.cor: there is no such key. Did you mean 'core'?")),
     ("sources: [notes.py]\ncode_mode: [fnd]", snapshot("kit.yaml:2: code_mode: There is no tool 'fnd'. Did you mean 'find'?")),
@@ -120,7 +123,7 @@ kit.yaml:1: toolsets.b: There is no toolset 'a'. Known: 'b'.\
     ("sources: [notes.py]\nsearch: [fnd]", snapshot("kit.yaml:2: search: There is no tool 'fnd'. Did you mean 'find'?")),
     ("groups_tool: switch", snapshot("kit.yaml:1: groups_tool: true or a mapping is expected, not a text.")),
     ("profiles: {prod: {timeot: 3}}", snapshot("kit.yaml:1: profiles.prod.timeot: there is no such key. Did you mean 'timeout'?")),
-    ("profiles: {prod: {profiles: {}}}", snapshot("kit.yaml:1: profiles.prod.profiles: there is no such key. The keys are `name`, `description`, `sources`, `groups`, `toolsets`, `tools`, `binds`, `timeout`, `max_concurrency`, `max_background`, `strict`, `mask_errors`, `output`, `roots`, `on_duplicate`, `approval`, `middleware`, `search`, `code_mode`, `groups_tool`, `audiences`.")),
+    ("profiles: {prod: {profiles: {}}}", snapshot("kit.yaml:1: profiles.prod.profiles: there is no such key. The keys are `name`, `description`, `sources`, `skills`, `groups`, `toolsets`, `tools`, `binds`, `timeout`, `max_concurrency`, `max_background`, `strict`, `mask_errors`, `output`, `roots`, `on_duplicate`, `approval`, `middleware`, `search`, `code_mode`, `groups_tool`, `audiences`.")),
     ("profiles: [prod]", snapshot("kit.yaml:1: profiles: a mapping is expected, not a list.")),
     ("audiences: {sub: {timeout: no}}", snapshot("kit.yaml:1: audiences.sub.timeout: a number is expected, not a text.")),
     ("timeout: ${SECONDS}", snapshot("kit.yaml:1: timeout: the environment variable 'SECONDS' is not set. Set it, or write `${SECONDS:default}`.")),

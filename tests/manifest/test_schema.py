@@ -11,10 +11,10 @@ import jsonschema_rs
 import pytest
 
 from ahvn_tools import manifest
-from ahvn_tools.loading.yaml_file import read_yaml
 from ahvn_tools.manifest.middleware_table import MIDDLEWARE
 from ahvn_tools.manifest.model import Manifest, ToolRestrictions
 from ahvn_tools.manifest.schema import SCHEMA_FILE, build_json_schema, to_text
+from ahvn_tools.sources.yaml_file import read_yaml
 from ahvn_tools.toolkit.entry_options import SharedOptions
 
 ROOT = Path(__file__).resolve().parents[2]

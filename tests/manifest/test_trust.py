@@ -33,7 +33,6 @@ def approver(request):
 def evil(folder: Path) -> Path:
     """Make a module that leaves a file when it is imported."""
     (folder / "evil.py").write_text(EVIL)
-    (folder / "evil.yml").write_text("kind: function\nname: find\nfunction: evil:find\n")
     (folder / "tools").mkdir()
     (folder / "tools" / "one.py").write_text(EVIL)
     (folder / "inner.yaml").write_text("sources: [evil.py]")
@@ -47,7 +46,6 @@ KEYS = [
     "sources: ['evil.py:find']",
     "sources: [evil]",
     "sources: ['evil:find']",
-    "sources: [evil.yml]",
     "sources: [inner.yaml]",
     "sources: [mcp.json]",
     "sources: ['touch evil.ran']",

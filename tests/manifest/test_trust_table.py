@@ -32,8 +32,10 @@ async def middleware(call, next):
 """
 TOUCH = "Path('canary').touch()"
 WIRE = [{"name": "a", "inputSchema": {"type": "object"}}]
-SECRET_TOOL = "kind: http\nname: a\napi_url: https://api.example/a\nauth_method: api_key\napi_key: ${CANARY}"
-TOOL = "kind: http\nname: a\napi_url: {server}/a\n"
+SECRET_TOOL = (
+    "sources: [{http: {name: a, api_url: 'https://api.example/a', auth_method: api_key, api_key: '${CANARY}'}}]"
+)
+TOOL = "sources:\n- http:\n    name: a\n    api_url: {server}/a\n    "
 API = {
     "openapi": "3.1.0",
     "info": {"title": "a", "version": "1"},
@@ -154,7 +156,6 @@ ROWS: dict[str, list[Case]] = {
         Case("canary_tools.py:find", PYTHON),
         manifest("sources: [canary_tools.py]", *PYTHON),
         manifest("sources: [{source: canary_tools.py}]", *PYTHON),
-        Case("tool.yaml", PYTHON, {"tool.yaml": "kind: function\nfunction: canary_tools.py:find"}),
         Case("house/canary_tools.py", ("house/*.py",), {"house/__init__.py": TOUCH, "house/canary_tools.py": CODE}),
     ],
     "a module": [
@@ -180,7 +181,6 @@ ROWS: dict[str, list[Case]] = {
         mcp_json(TOUCH_SERVER, "touch"),
         manifest("sources: [{server: [touch, canary]}]", "touch"),
         manifest("sources: [{server: [./run.sh]}]", "./run.sh", run__sh="#!/bin/sh\ntouch canary"),
-        Case("tool.yaml", ("touch",), {"tool.yaml": "kind: mcp\nname: a\ncommand: touch canary"}),
     ],
     "the script of an MCP server": [
         Case("mcp:canary_tools.py", PYTHON),
@@ -191,7 +191,6 @@ ROWS: dict[str, list[Case]] = {
         mcp_json({"url": "{server}/mcp"}, "{server}"),
         manifest("sources: [{server: '{server}/mcp'}]", "{server}"),
         manifest("sources: ['{server}/mcp']", "{server}"),
-        Case("tool.yaml", ("{server}",), {"tool.yaml": "kind: mcp\nname: a\nurl: {server}/mcp"}),
     ],
     "the URL of an OpenAPI document": [
         Case("{server}/openapi.json", ("{server}",)),
@@ -203,7 +202,6 @@ ROWS: dict[str, list[Case]] = {
         manifest("sources: [{server: '{server}/${CANARY}'}]", "{server}", "${CANARY}"),
         manifest("timeout: '${CANARY_SECONDS:3}'\nsources: []", "${CANARY_SECONDS}"),
         Case("tool.yaml", ("https://api.example", "${CANARY}"), {"tool.yaml": SECRET_TOOL}),
-        Case("tool.yaml", ("{server}", "${CANARY}"), {"tool.yaml": "kind: mcp\nurl: {server}/${CANARY}"}),
         from_dict(http_tool(auth_method="api_key", api_key="${CANARY}"), "https://api.example", "${CANARY}"),
         from_openapi("${CANARY}", auth={"key": "${CANARY}"}),
         from_openapi("${CANARY}", headers={"Authorization": "Bearer ${CANARY}"}),
@@ -214,7 +212,6 @@ ROWS: dict[str, list[Case]] = {
     "a variable that is set for a program: `env`": [
         mcp_json({**TOUCH_SERVER, "env": {"LD_PRELOAD": "x"}}, "touch", "${LD_PRELOAD}"),
         manifest("sources: [{server: [touch, canary], env: {PATH: .}}]", "touch", "${PATH}"),
-        Case("tool.yaml", ("touch", "${A}"), {"tool.yaml": "kind: mcp\ncommand: touch canary\nenv: {A: b}"}),
     ],
     "`envFile` of an mcp.json": [
         mcp_json({**TOUCH_SERVER, "envFile": ".env"}, "touch", "./.env", "${A}", **{".env": "A=b"}),

@@ -236,10 +236,11 @@ logging_server = FastMCP("logging")
 
 
 @logging_server.tool
-async def talk(who: str, context: Context, token: str = "") -> str:
+async def talk(who: str, context: Context, token: str = "", password: str = "") -> str:
     """Send log messages of several levels."""
     for level in ("debug", "info", "error"):
-        params = LoggingMessageNotificationParams(level=level, logger="work", data={"who": f"{who}\u200b{token}"})
+        data = {"who": f"{who}\u200b{token}", f"key {token}": password}
+        params = LoggingMessageNotificationParams(level=level, logger="work", data=data)
         await context.send_notification(LoggingMessageNotification(params=params))
         await asyncio.sleep(0.01)
     return "done"
@@ -261,7 +262,7 @@ async def test_log_messages_of_a_server_reach_the_client_whose_call_has_caused_t
 
     async def call(target: Any, reader: Reader, who: str) -> None:
         async with Client(target, log_handler=reader, mode=mode) as client:
-            await client.call_tool("talk", {"who": who})
+            await client.call_tool("talk", {"who": who, "password": "open-sesame"})
 
     async with gateway(logging_server, mode=mode, preset={"talk": {"token": "secret-4242"}}) as kit:
         target = kit.to_fastmcp_server()
@@ -269,6 +270,7 @@ async def test_log_messages_of_a_server_reach_the_client_whose_call_has_caused_t
     for reader, who in zip(readers, "ab", strict=True):
         assert {logger for _, logger, _ in reader.seen} == {"remote.work"}
         assert {data["who"] for _, _, data in reader.seen} == {f"{who}\\u200b<token>"}
+        assert {data["key <token>"] for _, _, data in reader.seen} == {"<password>"}
         assert {level for level, _, _ in reader.seen} >= {"info", "error"}
 
 

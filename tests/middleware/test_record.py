@@ -22,7 +22,7 @@ from ahvn_tools import ToolCall, ToolError, Toolkit, ToolResult
 from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import ToolCallError, ToolNotAvailableError, ToolSpecError
 from ahvn_tools.middleware.record import record, replay
-from ahvn_tools.redaction import Secret
+from ahvn_tools.redaction.names import Secret
 
 
 class Point(BaseModel):

@@ -18,7 +18,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from ahvn_tools import ToolError, Toolkit
 from ahvn_tools.middleware.trace import trace
-from ahvn_tools.redaction import Secret
+from ahvn_tools.redaction.names import Secret
 
 exporter = InMemorySpanExporter()
 provider = TracerProvider()

@@ -15,6 +15,8 @@ from typing_extensions import TypeAliasType, TypedDict
 
 from ahvn_tools import ToolSpec
 from ahvn_tools.errors import InvalidParametersError
+from ahvn_tools.schema.function import FunctionInputs
+from tests.property_checks import EXAMPLES, run_examples
 from tests.schema.single_parameter import SingleParameterTool
 
 LARGE = 2_000
@@ -332,3 +334,40 @@ class TestJsonSchema:
 
 def _take(it: Any = None, other: Any = None) -> Any:
     return it
+
+
+# The validator that only accepts or refuses
+
+SCALARS: list[Any] = [
+    int, float, str, bool,
+    Annotated[int, Field(ge=2**62)], Annotated[int, Field(lt=-(2**70))], Annotated[int, Field(multiple_of=2, le=10)],
+    Annotated[float, Field(gt=0)], Annotated[str, Field(max_length=2)], Annotated[bool, Field(strict=True)],
+    Annotated[int, Field(alias="first")],
+]  # fmt: skip
+SENT: list[Any] = [
+    0, 1, -1, 2, 2**62, 2**63 - 1, -(2**80), True, 1.0, 1.5, -0.0, float("nan"), float("inf"), "", "a", "abc", "1",
+    " 1 ", "1.0", "yes", "\ud800", None, [], {},
+]  # fmt: skip
+
+
+@EXAMPLES
+def test_the_short_check_of_scalars_accepts_only_what_the_whole_validation_returns(max_examples: int) -> None:
+    def check(annotation: Any, default: Any, arguments: dict[str, Any]) -> None:
+        def body(a, b: str = "b"):
+            return repr((a, b))
+
+        body.__annotations__["a"] = annotation
+        body.__defaults__ = ("b",) if default is None else (default, "b")
+        outcomes = []
+        for is_short in (True, False):
+            with pytest.MonkeyPatch.context() as patch:
+                if not is_short:
+                    patch.setattr(FunctionInputs, "fast_validator", lambda self, hidden: None)
+                spec = ToolSpec.from_function(body)
+                assert (spec.compiled.plan.validate_fast is not None) is is_short
+                result = spec.exec(**arguments)
+                outcomes.append((result.value, result.error and result.error.message))
+        assert outcomes[0] == outcomes[1]
+
+    arguments = st.dictionaries(st.sampled_from(["a", "b", "c", "first"]), st.sampled_from(SENT), max_size=3)
+    run_examples(max_examples, check, st.sampled_from(SCALARS), st.none() | st.sampled_from([1, 0.5, "x"]), arguments)

@@ -14,7 +14,8 @@ from pydantic import BaseModel, Field
 from typing_extensions import TypeAliasType
 
 from ahvn_tools import Secret, Toolkit
-from ahvn_tools.schema import function, generated
+from ahvn_tools.schema import generated
+from ahvn_tools.schema.plain_types import PlainParameters
 from tests.property_checks import EXAMPLES, run_examples
 
 
@@ -80,8 +81,8 @@ VALUES: list[Any] = [
 def without_plain_types() -> Iterator[None]:
     """Leave every type to pydantic."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(function, "are_plain", lambda parameters, annotations: False)
-        patch.setattr(generated, "plain_schema", lambda annotation: None)
+        patch.setattr(PlainParameters, "read", lambda parameters, annotations: None)
+        patch.setattr(generated, "plain_type", lambda annotation: None)
         yield
 
 

@@ -138,10 +138,9 @@ def test_the_url_of_a_server_does_not_grow_without_end(tmp_path):
     [
         f'x: &a "{TEXT}"\nsources: []\ntools:\n  "*": [' + "*a, " * 100 + "]",
         f'openapi: 3.1.0\nx: &a "{TEXT}"\npaths:\n' + "".join(f"  /{i}: {{get: {{summary: *a}}}}\n" for i in MANY),
-        f'kind: http\nx: &a "{TEXT}"\nheaders: [' + "*a, " * 100 + "]",
         f"sources: []\nx: &a {{{TEXT[:1000]}: 1}}\ny: &b [" + "*a, " * 60 + "]\nz: [" + "*b, " * 60 + "]",
     ],
-    ids=["manifest", "openapi", "definition", "keys"],
+    ids=["manifest", "openapi", "keys"],
 )
 def test_long_texts_behind_aliases_are_refused(tmp_path, text):
     file = write(tmp_path, {"a.yaml": text})
@@ -283,12 +282,11 @@ TOOL = {"name": "t", "inputSchema": {"type": "object", "properties": {"a": {"typ
         document({"/a": operation({"$ref": f"#/{NAME}"})}),
         [TOOL],
         f"? {NAME}\n: 1\n? {NAME}\n: 2",
-        f"kind: http\n? {NAME}\n: 2",
         f"sources: [{{? {NAME} : 2}}]",
         f"sources: [{NAME}.py]",
         f"sources: []\ntoolsets: {{a: {{tools: 1, ? {NAME} : 2}}}}",
     ],
-    ids=["path", "version", "reference", "pattern", "yaml", "definition", "source", "location", "toolset"],
+    ids=["path", "version", "reference", "pattern", "yaml", "source", "location", "toolset"],
 )
 def test_an_error_does_not_grow_with_a_name_in_the_document(tmp_path, monkeypatch, content):
     monkeypatch.setattr(budget, "MAX_CHARS", 10_000_000)

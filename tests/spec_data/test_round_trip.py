@@ -72,6 +72,7 @@ OPTION_VALUES: dict[str, Any] = {
     "docstring_sections": ["Note"],
     "input_schema": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]},
     "convert": False,
+    "external": True,
     "output": "raw",
     "render": tools.render,
     "include_var_positional": True,

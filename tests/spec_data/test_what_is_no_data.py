@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import pickle
 from datetime import date
 from typing import Any
 
@@ -226,8 +227,6 @@ class TestSecrets:
         assert twin(query="q") == "q set here"
 
     def test_keys_that_were_secret_stay_secret(self):
-        import pickle
-
         spec = ToolSpec.from_function(tools.greet).bind("tone", "a.tone", secret=True).unbind("tone")
         twin = from_data(spec.to_dict())
         twin.state = {"a": {"tone": CANARY, "b": 1}}
@@ -248,6 +247,11 @@ class TestSecrets:
         spec = ToolSpec.from_function(tools.search).bind("token", "session.token")
         spec.bind("query", key, {"token": CANARY})
         assert CANARY not in json.dumps(spec.to_dict(values=True))
+        data = pickle.dumps(spec)
+        assert CANARY.encode() not in data
+        for twin in (from_data(spec.to_dict(values=True)), pickle.loads(data)):
+            twin.state = {}
+            assert twin.exec().error.code == "unbound_state"
 
     def test_a_value_with_the_name_of_a_secret_is_not_in_the_data(self):
         spec = ToolSpec.from_function(tools.greet).transform(arguments={"tone": {"name": "api_key"}})

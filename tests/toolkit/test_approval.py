@@ -13,7 +13,8 @@ import pytest
 
 from ahvn_tools import Secret, ToolCall, ToolContext, Toolkit, ToolResult, ToolSpec
 from ahvn_tools.errors import ApprovalRequiredError, ToolkitError, ToolSpecError
-from ahvn_tools.middleware.approve import ApprovalRequest, approve
+from ahvn_tools.middleware.approve import approve
+from ahvn_tools.middleware.waiting import ApprovalRequest
 from ahvn_tools.toolkit.run import Run
 
 KEY = "a key that both processes have"
@@ -260,7 +261,7 @@ def test_a_decision_by_an_id_that_two_waiting_calls_have_is_refused(other):
     options: Any = {"arguments": {"approved": True, "arguments": {"c1": {"path": "/z"}}}}
     options["reason"] = {"approved": False, "reason": {"c1": "Keep it."}}
     for decision in ({"approved": {"c1": True}}, options[other]):
-        with pytest.raises(ToolkitError, match="2 calls with the id 'c1' wait for approval"):
+        with pytest.raises(ToolkitError, match="2 calls with the id 'c1' wait"):
             kit.resume(run, **decision)
     kit.resume(run.pending[1], approved=True)
     assert removed == ["/y"]

@@ -185,7 +185,7 @@ def test_the_id_of_a_models_call_does_not_let_a_decision_apply_to_a_call_of_a_pr
     calls = [ToolCall(id="c1", name="run_code", arguments={"code": "await close(1)"})]
     run = desk.kit.run([*calls, ToolCall(id="c1.1", name="close", arguments={"issue": 2})])
     assert [request.call_id for request in run.pending] == ["c1.1", "c1.1"]
-    with pytest.raises(ToolkitError, match=r"2 calls with the id 'c1\.1' wait for approval"):
+    with pytest.raises(ToolkitError, match=r"2 calls with the id 'c1\.1' wait"):
         desk.kit.resume(run, approved={"c1.1": True})
     desk.kit.resume(run.pending[1], approved=True)
     assert desk.calls == [("close", 2)]
@@ -213,7 +213,7 @@ def test_two_programs_of_one_answer_are_decided_call_by_call(desk: Desk) -> None
 def test_a_call_that_the_program_does_not_await_is_not_made_without_approval(desk: Desk) -> None:
     run = desk.answer("x = close(1)\nawait note('a')")
     [(_, result)] = run.results
-    assert result.structured_content["note"] == "The call of 'close' was not made: it needs an approval. Await it."
+    assert result.structured_content["note"] == "The call of 'close' was not made: it has to wait. Await it."
     assert desk.calls == [("note", "a")]
 
 
@@ -268,7 +268,7 @@ def test_a_program_in_the_background_waits_and_is_continued(
     assert len(run.pending) == len(status.requests) == 9
     assert value(desk.kit.resume(status, approved=True)) == desk.kit.status(call_id).result.value
     assert (desk.kit.status(call_id).state, len(desk.calls)) == ("done", 10)
-    with pytest.raises(ToolkitError, match="does not wait for an approval: it is done"):
+    with pytest.raises(ToolkitError, match="does not wait for anything: it is done"):
         desk.kit.resume(desk.kit.status(call_id), approved=True)
 
 
@@ -336,7 +336,7 @@ text
 """
     assert len(desk.answer(code.format(count=500)).pending) == 1
     text = value(desk.answer(code.format(count=50_000)))
-    assert text.startswith("This call needs an approval, and the program cannot wait for one: it would be stored with ")
+    assert text.startswith("This call has to wait, and the program cannot: it would be stored with ")
     assert text.endswith(" bytes, and 20,000 are allowed. Keep less data in the program.")
     monkeypatch.setattr("ahvn_tools.toolkit.program_run.MAX_SNAPSHOT_BYTES", 500)  # of the state before it is packed
     assert "and 500 are allowed" in value(desk.answer(code.format(count=1)))

@@ -202,7 +202,7 @@ def test_a_program_with_a_secret_deep_in_an_argument_is_not_stored(sandbox: Mont
 
     run = desk.answer(code)
     assert run.is_done
-    assert "and the program cannot wait for one, because it" in run.results[0][1].text
+    assert "and the program cannot, because it" in run.results[0][1].text
     assert ("close", 1) not in desk.calls
 
 

@@ -152,7 +152,7 @@ def test_neither_the_text_nor_the_pickle_of_a_run_has_a_secret():
 
 def test_the_text_of_a_run_counts_its_calls(sums):
     assert repr(sums) == "<Run of 3 calls>"
-    assert repr(waiting_run(kit_of([]))) == "<Run of 5 calls, 1 waiting for approval>"
+    assert repr(waiting_run(kit_of([]))) == "<Run of 5 calls, 1 waiting>"
     request = waiting_run(kit_of([])).pending[0]
     assert repr(request) == "<ApprovalRequest 'remove' call_id='c1aaaaaaa'>"
 

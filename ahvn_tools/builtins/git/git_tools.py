@@ -26,7 +26,7 @@ from ahvn_tools.builtins.processes.result import ProcessResult
 from ahvn_tools.builtins.processes.terminal_text import to_last_states
 from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import DefinitionError, ToolError, suggests_options
-from ahvn_tools.redaction import mask_credentials
+from ahvn_tools.redaction.credentials import mask_credentials
 from ahvn_tools.registry import ToolRegistry, reg_toolspec
 from ahvn_tools.roots import Roots, shown_path
 

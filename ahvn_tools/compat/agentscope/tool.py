@@ -385,8 +385,6 @@ SKILL_INSTRUCTION: Final = (
 )
 SKILL_TEMPLATE: Final = '## {name}\n{description}\nThe instructions are in "{dir}/SKILL.md".'
 
-_FRONT_MATTER: Final = re.compile(r"\ufeff?---[ \t]*\n(.*?)\n---[ \t]*(?:\n|\Z)", re.DOTALL)
-
 Handler: TypeAlias = Callable[..., ResponseStream]
 Middleware: TypeAlias = Callable[[dict[str, Any], Handler], AsyncGenerator[ToolResponse, None]]
 
@@ -425,14 +423,20 @@ class Toolkit(StateModule):
         self._kit = ahvn_tools.Toolkit("agentscope", mask_errors=False)
         self._lock = threading.RLock()
         """Held while tools are changed, and while groups are listed or changed."""
-        self.skills: dict[str, AgentSkill] = {}
-        """The agent skills by name."""
+        self._skills = ahvn_tools.Toolkit("skills")
+        """Has the agent skills. An agent reads their files with its own tools, so `read_skill` is none of these."""
         self._skill_instruction = agent_skill_instruction or SKILL_INSTRUCTION
         self._skill_template = agent_skill_template or SKILL_TEMPLATE
         self._middlewares: list[Middleware] = []
         self._is_traced = False
         self._schemas: tuple[list[ToolDefinition], bytes] = [], pickle.dumps([])
         """The definitions of the last `get_json_schemas`, and its answer."""
+
+    @property
+    def skills(self) -> dict[str, AgentSkill]:
+        """The agent skills by name. It is a copy."""
+        skills = self._skills.skills.values()
+        return {one.name: AgentSkill(name=one.name, description=one.description, dir=one.location) for one in skills}
 
     @property
     def tools(self) -> dict[str, RegisteredToolFunction]:
@@ -622,26 +626,15 @@ class Toolkit(StateModule):
 
         Raises ValueError for another folder, and for a name that is taken.
         """
-        import yaml  # few programs need it
-
-        path = Path(skill_dir, "SKILL.md")
-        if not path.is_file():
-            raise ValueError(f"The skill directory {skill_dir!r} has no SKILL.md file.")
-        found = _FRONT_MATTER.match(path.read_text("utf-8"))
-        data = yaml.safe_load(found[1]) if found else None
-        texts = data if isinstance(data, dict) else {}
-        if not (texts.get("name") and texts.get("description")):
-            raise ValueError(
-                f"The SKILL.md file in {skill_dir!r} must have a YAML front matter with `name` and `description`."
-            )
-        name, description = str(texts["name"]), str(texts["description"])
-        if name in self.skills:
-            raise ValueError(f"An agent skill with name {name!r} is already registered in the toolkit.")
-        self.skills[name] = AgentSkill(name=name, description=description, dir=str(skill_dir))
+        before = self._skills.skills.keys()
+        self._skills.add_skills(Path(skill_dir))
+        if self._skills.skills.keys() == before:
+            raise ValueError(f"The agent skill in {skill_dir!r} is already registered in the toolkit.")
 
     def remove_agent_skill(self, name: str) -> None:
         """Remove an agent skill. An unknown name is ignored."""
-        self.skills.pop(name, None)
+        if name in self._skills.skills:
+            self._skills.remove_skills(name)
 
     def get_agent_skill_prompt(self) -> str | None:
         """Return the text about all agent skills for a system prompt, or None if there is none.

@@ -10,13 +10,13 @@ from typing import Any
 from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import INVALID_RESULT, InvalidResultError, LimitExceededError, PickleError, UnboundStateError
 from ahvn_tools.execution.outcome import Outcome
-from ahvn_tools.execution.pickling import dumps, is_picklable, to_import_path
+from ahvn_tools.execution.pickling import dumps, is_picklable, to_path
 from ahvn_tools.execution.plan import Arguments, Body, Plan
 from ahvn_tools.execution.threads import EmitItemSync
 from ahvn_tools.execution.workers import replies
 from ahvn_tools.execution.workers.request import ContextSnapshot, WorkerRequest
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.redaction import redact
+from ahvn_tools.redaction.texts import redact
 
 
 class BodyCall:
@@ -43,7 +43,7 @@ class BodyCall:
         }
         positional, named = self.plan.to_args_kwargs(values)
         request = WorkerRequest(
-            body=to_import_path(self._body),
+            body=to_path(self._body),
             positional=positional,
             named=named,
             is_async=self.plan.is_async,
@@ -139,7 +139,7 @@ class BodyCall:
         if kind == "unpicklable":
             text = f"A {self.place} cannot send back a {type_name} ({text}): return plain values."
             return Outcome(error=InvalidResultError(INVALID_RESULT, tool=tool, explanation=text))
-        text = redact(text, self.plan.hidden_values(self._values))
+        text = redact(text, self.plan.hidden_values(self._values, self._body))
         message = (
             f"Tool {tool!r} cannot be loaded in a {self.place} ({type_name}: {text}): "
             "make its function and the types of its arguments importable there."

@@ -12,7 +12,7 @@ from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import MISSING_VALUE, UnboundStateError
 from ahvn_tools.execution.consume import aconsume, consume
 from ahvn_tools.execution.outcome import Outcome, is_consumable, is_iterator
-from ahvn_tools.execution.pickling import ImportPath, SizeLimitError
+from ahvn_tools.execution.pickling import FunctionPath, SizeLimitError
 from ahvn_tools.execution.workers import replies
 from ahvn_tools.execution.workers.link import Link
 from ahvn_tools.execution.workers.request import ContextSnapshot, WorkerRequest
@@ -22,7 +22,7 @@ def run_request(pickled: bytes, link: Link) -> bytes:
     """Run the body of a pickled WorkerRequest in this thread, and return the reply that ends the call."""
     try:
         request: WorkerRequest = pickle.loads(pickled)  # noqa: S301  # from the process whose call this is
-        body = request.body.load() if isinstance(request.body, ImportPath) else request.body
+        body = request.body.load() if isinstance(request.body, FunctionPath) else request.body
     except BaseException as error:  # noqa: BLE001  # a user's __setstate__ or module may raise anything
         return replies.encode_load_failure(error)
     link.send(replies.encode("started"))

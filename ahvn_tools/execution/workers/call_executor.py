@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeVar
 
 from ahvn_tools.errors import PickleError, ToolConnectionError
-from ahvn_tools.execution.pickling import dumps, to_import_path
+from ahvn_tools.execution.pickling import dumps, to_path
 from ahvn_tools.execution.plan import ItemLimits
 from ahvn_tools.execution.workers import replies
 from ahvn_tools.execution.workers.request import WorkerRequest
@@ -146,7 +146,7 @@ class FunctionFuture(Future[T]):
 def encode_function(name: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
     """Return the pickled WorkerRequest for a function without limits. Raises PickleError."""
     request = WorkerRequest(
-        body=to_import_path(fn),
+        body=to_path(fn),
         positional=list(args),
         named=kwargs,
         is_async=False,

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Any, Final
 
-from ahvn_tools.errors import ToolConnectionError
+from ahvn_tools.errors import ToolConnectionError, clip
 from ahvn_tools.execution.deadline import CANCEL_GRACE_SECONDS
 from ahvn_tools.execution.outcome import Outcome
 from ahvn_tools.execution.plan import Arguments, Body, Plan
@@ -19,7 +19,7 @@ from ahvn_tools.execution.workers import replies, shipping
 from ahvn_tools.execution.workers.body_call import BodyCall, WorkerLostError
 from ahvn_tools.execution.workers.call_executor import CallObserver, CallTask, RunningCall
 from ahvn_tools.execution.workers.plain import start_call
-from ahvn_tools.redaction import clip, redact
+from ahvn_tools.redaction.texts import redact
 
 MAX_WAITING: Final = 100
 """When so many items wait, newer progress replaces older progress, as where a local call waits for its reader."""
@@ -72,7 +72,9 @@ class ExecutorCall(BodyCall):
         raise AssertionError  # pragma: no cover  # the last run returns or raises
 
     def _lost_error(self, error: WorkerLostError) -> ToolConnectionError:
-        reason = clip(redact(str(error), self.plan.hidden_values(self._values)))  # the executor may have written it
+        reason = clip(
+            redact(str(error), self.plan.hidden_values(self._values, self._body))
+        )  # the executor may have written it
         return ToolConnectionError(f"The worker of tool {self.plan.name!r} {reason.rstrip('.')}.", tool=self.plan.name)
 
     async def _run_once(self, executor: Executor, request: bytes, emit: EmitItem | None) -> Outcome:

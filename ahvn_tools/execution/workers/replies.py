@@ -14,7 +14,7 @@ from typing import Any, Final
 from ahvn_tools.errors import ToolError, exception_text
 from ahvn_tools.execution.convert import WorkerTraceback, raised_place
 from ahvn_tools.execution.pickling import SizeLimitError, dumps
-from ahvn_tools.redaction import TextRedactor, mask_credentials, redact
+from ahvn_tools.redaction.texts import SecretTexts, make_mask
 
 FINAL_KINDS: Final = frozenset({b"value", b"error", b"load_failed", b"unpicklable", b"too_large"})
 
@@ -84,24 +84,19 @@ def encode_error(
     """
     max_error_bytes = None if max_bytes is None else max(max_bytes, MIN_ERROR_BYTES)
     base = next(kind for kind in _FALLBACK_BASES if isinstance(error, kind))
-    mask = TextRedactor(hidden) if hidden else str
+    mask = make_mask(hidden) if hidden else str
     fallback = type(type(error).__name__, (base,), {})(mask(exception_text(error)))
     trace, place = mask("".join(traceback.format_exception(error, limit=-MAX_FRAMES))), raised_place(error)
     if hidden:
         error.args = tuple(mask(argument) if isinstance(argument, str) else argument for argument in error.args)
         error.__traceback__ = error.__context__ = error.__cause__ = None  # tblib, which Dask imports, pickles them
     pickled = _pickle_error(error, max_error_bytes)
-    if hidden and _has_hidden_value(pickled, hidden):
+    if SecretTexts(hidden).mask_bytes(pickled) != pickled:
         pickled = b""
     try:
         return encode("error", ends_session, pickled, dumps(fallback), trace, place, max_bytes=max_error_bytes)
     except SizeLimitError:
         return encode("too_large", ends_session, max_bytes)
-
-
-def _has_hidden_value(pickled: bytes, hidden: Mapping[str, Any]) -> bool:
-    text = pickled.decode(errors="replace")
-    return redact(text, hidden) != mask_credentials(text)
 
 
 def _pickle_error(error: BaseException, max_bytes: int | None) -> bytes:

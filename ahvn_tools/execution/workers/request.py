@@ -21,7 +21,7 @@ class WorkerRequest:
     """One call, as it is sent to a worker."""
 
     body: Any = field(repr=False)
-    """The function, or its ImportPath."""
+    """The function, or its FunctionPath."""
     positional: list[Any] = field(repr=False)
     named: dict[str, Any] = field(repr=False)
     is_async: bool

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Iterable, Iterator
 from types import FunctionType
 from typing import Any
@@ -11,12 +10,12 @@ from typing import Any
 from ahvn_tools.binding import WorkerResolver
 from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import PickleError
-from ahvn_tools.execution.pickling import ImportPath, to_import_path
+from ahvn_tools.execution.pickling import FunctionPath, to_path
 from ahvn_tools.execution.plan import Arguments, Body, BoundParameter, Plan
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.redaction import contains_secret
+from ahvn_tools.redaction.values import contains_secret
 from ahvn_tools.schema.secret_parameters import without_secret_defaults
-from ahvn_tools.state import MISSING, StateKey, without_keys
+from ahvn_tools.state import MISSING, StateKey, may_have, without_keys
 
 
 def refuse_secrets(plan: Plan, body: Body, values: Arguments) -> None:
@@ -54,13 +53,13 @@ def _find_secrets(plan: Plan, body: Body, values: Arguments) -> Iterator[tuple[s
     for name, value in values.items():
         if name in plan.sealed_names and not isinstance(value, WorkerResolver):
             yield name, "is secret"
-        elif contains_secret(value):
+        elif not isinstance(value, ToolContext) and contains_secret(value):  # `shipped_state` is for its state
             yield name, "has a secret value"
     for bound in plan.bound_parameters:
         if (key := _find_secret_key(bound, plan.secret_keys, values)) is not None:
             yield bound.parameter.name, f"has the value of the secret state key {key.text!r}"
     function = inspect.unwrap(getattr(body, "__func__", body))
-    if isinstance(function, FunctionType) and not _is_sent_by_name(body):
+    if isinstance(function, FunctionType) and not isinstance(to_path(body), FunctionPath):
         public = without_secret_defaults(function)
         yield from ((name, "has a secret default") for name in _changed_defaults(function, public))
 
@@ -72,39 +71,18 @@ def _find_secret_key(bound: BoundParameter, secret_keys: Iterable[StateKey], val
         return None
     for key in secret_keys:
         common = min(len(own.steps), len(key.steps))
-        if own.steps[:common] == key.steps[:common] and _may_have(values[name], key.steps[common:]):
+        if own.steps[:common] == key.steps[:common] and _has_part(values[name], key.steps[common:]):
             return key
     return None
 
 
-def _may_have(value: Any, steps: tuple[str | int, ...]) -> bool:
-    """Return whether a value has something under these steps. A property that raises may have."""
-    try:
-        return not steps or StateKey("", ("value", *steps)).read({"value": value}) is not MISSING
-    except Exception:  # noqa: BLE001  # a property may raise anything
-        return True
+def _has_part(value: Any, steps: tuple[str | int, ...]) -> bool:
+    return not steps or may_have({"value": value}, StateKey("", ("value", *steps)))
 
 
 def _bound_secret_keys(plan: Plan) -> list[StateKey]:
     bindings = [bound.binding for bound in plan.bound_parameters if bound.parameter.name in plan.sealed_names]
     return [binding.key for binding in bindings if binding.key is not None]
-
-
-def _is_sent_by_name(body: Any) -> bool:
-    """Return whether the pickle of a function has its import path alone."""
-    if isinstance(to_import_path(body), ImportPath):
-        return True
-    import cloudpickle
-
-    module = sys.modules.get(getattr(body, "__module__", None) or "")
-    if module is None or module.__name__ in ("__main__", "__mp_main__"):
-        return False
-    if module.__name__ in cloudpickle.list_registry_pickle_by_value():
-        return False
-    found: Any = module
-    for name in getattr(body, "__qualname__", "<>").split("."):
-        found = getattr(found, name, None)
-    return found is body
 
 
 def _changed_defaults(function: FunctionType, public: FunctionType) -> Iterator[str]:

@@ -76,7 +76,7 @@ class TextReader(Reader):
 
     def feed(self, event: Any) -> Iterable[RawCall]:
         """Read an event, or a fragment of text; calls come at the end."""
-        self._texts.append(_extract_text(event))
+        self._texts.append(extract_text(event))
         return ()
 
     def end(self) -> Iterator[RawCall]:
@@ -108,7 +108,7 @@ def _extract_from_text(text: str, known: Mapping[str, ToolDefinition]) -> Iterat
 
 def _extract_from_choices(data: Any, known: Mapping[str, ToolDefinition]) -> list[RawCall]:
     """Return the calls in the first choice that contains calls; most responses have one choice."""
-    texts = map(_extract_text, _get_choices(data) or [data])
+    texts = map(extract_text, _get_choices(data) or [data])
     return next(filter(None, (list(_extract_from_text(text, known)) for text in texts)), [])
 
 
@@ -184,19 +184,19 @@ def _get_values(parts: list[JsonObject], keys: Sequence[str]) -> list[Any]:
     return [part[key] for part in parts for key in keys if key in part]
 
 
-def _extract_text(value: Any, depth: int = 0) -> str:
+def extract_text(value: Any, depth: int = 0) -> str:
     """Return the text of a response, a message, its parts or an event, as JSON data; of choices, the first one's."""
     if isinstance(value, str):
         return value
     if depth == _MAX_TEXT_DEPTH:
         return ""
     if isinstance(value, list):
-        return "".join(_extract_text(item, depth + 1) for item in value)
+        return "".join(extract_text(item, depth + 1) for item in value)
     if not isinstance(value, dict) or not _is_model_text(value):
         return ""
     if choices := _get_choices(value):
-        return "".join(_extract_text(choice, depth + 1) for choice in choices if not choice.get("index"))
-    return next((_extract_text(value[key], depth + 1) for key in _TEXT_KEYS if value.get(key)), "")
+        return "".join(extract_text(choice, depth + 1) for choice in choices if not choice.get("index"))
+    return next((extract_text(value[key], depth + 1) for key in _TEXT_KEYS if value.get(key)), "")
 
 
 def has_text(value: Any, depth: int = 0) -> bool:

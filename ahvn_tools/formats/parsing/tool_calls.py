@@ -244,10 +244,6 @@ class StreamParser:
             return self._parse_async(events, reader)
         return reader.read_events(map(self._dump, events))
 
-    def get_reader(self, known: Mapping[str, ToolDefinition]) -> Reader:
-        """Return a new reader. `known` are the exported tools by wire name."""
-        return self.make_reader(known) if self.needs_definitions else self.make_reader()
-
     def _dump(self, event: Any) -> Any:
         data = dump_models(event)
         refuse_other_sdk(event, data, self.format)
@@ -271,14 +267,16 @@ class _AnswerReader:
     def __init__(self, parser: StreamParser, known: Mapping[str, ToolDefinition]) -> None:
         self._parser = parser
         self._known = known
-        self._reader = parser.get_reader(known)
+        self._reader = parser.make_reader(known) if parser.needs_definitions else parser.make_reader()
+        self._answer: Any = None
         self._answer_key = ""
+        """What identifies the answer; it is read when a call needs it, or a stream begins."""
         self._count = 0
         self._sent: set[tuple[str, str, str]] = set()
 
     def extract(self, data: Any) -> Iterator[ToolCall]:
         """Yield the calls of a complete response, or of a part of it."""
-        self._answer_key = self._answer_key or _get_answer_key(data)
+        self._answer = data
         return map(self._to_tool_call, self._reader.extract(data))
 
     def read_events(self, events: Iterable[Any]) -> Iterator[ToolCall]:
@@ -312,6 +310,7 @@ class _AnswerReader:
         call_id = raw_call.id
         if not isinstance(call_id, str) or not call_id:
             number = call_id if isinstance(call_id, int | float) else ""
+            self._answer_key = self._answer_key or _get_answer_key(self._answer)
             parts = (self._answer_key, self._count, number, wire, _to_sorted_json(arguments))
             call_id = self._parser.make_id(" ".join(map(str, parts)))
         self._count += 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -47,17 +47,8 @@ def to_writable(calls: Any, format_name: str) -> list[ToolCall]:
             arguments=_to_json_arguments(call),
             provider=to_json_data(get_provider_data(call, format_name)),
         )
-        for call in with_ids(known, format_name)
+        for call in (with_id(call, position, format_name) for position, call in enumerate(known))
     ]
-
-
-def with_ids(calls: Sequence[ToolCall], format_name: str | None = None) -> list[ToolCall]:
-    """Return the calls, each with an id, always the same for a call.
-
-    A missing id is made from the call and its position. One of another format that this one's provider would refuse is
-    made from itself.
-    """
-    return [_with_id(call, position, format_name) for position, call in enumerate(calls)]
 
 
 def get_wire_name(call: ToolCall) -> str:
@@ -90,7 +81,12 @@ def clean_text(text: Any) -> str | None:
     return replace_surrogates(text) if text and not text.isspace() else None
 
 
-def _with_id(call: ToolCall, position: int, format_name: str | None) -> ToolCall:
+def with_id(call: ToolCall, position: int, format_name: str | None) -> ToolCall:
+    """Return a call with an id, always the same for a call.
+
+    A missing id is made from the call and its position. One of another format that this one's provider would refuse is
+    made from itself.
+    """
     if not call.id:
         return replace(call, id=_make_id(call, position))
     valid = _VALID_IDS.get(format_name or "")

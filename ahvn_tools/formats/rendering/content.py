@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ahvn_tools.formats.json_data import replace_surrogates
-from ahvn_tools.formats.rendering.calls import with_ids
+from ahvn_tools.formats.rendering.calls import with_id
 from ahvn_tools.results import ToolCall, ToolResult, as_readable, describe_link, media_blocks, to_text
 
 IMAGE_MEDIA_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
@@ -46,9 +46,8 @@ def to_readable(
 
     With `format_name`, the ids are those of the format's `message`.
     """
-    known = list(pairs)
-    calls = with_ids([call for call, _ in known], format_name)
-    return ((call, as_readable(result)) for call, (_, result) in zip(calls, known, strict=True))
+    for position, (call, result) in enumerate(pairs):
+        yield with_id(call, position, format_name), as_readable(result)
 
 
 def to_parts(result: ToolResult) -> list[str | ImagePart]:

@@ -13,10 +13,11 @@ from ahvn_tools.json_types import JsonObject
 from ahvn_tools.schema.dialects.dialect import Dialect
 from ahvn_tools.schema.dialects.finding import Finding
 from ahvn_tools.schema.dialects.merge import add_missing_properties, flatten_root
-from ahvn_tools.schema.dialects.normalize import is_plain_object, normalize
+from ahvn_tools.schema.dialects.normalize import normalize
 from ahvn_tools.schema.dialects.translate import translate
 from ahvn_tools.schema.jsonschema import compile_validator
 from ahvn_tools.schema.keywords import WRAP_RESULT_KEY
+from ahvn_tools.schema.plain_types import is_plain_object
 
 MAX_DESCRIPTION_CHARS = 1_024
 """The limit of some OpenAI models, and of some hosts with OpenAI's API."""
@@ -59,7 +60,8 @@ class ToolExporter:
         A schema that cannot be strict is exported as without `strict`.
         """
         schema = definition.input_schema
-        if not strict and self.dialect.accepts_plain_objects and is_plain_object(schema):  # as most are
+        changes_keywords = self.dialect.keywords is not None or self.dialect.finalize is not None
+        if not (strict or changes_keywords) and is_plain_object(schema):  # as most are
             return ExportedTool(schema=schema, description=definition.description, is_strict=False, findings=[])
         schema, findings = normalize(schema)
         schema, rules, restrictions = flatten_root(schema)

@@ -17,6 +17,7 @@ from ahvn_tools.execution.background_loop import running_loop
 from ahvn_tools.invisible import escape
 from ahvn_tools.mcp.client.errors import INVALID_REQUEST, sanitize_text
 from ahvn_tools.mcp.trust.limits import Budgets, Limits, RefusedToolError, check_result, check_size
+from ahvn_tools.redaction.texts import map_texts
 
 if TYPE_CHECKING:  # slow
     from mcp_types import CreateMessageResult, ElicitResult, ErrorData, ListRootsResult
@@ -252,8 +253,8 @@ class CallerRequests:
             if count > MAX_LOG_MESSAGES or LOG_LEVELS.index(params.level) < LOG_LEVELS.index(level):
                 return
             check_size(params.data, Budgets(tool_bytes=MAX_LOG_BYTES))
-            mask = call.context._links.mask  # noqa: SLF001  # of this package
-            data = map_texts(params.data, lambda text: escape(mask(text)))
+            mask = call.context._links.make_mask()  # noqa: SLF001  # of this package
+            data = map_texts(params.data, lambda text, _: escape(mask(text)))
             name = (
                 f"{self.server_name}.{sanitize_text(mask(params.logger))[:100]}" if params.logger else self.server_name
             )
@@ -314,10 +315,10 @@ class CallerRequests:
             raise ToolError("Only forms are shown to the user, and no web pages.")
         schema = params.requested_schema
         check_size(schema, Budgets())
-        mask = call.context._links.mask  # noqa: SLF001  # of this package
+        mask = call.context._links.make_mask()  # noqa: SLF001  # of this package
         text = sanitize_text(mask(params.message))
         message = f"The MCP server {self.server_name!r} asks: {text}"
-        form = map_texts(schema, lambda text: escape(mask(text)))
+        form = map_texts(schema, lambda text, _: escape(mask(text)))
         return await call.ask(lambda caller: caller.elicit(message, form))
 
     async def _sample(self, call: ImportedCall, params: Any) -> CreateMessageResult:
@@ -325,17 +326,9 @@ class CallerRequests:
         check_result({**data, "content": None}, self._limits)
         for name in ("_meta", "metadata", "includeContext"):  # the contexts of other servers are not for this one
             data.pop(name, None)
-        data = map_texts(data, call.context._links.mask)  # noqa: SLF001  # of this package
+        mask = call.context._links.make_mask()  # noqa: SLF001  # of this package
+        data = map_texts(data, lambda text, _: mask(text))
         return await call.ask(lambda caller: caller.sample(data))
-
-
-def map_texts(value: Any, change: Callable[[str], str]) -> Any:
-    """Return JSON with each text changed; names of members stay."""
-    if isinstance(value, str):
-        return change(value)
-    if isinstance(value, list):
-        return [map_texts(item, change) for item in value]
-    return {name: map_texts(item, change) for name, item in value.items()} if isinstance(value, dict) else value
 
 
 async def _run_in(loop: asyncio.AbstractEventLoop, variables: Context, work: Coroutine[Any, Any, T]) -> T:

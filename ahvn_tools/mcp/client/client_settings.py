@@ -11,7 +11,7 @@ from typing import Any, Final
 from ahvn_tools.execution.threads import call_host_function
 from ahvn_tools.mcp.client.caller import CallerRequests
 from ahvn_tools.mcp.trust.limits import Limits
-from ahvn_tools.secret_texts import SecretTexts
+from ahvn_tools.redaction.texts import SecretTexts
 
 log = logging.getLogger(__name__)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextlib
+import copy
 import functools
 import logging
 from collections import OrderedDict
@@ -18,7 +19,6 @@ from ahvn_tools.errors import LimitExceededError, ToolConnectionError, ToolTimeo
 from ahvn_tools.execution import background_loop
 from ahvn_tools.execution.runner import capture_outcome
 from ahvn_tools.execution.threads import run_in_thread
-from ahvn_tools.log_redaction import add_log_filter, hide_logged_data
 from ahvn_tools.mcp.client import errors, server_process
 from ahvn_tools.mcp.client.caller import CallerRequests, current_caller, running_call
 from ahvn_tools.mcp.client.client_settings import ClientSettings, ConnectionStatus, wrap_handler
@@ -26,6 +26,7 @@ from ahvn_tools.mcp.client.errors import ConnectionLostError
 from ahvn_tools.mcp.client.refresh import watch_list_changes
 from ahvn_tools.mcp.client.targets import Target
 from ahvn_tools.mcp.trust.limits import Limits, RateGuard
+from ahvn_tools.redaction.logs import add_log_filter, hide_logged_data
 
 if TYPE_CHECKING:  # slow
     from mcp_types import CallToolResult, ReadResourceResult, Tool
@@ -83,7 +84,7 @@ class Session:
         """Whether a tool was verified since the client has connected."""
         self.end_reason: asyncio.Future[str] = self._loop.create_future()
         """Why the connection has ended."""
-        secrets = target.secrets.copy()
+        secrets = copy.copy(target.secrets)
         for name, value in settings.headers.items():
             secrets.add_header(name, value)
         self._mask = functools.partial(secrets.mask, is_error=True)

@@ -7,9 +7,16 @@ from typing import Any
 
 from pydantic_core import ValidationError
 
-from ahvn_tools.errors import InvalidResultError, LimitExceededError, ToolCallError, ToolConnectionError, ToolError
+from ahvn_tools.errors import (
+    InvalidResultError,
+    LimitExceededError,
+    ToolCallError,
+    ToolConnectionError,
+    ToolError,
+    clip,
+)
 from ahvn_tools.invisible import escape
-from ahvn_tools.redaction import clip, mask_credentials
+from ahvn_tools.redaction.credentials import mask_credentials
 
 # JSON-RPC's and MCP's error codes; `mcp_types` has them too, but importing it is slow.
 CONNECTION_CLOSED = -32000

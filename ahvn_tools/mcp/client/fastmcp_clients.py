@@ -31,8 +31,8 @@ from ahvn_tools.mcp.client.guarded_session import make_session_class
 from ahvn_tools.mcp.client.http import BoundedHTTPFactory, ObservedAuth
 from ahvn_tools.mcp.client.mcp_config import ServerEntry
 from ahvn_tools.mcp.client.stdio import BoundedStdioTransport
-from ahvn_tools.redaction import is_secret_name
-from ahvn_tools.secret_texts import SecretTexts
+from ahvn_tools.redaction.names import is_secret_name
+from ahvn_tools.redaction.texts import SecretTexts
 from ahvn_tools.version import __version__
 
 FASTMCP_TIMEOUT = 86_400.0  # seconds; a connection has its own timeouts, and a shorter one here would end long calls

@@ -28,7 +28,7 @@ from ahvn_tools.formats.json_data import to_json_data
 from ahvn_tools.mcp.client.client_settings import STRUCTURED_META_KEY, ClientSettings
 from ahvn_tools.mcp.client.errors import INTERNAL_ERROR
 from ahvn_tools.mcp.trust.limits import Limits, RateGuard, check_media, check_result
-from ahvn_tools.secret_texts import SecretTexts
+from ahvn_tools.redaction.texts import SecretTexts
 
 _OPAQUE_MEMBERS = frozenset({"cursor", "nextCursor", "progressToken", "requestId", "requestState", "taskId"})
 """What the client only sends back."""

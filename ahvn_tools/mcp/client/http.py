@@ -14,7 +14,6 @@ from urllib.parse import parse_qsl
 
 import httpx2
 
-from ahvn_tools.log_redaction import add_log_filter
 from ahvn_tools.mcp.client.client_settings import ClientSettings, ConnectionStatus
 from ahvn_tools.mcp.client.errors import (
     CONNECTION_CLOSED,
@@ -26,8 +25,9 @@ from ahvn_tools.mcp.client.errors import (
 )
 from ahvn_tools.mcp.lone_surrogates import LoneSurrogates
 from ahvn_tools.mcp.trust.limits import JsonValueCounter, Limits
-from ahvn_tools.redaction import is_secret_name
-from ahvn_tools.secret_texts import SecretTexts
+from ahvn_tools.redaction.logs import add_log_filter
+from ahvn_tools.redaction.names import is_secret_name
+from ahvn_tools.redaction.texts import SecretTexts
 
 CONNECT_TIMEOUT = 30.0  # seconds to connect and to send; reading has no limit here, because each call has its own
 MAX_HTTP_CONNECTIONS = 256  # concurrent requests; further ones wait

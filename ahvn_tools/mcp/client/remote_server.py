@@ -50,7 +50,7 @@ from ahvn_tools.mcp.trust.changes import Changes, compare, to_wire
 from ahvn_tools.mcp.trust.limits import Limits
 from ahvn_tools.mcp.trust.pins import Pins
 from ahvn_tools.mcp.trust.screening import screen, screen_prompts
-from ahvn_tools.redaction import reveal_secrets
+from ahvn_tools.redaction.values import reveal_secrets
 from ahvn_tools.results import ToolResult
 from ahvn_tools.schema.root_parameters import root_parameter_names
 from ahvn_tools.settings import validate_options
@@ -58,7 +58,7 @@ from ahvn_tools.sources import mcp as mcp_source
 from ahvn_tools.template import ToolTemplate
 
 if TYPE_CHECKING:  # slow
-    from mcp_types import GetPromptResult, Prompt, ReadResourceResult
+    from mcp_types import GetPromptResult, Prompt, ReadResourceResult, Resource
     from mcp_types import Tool as WireTool
 
     from ahvn_tools.context import ToolContext
@@ -78,7 +78,8 @@ PIN_CHECK_TTL = 2.0  # seconds for which a pin check is valid over HTTP, where a
 
 
 RESERVED_META_KEYS: Final = frozenset({
-    "approval", "attempts", "cached", "changed", "duration", "ends_session", "further_approvals", "omitted_chars",
+    "approval", "attempts", "cached", "changed", "duration", "ends_session", "external_call", "further_requests",
+    "omitted_chars",
     "output", "progress", "structured", STRUCTURED_META_KEY,
 })  # fmt: skip
 """Keys of a result's `meta` that this package writes: a server's values of these keys are dropped."""
@@ -291,6 +292,20 @@ class RemoteServer:
                 self._quarantined -= accepted
                 self.changed -= accepted
 
+    @property
+    def has_pins(self) -> bool:
+        """Whether what the server sends is compared with a file of pins."""
+        return self._pins is not None
+
+    def find_changed_skills(self, skills: list[dict[str, Any]]) -> frozenset[str]:
+        """Pin new skills, objects with a `name`, and return the names of those that differ from their pins."""
+        return frozenset() if self._pins is None else frozenset(self._pins.check(f"{self.name} (skills)", skills))
+
+    def accept_skills(self, *names: str) -> None:
+        """Forget the pins of these skills, or of all: `Toolkit.add_skills` pins them again as they are then."""
+        if self._pins is not None:
+            self._pins.forget(f"{self.name} (skills)", names or None)
+
     def _resolve_changed_name(self, tool: str | WireTool) -> str:
         name = tool if isinstance(tool, str) else getattr(tool, "name", None)
         if not isinstance(name, str) or name not in self.changed:
@@ -441,19 +456,27 @@ class RemoteServer:
             )
             return await clock.run(call)
 
-    async def read_resource(self, uri: str, state: Mapping[str, Any]) -> ReadResourceResult:
+    async def read_resource(
+        self, uri: str, state: Mapping[str, Any], timeout: float | None = None
+    ) -> ReadResourceResult:
         """Return a resource of the server, with the credentials of a state. Raises ToolCallError."""
-        return await self._pool.read_resource(uri, "read_resource", headers=await self._resolve_headers(state))
+        result: ReadResourceResult = await self._pool.request(
+            lambda current: current.client.read_resource_mcp(uri),
+            "Reading a resource",
+            headers=await self._resolve_headers(state),
+            timeout=timeout,
+            tool="read_resource",
+        )
+        return result
+
+    async def list_resources(self) -> list[Resource]:
+        """List the resources of the server as it sends them. Raises as `arefresh` does."""
+        return await self._list("resources", lambda client: client.list_resources_mcp)
 
     async def list_prompts(self) -> Mapping[str, Prompt]:
         """List the prompts of the server, which are screened as its tools are. Raises as `arefresh` does."""
         revision = self.prompts_revision
-        listed = await self._pool.request(
-            self._fetch_prompts,
-            "Listing the prompts",
-            headers=await self._resolve_headers(self.get_host_state()),
-            timeout=self._limits.listing,
-        )
+        listed = await self._list("prompts", lambda client: client.list_prompts_mcp)
         # in a thread: a large listing would block the loop
         prompts, refused = (await run_in_thread(lambda _: screen_prompts(listed, self._budgets))).get()
         if refused and refused != self._refused_prompts:
@@ -466,13 +489,19 @@ class RemoteServer:
             self.prompts = by_name
         return by_name
 
-    async def _fetch_prompts(self, current: Session) -> list[Prompt]:
-        client = current.client
-        if getattr(client.server_capabilities, "prompts", None) is None:
-            return []
-        return await list_pages(
-            client.list_prompts_mcp, lambda page: list(page.prompts), self._limits, "prompts", self.name
-        )
+    async def _list(self, kind: str, find_method: Callable[[Any], Any]) -> list[Any]:
+        """Return all prompts or resources of the server; none if it has no such capability."""
+
+        async def fetch(current: Session) -> list[Any]:
+            client = current.client
+            if getattr(client.server_capabilities, kind, None) is None:
+                return []
+            return await list_pages(
+                find_method(client), lambda page: list(getattr(page, kind)), self._limits, kind, self.name
+            )
+
+        headers = await self._resolve_headers(self.get_host_state())
+        return await self._pool.request(fetch, f"Listing the {kind}", headers=headers, timeout=self._limits.listing)
 
     async def get_prompt(
         self, name: str, arguments: dict[str, str], state: Mapping[str, Any], timeout: float | None

@@ -36,8 +36,8 @@ from ahvn_tools.mcp.client.server_process import (
 )
 from ahvn_tools.mcp.lone_surrogates import replace_lone_surrogates
 from ahvn_tools.mcp.trust.limits import JsonValueCounter, Limits, RateGuard
+from ahvn_tools.redaction.texts import SecretTexts
 from ahvn_tools.regular_file import open_regular
-from ahvn_tools.secret_texts import SecretTexts
 
 log = logging.getLogger(__name__)
 

@@ -16,8 +16,9 @@ from ahvn_tools.command_words import split_command
 from ahvn_tools.errors import DefinitionError
 from ahvn_tools.mcp.client.client_settings import ClientSettings
 from ahvn_tools.mcp.client.mcp_config import ServerEntry, parse_entries, read_config
-from ahvn_tools.redaction import contains_secret, is_secret_name, reveal_secrets
-from ahvn_tools.secret_texts import SecretTexts
+from ahvn_tools.redaction.names import is_secret_name
+from ahvn_tools.redaction.texts import SecretTexts
+from ahvn_tools.redaction.values import contains_secret, reveal_secrets
 
 _INTERPRETERS = {".py": sys.executable, ".js": "node", ".mjs": "node"}
 _RUNNERS = frozenset({"python", "python3", "node", "npx", "bunx", "bun", "deno", "uv", "uvx", "pipx", "docker"})
@@ -75,8 +76,7 @@ def resolve_targets(
 def _find_secrets(entry: ServerEntry, auth: Any, env: Mapping[str, str], marked: Sequence[str]) -> SecretTexts:
     """Return the credentials of a connection; `marked` are those of pydantic's secret types."""
     secrets = SecretTexts()
-    secrets.add_all(marked)
-    secrets.add_all(item for item in (auth, entry.auth) if isinstance(item, str) and item != "oauth")
+    secrets.add(*marked, *(item for item in (auth, entry.auth) if isinstance(item, str) and item != "oauth"))
     for name, value in (auth if isinstance(auth, Mapping) else {}).items():
         secrets.add_header(name, value)
     for name, value in entry.headers.items():

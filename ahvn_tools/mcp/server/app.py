@@ -213,7 +213,7 @@ class ServedToolsServer(FastMCP):
         return [*served, *(tool for tool in await super()._list_tools() if tool.name not in names)]
 
     async def _get_tool(self, name: str, version: VersionSpec | None = None) -> Tool | None:
-        with _told_to_client(ToolError, f"Error calling tool {quote_name(name)}"):
+        with _told_to_client(ToolError, "Error calling tool {}", name):
             definition = await self._served_tools.find(name, Request.current())
         if definition is None or not (version is None or version.matches(definition.version)):
             tool = await super()._get_tool(name, version)
@@ -358,12 +358,15 @@ class PollingSubscriptionBus(InMemorySubscriptionBus):
 
 
 @contextlib.contextmanager
-def _told_to_client(kind: Callable[[str], Exception], message: str) -> Generator[None]:
-    """Raise an error of the client's for any other: with the text of an error of ours, otherwise with `message`."""
+def _told_to_client(kind: Callable[[str], Exception], message: str, name: str = "") -> Generator[None]:
+    """Raise an error of the client's for any other: with the text of an error of ours, otherwise with `message`.
+
+    The message may have a place for the name of a tool.
+    """
     try:
         yield
     except Exception as error:  # noqa: BLE001  # the host's own functions may raise anything
-        raise kind(_to_client_message(error, message)) from None
+        raise kind(_to_client_message(error, message.format(quote_name(name)))) from None
 
 
 def _to_client_message(error: BaseException, message: str) -> str:

@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from fastmcp.server.context import Context
 from fastmcp.server.dependencies import get_access_token, get_context, get_http_headers
@@ -30,6 +30,9 @@ from ahvn_tools.mcp.server.progress import ProgressReporter
 from ahvn_tools.results import input_required_error
 
 Answer = TypeVar("Answer", bound=BaseModel)
+
+LISTS_SINCE: Final = "2025-11-25"
+"""The first protocol in which the user can choose several options of a field."""
 
 
 class Request:
@@ -113,8 +116,7 @@ class Request:
         It consists of the identity in the verified token and of MCP's session ID in the protocol versions that have
         one. Over stdio there is only one client.
         """
-        parts = [part for part in (self._principal_id, self._connection_id) if part is not None]
-        return ".".join(parts) or None
+        return ".".join(filter(None, (self._principal_id, self._connection_id))) or None
 
     @property
     def _principal_id(self) -> str | None:
@@ -159,6 +161,12 @@ class Request:
             return False
         return self._is_modern or session.can_send_request
 
+    @property
+    def takes_lists(self) -> bool:
+        """Whether a form that the client shows may have a field with several choices."""
+        request = self._request_context
+        return self._is_modern or (request is not None and request.protocol_version >= LISTS_SINCE)
+
     def can_sample(self, *, with_tools: bool) -> bool:
         """Return whether the client asks its model for servers, and can be asked to do so during this request."""
         if self._request_context is None:
@@ -185,7 +193,7 @@ class Request:
             return await self._context.session.elicit_form(message, schema, self._context.request_id)
         if (answer := self.find_answer(key)) is not None:
             return answer
-        raise input_required_error(self.make_input_request({key: message}, schema, state))
+        raise input_required_error(self.make_input_request({key: (message, schema)}, state))
 
     async def send(self, question: Any, answer_type: type[Answer]) -> Answer:
         """Return what a client answers to a request during this one. Raises MCPError."""
@@ -203,13 +211,13 @@ class Request:
         answer = self.answers.get(key)
         return answer if isinstance(answer, ElicitResult) else None
 
-    def make_input_request(self, messages: Mapping[str, str], schema: dict[str, Any], state: str) -> Any:
-        """Return what asks for such a request: a form with each message, by the keys of the questions."""
-        forms: dict[str, Any] = {
+    def make_input_request(self, forms: Mapping[str, tuple[str, dict[str, Any]]], state: str) -> Any:
+        """Return what asks for such a request: a form for each message and schema, by the keys of the questions."""
+        requests: dict[str, Any] = {
             key: ElicitRequest(params=ElicitRequestFormParams(message=message, requested_schema=schema))
-            for key, message in messages.items()
+            for key, (message, schema) in forms.items()
         }
-        return InputRequiredResult(input_requests=forms, request_state=state)
+        return InputRequiredResult(input_requests=requests, request_state=state)
 
     @property
     def answers(self) -> Mapping[str, Any]:

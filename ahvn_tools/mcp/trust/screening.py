@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any
 from pydantic_core import ValidationError
 
 from ahvn_tools import invisible
-from ahvn_tools.errors import DefinitionError
+from ahvn_tools.errors import DefinitionError, clip
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.mcp.trust.changes import to_wire
 from ahvn_tools.mcp.trust.limits import Budgets, RefusedToolError, check_schema, check_size
-from ahvn_tools.redaction import clip
 from ahvn_tools.schema.jsonschema import SchemaInputs, compile_validator
 from ahvn_tools.schema.output import to_object_schema
 

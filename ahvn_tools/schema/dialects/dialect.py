@@ -216,11 +216,6 @@ class Dialect:
     finalize: Callable[[JsonObject], tuple[JsonObject, list[Finding]]] | None = None
     """A last conversion, in place; it returns the schema and findings on what the conversion loses."""
 
-    @property
-    def accepts_plain_objects(self) -> bool:
-        """Whether it accepts an object of plain scalars (see `is_plain_object`) as it is."""
-        return self.keywords is None and self.finalize is None
-
     def supports(self, keyword: str) -> bool:
         """Whether a keyword is accepted."""
         return self.keywords is None or keyword in self.keywords

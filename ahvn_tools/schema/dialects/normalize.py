@@ -22,6 +22,7 @@ from ahvn_tools.schema.keywords import (
     type_keyword,
     type_names,
 )
+from ahvn_tools.schema.plain_types import is_plain_object, is_plain_scalar
 from ahvn_tools.schema.refs import DEFS_PREFIX, normalize_refs
 from ahvn_tools.schema.tags import require_tags
 
@@ -115,10 +116,6 @@ _SAME_VALUE_KEYWORDS = frozenset({"anyOf", "oneOf", "allOf", "not", "if", "then"
 _KEYWORDS_BESIDE_ROOT_REFERENCE = frozenset({"type", "$defs", "title", "description", "$comment", "examples"})
 _TYPING_KEYWORDS = frozenset({"type", "$ref", "anyOf", "oneOf", "allOf", "enum", "const", "not"})
 
-_SCALAR_TYPES = frozenset({"string", "integer", "number", "boolean"})
-_PLAIN_OBJECT_KEYWORDS = frozenset({"type", "properties", "required", "additionalProperties"})
-_PLAIN_KEYWORDS = frozenset({"type", "title", "description", "default"})
-
 
 class _Normalizer:
     """One walk through a schema; `findings` collects everything that was not valid."""
@@ -153,7 +150,7 @@ class _Normalizer:
         if level > MAX_DEPTH:
             self._add_finding("warning", path, f"it is nested more than {MAX_DEPTH} levels deep", "Make it flatter.")
             return {}
-        if _is_plain_scalar(node):
+        if is_plain_scalar(node):
             return dict(node)
         self.has_tags = self.has_tags or "oneOf" in node or "discriminator" in node
         normalized = {key: value for key, value in node.items() if key not in _REMOVED_KEYWORDS}
@@ -310,25 +307,6 @@ def _resolve_root(root: JsonObject) -> JsonObject:
             root["allOf"] = [*root.get("allOf", ()), {"$ref": reference}]
         seen.add(reference)
     return root
-
-
-def is_plain_object(schema: JsonObject) -> bool:
-    """Whether a schema is in normal form, as those of most functions are: an object with plain scalars as members."""
-    properties, required = schema.get("properties"), schema.get("required", [])
-    if schema.get("type") != "object" or not isinstance(properties, dict) or not _is_string_list(required):
-        return False
-    is_plain = schema.keys() <= _PLAIN_OBJECT_KEYWORDS and schema.get("additionalProperties") is False
-    is_distinct = len(set(required)) == len(required)
-    return is_plain and is_distinct and all(map(_is_plain_scalar, properties.values()))
-
-
-def _is_plain_scalar(node: Any) -> bool:
-    """Whether a schema is in normal form, as most are: a type with at most texts and a default."""
-    if not isinstance(node, dict):
-        return False
-    kind = node.get("type")
-    is_scalar = isinstance(kind, str) and kind in _SCALAR_TYPES and node.keys() <= _PLAIN_KEYWORDS
-    return is_scalar and isinstance(node.get("title", ""), str) and isinstance(node.get("description", ""), str)
 
 
 def _upgrade_keywords(node: JsonObject) -> None:

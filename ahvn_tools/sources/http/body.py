@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from ahvn_tools.binding import EnvironmentVariable
 from ahvn_tools.errors import DefinitionError
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.redaction import Secret, is_secret_name
+from ahvn_tools.redaction.names import Secret, is_secret_name
 from ahvn_tools.schema.refs import without_properties
 from ahvn_tools.settings import to_wire_annotations
 from ahvn_tools.sources import json_schema
@@ -148,7 +148,7 @@ def build_template(
     schema = visible_schema(name, input_schema, request)
     request = request.with_places(property_names(schema))
     check_request(name, request, hidden, http_options)
-    annotations = {**method_annotations(request.method), **(to_wire_annotations(options.get("annotations")) or {})}
+    annotations = {**method_annotations(request.method), **to_wire_annotations(options.get("annotations") or {})}
     timeout = options.get("timeout", http_options.timeout)
     is_repeatable = bool(annotations["idempotentHint"] or annotations["readOnlyHint"])
     body = HTTPBody(

@@ -16,8 +16,8 @@ from urllib.parse import quote, unquote
 import httpx2
 
 from ahvn_tools.errors import ToolConnectionError, ToolError
-from ahvn_tools.redaction import reveal_secrets
-from ahvn_tools.secret_texts import SecretTexts
+from ahvn_tools.redaction.texts import SecretTexts
+from ahvn_tools.redaction.values import reveal_secrets
 from ahvn_tools.sources.http.checks import is_header_text
 from ahvn_tools.sources.http.request import (
     METHODS_WITH_BODY,

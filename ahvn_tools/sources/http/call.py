@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from ahvn_tools.errors import MISSING_VALUE, InvalidResultError, ToolConnectionError, ToolError
-from ahvn_tools.log_redaction import hidden_logged_data
-from ahvn_tools.redaction import find_secrets
-from ahvn_tools.secret_texts import SecretTexts
+from ahvn_tools.redaction.logs import hidden_logged_data
+from ahvn_tools.redaction.texts import SecretTexts
+from ahvn_tools.redaction.values import find_secrets
 from ahvn_tools.sources.http.building import (
     NO_CREDENTIALS,
     BuiltRequest,

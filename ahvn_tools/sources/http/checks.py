@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 from urllib.parse import parse_qsl, urlsplit
 
 from ahvn_tools.errors import DefinitionError, near_misses
-from ahvn_tools.redaction import is_secret_name
+from ahvn_tools.redaction.names import is_secret_name
 from ahvn_tools.settings import is_count, is_duration
 from ahvn_tools.sources.http.request import METHODS, ApiKey, ClientCredentials, HTTPOptions, HTTPRequest
 

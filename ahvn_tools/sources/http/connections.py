@@ -17,7 +17,7 @@ from urllib.request import getproxies, proxy_bypass
 import httpcore2
 import httpx2
 
-from ahvn_tools.log_redaction import add_log_filter
+from ahvn_tools.redaction.logs import add_log_filter
 from ahvn_tools.sources.http.checks import Address, AllowedAddresses
 from ahvn_tools.sources.http.request import HTTPOptions
 

@@ -15,10 +15,9 @@ import httpx2
 from pydantic_core import from_json
 
 from ahvn_tools.encoders.binary import bytes_block, guess_mime_type
-from ahvn_tools.errors import InvalidResultError, ToolError
+from ahvn_tools.errors import InvalidResultError, ToolError, clip
 from ahvn_tools.invisible import escape
-from ahvn_tools.redaction import clip
-from ahvn_tools.secret_texts import SecretTexts
+from ahvn_tools.redaction.texts import SecretTexts
 
 MAX_ERROR_CHARS = 500
 """An error shows the model at most this much of the body."""

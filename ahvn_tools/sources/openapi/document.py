@@ -16,10 +16,9 @@ from urllib.parse import unquote
 
 from pydantic_core import to_jsonable_python
 
-from ahvn_tools.errors import SourceError
+from ahvn_tools.errors import SourceError, clip
 from ahvn_tools.invisible import escape_line
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.redaction import clip
 from ahvn_tools.sources.budget import Budget, BudgetError
 
 MAX_DEPTH: Final = 200

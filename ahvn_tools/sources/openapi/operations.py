@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from ahvn_tools.errors import SourceError, near_misses
-from ahvn_tools.redaction import clip
+from ahvn_tools.errors import SourceError, clip, near_misses
 from ahvn_tools.sources.openapi.document import DocumentError, Node
 from ahvn_tools.sources.openapi.options import OpenAPIOptions
 

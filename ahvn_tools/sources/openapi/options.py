@@ -9,7 +9,7 @@ from dataclasses import fields
 from typing import Annotated, Any, Final, Literal, TypedDict, cast, get_args
 
 from ahvn_tools.errors import SourceError, near_misses
-from ahvn_tools.redaction import reveal_secrets
+from ahvn_tools.redaction.values import reveal_secrets
 from ahvn_tools.settings import check_options, one_of
 from ahvn_tools.sources.http.credentials import Credential, must_fit
 from ahvn_tools.sources.http.request import HTTPOptions
@@ -77,7 +77,7 @@ class OpenAPIOptions(TypedDict, total=False):
     """The environment that `${NAME}` in `auth` is read from; this process's by default."""
     trust: Iterable[str | os.PathLike[str]] | Trust | None
     """What the document may do, as of `load`: the servers that requests are sent to, the variables that are read. By
-    default it is all that it names."""
+    default it is all that it names: no code, no file, and only the variables and private addresses of these options."""
     external_files: Annotated[bool, must_fit("True or False", lambda value: isinstance(value, bool))]
     """Whether the document may refer to files in its own folder; only for a document that is read from a file."""
     max_values: int

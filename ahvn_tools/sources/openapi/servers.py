@@ -10,7 +10,7 @@ from typing import Final, cast
 from urllib.parse import urljoin, urlsplit, urlunsplit
 
 from ahvn_tools.errors import DefinitionError, SourceError, near_misses
-from ahvn_tools.redaction import mask_credentials
+from ahvn_tools.redaction.credentials import mask_credentials
 from ahvn_tools.sources.http.checks import check_base_url as check_url
 from ahvn_tools.sources.http.checks import is_address
 from ahvn_tools.sources.http.request import HTTPOptions

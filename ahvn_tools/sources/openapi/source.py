@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ahvn_tools.errors import DefinitionError, SourceError, near_misses
+from ahvn_tools.errors import DefinitionError, SourceError, clip, near_misses
 from ahvn_tools.invisible import escape, escape_line, find
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.redaction import clip
 from ahvn_tools.schema.refs import unused_name
 from ahvn_tools.sources.budget import Budget
 from ahvn_tools.sources.http.body import HTTPBody, build_template, require_trust

@@ -28,12 +28,13 @@ class Row:
     """The features whose lack is written beside the number."""
 
 
-CALLS, AT_ONCE, TOOLS, PROCESS, SERVED = (
+CALLS, AT_ONCE, TOOLS, PROCESS, SERVED, CONVERSATION = (
     "One call",
     "Many calls, many tools",
     "Making and exporting a tool",
     "A fresh process",
     "Served over MCP, 4 calls at once",
+    "Turns per second of a conversation with an instant model",
 )
 ROWS = (
     Row(name="sync_call", title="sync call", group=CALLS, notes=CALLED),
@@ -58,6 +59,16 @@ ROWS = (
     Row(name="memory_context", title="resident for a user", group=PROCESS, unit="bytes", number=1, rounds=2),
     Row(name="served_stdio", title="stdio", group=SERVED, unit="rate", number=1_000, rounds=9),
     Row(name="served_http", title="HTTP", group=SERVED, unit="rate", number=600, rounds=9),
+    *(
+        Row(
+            name=f"turns_{count}",
+            title=f"{count} {'turn' if count == 1 else 'turns'} with a call",
+            group=CONVERSATION,
+            unit="rate",
+            number=30,
+        )
+        for count in (1, 5, 20)
+    ),
 )
 FEATURES = {
     "validates": ("refuses wrong types", "does not validate arguments"),

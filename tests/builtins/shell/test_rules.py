@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ahvn_tools.builtins.shell.command_line import split_command_line
 from ahvn_tools.builtins.shell.rules import READING_COMMANDS, CommandRules, ProgramFolders
+from ahvn_tools.command_line import split_command_line
 from ahvn_tools.errors import DefinitionError
 
 RULES = CommandRules(

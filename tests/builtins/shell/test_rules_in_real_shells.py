@@ -12,9 +12,9 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from ahvn_tools.builtins.shell.command_line import NotUnderstoodError, split_command_line
 from ahvn_tools.builtins.shell.command_preparation import shell_arguments
 from ahvn_tools.builtins.shell.rules import CommandRules
+from ahvn_tools.command_line import NotUnderstoodError, split_command_line
 
 ALLOWED = ("ls", "cat", "grep")
 OTHERS = ("evil", "x", "a", "b", "lsx", "E", "touch", "then", "1", "2", "-x", "=", "a=b", "A=evil")

@@ -29,6 +29,7 @@ def server(line: tuple[Loopback, Any]) -> Loopback:
     server, _ = line
     server.requests.clear()
     server.arguments = [{}]
+    server.turns = iter(())
     return server
 
 

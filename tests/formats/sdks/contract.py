@@ -12,13 +12,12 @@ from ahvn_tools.errors import ToolSpecError
 from ahvn_tools.formats.read_only import ReadOnlyExports
 from examples.loopback import Loopback
 from tests.formats.sdks.cases import DEFINITIONS, PIXEL, draw, forecast, sink, spec_of
+from tests.formats.sdks.conversing import OSLO, ROME, AsyncConversing, Conversing
 
-OSLO = {"city": "Oslo", "days": 2}
-ROME = {"city": "Rome"}
 WORDS = ["auto", "none", "required"]
 
 
-class Contract:
+class Contract(Conversing):
     """One format with one SDK, synchronous."""
 
     FORMAT: ClassVar[str]
@@ -222,7 +221,7 @@ def calls_of(calls: list[ToolCall]) -> list[tuple[str, dict[str, Any], str | Non
     return [(call.name, call.arguments, call.error) for call in calls]
 
 
-class AsyncContract:
+class AsyncContract(AsyncConversing):
     """The same SDK, asynchronous."""
 
     def connect_async(self, url: str) -> AbstractAsyncContextManager[Any]:

@@ -16,6 +16,9 @@ from tests.formats.sdks.type_checks import fits
 class TestMessages(Contract, AsyncContract):
     FORMAT = "anthropic"
     SERVICE = "anthropic_messages"
+    TOKENS = 4
+    REQUEST = {"model": "m", "max_tokens": 100}
+    WITH_OWN_TOOL = {"tools": [{"name": "own", "input_schema": {"type": "object"}}], "export": {"strict": True}}
     OPTIONS = [
         {},
         {"strict": True},

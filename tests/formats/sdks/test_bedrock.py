@@ -37,6 +37,9 @@ def client_of(url):
 class TestConverse(Contract):
     FORMAT = "bedrock"
     SERVICE = "bedrock_converse"
+    TOKENS = 4
+    REQUEST = {"model": "anthropic.claude-v1:0"}
+    WITH_OWN_TOOL = {"export": {"strict": True}, "toolConfig": {"tools": [{"cachePoint": {"type": "default"}}]}}
     OPTIONS = [{}, {"strict": True}, {"cache_point": {"type": "default", "ttl": "1h"}}]
     QUESTION = {"role": "user", "content": [{"text": "How will it be?"}]}
     REFUSED = {"none", "one"}

@@ -46,6 +46,8 @@ class TestGenerateContent(Contract, AsyncContract):
 
     FORMAT = "gemini"
     SERVICE = "gemini_generate"
+    TOKENS = 4
+    WITH_OWN_TOOL = {"config": {"tools": [{"functionDeclarations": [{"name": "own"}]}], "temperature": 0}}
     MODEL = "gemini-3-pro"
     OPTIONS = [{}, {"form": "parameters"}, {"output_schema": True}, {"output_schema": True, "form": "parameters"}]
     QUESTION = {"role": "user", "parts": [{"text": "How will it be?"}]}
@@ -67,6 +69,9 @@ class TestGenerateContent(Contract, AsyncContract):
         offered = {"tools": [{"functionDeclarations": tools}]} if tools else {}
         config = {**offered, **choice, "automatic_function_calling": {"disable": True}}
         return {"model": self.MODEL, "contents": messages, "config": config}
+
+    def model(self, client, **options):
+        return formats.gemini.model(client, model=self.MODEL, **options)
 
     def ask(self, client, request):
         return client.models.generate_content(**request)

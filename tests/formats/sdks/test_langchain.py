@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import pickle
 import re
 import threading
@@ -16,6 +17,7 @@ pytest.importorskip("langchain_core", reason='needs LangChain: pip install "ahvn
 pytest.importorskip("langgraph.prebuilt", reason='needs LangGraph: pip install -e ".[sdks,sdk-tests]"')
 
 import pydantic.v1
+from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import (
     AIMessage,
     AIMessageChunk,
@@ -25,6 +27,7 @@ from langchain_core.messages import (
     message_to_dict,
     messages_to_dict,
 )
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.runnables import RunnableConfig, RunnableLambda, ensure_config
 from langchain_core.tools import (
     BaseTool,
@@ -43,12 +46,13 @@ from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command, interrupt
 
-from ahvn_tools import ToolContext, Toolkit, ToolSpec, formats, load
+from ahvn_tools import Conversation, ToolContext, Toolkit, ToolSpec, formats, load
 from ahvn_tools.errors import DefinitionError, SourceError, UnboundStateError
 from ahvn_tools.formats.read_only import to_read_only
 from ahvn_tools.langchain import SpecTool
 from ahvn_tools.middleware import log
 from tests.formats.sdks.cases import DEFINITIONS, PIXEL, draw, forecast, sink, spec_of
+from tests.formats.sdks.conversing import SAID, check_events, each_form, session_of
 
 langchain = formats.get("langchain")
 
@@ -922,6 +926,63 @@ def test_another_format_refuses_a_message_of_langchain(name):
             formats.get(name).calls(message)
     with pytest.raises(TypeError, match="AIMessageChunk is no answer"):
         list(formats.get(name).stream([AIMessageChunk("")]))
+
+
+class Parrot(BaseChatModel):
+    """Calls the tool `forecast` for two cities, then repeats what it has said; it can stream."""
+
+    tools: list[str] = []
+
+    @property
+    def _llm_type(self) -> str:
+        return "parrot"
+
+    def bind_tools(self, tools: Any, **options: Any) -> Any:
+        assert options == {"tool_choice": "auto"}
+        return Parrot(tools=[tool["function"]["name"] for tool in tools])
+
+    def _chunks(self, messages: Any) -> list[AIMessageChunk]:
+        said = [message.content for message in messages if message.type == "tool"]
+        if said:
+            assert [len(message.tool_calls) for message in messages if message.type == "ai"] == [2]
+            return [AIMessageChunk("The tool said: "), AIMessageChunk(" | ".join(said))]
+        made = [(0, "c0", '{"city": "Oslo", "days": 2}'), (1, "c1", '{"city": "Rome"}')]
+        calls = [
+            {"type": "tool_call_chunk", "index": index, "id": i, "name": self.tools[0], "args": text}
+            for index, i, text in made
+        ]
+        return [AIMessageChunk("", tool_call_chunks=[call]) for call in calls]
+
+    def _generate(self, messages: Any, *_: Any, **__: Any) -> ChatResult:
+        first, *rest = self._chunks(messages)
+        whole = sum(rest, first)
+        usage = {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}
+        message = AIMessage(whole.content, tool_calls=whole.tool_calls, usage_metadata=usage)
+        return ChatResult(generations=[ChatGeneration(message=message)])
+
+    def _stream(self, messages: Any, *_: Any, **__: Any) -> Any:
+        for chunk in self._chunks(messages):
+            yield ChatGenerationChunk(message=chunk)
+
+
+@each_form
+def test_a_chat_model_converses(stream):
+    model = langchain.model(Parrot(), stream=stream, tool_choice="auto", export={"strict": True})
+    session = session_of(forecast)
+    conversation = session.converse(model, [HumanMessage("How will it be?")])
+    assert (conversation.text, conversation.stop_reason, conversation.turns) == (SAID, "answered", 2)
+    assert conversation.usage.total_tokens == (0 if stream else 4)
+    check_events(list(session.stream_converse(model, "How will it be?")), stream)
+    waiting = session_of(forecast, requires_approval=True).converse(model, [HumanMessage("How will it be?")])
+    later = Conversation.from_json(json.loads(json.dumps(waiting.to_json())))
+    assert session_of(forecast, requires_approval=True).converse(model, later, approved=True).text == SAID
+
+
+@each_form
+async def test_a_chat_model_converses_in_async_code(stream):
+    model = langchain.model(Parrot(), stream=stream, tool_choice="auto")
+    events = [event async for event in session_of(forecast).astream_converse(model, "How will it be?")]
+    check_events(events, stream)
 
 
 def test_the_examples_of_the_page_run():

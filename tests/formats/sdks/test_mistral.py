@@ -16,6 +16,10 @@ from tests.formats.sdks.type_checks import fits_model
 class TestChat(Contract, AsyncContract):
     FORMAT = "mistral"
     SERVICE = "mistral_chat"
+    TOKENS = 4
+    WITH_OWN_TOOL = {
+        "tools": [{"type": "function", "function": {"name": "own", "parameters": {"type": "object", "properties": {}}}}]
+    }
 
     def connected(self, url):
         return Mistral(api_key="none", server_url=url)

@@ -24,6 +24,10 @@ OF_A_PROPERTY = {"type", "description", "items", "enum"}
 class TestChat(Contract, AsyncContract):
     FORMAT = "ollama"
     SERVICE = "ollama_chat"
+    TOKENS = 4
+    WITH_OWN_TOOL = {
+        "tools": [{"type": "function", "function": {"name": "own", "parameters": {"type": "object", "properties": {}}}}]
+    }
     OPTIONS = [{}]
     REFUSED = {"none", "required", "name", "one"}
 

@@ -36,6 +36,13 @@ class OpenAIContract(Contract, AsyncContract):
 class TestChat(OpenAIContract):
     FORMAT = "openai"
     SERVICE = "openai_chat"
+    TOKENS = 4
+    WITH_OWN_TOOL = {
+        "export": {"strict": True},
+        "tools": [
+            {"type": "function", "function": {"name": "own", "parameters": {"type": "object", "properties": {}}}}
+        ],
+    }
 
     def ask(self, client, request):
         return client.chat.completions.create(**request)
@@ -90,6 +97,8 @@ class TestChat(OpenAIContract):
 class TestResponses(OpenAIContract):
     FORMAT = "openai-responses"
     SERVICE = "openai_responses"
+    TOKENS = 4
+    WITH_OWN_TOOL = {"tools": [{"type": "function", "name": "own", "parameters": {"type": "object"}, "strict": False}]}
     OPTIONS = [
         {},
         {"strict": True},

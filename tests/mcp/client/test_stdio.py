@@ -22,7 +22,7 @@ from ahvn_tools.errors import ToolConnectionError
 from ahvn_tools.mcp.client import stdio
 from ahvn_tools.mcp.client.stdio import CHUNK_BYTES, SafeLines
 from ahvn_tools.mcp.trust.limits import Limits
-from ahvn_tools.secret_texts import SecretTexts
+from ahvn_tools.redaction.texts import SecretTexts
 from tests.mcp.hostile.driver import command
 from tests.mcp.serving import ENVIRONMENT
 

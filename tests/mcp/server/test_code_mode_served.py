@@ -204,7 +204,7 @@ async def test_a_client_without_forms_gets_the_requests(desk: Desk, mode: str) -
     assert result.is_error
     assert result.content[0].text == "2 calls need approvals, which have been requested."
     assert result.meta["approval"]["details"] == {"path": "a"}
-    assert [request["details"] for request in result.meta["further_approvals"]] == [{"path": "b"}]
+    assert [request["details"] for request in result.meta["further_requests"]] == [{"path": "b"}]
 
 
 async def test_a_program_does_not_continue_when_the_answer_cannot_be_stored(sandbox: MontySandbox) -> None:
@@ -235,8 +235,8 @@ async def test_the_state_of_a_program_that_a_client_sends_back_is_used_once(desk
         def find_answer(self, key: str) -> Any:
             return self.answers.get(key)
 
-        def make_input_request(self, messages: Any, schema: Any, state: str) -> Any:
-            return messages, state
+        def make_input_request(self, forms: Any, state: str) -> Any:
+            return forms, state
 
     def elicitation(
         arguments: Any, state: str | None = None, view: Any = None, *, is_of_task: bool = False, **answers: Any

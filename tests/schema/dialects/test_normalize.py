@@ -306,7 +306,7 @@ PLAIN_OBJECTS = st.fixed_dictionaries(
 def test_a_schema_that_is_in_normal_form_already_is_left_as_it_is(schema):
     found = normalize(json.loads(json.dumps(schema)))
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("is_plain_object", "_is_plain_scalar"):
+        for name in ("is_plain_object", "is_plain_scalar"):
             patch.setattr(f"ahvn_tools.schema.dialects.normalize.{name}", lambda _: False)
         normalized, findings = normalize(json.loads(json.dumps(schema)))
     assert json.dumps(found[0]) == json.dumps(normalized)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ahvn_tools import Toolkit, ToolResult, ToolSpec, tool
 from ahvn_tools.middleware import Call, Next, approve, log
 
@@ -31,6 +33,11 @@ def not_async(call: Call, next: Next) -> ToolResult:
     raise NotImplementedError
 
 
+def ask_nothing(messages: list[Any], tools: Any) -> dict[str, Any]:
+    """A model."""
+    return {"messages": messages, "tools": tools}
+
+
 half("two")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 half.exec(nummer=2)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 half.call()  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
@@ -43,6 +50,7 @@ ToolSpec.from_function(add, isolation="thread")  # type: ignore[arg-type]  # pyr
 kit.add(add, audiense="main")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 kit.add(add, tags=3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 kit.select(tag="read")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+kit.add_skills("skills", grup="math")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 kit.add_mcp("https://example.com/mcp", pinn="mcp.lock")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 kit.use(not_async)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 kit.use(log)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
@@ -53,5 +61,6 @@ Toolkit("mistakes", middlewares=[])  # type: ignore[call-arg]  # pyright: ignore
 kit.tools  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
 approve(wen=True)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 kit.exec(name="twice")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+kit.converse(ask_nothing, "Hello", max_turn=3)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 kit.resume({}, True)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 kit.run({}).messages = []  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]

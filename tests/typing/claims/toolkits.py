@@ -8,9 +8,21 @@ from typing import TYPE_CHECKING, Any, Literal, assert_type
 
 from pydantic import BaseModel
 
-from ahvn_tools import ToolCall, ToolContext, ToolDefinition, Toolkit, ToolRegistry, ToolResult, ToolSpec, reg_toolspec
+from ahvn_tools import (
+    Conversation,
+    TextDelta,
+    ToolCall,
+    ToolContext,
+    ToolDefinition,
+    Toolkit,
+    ToolRegistry,
+    ToolResult,
+    ToolSpec,
+    formats,
+    reg_toolspec,
+)
 from ahvn_tools.formats import Finding
-from ahvn_tools.middleware.approve import ApprovalRequest
+from ahvn_tools.middleware.waiting import ApprovalRequest, ExternalCall
 from ahvn_tools.toolkit import Run
 
 if TYPE_CHECKING:
@@ -120,6 +132,10 @@ assert_type(kit.select(any_of=["reading", {"tags": {"write"}}]), Toolkit)
 assert_type(kit.tag("find", "read").tag(["find", "write"], "all", "any").untag("find", "read"), Toolkit)
 assert_type(kit.add(find, on_duplicate="rename").add_mcp("mcp.json", on_duplicate="keep"), Toolkit)
 assert_type([duplicate.new_name for duplicate in kit.duplicates], list[str | None])
+assert_type(kit.add_skills("skills", kit.servers["docs"], group="math", audience=["main"], trust=False), Toolkit)
+assert_type([skill.description for skill in kit.skills.values()], list[str])
+assert_type(kit.remove_skills("tides").skills_prompt(), str)
+assert_type(kit.to_skill("sums", source="tools.py", replace=True), None)
 assert_type(session.state_dict(), dict[str, Any])
 assert_type(session.load_state_dict({}), Toolkit)
 
@@ -134,9 +150,10 @@ assert_type(run[0], dict[str, Any])
 assert_type(run[1:], list[dict[str, Any]])
 assert_type(list(run), list[dict[str, Any]])
 assert_type(run.results, list[tuple[ToolCall, ToolResult]])
-assert_type(run.pending, list[ApprovalRequest])
+assert_type(run.pending, list[ApprovalRequest | ExternalCall])
 assert_type(run.pending[0].to_json(), dict[str, Any])
 assert_type(kit.resume(run, approved={"c1": True}), Run)
+assert_type(kit.resume(run, results={"c1": 3}), Run)
 assert_type(kit.resume(run.pending[0], approved=True, arguments={"topic": "tea"}), Run)
 assert_type(kit.resume(run.pending[0].to_json(), approved=False, reason="no"), Run)
 assert_type(Run.from_json(run.to_json()), Run)
@@ -145,6 +162,20 @@ assert_type(kit.run('{"tool_calls": []}'), Run)
 assert_type(kit.run([{"type": "function_call"}]), Run)
 assert_type(kit.run(Verdict(is_good=True), format="openai"), Run)
 assert_type(run.problem, str | None)
+
+
+def answer_for(messages: list[Any], tools: Any) -> dict[str, Any]:
+    """A model."""
+    return {"role": "assistant", "content": f"{len(messages)} of {tools}"}
+
+
+conversation = kit.converse(answer_for, "Hello", max_turns=3, format="openai")
+assert_type(conversation, Conversation)
+assert_type(kit.converse(formats.openai.model(object(), model="m"), conversation, approved={"c1": True}), Conversation)
+assert_type(Conversation.from_json(conversation.to_json()), Conversation)
+assert_type(Conversation.from_error(ValueError()), Conversation | None)
+for event in kit.stream_converse(answer_for, [{"role": "user", "content": "Hello"}]):
+    assert_type(event, TextDelta | ToolCall | ToolResult | Conversation)
 for streamed in kit.stream_run({"tool_calls": []}, format="openai"):
     assert_type(streamed, ToolResult | Run)
 
@@ -171,7 +202,9 @@ async def calls() -> None:
     """The asynchronous calls."""
     assert_type(await kit.aexec("find"), ToolResult)
     assert_type(await kit.arun([ToolCall(id="c1", name="find")]), Run)
-    assert_type(await kit.aresume(run, approved=True), Run)
+    assert_type(await kit.aresume(run, approved=True, results={"c2": None}), Run)
+    assert_type(await kit.aconverse(answer_for, "Hello"), Conversation)
     assert_type(await kit.aadd_mcp(["python", "server.py"], pin="mcp.lock", include=["get_*"]), Toolkit)
+    assert_type(await kit.aadd_skills("skills"), Toolkit)
     async for result in kit.astream("find"):
         assert_type(result, ToolResult)

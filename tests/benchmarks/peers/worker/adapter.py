@@ -79,6 +79,10 @@ class PackageAdapter:
         """Return the call by name of the tools `add_0` … of a collection of `count` tools."""
         raise NotOfferedError(self.lacks["dispatch"])
 
+    def conversation(self, count: int) -> Callable[[Any], Any]:
+        """Return what runs a conversation in which a model that answers at once calls `add_later` in `count` turns."""
+        raise NotOfferedError("has no conversation that is measured here")
+
     def server(self) -> Any:
         """Return a FastMCP server of the tool `add_later`."""
         raise NotOfferedError(self.lacks["server"])

@@ -30,6 +30,8 @@ class Statement:
 
     call: Callable[[Any], Any]
     inputs: Callable[[int], list[Any]]
+    parts: int = 1
+    """How many costs one run is made of."""
 
 
 class Measurements:
@@ -53,7 +55,7 @@ class Measurements:
             seconds = run(_repeat_later(statement.call, inputs)) if is_awaited else _repeat(statement.call, inputs)
         finally:
             gc.enable()
-        return seconds / number
+        return seconds / number / statement.parts
 
     def _statement(self, row: str) -> tuple[Statement, bool]:
         if self._prepared is None or self._prepared[0] != row:
@@ -145,6 +147,11 @@ def _dispatch(adapter: PackageAdapter) -> Statement:
     return Statement(call=lambda named: call(named[0], named[1]), inputs=inputs)
 
 
+def _turns(adapter: PackageAdapter, count: int) -> Statement:
+    """Prepare a conversation with `count` turns that have a call, and a last one that has none."""
+    return Statement(call=adapter.conversation(count), inputs=lambda number: [None] * number, parts=count + 1)
+
+
 STATEMENTS: dict[str, Callable[[PackageAdapter], Statement]] = {
     "sync_call": _sync_call,
     "async_call": _async_call,
@@ -156,6 +163,9 @@ STATEMENTS: dict[str, Callable[[PackageAdapter], Statement]] = {
     "first_export": _first_export,
     "export": _export,
     "shared_export": _shared_export,
+    "turns_1": lambda adapter: _turns(adapter, 1),
+    "turns_5": lambda adapter: _turns(adapter, 5),
+    "turns_20": lambda adapter: _turns(adapter, 20),
 }
 PROCESSES: dict[str, Callable[[str, PackageAdapter], float]] = {
     "start": lambda _, adapter: processes.start_seconds(adapter),

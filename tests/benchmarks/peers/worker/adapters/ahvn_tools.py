@@ -61,5 +61,22 @@ assert ToolSpec.from_function(add)(left=1, right=2) == 3
     def shared_exporter(self, tool: ToolSpec) -> Callable[[], Any]:
         return lambda: tool.to("openai", read_only=True)
 
+    def conversation(self, count: int) -> Callable[[Any], Any]:
+        kit = Toolkit("sums").add(add_later)
+        function = {"name": "add_later", "arguments": '{"left": 1, "right": 2}'}
+
+        async def model(messages: list[Any], tools: Any) -> dict[str, Any]:
+            turn = len(messages) // 2
+            if turn == count:
+                return {"role": "assistant", "content": "done"}
+            call = {"id": f"call_{turn}", "type": "function", "function": function}
+            return {"role": "assistant", "content": None, "tool_calls": [call]}
+
+        async def converse(_: Any) -> None:
+            conversation = await kit.aconverse(model, "Add.", format="openai", max_turns=count + 1)
+            assert (conversation.text, conversation.turns) == ("done", count + 1)
+
+        return converse
+
     def server(self) -> Any:
         return Toolkit("served").add(add_later).to_fastmcp_server()

@@ -3,8 +3,9 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from pydantic_ai import FunctionToolset, RunContext, Tool
-from pydantic_ai.messages import ToolCallPart
+from pydantic_ai import Agent, FunctionToolset, RunContext, Tool
+from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
+from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.tool_manager import ToolManager
 from pydantic_ai.usage import RunUsage
@@ -78,6 +79,21 @@ asyncio.run(main())
             return manager.handle_call(ToolCallPart(name, arguments))
 
         return call
+
+    def conversation(self, count: int) -> Callable[[Any], Any]:
+        async def answer(messages: list[Any], info: Any) -> ModelResponse:
+            turn = len(messages) // 2
+            if turn == count:
+                return ModelResponse([TextPart("done")])
+            return ModelResponse([ToolCallPart("add_later", '{"left": 1, "right": 2}', f"call_{turn}")])
+
+        agent = Agent(FunctionModel(answer), tools=[Tool(add_later)])
+
+        async def converse(_: Any) -> None:
+            result = await agent.run("Add.")
+            assert (result.output, len(result.all_messages())) == ("done", 2 * count + 2)
+
+        return converse
 
     def exporter(self, tool: Tool) -> Callable[[], Any]:
         return lambda: tool.tool_def

@@ -1,4 +1,4 @@
-"""Pickling of specs: the function by import path or by value, and the state without secrets."""
+"""Pickles of specs: the function by import path or by value, the public parts of the spec, and its state."""
 
 from __future__ import annotations
 
@@ -8,24 +8,17 @@ import io
 import pickle
 import types
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from ahvn_tools.binding import Binding
 from ahvn_tools.errors import PickleError
-from ahvn_tools.execution.pickling import (
-    ImportPath,
-    bound_secrets,
-    is_picklable,
-    pickler_class,
-    removed_defaults,
-    to_import_path,
-    without_secret_values,
-)
+from ahvn_tools.execution.pickling import FunctionPath, is_picklable, pickler_class, to_path
 from ahvn_tools.execution.plan import CompiledTool
-from ahvn_tools.redaction import contains_secret
 from ahvn_tools.schema.secret_parameters import without_secret_defaults
-from ahvn_tools.state import MISSING, UNSET, StateKey, without_keys
+from ahvn_tools.sources.injection import function_of
+from ahvn_tools.spec_data.public_parts import bound_secrets, public_bindings, public_options, public_state, secret_keys
+from ahvn_tools.state import StateKey
 
 _is_pickling: contextvars.ContextVar[bool] = contextvars.ContextVar("is_pickling", default=False)
 _loaded_specs: contextvars.ContextVar[list[tuple[Any, PickledSpec]]] = contextvars.ContextVar("loaded_specs")
@@ -36,8 +29,10 @@ class PickledSpec:
     """The pickled parts: what rebuilds the template, and the changes to the spec since."""
 
     rebuild: Callable[..., Any]
-    """Returns the template and the body for the pickled body and the bindings."""
+    """Returns the template and the body for the pickled body, the bindings and these arguments."""
+    arguments: Mapping[str, Any]
     body: Any
+    """The function, or its import path as data has it."""
     bindings: Mapping[str, Binding]
     state: Mapping[str, Any]
     secrets: frozenset[StateKey]
@@ -93,85 +88,22 @@ def to_pickled_spec(
     extra_attributes: Mapping[str, Any],
 ) -> PickledSpec:
     """Return the parts of a spec to pickle."""
-    template = compiled.template
-    bound = (*template.bindings.values(), *compiled.bindings.values())
-    secret = frozenset(secrets) | {binding.key for binding in bound if binding.is_secret and binding.key is not None}
-    lost = removed_defaults(compiled)
+    template, secret = compiled.template, secret_keys(compiled, secrets)
+    function = None if "tool" in template.rebuild_arguments else to_path(function_of(body))
     return PickledSpec(
-        rebuild=functools.partial(
-            template.rebuild, options=_options_without_secrets(compiled), **template.rebuild_arguments
-        ),
-        body=to_import_path(body) if "tool" not in template.rebuild_arguments else None,
-        bindings={
-            name: _without_secrets(binding, state, secret, lost_default=name in lost)
-            for name, binding in compiled.bindings.items()
-        },
-        state=_without_secret_types(without_keys(state, secret)),
+        rebuild=template.rebuild,
+        arguments={"options": public_options(compiled, bound_secrets(compiled)), **template.rebuild_arguments},
+        body=function.to_data() if isinstance(function, FunctionPath) else function,
+        bindings=public_bindings(compiled, state, secret),
+        state=public_state(state, secret),
         secrets=secret,
         extra_attributes=extra_attributes,
     )
 
 
-def _options_without_secrets(compiled: CompiledTool) -> Mapping[str, Any]:
-    """Return the options of a tool, whose examples and defaults have no values of secret parameters that are bound."""
-    options, secret = without_secret_values(compiled), bound_secrets(compiled)
-    if not secret or not compiled.template.examples:
-        return options
-    return {**options, "examples": compiled.template.visible_examples(secret)}
-
-
-def _without_secret_types(state: dict[str, Any]) -> dict[str, Any]:
-    """Remove values of pydantic's secret types, in place, and the lists and objects that contain one."""
-    pending: list[dict[str, Any]] = [state] if contains_secret(state) else []
-    seen = set[int]()
-    while pending:
-        here = pending.pop()
-        seen.add(id(here))
-        for key in [key for key, value in here.items() if type(value) is not dict and contains_secret(value)]:
-            del here[key]
-        pending.extend(value for value in here.values() if type(value) is dict and id(value) not in seen)
-    return state
-
-
-def _without_secrets(
-    binding: Binding, state: Mapping[str, Any], secrets: Iterable[StateKey], *, lost_default: bool
-) -> Binding:
-    """Return a binding without its secret values; `lost_default`: the options lose the parameter's default."""
-    if binding.is_secret:
-        return binding.without_value() if lost_default or _has_value(binding, state) else binding
-    if binding.resolver is None and (contains_secret(binding.default) or _has_secret_type(binding, state)):
-        return binding.without_value()
-    if lost_default and binding.resolver is None and binding.default is UNSET:
-        return replace(binding, is_value_removed=True)
-    if binding.key is None or binding.default is UNSET:
-        return binding
-    steps, length = binding.key.steps, len(binding.key.steps)
-    inside = [StateKey("", ("default", *key.steps[length:])) for key in secrets if key.steps[:length] == steps]
-    public = without_keys({"default": binding.default}, inside).get("default", UNSET)
-    return replace(binding, default=public, stored_default=UNSET)
-
-
-def _has_value(binding: Binding, state: Mapping[str, Any]) -> bool:
-    if binding.resolver is not None or binding.is_value_removed:
-        return True
-    try:
-        return binding.read((state,)) is not MISSING
-    except Exception:  # noqa: BLE001  # a property may raise anything: there may be a value
-        return True
-
-
-def _has_secret_type(binding: Binding, state: Mapping[str, Any]) -> bool:
-    if binding.key is None:
-        return False
-    try:
-        return contains_secret(binding.key.read(state))
-    except Exception:  # noqa: BLE001  # a property may raise anything: its object is pickled as it is
-        return False
-
-
 def _rebuild(pickled: PickledSpec) -> tuple[CompiledTool, Any]:
-    body = pickled.body.load() if isinstance(pickled.body, ImportPath) else pickled.body
-    template, body = pickled.rebuild(body, bindings=pickled.bindings)
+    body = FunctionPath(**pickled.body).load() if isinstance(pickled.body, dict) else pickled.body
+    template, body = pickled.rebuild(body, bindings=pickled.bindings, **pickled.arguments)
     return CompiledTool(template, pickled.bindings), body
 
 

@@ -16,15 +16,10 @@ from pydantic import BaseModel, SecretBytes, SecretStr
 from typing_extensions import TypeAliasType
 
 from ahvn_tools import Secret, ToolError, ToolSpec
-from ahvn_tools.redaction import (
-    MAX_TEXT_CHARS,
-    clip,
-    find_secrets,
-    is_secret_annotation,
-    is_secret_name,
-    is_secret_schema,
-    redact,
-)
+from ahvn_tools.errors import MAX_TEXT_CHARS, clip
+from ahvn_tools.redaction.names import is_secret_annotation, is_secret_name, is_secret_schema
+from ahvn_tools.redaction.texts import redact
+from ahvn_tools.redaction.values import find_secrets
 from tests.ids import named
 
 CANARY = "canary-7f3a9c"

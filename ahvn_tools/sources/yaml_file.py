@@ -11,9 +11,8 @@ from typing import Any, Final
 import yaml
 from yaml import events
 
-from ahvn_tools.errors import SourceError
-from ahvn_tools.loading.options import read_text
-from ahvn_tools.redaction import clip
+from ahvn_tools.errors import SourceError, clip
+from ahvn_tools.regular_file import read_text
 from ahvn_tools.sources.budget import Budget
 
 MAX_BYTES: Final = 32_000_000

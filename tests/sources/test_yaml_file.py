@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from ahvn_tools.errors import SourceError
-from ahvn_tools.loading import yaml_file
-from ahvn_tools.loading.yaml_file import read_yaml
+from ahvn_tools.sources import yaml_file
+from ahvn_tools.sources.yaml_file import read_yaml
 
 
 def refusal(text: str) -> str:

@@ -6,8 +6,9 @@ import contextlib
 import contextvars
 import logging
 import re
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+
+from ahvn_tools.redaction.texts import Mask
 
 HIDDEN = "[not shown]"
 """Replaces data in a log record."""
@@ -25,9 +26,6 @@ _HARMLESS_TEXT = re.compile(r"[A-Za-z_/ ]{1,40}|HTTP/[0-9.]{1,3}")
 """Names of methods and protocols, and what an HTTP status means."""
 
 _URL = re.compile(r"([a-z]+://)(?:[^/?#]*@)?([^/?#@]+)(?:[/?#].*)?", re.DOTALL)
-
-Mask = Callable[[str], str]
-"""Replaces credentials in a text."""
 
 _mask: contextvars.ContextVar[Mask | None] = contextvars.ContextVar("mask", default=None)
 """Hides data where it is set, and recognizes credentials in what would otherwise be shown."""
@@ -66,20 +64,16 @@ def add_log_filter() -> None:
 
 def _redact(record: logging.LogRecord) -> bool:
     if (mask := _mask.get()) is not None:
-        if record.args:
-            record.args = _redact_arguments(record.args, mask)
+        if isinstance(record.args, Mapping):
+            record.args = {name: _redact_argument(value, mask) for name, value in record.args.items()}
+        elif record.args:
+            record.args = tuple(_redact_argument(value, mask) for value in record.args)
         else:
             record.msg = _hide_data(str(record.msg))
         if record.exc_info and record.exc_info[0] is not None:
             record.msg = f"{record.msg} ({record.exc_info[0].__name__})"
             record.exc_info = record.exc_text = None
     return True
-
-
-def _redact_arguments(arguments: tuple[object, ...] | Mapping[str, object], mask: Mask) -> Any:
-    if isinstance(arguments, Mapping):
-        return {name: _redact_argument(value, mask) for name, value in arguments.items()}
-    return tuple(_redact_argument(value, mask) for value in arguments)
 
 
 def _redact_argument(value: object, mask: Mask) -> object:

@@ -1,0 +1,233 @@
+"""What the rules of a toolkit say about its calls: the check of each call, its explanation, and remembered rules."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ahvn_tools.binding import StateScopes
+from ahvn_tools.errors import CallRejectedError, ToolCallError, ToolkitError, ToolLookupError, near_misses
+from ahvn_tools.execution.call import Call, Next
+from ahvn_tools.execution.plan import Plan
+from ahvn_tools.execution.threads import call_host_function
+from ahvn_tools.middleware.approve import ApprovalAnswer, ApprovalDecision, Approver, rejection_text
+from ahvn_tools.middleware.waiting import ApprovalRequest
+from ahvn_tools.results import ToolResult
+from ahvn_tools.state import MISSING
+from ahvn_tools.toolkit.entry import Entry
+from ahvn_tools.toolkit.remembered_rules import RememberedRule
+from ahvn_tools.toolkit.rule_values import PathBase
+from ahvn_tools.toolkit.tool_rules import RuleDecision, ToolRules, strictest
+from ahvn_tools.toolkit.visibility import StoreView
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class _Layer:
+    """The rules of one toolkit for a tool: of the one that is called, or of one that the tool comes from."""
+
+    rules: ToolRules
+    view: StoreView
+    names: Mapping[str, str]
+    """The tool's names of the arguments there, by those of the caller, where they differ."""
+
+
+class CallRules:
+    """Decides about the calls of one tool, as a middleware and before a call that needs none."""
+
+    def __init__(self, view: StoreView, entry: Entry, roots: tuple[Path, ...] | None) -> None:
+        """Decide for a view; `roots` are those of the call, None: those of the view."""
+        self._view, self._entry = view, entry
+        self._layers = tuple(_layers(view, entry))
+        folders = getattr(getattr(entry.spec.function, "__self__", None), "folders", None)
+        self._base = PathBase(getattr(folders, "roots", None) or (view.roots if roots is None else roots) or ())
+
+    @property
+    def never_asks(self) -> bool:
+        """Whether each call runs, whatever its arguments are."""
+        return self._entry.requires_approval is False and all(
+            not (layer.rules.depends_on_arguments or layer.rules.asked)
+            and not layer.rules.find_denial(layer.view.approval_mode)
+            and (layer.rules.allowed or layer.rules.mode_decision(layer.view.approval_mode).decision == "allow")
+            for layer in self._layers
+        )
+
+    def judge(self, plan: Plan, *forms: Mapping[str, Any], requires_approval: bool) -> RuleDecision:
+        """Return the decision about arguments, in the forms in which they are known; no bound value counts."""
+        decisions = []
+        for layer in self._layers:
+            renamed, mode = [_renamed(form, layer.names) for form in forms], layer.view.approval_mode
+            decisions.append(layer.rules.judge(renamed, self._base, mode, requires_approval=requires_approval))
+        decision = strictest(decisions)
+        if decision.decision != "ask" or (rule := self._find_remembered(plan, forms[0])) is None:
+            return decision
+        reason = f"An approver has approved {rule.text} for always."
+        return RuleDecision(decision="allow", why="remembered", rule=rule.text, reason=reason)
+
+    def explain(self, plan: Plan, arguments: dict[str, Any], scopes: StateScopes) -> RuleDecision:
+        """Return the decision about a call that is not made, with the bound values that need no resolver.
+
+        Raises InvalidParametersError.
+        """
+        values = plan.validate(arguments)
+        exact = self._layers[0].rules.exact_arguments(values)
+        received = {**arguments, **{name: value for name, value in exact.items() if name in arguments}}
+        requires_approval = any(map(self._entry.requires_approval_of, (arguments, received)))
+        found = self._find_known_denial(plan, values, scopes)
+        return found or self.judge(plan, arguments, values, requires_approval=requires_approval)
+
+    def _find_known_denial(self, plan: Plan, arguments: Mapping[str, Any], scopes: StateScopes) -> RuleDecision | None:
+        """Return the decision of a deny rule about bound values that need no resolver."""
+        if not any(layer.rules.bound for layer in self._layers):
+            return None
+        known, unknown = dict(arguments), set[str]()
+        for bound in plan.bound_parameters:
+            value = MISSING
+            if bound.binding.resolver is None:
+                with contextlib.suppress(ToolCallError):
+                    value = bound.read_validated(scopes)
+            if value is MISSING:
+                unknown |= {bound.parameter.name, bound.parameter.property_name}
+            else:
+                known[bound.parameter.name] = value
+        return self.find_bound_denial(known, frozenset(unknown))
+
+    def find_bound_denial(
+        self, values: Mapping[str, Any], unknown: frozenset[str] = frozenset()
+    ) -> RuleDecision | None:
+        """Return the decision of a deny rule about the arguments of the body, bound ones too, except `unknown` ones."""
+        for layer in self._layers:
+            if layer.rules.bound:
+                arguments = _renamed(values, layer.names)
+                if (found := layer.rules.find_bound_denial(arguments, self._base, unknown)) is not None:
+                    return found
+        return None
+
+    def _find_remembered(self, plan: Plan, arguments: Mapping[str, Any]) -> RememberedRule | None:
+        rules = [rule for rule in remembered_rules(self._view) if rule.tool == self._entry.name]
+        if not rules:
+            return None
+        try:
+            exact = self._layers[0].rules.exact_arguments(plan.validate(dict(arguments)))
+        except ToolCallError:
+            return None
+        fingerprint = self._view.definition(self._entry).fingerprint
+        return next((rule for rule in rules if rule.is_for(self._entry.name, fingerprint, exact)), None)
+
+    async def __call__(self, call: Call, next: Next) -> ToolResult:  # noqa: A002  # that of a middleware
+        """Run a call whose arguments are not denied as they were sent; `guarded` is for those that the body gets."""
+        self._refuse(call.plan, call.arguments)
+        self._raise(self._find_known_denial(call.plan, call.arguments, call.state_scopes))
+        return await next(call)
+
+    def guarded(self, plan: Plan) -> Plan:
+        """Return the plan of a call that refuses denied arguments, also those that an approver or a middleware sets."""
+        return self._with_bound_check(plan.with_check(lambda values: self._refuse(plan, values)))
+
+    def asks(self, call: Call) -> bool:
+        """Return whether a call needs an approval."""
+        requires_approval = self._entry.requires_approval_of(call.arguments)
+        return self.judge(call.plan, call.arguments, requires_approval=requires_approval).decision != "allow"
+
+    def allowed_plan(self, plan: Plan, arguments: dict[str, Any]) -> Plan | None:
+        """Return the plan of a call that runs without an approval; None: the middleware decides on the call."""
+        if self._entry.requires_approval is not False:
+            return None
+        try:
+            values = plan.validate(arguments)
+        except (ToolCallError, RecursionError):
+            return None
+        if self.judge(plan, arguments, values, requires_approval=False).decision != "allow":
+            return None
+        return self._with_bound_check(plan.with_validated(values))
+
+    def _with_bound_check(self, plan: Plan) -> Plan:
+        if not any(layer.rules.bound for layer in self._layers):
+            return plan
+        return plan.with_bound_check(lambda values: self._raise(self.find_bound_denial(values)))
+
+    def _refuse(self, plan: Plan, arguments: Mapping[str, Any]) -> None:
+        self._raise(self.judge(plan, arguments, requires_approval=False))
+
+    def _raise(self, decision: RuleDecision | None) -> None:
+        """Raise CallRejectedError for a call that is denied. The model reads no rule: it may name what is bound."""
+        if decision is not None and decision.decision == "deny":
+            reason = (
+                "the rules of its host do not allow it" if decision.why == "rule" else "only tools that read may run"
+            )
+            raise CallRejectedError(rejection_text(self._entry.name, f"{reason}."), tool=self._entry.name)
+
+    def approver(self) -> Approver | None:
+        """Return the approver of the toolkit, whose answer "always" is remembered."""
+        if (approver := self._view.store.approver) is None:
+            return None
+
+        async def decide(request: ApprovalRequest) -> ApprovalDecision:
+            decision: ApprovalDecision = await call_host_function(approver, request)
+            if decision is ApprovalAnswer.ALWAYS and request.suggested_rule is not None:
+                remember(self._view, request)
+            return decision
+
+        return decide
+
+
+def _layers(view: StoreView, entry: Entry, names: Mapping[str, str] | None = None) -> Iterator[_Layer]:
+    """Yield the rules for a tool, those of the toolkits that it comes from, too."""
+    yield _Layer(view.rules_for(entry), view, names or {})
+    if entry.inner is not None and entry.inner[0].has_rules(entry.inner[1]):
+        parameters = view.compiled_tool(entry).template.inputs.parameters.values()
+        inner = {p.property_name: p.body_name or p.name for p in parameters} | {
+            p.name: p.body_name for p in parameters if p.body_name is not None
+        }
+        yield from _layers(
+            *entry.inner, {**inner, **{name: inner.get(new, new) for name, new in (names or {}).items()}}
+        )
+
+
+def _renamed(arguments: Mapping[str, Any], names: Mapping[str, str]) -> Mapping[str, Any]:
+    return {names.get(name, name): value for name, value in arguments.items()} if names else arguments
+
+
+def remembered_rules(view: StoreView) -> Sequence[RememberedRule]:
+    """Return the rules that are remembered in the file, or in the session; none of a file that is not valid."""
+    file = view.store.rule_file
+    if file is None:
+        return view.session_state.switches.remembered_rules
+    try:
+        return file.read()
+    except ToolkitError as error:
+        log.warning("%s Calls need their approvals again.", error)
+        return ()
+
+
+def remember(view: StoreView, request: ApprovalRequest) -> None:
+    """Remember the call of a request. An error of the file is logged: the call is approved nevertheless."""
+    entry = view.store.entry(request.tool)
+    plan = view.compiled_tool(entry).plan
+    exact = view.rules_for(entry).exact_arguments(plan.validate(dict(request.arguments)))
+    rule = RememberedRule(tool=request.tool, fingerprint=request.fingerprint, arguments=exact)
+    if view.store.rule_file is not None:
+        try:
+            view.store.rule_file.add(rule)
+        except ToolkitError as error:
+            log.warning("%s The approval is not remembered.", error)
+        return
+    switches = view.session_state.switches
+    switches.remembered_rules = (*(one for one in switches.remembered_rules if one != rule), rule)
+
+
+def forget(view: StoreView, text: str) -> None:
+    """Forget a remembered rule. Raises ToolLookupError for a text that is none."""
+    known = [rule.text for rule in remembered_rules(view)]
+    if text not in known:
+        raise ToolLookupError(f"There is no remembered rule {text!r}. {near_misses(text, known)}")
+    if view.store.rule_file is not None:
+        view.store.rule_file.remove(text)
+        return
+    switches = view.session_state.switches
+    switches.remembered_rules = tuple(rule for rule in switches.remembered_rules if rule.text != text)

@@ -1,0 +1,461 @@
+"""Converse: ask a model and run its calls, again and again, until it has answered or something has to be decided."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypedDict
+
+from ahvn_tools import formats
+from ahvn_tools.errors import MalformedAnswerError, ToolkitError, unknown_options
+from ahvn_tools.execution.channel import ChunkReader
+from ahvn_tools.execution.outcome import Outcome, is_awaitable
+from ahvn_tools.execution.threads import EmitItemSync, run_in_thread
+from ahvn_tools.formats import detection
+from ahvn_tools.formats.continuation import Container
+from ahvn_tools.formats.json_data import replace_surrogates
+from ahvn_tools.formats.parsing.payload import dump_models, is_stream
+from ahvn_tools.formats.parsing.text_calls import extract_text
+from ahvn_tools.formats.turn import NO_USAGE, Model, Turn
+from ahvn_tools.middleware.waiting import pending_requests
+from ahvn_tools.results import ToolCall, ToolResult
+from ahvn_tools.settings import is_count, must_be
+from ahvn_tools.toolkit.batch import Batch
+from ahvn_tools.toolkit.conversation import Conversation, StopReason
+from ahvn_tools.toolkit.entry_options import COUNT, checked, validate_callable
+from ahvn_tools.toolkit.run import Run
+from ahvn_tools.toolkit.structured_output import STRUCTURED_KEY
+
+if TYPE_CHECKING:
+    from ahvn_tools.formats import FormatName
+    from ahvn_tools.toolkit.resume import Approved, Reason, Results
+
+_DEFAULT_FORMAT: Final = "openai"
+"""The format of the tools for a model that does not name one, until an answer shows its own."""
+
+_RETRIES: Final = must_be("a whole number, at least 0", lambda value: value == 0 or is_count(value))
+
+
+class Tools(Protocol):
+    """A toolkit or session, as a conversation uses it."""
+
+    def to(self, format: str, /, *, read_only: bool = ..., **options: Any) -> Any:  # noqa: A002  # as in Toolkit
+        """Return the tools in a format."""
+        ...
+
+    def _batch(self, answer: Any, format: str | None) -> Batch:  # noqa: A002  # as above
+        """Return the calls of an answer."""
+        ...
+
+    @property
+    def resume(self) -> Callable[..., Run]:
+        """The function that runs or rejects the calls which waited."""
+
+    @property
+    def aresume(self) -> Callable[..., Awaitable[Run]]:
+        """The same for async code."""
+
+
+class Decisions(TypedDict, total=False):
+    """What `resume` is called with for a conversation that waits."""
+
+    approved: Approved | None
+    results: Results
+    arguments: Mapping[str, Any] | None
+    reason: Reason
+    always: bool
+
+
+class ConverseOptions(Decisions, total=False):
+    """The options of `converse`, `stream_converse` and their async twins."""
+
+    format: FormatName | str | None
+    """The format of the messages, for a model that does not name it."""
+    max_turns: int
+    """How many answers the model may give, 20 by default."""
+    max_retries: int
+    """How often it is asked again after a malformed answer, 2 times by default."""
+
+
+@dataclass(frozen=True)
+class TextDelta:
+    """The next piece of the text of an answer."""
+
+    text: str
+
+
+Event: TypeAlias = TextDelta | ToolCall | ToolResult | Conversation
+"""What a conversation yields: texts, the model's calls, chunks of tools, the result of each call, itself at the end."""
+
+Start: TypeAlias = str | Sequence[Any] | Conversation
+"""The messages so far, a text of the user, or the conversation to go on with."""
+
+ModelFunction: TypeAlias = Callable[[list[Any], Any], Any]
+"""A model: a function of messages and tools that returns an answer, an awaitable of one, or the events of a stream."""
+
+
+def converse(kit: Tools, model: ModelFunction, start: Start, options: ConverseOptions) -> Conversation:
+    """Return the conversation at its end."""
+    *_, conversation = _Conversing(kit, model, start, options, emits=False).stream()
+    return conversation  # type: ignore[return-value]  # the last event
+
+
+async def aconverse(kit: Tools, model: ModelFunction, start: Start, options: ConverseOptions) -> Conversation:
+    """Return the conversation at its end, from async code."""
+    async with contextlib.aclosing(_Conversing(kit, model, start, options, emits=False).astream()) as events:
+        return [event async for event in events][-1]  # type: ignore[return-value]  # the last event
+
+
+def stream_converse(
+    kit: Tools, model: ModelFunction, start: Start, options: ConverseOptions
+) -> Generator[Event, None, None]:
+    """Return the events of a conversation, for a sync reader."""
+    return _Conversing(kit, model, start, options, emits=True).stream()
+
+
+def astream_converse(
+    kit: Tools, model: ModelFunction, start: Start, options: ConverseOptions
+) -> AsyncGenerator[Event, None]:
+    """Return the events of a conversation, for an async reader."""
+    return _Conversing(kit, model, start, options, emits=True).astream()
+
+
+class _Conversing:
+    """A conversation while it goes on. `stream` and `astream` do the same, for the two kinds of callers."""
+
+    def __init__(
+        self, kit: Tools, model: ModelFunction, start: Start, options: ConverseOptions, *, emits: bool
+    ) -> None:
+        if unknown := unknown_options(options, ConverseOptions.__annotations__):
+            raise TypeError(f"converse(): {unknown}")
+        given: dict[str, Any] = {**options}
+        self.kit, self.emits = kit, emits
+        self.model: Any = validate_callable("A model", "a function of messages and tools", model)
+        before = start if isinstance(start, Conversation) else None
+        self.format: str | None = given.pop("format", None) or getattr(model, "format", None)
+        self.format = self.format or (before.format if before else None)
+        self.turns_left: int = checked("max_turns", given.pop("max_turns", 20), COUNT)
+        self.max_retries: int = checked("max_retries", given.pop("max_retries", 2), _RETRIES)
+        self.decisions: Any = given
+        self.waiting = before.run if before is not None and before.pending else None
+        _require_decisions(self.waiting, given)
+        self.messages = _with_text(self.format, [], start) if isinstance(start, str) else [*_messages_of(start)]
+        self.run = before.run if before else None
+        self.text, self.turns, self.usage = (before.text, before.turns, before.usage) if before else ("", 0, NO_USAGE)
+        self.stop_reason: StopReason | None = None
+        self.problem: str | None = None
+        self.retries = 0
+        self.answer: Any = None
+        self.turn = Turn()
+        self.is_streamed = self.has_left = False
+        if self.format is not None:
+            _turn_function(self.format)
+
+    def stream(self) -> Generator[Event, None, None]:
+        """Yield what happens, then the conversation."""
+        with self._kept():
+            if self.waiting is not None:
+                yield from self._take(self.kit.resume(self.waiting, **self.decisions))
+            while self.stop_reason is None:
+                yield from self._ask()
+                if (batch := self._read()) is not None:
+                    run = (yield from self._run(batch)) if self.emits else batch.run()
+                    yield from self._take(run)
+        yield self._conversation(self.stop_reason)
+
+    async def astream(self) -> AsyncGenerator[Event, None]:
+        """Yield what happens, then the conversation, to an async reader."""
+        with self._kept():
+            if self.waiting is not None:
+                for result in self._take(await self.kit.aresume(self.waiting, **self.decisions)):
+                    yield result
+            while self.stop_reason is None:
+                async with contextlib.aclosing(self._aturn()) as events:
+                    async for event in events:
+                        yield event
+        yield self._conversation(self.stop_reason)
+
+    async def _aturn(self) -> AsyncGenerator[Event, None]:
+        """Ask the model once and run its calls; yield what happens."""
+        async with contextlib.aclosing(self._aask()) as deltas:
+            async for delta in deltas:
+                yield delta
+        if (batch := self._read()) is None:
+            return
+        if not self.emits:
+            self._take(await batch.arun())
+            return
+        for event in self._events_of(batch):
+            yield event
+        async with contextlib.aclosing(batch.astream()) as items:
+            async for item in items:
+                for event in self._take(item) if isinstance(item, Run) else [item]:
+                    yield event
+
+    def _run(self, batch: Batch) -> Generator[Event, None, Run]:
+        """Run the calls of an answer and yield them, with the chunks of their tools; return the run."""
+        yield from self._events_of(batch)
+        for item in batch.stream():
+            if isinstance(item, Run):
+                return item
+            yield item
+        raise AssertionError  # pragma: no cover  # the run is the last item
+
+    @contextlib.contextmanager
+    def _kept(self) -> Generator[None]:
+        """Attach the conversation to an exception that ends it, unless the reader has left."""
+        try:
+            yield
+        except GeneratorExit:
+            raise
+        except BaseException as error:
+            self._conversation("failed" if self.waiting is None else "waiting").attach_to(error)
+            raise
+
+    def _conversation(self, stop_reason: StopReason) -> Conversation:
+        return Conversation(
+            messages=[*self.messages],
+            text=self.text,
+            stop_reason=stop_reason,
+            run=self.run,
+            turns=self.turns,
+            usage=self.usage,
+            format=self.format,
+        )
+
+    def _request(self) -> tuple[ModelFunction, list[Any], Any]:
+        """Return the function that asks the model, with the messages and the tools of the next request."""
+        name = self.format or _DEFAULT_FORMAT
+        export = self.model.export if isinstance(self.model, Model) else {}
+        tools = self.kit.to(name, read_only=name in formats.BUILT_IN, **export)
+        messages = [*self.messages] if self.problem is None else _with_text(name, self.messages, self.problem)
+        container, model = None if self.run is None else self.run.container, self.model
+        if container is not None and isinstance(model, Model) and not _has_expired(container):
+            model = model.in_container(container.id)
+        return model, messages, tools
+
+    def _ask(self) -> Generator[TextDelta, None, None]:
+        """Ask the model; yield the pieces of its text as they come. `answer` is then what it has sent."""
+        model, messages, tools = self._request()
+        self.answer, self.is_streamed = model(messages, tools), False
+        if is_awaitable(self.answer):
+            self.answer = _wait_for(self.answer)
+        events = _find_events(self.answer)
+        if isinstance(events, AsyncIterable):
+            from ahvn_tools.execution.async_to_sync import read_on_loop
+
+            (yield from read_on_loop(self._aread_events(events))).get()
+        elif events is not None:
+            yield from self._read_events(events)
+
+    async def _aask(self) -> AsyncGenerator[TextDelta, None]:
+        """Ask the model from async code, as `_ask` does. A sync model, and the events that it returns, use a thread."""
+        model, messages, tools = self._request()
+        self.is_streamed = False
+        ask = model.acall if isinstance(model, Model) else model
+        if _is_async(model):
+            self.answer = ask(messages, tools)
+        else:
+            call = functools.partial(self._ask_in_thread, functools.partial(ask, messages, tools))
+            reader = ChunkReader(lambda emit: run_in_thread(call, emit, self._close_events))
+            async with contextlib.aclosing(reader.read()) as deltas:
+                async for delta in deltas:
+                    yield delta
+            reader.outcome.get()
+        if is_awaitable(self.answer):
+            self.answer = await self.answer
+        events = _find_events(self.answer)
+        if isinstance(events, AsyncIterable):
+            async with contextlib.aclosing(self._aread_events(events)) as deltas:
+                async for delta in deltas:
+                    yield delta
+        elif events is not None:
+            for delta in self._read_events(events):
+                yield delta
+
+    def _ask_in_thread(self, ask: Callable[[], Any], emit: EmitItemSync) -> None:
+        self.answer = ask()
+        events = _find_events(self.answer)
+        if events is not None and not isinstance(events, AsyncIterable):
+            for delta in self._read_events(events):
+                emit(delta)
+
+    def _read_events(self, events: Iterable[Any]) -> Generator[TextDelta, None, None]:
+        """Read a stream to its end and close it; `answer` is then the list of its events."""
+        read: list[Any] = []
+        try:
+            for event in events:
+                if self.has_left:
+                    return
+                read.append(event)
+                yield from self._to_deltas(event)
+        finally:
+            if hasattr(events, "close"):
+                events.close()
+        self.answer, self.is_streamed = read, True
+
+    async def _aread_events(self, events: AsyncIterable[Any]) -> AsyncGenerator[TextDelta, None]:
+        """Read an async stream as `_read_events` does."""
+        read: list[Any] = []
+        try:
+            async for event in events:
+                read.append(event)
+                for delta in self._to_deltas(event):
+                    yield delta
+        finally:
+            close = getattr(events, "aclose", None) or getattr(events, "close", None)
+            if close is not None and is_awaitable(closing := close()):
+                await closing
+        self.answer, self.is_streamed = read, True
+
+    def _close_events(self) -> None:
+        """End a request from another thread than the one that reads its events."""
+        self.has_left = True
+        with contextlib.suppress(Exception):  # a generator that runs ends after its next event
+            _find_events(self.answer).close()
+
+    def _to_deltas(self, event: Any) -> list[TextDelta]:
+        text = replace_surrogates(extract_text(dump_models(event))) if self.emits else ""
+        return [TextDelta(text)] if text else []
+
+    def _read(self) -> Batch | None:
+        """Read the answer; None if the model has to be asked again, because its provider has discarded a call."""
+        answer = self.answer
+        batch = self.kit._batch(answer, self.format)  # noqa: SLF001  # of this package
+        self.format = self.format or batch.format
+        turn = _read_turn(self.format or _fitting_format(answer), answer, batch.calls)
+        self.usage += turn.usage
+        self.problem = None if batch.calls else batch.continuation.problem
+        if self.problem is not None:
+            if self.retries == self.max_retries:
+                raise MalformedAnswerError(
+                    f"The model has sent {self.retries + 1} malformed answers in a row; the reason of the last one: "
+                    f"{self.problem!r} Ask again with the conversation of this error, or raise max_retries."
+                )
+            self.retries += 1
+            return None
+        self.retries, self.turn = 0, replace(turn, messages=_to_sendable(turn.messages), text=_to_sendable(turn.text))
+        return batch
+
+    def _events_of(self, batch: Batch) -> list[Event]:
+        """Return the events of an answer that was read: its text, unless that has come in pieces, and its calls."""
+        texts = [TextDelta(self.turn.text)] if self.turn.text and not self.is_streamed else []
+        return [*texts, *batch.calls]
+
+    def _take(self, run: Run) -> list[ToolResult]:
+        """Add the messages of an answer and of its results; return the results of finished calls."""
+        if self.waiting is None:
+            self.messages += self.turn.messages
+            self.text, self.turns, self.turns_left = self.turn.text, self.turns + 1, self.turns_left - 1
+        self.run, self.waiting = run, None
+        self.messages += run.messages
+        self.stop_reason = self._find_stop_reason(run)
+        results = [result for _, result in run.results] if self.emits else []
+        return [result for result in results if not pending_requests(result.meta)]
+
+    def _find_stop_reason(self, run: Run) -> StopReason | None:
+        """Return why the conversation stops after an answer; None if it goes on."""
+        if run.pending:
+            return "waiting"
+        if any(STRUCTURED_KEY in result.meta for _, result in run.results):
+            return "finished"
+        if run.ends_session:
+            return "session_ended"
+        if not (run.results or run.is_paused):
+            return "answered"
+        return None if self.turns_left else "max_turns"
+
+
+def _has_expired(container: Container) -> bool:
+    return container.expires_at is not None and container.expires_at <= datetime.now(UTC)
+
+
+def _messages_of(start: Any) -> Sequence[Any]:
+    messages: Sequence[Any] = start.messages if isinstance(start, Conversation) else start
+    if isinstance(messages, Mapping):
+        raise ToolkitError("The messages are one message alone. Pass a list of messages.")
+    return messages
+
+
+def _require_decisions(waiting: Run | None, decisions: Mapping[str, Any]) -> None:
+    """Raise ToolkitError for decisions about nothing, and for calls that wait without a decision."""
+    if waiting is None and decisions:
+        raise ToolkitError(f"The conversation waits for nothing. Leave out {min(decisions)}=….")
+    if waiting is not None and not decisions:
+        raise ToolkitError(
+            f"The conversation waits for {[request.tool for request in waiting.pending]}. Pass approved=… or "
+            "results=…, as to `resume`."
+        )
+
+
+def _turn_function(name: str) -> Callable[..., Turn]:
+    function: Callable[..., Turn] | None = getattr(formats.get(name), "turn", None)
+    if function is None:
+        raise ToolkitError(
+            f"The format {name!r} has no function `turn(response, calls)`, which a conversation needs. "
+            "Add it to the format, or write the loop with `run`."
+        )
+    return function
+
+
+def _read_turn(name: str, answer: Any, calls: Sequence[ToolCall]) -> Turn:
+    if isinstance(answer, ToolCall):
+        answer = [answer]
+    if calls and isinstance(answer, list | tuple) and all(isinstance(call, ToolCall) for call in answer):
+        return Turn(messages=formats.get(name).message(calls))
+    return _turn_function(name)(answer, calls)
+
+
+def _to_sendable(value: Any) -> Any:
+    """Return a copy of messages without lone surrogates, which no later request could contain."""
+    if isinstance(value, str):
+        return value if value.isascii() else replace_surrogates(value)
+    if isinstance(value, dict):
+        return {_to_sendable(key): _to_sendable(item) for key, item in value.items()}
+    return list(map(_to_sendable, value)) if isinstance(value, list) else value
+
+
+def _with_text(name: str | None, messages: Sequence[Any], text: str) -> list[Any]:
+    """Return the messages with a text of the user at the end."""
+    add: Callable[..., list[Any]] | None = getattr(formats.get(name or _DEFAULT_FORMAT), "add_user_text", None)
+    return [*messages, {"role": "user", "content": text}] if add is None else add(messages, text)
+
+
+def _fitting_format(answer: Any) -> str:
+    """Return a format of an answer without calls that fits several ones."""
+    names = detection.matching_formats(answer)
+    return names[0] if names and _DEFAULT_FORMAT not in names else _DEFAULT_FORMAT
+
+
+def _find_events(answer: Any) -> Any:
+    """Return the stream that an answer is, or that Bedrock's response has; None for a whole answer."""
+    if isinstance(answer, Mapping):
+        answer = answer.get("stream")
+    if isinstance(answer, list | tuple) or hasattr(answer, "model_dump"):
+        return None
+    return answer if is_stream(answer) else None
+
+
+def _is_async(model: Any) -> bool:
+    """Return whether a model does not block: its function is a coroutine function, or an async generator."""
+    function = (model.asend or model.send) if isinstance(model, Model) else model
+    while isinstance(function, functools.partial):
+        function = function.func
+    functions = (inspect.unwrap(function), type(function).__call__)
+    return any(inspect.iscoroutinefunction(one) or inspect.isasyncgenfunction(one) for one in functions)
+
+
+def _wait_for(answer: Awaitable[Any]) -> Any:
+    """Wait for an async model from sync code, on the background loop."""
+    from ahvn_tools.execution import background_loop
+    from ahvn_tools.execution.runner import capture_outcome
+
+    async def wait() -> Any:
+        return await answer
+
+    outcome: Outcome = background_loop.run(capture_outcome, wait)
+    return outcome.get()
