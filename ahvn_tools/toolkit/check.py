@@ -167,7 +167,7 @@ def _find_in_tool_of_server(store: ToolStore, entry: Entry, compiled: CompiledTo
             problem = (
                 f"each call fails: its parameter {name!r} is bound to a secret that its MCP server may not receive"
             )
-            fix = f"Pass binds=[{name!r}] to add_mcp or in the server's source of a manifest, or bind it on the tool."
+            fix = f"Set may_receive=[{name!r}] in add_mcp or in the server's source of a manifest, or bind the tool."
             yield make_finding("unsent-secret", "", problem, fix, tool=entry.name)
 
 

@@ -303,8 +303,8 @@ class Toolkit:
     ) -> Self:
         """Bind a parameter in every tool that has it, now and later, as `ToolSpec.bind` does in one.
 
-        A secret binding reaches the tools of an MCP server only where `add_mcp(…, binds=[…])` names the parameter.
-        Another one reaches the tools that were there when the server was added; later ones wait for
+        A secret binding reaches the tools of an MCP server only where `add_mcp(…, may_receive=[…])` names the
+        parameter. Another one reaches the tools that were there when the server was added; later ones wait for
         `servers[…].accept`.
 
         Raises BindError for a parameter that cannot be taken out of the input schema of a tool. A tool of an MCP server
@@ -1256,8 +1256,8 @@ class Toolkit:
         `server` is a URL, a command as a string or as a list of words, an `mcp.json` (its path or its data), the path
         of a script, a FastMCP server, client or transport, or what `mcp.connect` returned. `name` is for `remove_mcp`
         and messages; `timeout`, in seconds, applies to each call. A tool whose name is taken is refused, unless
-        `on_duplicate` is `"rename"` (`find` to `server_find`) or `"replace"`. `binds` names the parameters that secret
-        bindings may fill, and any binding in later tools.
+        `on_duplicate` is `"rename"` (`find` to `server_find`) or `"replace"`. `may_receive` names the parameters that
+        secret bindings may fill, and any binding in later tools.
 
         Raises ToolConnectionError when no server can be reached, ToolkitError, ToolLookupError and BindError for what
         does not fit; nothing is added then.

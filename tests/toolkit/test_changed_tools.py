@@ -47,7 +47,7 @@ def test_tools_of_a_server_are_described_renamed_and_bound_by_their_new_names():
 def test_presets_and_binds_of_a_server_use_the_new_names_and_hidden_arguments_are_sent():
     changes = {"find": {"usr": {"name": "user"}, "limit": {"hide": True, "default": 9}}}
     kit = Toolkit("k", state={"user": "ann"}).bind("user", secret=True)
-    kit.add_mcp(server(), include=["find"], arguments=changes, binds=["user"], preset={"*": {"q": "tea"}})
+    kit.add_mcp(server(), include=["find"], arguments=changes, may_receive=["user"], preset={"*": {"q": "tea"}})
     assert (dict(kit["find"].params), kit.call("find")) == ({}, "ann:tea:9")
     assert dict(kit.servers["notes"].receives) == {"find": {"q": None, "usr": "user", "limit": None}}
 
