@@ -72,13 +72,13 @@ class Locations:
         return None if found is None else Location(file=found, line=_index_names(found)[tool])
 
     def find_finding(self, finding: Finding) -> Location | None:
-        """Return where to correct what was found: in the file that it names, at the tool, else in the only source."""
-        if (location := _locate_place(finding)) is not None:
-            return location
+        """Return where to correct what was found: at the tool, in the file that it names, else in the only source."""
         if finding.tool is not None and (location := self.find(finding.tool)) is not None:
             return location
         if finding.problem in self._errors:
             return self._errors[finding.problem]
+        if (location := _locate_place(finding)) is not None:
+            return location
         return Location(file=self._sources[0]) if len(self._sources) == 1 else None
 
 

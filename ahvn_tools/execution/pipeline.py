@@ -182,11 +182,7 @@ def execute(middleware: Sequence[Middleware], call: Call) -> ToolResult:
         return _result_of(call, background_loop.run(capture_outcome, _run_cancellable, stack, call), started)
     thread = CallerThread()
     stack = _build_stack(middleware, functools.partial(run_to_result, threads=thread))
-    loop_call = background_loop.LoopCall(capture_outcome, _run_cancellable, stack, call, on_end=thread.end)
-    with loop_call, loop_call:
-        loop_call.start()
-        thread.run_until_end()
-        return _result_of(call, loop_call.outcome(), started)
+    return _result_of(call, thread.wait_for(capture_outcome, _run_cancellable, stack, call), started)
 
 
 def _needs_loop(middleware: Sequence[Middleware], call: Call) -> bool:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from ahvn_tools.after_fork import reset_after_fork
+from ahvn_tools.execution import background_loop
 from ahvn_tools.execution.deadline import CANCEL_GRACE_SECONDS
 from ahvn_tools.execution.outcome import Outcome
 
@@ -73,7 +74,7 @@ class ThreadPool:
 
 
 class CallerThread:
-    """The thread of a sync caller, which runs the sync body of its call while it waits for the result."""
+    """The thread of a sync caller, which runs the sync bodies of its calls while it waits for the results."""
 
     def __init__(self) -> None:
         self._inbox: queue.SimpleQueue[WorkItem | None] = queue.SimpleQueue()
@@ -82,15 +83,35 @@ class CallerThread:
         """Let the thread run a work item. From the loop of the call."""
         self._inbox.put(work_item)
 
-    def end(self) -> None:
-        """Let `run_until_end` return."""
-        self._inbox.put(None)
+    def wait_for(self, start: background_loop.CoroutineFactory, *arguments: Any) -> Outcome:
+        """Run `start(*arguments)` on the background loop; until it ends, run the work items in this thread."""
+        loop_call = background_loop.LoopCall(start, *arguments, on_end=lambda: self._inbox.put(None))
+        with loop_call, loop_call:
+            loop_call.start()
+            while (work_item := self._inbox.get()) is not None:
+                if (notify := work_item()) is not None:
+                    notify()
+            return loop_call.outcome()
 
-    def run_until_end(self) -> None:
-        """Run the work items in this thread, until `end`."""
-        while (work_item := self._inbox.get()) is not None:
-            if (notify := work_item()) is not None:
-                notify()
+    async def call(self, function: Callable[[], Any]) -> Outcome:
+        """Call a function in the waiting thread, after those that were passed before. Runs on the background loop."""
+        loop = asyncio.get_running_loop()
+        ended: asyncio.Future[Outcome] = loop.create_future()
+
+        def deliver(outcome: Outcome) -> None:
+            if not ended.done():
+                ended.set_result(outcome)
+
+        def job() -> None:
+            if ended.done():  # what waited for it was cancelled
+                return
+            outcome = Outcome.capture(function)
+            loop.call_soon_threadsafe(deliver, outcome)
+            if isinstance(outcome.error, KeyboardInterrupt):
+                raise outcome.error
+
+        self.run(job)
+        return await ended
 
     def abandon(self, job: ThreadJob) -> None:
         """Do nothing: the caller waits until the job has ended."""

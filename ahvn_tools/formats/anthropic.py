@@ -13,7 +13,6 @@ from ahvn_tools.errors import ToolSpecError
 from ahvn_tools.formats.continuation import Container, Continuation
 from ahvn_tools.formats.json_data import filter_objects, get_index, get_object, get_objects, unread_fields
 from ahvn_tools.formats.parsing.payload import read_field, read_items
-from ahvn_tools.formats.parsing.text_calls import extract_text
 from ahvn_tools.formats.parsing.tool_calls import (
     INTERRUPTED_CALL,
     TRUNCATED_CALL,
@@ -36,7 +35,7 @@ from ahvn_tools.formats.rendering.code_execution import (
 )
 from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_single_choice
 from ahvn_tools.formats.rendering.tool import ToolExporter, export_all, filter_example_inputs, set_provider_options
-from ahvn_tools.formats.turn import Model, Turn, Usage, read_answer, without_nulls
+from ahvn_tools.formats.turn import Model, Turn, Usage, read_answer, read_text, without_nulls
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import DIRECT, ToolCall, ToolResult
 from ahvn_tools.schema.dialects.dialect import ANTHROPIC
@@ -219,7 +218,7 @@ def to_turn(blocks: Iterable[JsonObject], usage: Usage) -> Turn:
     sent = [without_nulls(block, "parsed_output") for block in blocks]
     sent = [block for block in sent if block.get("type") != "text" or str(block.get("text")).strip()]
     messages: list[JsonObject] = [{"role": "assistant", "content": sent}] if sent else []
-    return Turn(messages=messages, text=extract_text(sent), usage=usage)
+    return Turn(messages=messages, text=read_text(sent), usage=usage)
 
 
 def _collect_blocks(events: Iterable[JsonObject]) -> tuple[list[JsonObject], JsonObject]:

@@ -14,13 +14,12 @@ from ahvn_tools.formats.anthropic import load_object, to_cut_off
 from ahvn_tools.formats.continuation import MALFORMED_CALL, Continuation, read_problem
 from ahvn_tools.formats.json_data import filter_objects, get_object, get_objects, unread_fields
 from ahvn_tools.formats.parsing.payload import is_stream, read_field, read_items
-from ahvn_tools.formats.parsing.text_calls import extract_text
 from ahvn_tools.formats.parsing.tool_calls import RawCall, StreamParser, parse_calls
 from ahvn_tools.formats.rendering import content
 from ahvn_tools.formats.rendering.calls import clean_text, to_writable
 from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_single_choice
 from ahvn_tools.formats.rendering.tool import ToolExporter, export_all
-from ahvn_tools.formats.turn import Model, Turn, Usage, read_answer
+from ahvn_tools.formats.turn import Model, Turn, Usage, read_answer, read_text
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolCall, ToolResult
 from ahvn_tools.schema.dialects.dialect import BEDROCK
@@ -139,7 +138,7 @@ def turn(response: Any, calls: Sequence[ToolCall] = ()) -> Turn:  # noqa: ARG001
         next(filter(None, found), None), inputs=_INPUTS, outputs=["outputTokens"], cached=["cacheReadInputTokens"]
     )
     messages: list[JsonObject] = [{"role": "assistant", "content": blocks}] if blocks else []
-    return Turn(messages=messages, text=extract_text(blocks), usage=usage)
+    return Turn(messages=messages, text=read_text(blocks), usage=usage)
 
 
 def _collect_blocks(events: Iterable[Any]) -> list[JsonObject]:

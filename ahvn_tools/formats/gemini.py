@@ -14,7 +14,6 @@ from ahvn_tools.formats.continuation import Continuation, read_problem
 from ahvn_tools.formats.json_data import filter_objects, get_object, get_objects, to_json_data
 from ahvn_tools.formats.parsing.gemini_call import NO_SIGNATURE, GeminiCallAccumulator, get_field
 from ahvn_tools.formats.parsing.payload import read_field, read_first, read_items
-from ahvn_tools.formats.parsing.text_calls import extract_text
 from ahvn_tools.formats.parsing.tool_calls import (
     INTERRUPTED_CALL,
     TRUNCATED_CALL,
@@ -27,7 +26,7 @@ from ahvn_tools.formats.rendering import content
 from ahvn_tools.formats.rendering.calls import clean_text, get_provider_data, get_wire_name, to_writable
 from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_choice
 from ahvn_tools.formats.rendering.tool import ToolExporter, export_all, split_value_schema
-from ahvn_tools.formats.turn import Model, Turn, Usage, read_answer, without_nulls
+from ahvn_tools.formats.turn import Model, Turn, Usage, read_answer, read_text, without_nulls
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolCall, ToolResult, whole_value
 from ahvn_tools.schema.dialects.dialect import GEMINI, GEMINI_PARAMETERS
@@ -176,7 +175,7 @@ def turn(response: Any, calls: Sequence[ToolCall] = ()) -> Turn:
         parts = _join_parts(parts, message(calls))
     found = [usage for item in events or [data] if (usage := get_field(item, "usageMetadata"))]
     usage = Usage.read(_camel_case(found[-1]) if found else None, inputs=_INPUTS, outputs=_OUTPUTS, cached=_CACHED)
-    return Turn(messages=[{"role": "model", "parts": parts}] if parts else [], text=extract_text(parts), usage=usage)
+    return Turn(messages=[{"role": "model", "parts": parts}] if parts else [], text=read_text(parts), usage=usage)
 
 
 def _join_parts(parts: Iterable[JsonObject], written: list[JsonObject]) -> list[JsonObject]:

@@ -16,12 +16,11 @@ from ahvn_tools.formats import anthropic, openai
 from ahvn_tools.formats.continuation import Continuation, read_problem
 from ahvn_tools.formats.json_data import filter_objects, get_object, get_objects, to_json_data
 from ahvn_tools.formats.parsing.payload import read_field, read_items
-from ahvn_tools.formats.parsing.text_calls import extract_text
 from ahvn_tools.formats.parsing.tool_calls import TRUNCATED_CALL, RawCall, StreamParser, parse_calls
 from ahvn_tools.formats.rendering import content
 from ahvn_tools.formats.rendering.calls import clean_text, get_wire_name, to_writable
 from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_single_choice
-from ahvn_tools.formats.turn import Model, Turn, Usage, read_answer
+from ahvn_tools.formats.turn import Model, Turn, Usage, read_answer, read_text
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import DIRECT, ToolCall, ToolResult
 
@@ -118,7 +117,7 @@ def turn(response: Any, calls: Sequence[ToolCall] = ()) -> Turn:  # noqa: ARG001
         cached=["input_token_details", "cache_read"],
     )
     message = {**sent, "type": "ai", "content": fields.get("content") or ""}
-    return Turn(messages=[message], text=extract_text(message), usage=usage)
+    return Turn(messages=[message], text=read_text(message), usage=usage)
 
 
 def add_user_text(messages: Sequence[Any], text: str) -> list[Any]:

@@ -10,7 +10,6 @@ from ahvn_tools.errors import ToolSpecError
 from ahvn_tools.formats.continuation import Continuation, read_problem
 from ahvn_tools.formats.json_data import get_index, get_object, get_objects, to_objects, unread_fields
 from ahvn_tools.formats.parsing.payload import read_field, read_first, read_items
-from ahvn_tools.formats.parsing.text_calls import extract_text
 from ahvn_tools.formats.parsing.tool_calls import (
     INTERRUPTED_CALL,
     TRUNCATED_CALL,
@@ -24,7 +23,7 @@ from ahvn_tools.formats.rendering import content
 from ahvn_tools.formats.rendering.calls import clean_text, get_provider_data, get_wire_name, to_json_text, to_writable
 from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_choice
 from ahvn_tools.formats.rendering.tool import MAX_DESCRIPTION_CHARS, ToolExporter, export_all
-from ahvn_tools.formats.turn import Model, Turn, Usage, merge_deltas, read_answer, without_nulls
+from ahvn_tools.formats.turn import Model, Turn, Usage, merge_deltas, read_answer, read_text, without_nulls
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolCall, ToolResult
 from ahvn_tools.schema.dialects.dialect import OPENAI
@@ -131,7 +130,8 @@ def results(pairs: Iterable[tuple[ToolCall, ToolResult]], *, legacy: bool = Fals
 def turn(response: Any, calls: Sequence[ToolCall] = ()) -> Turn:
     """Return the model's turn of a response, its message, or all chunks of a stream. `calls` are those in it.
 
-    Fields of other hosts, such as their reasoning, are kept. A call without an id has that of `calls`.
+    Fields of other hosts, such as their reasoning, are kept. A call without an id has that of `calls`, and one with
+    arguments that cannot be read has none: some hosts refuse all later requests with such arguments.
 
     >>> turn({"role": "assistant", "content": "Hello!", "refusal": None}).messages
     [{'role': 'assistant', 'content': 'Hello!'}]
@@ -145,31 +145,32 @@ def turn(response: Any, calls: Sequence[ToolCall] = ()) -> Turn:
         return to_turn(merge_deltas(deltas, "tool_calls", "function_call"), message(calls), usage)
     fields = get_object(choices[0], "message") if choices else data
     is_whole = all(item.get("id") for item in get_objects(fields, "tool_calls")) and not fields.get("function_call")
+    is_whole = is_whole and not any(call.error for call in calls)
     return to_turn(fields, [] if is_whole else message(calls), usage)
 
 
 def to_turn(fields: JsonObject, written: list[JsonObject], usage: Usage) -> Turn:
     """Return the turn of a message with these fields; `written` is the message with its calls, if something lacks."""
-    text = extract_text(fields)
+    text = read_text(fields)
     own = without_nulls(fields, *_UNSENT_FIELDS)
     if own.get("tool_calls") == []:  # some hosts send an empty list, and OpenAI refuses one
         del own["tool_calls"]
     if "audio" in own:
         own["audio"] = {"id": get_object(own, "audio").get("id")}
-    if items := _with_ids(get_objects(own, "tool_calls"), get_objects(written[0], "tool_calls") if written else []):
-        own["tool_calls"] = items
+    if items := get_objects(own, "tool_calls"):
+        own["tool_calls"] = _to_sent(items, get_objects(written[0], "tool_calls") if written else [])
     message = {**(written[0] if written else {}), **own, "role": "assistant", "content": own.get("content")}
     is_empty = not any(value for key, value in message.items() if key != "role")
     return Turn(messages=[] if is_empty else [message], text=text, usage=usage)
 
 
-def _with_ids(items: list[JsonObject], written: list[JsonObject]) -> list[JsonObject]:
-    """Return the calls of a message as it is sent back: each with an id, and without what the SDK's helpers add."""
+def _to_sent(items: list[JsonObject], written: list[JsonObject]) -> list[JsonObject]:
+    """Return the calls of a message as it is sent back: each with the id and the arguments that are `written`."""
     calls = iter(written)
     sent = []
     for item in map(without_nulls, items):
         call = next(calls, {}) if _is_function_call(item) else {}
-        function = without_nulls(get_object(item, "function"), "parsed_arguments")
+        function = without_nulls({**get_object(item, "function"), **get_object(call, "function")}, "parsed_arguments")
         sent.append({**item, "id": item.get("id") or call.get("id"), **({"function": function} if function else {})})
     return sent
 

@@ -10,7 +10,6 @@ from ahvn_tools.formats.continuation import NO_CONTINUATION, Continuation
 from ahvn_tools.formats.json_data import filter_objects, get_index, get_object, get_objects, unread_fields
 from ahvn_tools.formats.openai import EXPORTER
 from ahvn_tools.formats.parsing.payload import read_field, read_items
-from ahvn_tools.formats.parsing.text_calls import extract_text
 from ahvn_tools.formats.parsing.tool_calls import (
     INTERRUPTED_CALL,
     TRUNCATED_CALL,
@@ -25,7 +24,7 @@ from ahvn_tools.formats.rendering.callers import AllowedCallers, resolve_callers
 from ahvn_tools.formats.rendering.calls import clean_text, get_provider_data, to_json_text, to_writable
 from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_choice
 from ahvn_tools.formats.rendering.tool import export_all, set_provider_options, split_value_schema
-from ahvn_tools.formats.turn import Model, Turn, Usage, read_answer, without_nulls
+from ahvn_tools.formats.turn import Model, Turn, Usage, read_answer, read_text, without_nulls
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolCall, ToolResult
 
@@ -167,7 +166,7 @@ def turn(response: Any, calls: Sequence[ToolCall] = ()) -> Turn:  # noqa: ARG001
         outputs=["output_tokens"],
         cached=["input_tokens_details", "cached_tokens"],
     )
-    return Turn(messages=list(map(_to_sent, items)), text=extract_text({"output": items}), usage=usage)
+    return Turn(messages=list(map(_to_sent, items)), text=read_text({"output": items}), usage=usage)
 
 
 def _to_sent(item: JsonObject) -> JsonObject:

@@ -121,6 +121,13 @@ def read_answer(response: Any) -> tuple[JsonObject, list[Any]]:
     return data if isinstance(data, dict) else {}, []
 
 
+def read_text(data: Any) -> str:
+    """Return the text for the user in a message, or in its content."""
+    from ahvn_tools.formats.parsing.text_calls import extract_text  # slow, and an export does not need it
+
+    return extract_text(data)
+
+
 def without_nulls(fields: Mapping[str, Any], *dropped: str) -> JsonObject:
     """Return the fields that have a value, without the `dropped` ones: SDKs write each unknown field as null."""
     return {key: value for key, value in fields.items() if value is not None and key not in dropped}

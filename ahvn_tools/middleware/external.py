@@ -43,22 +43,29 @@ def find_rules(body: Any) -> ResultRules | None:
 
 
 async def wait_for_result(call: Call, next: Next) -> ToolResult:  # noqa: A002  # that of a middleware
-    """Return the result that was supplied for a call; without one, the call waits for it.
+    """Run a call, and let it wait for its result if that has to be supplied.
 
-    It is the innermost middleware, so that others see the result as if the body had returned it.
+    It is outside of the middleware that changes arguments for the body, as `approve` is.
     """
-    if call.supplied is not None:
-        supplied, started = call.supplied, perf_counter()
-        convert = functools.partial(
-            to_result, call.plan, call.body, supplied, {}, started, masks_errors=call.masks_errors
-        )
-        return call.scope.record_error(supplied.error, await run_if_large_in_thread(call, supplied.value, convert))
-    run = replace(call, plan=call.plan.with_called_body(), body=_request_result) if call.plan.is_external else call
-    result = await next(run)
+    result = await next(call)
     if not _is_requested(call, result):
         return result
     waiting = pending_result(ExternalCall.from_call(call))
     return call.scope.record_error(result_required_error(call.name), waiting)
+
+
+async def supply_result(call: Call, next: Next) -> ToolResult:  # noqa: A002  # as above
+    """Return the result that was supplied for a call; without one, run it.
+
+    It is the innermost middleware: others see the result as if the body had returned it.
+    """
+    if call.supplied is None:
+        is_external = call.plan.is_external
+        run = replace(call, plan=call.plan.with_called_body(), body=_request_result) if is_external else call
+        return await next(run)
+    supplied, started = call.supplied, perf_counter()
+    convert = functools.partial(to_result, call.plan, call.body, supplied, {}, started, masks_errors=call.masks_errors)
+    return call.scope.record_error(supplied.error, await run_if_large_in_thread(call, supplied.value, convert))
 
 
 def _request_result(*_arguments: Any, **_named: Any) -> NoReturn:

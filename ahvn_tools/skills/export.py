@@ -65,9 +65,7 @@ def make_files(
     name: str,
     definitions: Sequence[ToolDefinition],
     sources: Sequence[str],
-    *,
     description: str | None = None,
-    license: str | None = None,  # noqa: A002  # the key of the standard
 ) -> dict[str, str]:
     """Return the texts of the files of a skill by their paths. Raises ToolkitError for what cannot be one."""
     if not is_standard_name(name):
@@ -88,10 +86,9 @@ def make_files(
     front_matter = {
         "name": name,
         "description": description or f"Calls tools by a command. Use it for what these do: {_shorten(names)}.",
-        "license": license,
         "compatibility": _COMPATIBILITY,
     }
-    lines = [f"{key}: {_quote(value)}" for key, value in front_matter.items() if value is not None]
+    lines = [f"{key}: {_quote(value)}" for key, value in front_matter.items()]
     rows = [
         f"| `{_cell(one.name)}` | {_cell(_summary(one))} | [{paths[one.name]}]({paths[one.name]}) |"
         for one in definitions
@@ -139,20 +136,13 @@ def _reference(definition: ToolDefinition, sources: Sequence[str]) -> str:
 
 def _example(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return arguments of the right form: of each required parameter a value of its schema, or one of its type."""
-    properties = schema.get("properties", {})
-    return {name: _example_value(properties.get(name), schema) for name in schema.get("required", ())}
+    nodes = {name: schema.get("properties", {}).get(name) for name in schema.get("required", ())}
+    return {name: _placeholder(resolve_ref(node, dict(schema)) if node else {}) for name, node in nodes.items()}
 
 
-def _example_value(node: Any, root: Mapping[str, Any]) -> Any:
-    node = resolve_ref(node, dict(root)) if isinstance(node, dict) else {}
-    for value in (
-        *node.get("examples", ())[:1],
-        *node.get("enum", ())[:1],
-        *([node["const"]] if "const" in node else ()),
-    ):
-        return value
-    kind = node.get("type", "string")
-    return _PLACEHOLDERS.get(kind if isinstance(kind, str) else "string", "…")
+def _placeholder(node: Any) -> Any:
+    values = [*node.get("examples", ()), *node.get("enum", ())] if isinstance(node, dict) else []
+    return values[0] if values else _PLACEHOLDERS.get(str(isinstance(node, dict) and node.get("type")), "…")
 
 
 def write_skill(folder: Path, files: Mapping[str, str], *, replaces: bool) -> None:

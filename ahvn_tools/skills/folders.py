@@ -117,20 +117,11 @@ def find_skill_folders(folder: Path, *, follows_links: bool = True) -> list[Path
 
 def _inner_folders(folder: Path, *, follows_links: bool) -> list[Path]:
     try:
-        with os.scandir(folder) as members:
-            names = [entry.name for entry in members if _is_folder(entry, follows_links=follows_links)]
+        inner = sorted(folder.iterdir())
     except OSError:  # one of many that cannot be read
         return []
-    return [folder / name for name in sorted(names)]
-
-
-def _is_folder(entry: os.DirEntry[str], *, follows_links: bool) -> bool:
-    if entry.name.startswith(".") or entry.name in _SKIPPED_NAMES:
-        return False
-    try:
-        return entry.is_dir(follow_symlinks=follows_links)
-    except OSError:  # a link to itself
-        return False
+    shown = [path for path in inner if not path.name.startswith(".") and path.name not in _SKIPPED_NAMES]
+    return [path for path in shown if path.is_dir() and (follows_links or not path.is_symlink())]
 
 
 def read_folder(folder: Path, shown: str, *, is_trusted: bool = True) -> Skill:

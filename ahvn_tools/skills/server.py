@@ -72,7 +72,7 @@ class ServerFiles:
             expected = self.pinned_digest if path == SKILL_FILE else self.digests.get(path)
             # a server that reads a file as text may change its line ends
             if expected not in {_digest(content), _digest(content.replace(b"\n", b"\r\n"))}:
-                raise ToolChangedError(f"The file {file!r} of the skill has changed since the host accepted the skill.")
+                raise ToolChangedError(f"The file {file!r} of the skill is not what the host has accepted.")
         return content
 
     async def _read(self, path: str, state: Mapping[str, Any]) -> bytes:

@@ -183,9 +183,10 @@ class _Reader:
             )
             severity: Severity = "warning" if hint.startswith("Did") else "note"
             self._add(self._line(key), f"the standard has no key {clip(key, MAX_QUOTED_CHARS)!r}", fix, severity)
+        description = self._required("description", MAX_DESCRIPTION_CHARS)
         return Skill(
             name=self._name(folder, is_trusted=is_trusted),
-            description=self._description(is_trusted=is_trusted),
+            description=description if is_trusted else invisible.escape(clip(description, MAX_DESCRIPTION_CHARS)),
             license=self._text("license"),
             compatibility=self._text("compatibility", MAX_COMPATIBILITY_CHARS),
             metadata=MappingProxyType(dict(self._metadata())),
@@ -193,12 +194,23 @@ class _Reader:
             is_trusted=is_trusted,
         )
 
-    def _required(self, key: str) -> str:
+    def _required(self, key: str, max_chars: int | None = None) -> str:
+        if (text := self._text(key, max_chars)) is not None:
+            return text
+        problem = "is no text" if key in self._yaml.value else "is missing"
+        raise _error(self._place, self._line(key), f"`{key}` {problem}: a skill has `name` and `description`.")
+
+    def _text(self, key: str, max_chars: int | None = None) -> str | None:
         value = self._yaml.value.get(key)
-        if isinstance(value, str) and value.strip():
-            return value.strip()
-        what = "is missing" if key not in self._yaml.value else "is no text" if value is not None else "is empty"
-        raise _error(self._place, self._line(key), f"`{key}` {what}: a skill has `name` and `description`.")
+        if not isinstance(value, str) or not value.strip():
+            if value is not None:
+                self._add(self._line(key), f"`{key}` is no text", "Write a text, or leave it out.")
+            return None
+        if max_chars is not None and len(value) > max_chars:
+            problem = f"`{key}` has {len(value):,} characters, and the standard allows {max_chars:,}"
+            self._add(self._line(key), problem, "Shorten it. What is longer belongs into the text below.")
+        self.problems += _find_invisible(value, f"{self._place}, line {self._line(key)}")
+        return value.strip()
 
     def _name(self, folder: str, *, is_trusted: bool) -> str:
         name, line = self._required("name"), self._line("name")
@@ -211,26 +223,6 @@ class _Reader:
         if name != folder:
             self._add(line, f"the name {shown} is not that of the folder, {folder!r}", "Rename one of them.")
         return name
-
-    def _description(self, *, is_trusted: bool) -> str:
-        text = self._required("description")
-        if len(text) > MAX_DESCRIPTION_CHARS:
-            problem = f"the description has {len(text):,} characters, and the standard allows {MAX_DESCRIPTION_CHARS:,}"
-            self._add(self._line("description"), problem, "Shorten it: all models read it. The rest belongs below.")
-        self.problems += _find_invisible(text, f"{self._place}, line {self._line('description')}")
-        return text if is_trusted else invisible.escape(clip(text, MAX_DESCRIPTION_CHARS))
-
-    def _text(self, key: str, max_chars: int | None = None) -> str | None:
-        value = self._yaml.value.get(key)
-        if value is None:
-            return None
-        if not isinstance(value, str) or not value:
-            self._add(self._line(key), f"`{key}` is no text", "Write a text, or leave it out.")
-            return None
-        if max_chars is not None and len(value) > max_chars:
-            problem = f"`{key}` has {len(value):,} characters, and the standard allows {max_chars}"
-            self._add(self._line(key), problem, "Shorten it.")
-        return value
 
     def _metadata(self) -> Iterator[tuple[str, str]]:
         value = self._yaml.value.get("metadata")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import queue
 import time
 import uuid
 from collections.abc import (
@@ -25,7 +24,6 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from ahvn_tools import formats
 from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import ToolkitError
-from ahvn_tools.execution import background_loop
 from ahvn_tools.execution.async_to_sync import read_on_loop
 from ahvn_tools.execution.call import CallScope, EmitChunk
 from ahvn_tools.execution.channel import ChunkReader
@@ -33,6 +31,7 @@ from ahvn_tools.execution.outcome import Outcome
 from ahvn_tools.execution.pipeline import make_emit
 from ahvn_tools.execution.plan import Plan
 from ahvn_tools.execution.runner import capture_outcome
+from ahvn_tools.execution.threads import CallerThread
 from ahvn_tools.formats import detection
 from ahvn_tools.formats.continuation import NO_CONTINUATION, Continuation
 from ahvn_tools.formats.parsing.tool_calls import INVALID_RESPONSE
@@ -146,42 +145,6 @@ def _mismatch(format: str, answer: Any) -> str:  # noqa: A002  # as above
     )
 
 
-class BatchThread:
-    """The thread that waits for what it has started on the background loop."""
-
-    def __init__(self) -> None:
-        self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-
-    def wait_for(self, start: background_loop.CoroutineFactory, *arguments: Any) -> Outcome:
-        """Run `start(*arguments)` on the background loop; until it ends, run in this thread what is passed to `run`."""
-        loop_call = background_loop.LoopCall(start, *arguments, on_end=lambda: self._jobs.put(None))
-        with loop_call, loop_call:
-            loop_call.start()
-            while (job := self._jobs.get()) is not None:
-                job()
-            return loop_call.outcome()
-
-    async def run(self, function: Callable[[], Any]) -> Outcome:
-        """Call a function in the waiting thread, after those that were passed before. Runs on the background loop."""
-        loop = asyncio.get_running_loop()
-        ended: asyncio.Future[Outcome] = loop.create_future()
-
-        def deliver(outcome: Outcome) -> None:
-            if not ended.done():
-                ended.set_result(outcome)
-
-        def job() -> None:
-            if ended.done():  # what waited for it was cancelled
-                return
-            outcome = Outcome.capture(function)
-            loop.call_soon_threadsafe(deliver, outcome)
-            if isinstance(outcome.error, KeyboardInterrupt):
-                raise outcome.error
-
-        self._jobs.put(job)
-        return await ended
-
-
 Result = TypeVar("Result")
 
 
@@ -213,7 +176,7 @@ class Batch:
         """Run the calls from sync code. A single call runs in the caller's own thread."""
         calls_to_run = self._calls_to_run()
         if len(calls_to_run) > 1:
-            caller = BatchThread()
+            caller = CallerThread()
             run: Run = caller.wait_for(capture_outcome, self.arun, caller).get()
             return run
         if not self.run_in_thread:
@@ -222,7 +185,7 @@ class Batch:
             {index: self._exec(index, self._call_options(index, call)) for index, call in calls_to_run.items()}
         )
 
-    async def arun(self, caller: BatchThread | None = None, emit: EmitChunk | None = None) -> Run:
+    async def arun(self, caller: CallerThread | None = None, emit: EmitChunk | None = None) -> Run:
         """Run the calls from async code; exclusive ones in their order.
 
         `caller` is the thread that waits for them, `emit` takes their chunks.
@@ -256,12 +219,12 @@ class Batch:
         run: Run = reader.outcome.get()
         yield run
 
-    def _job(self, index: int, options: CallOptions, caller: BatchThread | None) -> Callable[[], Awaitable[Outcome]]:
+    def _job(self, index: int, options: CallOptions, caller: CallerThread | None) -> Callable[[], Awaitable[Outcome]]:
         """Return what runs a call, and captures its outcome: a SystemExit must not reach the loop."""
         plan = self._plan(self.calls[index])
         may_move = plan is None or not plan.runs_in_caller_thread or (self.run_in_thread and plan.run_in_thread)
         if caller is not None and not may_move:
-            return functools.partial(caller.run, functools.partial(self._exec, index, options))
+            return functools.partial(caller.call, functools.partial(self._exec, index, options))
         return functools.partial(capture_outcome, self._aexec, index, options)
 
     def _plan(self, call: ToolCall) -> Plan | None:

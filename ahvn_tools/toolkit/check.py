@@ -236,6 +236,10 @@ def _find_in_skills(view: StoreView) -> Iterator[Finding]:
             if name not in names:
                 problem = f"`allowed-tools` names {shown!r}, which is no tool and no group here"
                 yield make_finding("unmatched-skill-tool", place, problem, near_misses(name, names))
+            elif not skill.is_trusted:
+                problem = f"{shown!r} in `allowed-tools` has no effect, because the skill is not trusted"
+                fix = "Read the skill, and add it with trust=True."
+                yield make_finding("unmatched-skill-tool", place, problem, fix, severity="note")
             elif pattern:
                 problem = f"the pattern of {shown!r} in `allowed-tools` has no effect"
                 fix = "Require an approval for what the tool must not do."

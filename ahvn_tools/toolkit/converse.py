@@ -6,7 +6,7 @@ import contextlib
 import functools
 import inspect
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypedDict
 
@@ -17,6 +17,7 @@ from ahvn_tools.execution.outcome import Outcome, is_awaitable
 from ahvn_tools.execution.threads import EmitItemSync, run_in_thread
 from ahvn_tools.formats import detection
 from ahvn_tools.formats.continuation import Container
+from ahvn_tools.formats.json_data import replace_surrogates
 from ahvn_tools.formats.parsing.payload import dump_models, is_stream
 from ahvn_tools.formats.parsing.text_calls import extract_text
 from ahvn_tools.formats.turn import NO_USAGE, Model, Turn
@@ -318,7 +319,7 @@ class _Conversing:
             _find_events(self.answer).close()
 
     def _to_deltas(self, event: Any) -> list[TextDelta]:
-        text = extract_text(dump_models(event)) if self.emits else ""
+        text = replace_surrogates(extract_text(dump_models(event))) if self.emits else ""
         return [TextDelta(text)] if text else []
 
     def _read(self) -> Batch | None:
@@ -337,7 +338,7 @@ class _Conversing:
                 )
             self.retries += 1
             return None
-        self.retries, self.turn = 0, turn
+        self.retries, self.turn = 0, replace(turn, messages=_to_sendable(turn.messages), text=_to_sendable(turn.text))
         return batch
 
     def _events_of(self, batch: Batch) -> list[Event]:
@@ -407,6 +408,15 @@ def _read_turn(name: str, answer: Any, calls: Sequence[ToolCall]) -> Turn:
     if calls and isinstance(answer, list | tuple) and all(isinstance(call, ToolCall) for call in answer):
         return Turn(messages=formats.get(name).message(calls))
     return _turn_function(name)(answer, calls)
+
+
+def _to_sendable(value: Any) -> Any:
+    """Return a copy of messages without lone surrogates, which no later request could contain."""
+    if isinstance(value, str):
+        return value if value.isascii() else replace_surrogates(value)
+    if isinstance(value, dict):
+        return {_to_sendable(key): _to_sendable(item) for key, item in value.items()}
+    return list(map(_to_sendable, value)) if isinstance(value, list) else value
 
 
 def _with_text(name: str | None, messages: Sequence[Any], text: str) -> list[Any]:

@@ -195,7 +195,7 @@ class Reading:
         readings = set()
         for one in _decoded(self.text):
             folded = fold(one)
-            readings |= {folded, folded.strip(), number_text(folded)}
+            readings |= {folded, folded.strip(), folded.strip().lstrip("/"), number_text(folded)}
             if match := _URI.match(one.replace("\\", "/").strip()):
                 host = fold(match["host"]).rpartition("@")[2].removesuffix(":443").removesuffix(":80").rstrip(".")
                 path = posixpath.normpath(re.sub("/+", "/", match["rest"])) if match["rest"] else ""
@@ -366,11 +366,17 @@ class ValuePattern:
 
 
 def _spellings(pattern: str) -> tuple[str, ...]:
-    """Return a pattern in its spellings, folded: a pattern for what is in a folder is one for the folder, too."""
+    """Return a pattern in its spellings, folded: what is in a folder and the folder, a URI with and without scheme."""
     pattern = pattern.removeprefix("./")
     if pattern[:5].lower() == "file:":
         pattern = _without_file_scheme(pattern)
-    spellings = {pattern, number_text(pattern), pattern.removeprefix("**/"), pattern.replace("/**/", "/")}
+    spellings = {
+        pattern,
+        pattern.partition("://")[2],
+        number_text(pattern),
+        pattern.removeprefix("**/"),
+        pattern.replace("/**/", "/"),
+    }
     spellings |= {one.removesuffix("/**").removesuffix("/") for one in spellings if one.rstrip("/*")}
     return tuple({fold(one) for one in spellings if one})
 
@@ -419,13 +425,13 @@ def _real(path: str) -> str:
 
 
 def _decoded(text: str) -> list[str]:
-    """Return a text, and what its percent-encoding means."""
+    """Return a text and what its percent-encoding means, whole and up to a NUL, where some programs end it."""
     texts = [text]
     for _ in range(_MAX_DECODED):
         if (decoded := unquote(texts[-1])) == texts[-1]:
             break
         texts.append(decoded)
-    return texts
+    return [part for text in texts for part in dict.fromkeys([text, text.partition("\0")[0]])]
 
 
 def _allows_uri(pattern: str, text: str) -> bool:

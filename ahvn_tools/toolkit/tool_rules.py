@@ -15,7 +15,8 @@ from ahvn_tools.toolkit.approval_rules import ApprovalRule, ApprovalRules, CallV
 from ahvn_tools.toolkit.entry import CODE_TOOL, ChangedSpec, Entry
 from ahvn_tools.toolkit.rule_values import PathBase, kind_of, to_json
 
-_MODEL_TOOLS: Final = "ahvn_tools.toolkit.model_tools"
+_MODULES: Final = ("ahvn_tools.toolkit.model_tools", "ahvn_tools.middleware.keep_large")
+"""Those of the tools by which a model uses the toolkit itself."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +64,7 @@ class ToolRules:
         self._hints = trusted_annotations(entry)
         function = entry.spec.function
         module = getattr(function, "__module__", None)
-        self._is_of_toolkit = getattr(function, CODE_TOOL, False) or module == _MODEL_TOOLS
+        self._is_of_toolkit = getattr(function, CODE_TOOL, False) or module in _MODULES
 
     def _read_parameters(self, compiled: CompiledTool) -> Collection[Parameter]:
         """Set what is known of the parameters: their names, defaults, and what their texts are; return them."""

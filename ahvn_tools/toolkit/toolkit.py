@@ -523,7 +523,6 @@ class Toolkit:
         *,
         source: str | PathLike[str] | Iterable[str | PathLike[str]],
         description: str | None = None,
-        license: str | None = None,  # noqa: A002  # the key of the standard
         replace: bool = False,
     ) -> None:
         """Write the tools that are listed to a model as a skill: a folder with a `SKILL.md`, and a file for each tool.
@@ -536,9 +535,7 @@ class Toolkit:
         from ahvn_tools.skills import export  # few toolkits become skills
 
         folder = Path(path).absolute()
-        files = export.make_files(
-            folder.name, self.definitions(), export.to_sources(source), description=description, license=license
-        )
+        files = export.make_files(folder.name, self.definitions(), export.to_sources(source), description)
         export.write_skill(folder, files, replaces=replace)
 
     def _with_view(self, view: StoreView) -> Self:
@@ -1136,8 +1133,8 @@ class Toolkit:
         `model` is a function of messages and tools that returns an answer, sync, async or as a stream of events, such
         as `formats.openai.model(client, model="…")`. `messages` are those so far in its format, a text of the user, or
         a conversation to go on with; one that waits goes on with the options of `resume`. The conversation also stops
-        after `max_turns` answers (20), at a call of a tool with `finish_with`, when a tool ends the session, and while
-        calls wait for an approval or a result. A malformed answer is asked for again, `max_retries` times (2).
+        after `max_turns` answers (20), at a call of a tool with `finish_with`, when a tool ends the session, and when a
+        call waits for an approval or its result. A malformed answer is asked for again, `max_retries` times (2).
         `format` is that of a model which does not name its own: without both, the tools are written for OpenAI.
 
         Raises what the model raises; `Conversation.from_error` returns the conversation up to there. Raises

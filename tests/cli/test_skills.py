@@ -49,7 +49,7 @@ def test_check_finds_what_is_wrong_with_skills(capsys, folder):
     assert main(["check", "skills", "tools.py"]) == 1
     text = capsys.readouterr().out
     for line in (
-        "skills/broken/SKILL.md",
+        "skills/broken/SKILL.md:4: error: skills/broken/SKILL.md, line 4: ",
         "skills/bad-links/SKILL.md:1: warning: it names 'gone.md', which is no file of the skill [missing-skill-file]",
         "skills/bad-links/SKILL.md:5: note: the standard has no key 'autor' [invalid-skill]",
         "`allowed-tools` names 'fidn', which is no tool and no group here [unmatched-skill-tool]",

@@ -288,6 +288,16 @@ def test_a_call_without_an_id_has_that_of_its_result(name):
     assert turn(name, answer).messages[0]["tool_calls"][0]["id"] == call.id
 
 
+@pytest.mark.parametrize("name", ["openai", "mistral"])
+def test_arguments_that_cannot_be_read_are_sent_back_as_none(name):
+    """Hosts that parse them would refuse each later request."""
+    broken = {**CALL, "id": "abcdefghi", "function": {"name": "find", "arguments": '{"topic": "te'}}
+    answer = {"choices": [{"message": {"role": "assistant", "content": "Hm.", "tool_calls": [broken, CALL]}}]}
+    first, second = turn(name, answer).messages[0]["tool_calls"]
+    assert (first["id"], first["function"]["arguments"]) == ("abcdefghi", "{}")
+    assert json.loads(second["function"]["arguments"]) == {"topic": "tea"}
+
+
 def test_a_call_in_the_older_field_is_written_in_it_again():
     answer = {"role": "assistant", "content": None, "function_call": {"name": "find", "arguments": "{}"}}
     assert turn("openai", answer).messages[0]["function_call"] == {"name": "find", "arguments": "{}"}

@@ -39,13 +39,11 @@ def findings(folder: Path) -> list[str]:
 
 
 def test_what_is_written_is_a_skill_without_findings(kit, tmp_path):
-    kit.to_skill(tmp_path / "my-notes", source="tools.py", license="MIT")
+    kit.to_skill(tmp_path / "my-notes", source="tools.py")
     assert findings(tmp_path / "my-notes") == []
     reader = Toolkit("k").add_skills(tmp_path)
     skill = reader.skills["my-notes"]
-    assert (skill.license, skill.compatibility) == (
-        "MIT", "Requires the command ahvn-tools, of the Python package ahvn-tools.",
-    )  # fmt: skip
+    assert skill.compatibility == "Requires the command ahvn-tools, of the Python package ahvn-tools."
     assert skill.description == "Calls tools by a command. Use it for what these do: add, search."
     assert "`ahvn-tools call tools.py TOOL" in read(reader, "my-notes").replace("\nahvn", "`ahvn")
     text = read(reader, "my-notes", file="references/search.md")

@@ -131,7 +131,7 @@ class TestPins:
         assert read(kit, "sums", file="references/rules.md").startswith("Carry")
         (folder / "sums" / "references" / "rules.md").write_text("Drop the one.", "utf-8")
         (folder / "tea" / "SKILL.md").write_text("---\nname: tea\ndescription: x\n---\nBrew.", "utf-8")
-        assert "has changed since the host accepted" in message(kit, "sums", file="references/rules.md")
+        assert "is not what the host has accepted" in message(kit, "sums", file="references/rules.md")
         assert kit.exec("read_skill", {"name": "tea"}).error.code == "changed"
         assert read(kit, "sums").startswith("Zero")
         kit.remove_mcp()

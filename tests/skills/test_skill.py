@@ -47,7 +47,7 @@ def test_allowed_tools_in_each_form(written):
         ("---\n- a\n---\n", 2, "is no mapping"),
         ("---\n\n---\n", 2, "is no mapping"),
         ("---\nname: pdf-forms\n---\n", 1, "`description` is missing"),
-        ("---\nname: pdf-forms\ndescription:\n---\n", 3, "`description` is empty"),
+        ("---\nname: pdf-forms\ndescription:\n---\n", 3, "`description` is no text"),
         ("---\nname: pdf-forms\ndescription: '  '\n---\n", 3, "`description` is no text"),
         ("---\ndescription: Text.\n---\n", 1, "`name` is missing"),
         ("---\ndescription: Text.\nname: 12\n---\n", 3, "`name` is no text"),

@@ -20,7 +20,7 @@ from ahvn_tools.errors import (
     ToolkitError,
     ToolLookupError,
 )
-from ahvn_tools.middleware import approve, cache
+from ahvn_tools.middleware import approve, cache, keep_large
 
 READS = {"readOnlyHint": True}
 ADDS = {"destructiveHint": False}
@@ -730,3 +730,16 @@ def test_the_calls_of_external_tools_follow_the_rules():
     denied = kit.run([ToolCall(id="c1", name="pick", arguments={"item": "bad"})])
     assert denied.pending == []
     assert denied.results[0][1].error.code == "rejected"  # type: ignore[union-attr]
+
+
+def test_a_model_may_read_the_large_result_of_a_call_in_each_mode():
+    kit = Toolkit("large", rules=ApprovalRules(mode="read_only"), middleware=[keep_large(max_chars=2000)])
+
+    @kit.tool(annotations=READS)
+    def find() -> str:
+        """Find much."""
+        return "tea " * 5000
+
+    run = kit.run([ToolCall(id="c1", name="find", arguments={})])
+    assert "read_result" in [definition.name for definition in kit.definitions()]
+    assert run.results[0][1].error is None

@@ -215,6 +215,28 @@ def test_a_person_decides_with_the_options_of_resume(session, is_async):
     assert done.turns == 2
 
 
+@pytest.mark.parametrize("is_async", [False, True])
+def test_external_calls_and_approvals_wait_together(session, is_async):
+    def choose(question: str) -> str:
+        """Let the user choose."""
+        raise AssertionError
+
+    kit = make_kit().add(choose, external=True)
+    session = kit.session(user="Ann", session_id="ann")
+    events = list(session.stream_converse(Script(ask(TEA, OLD, ("choose", {"question": "Which?"}))), "Go."))
+    assert [event.id for event in events if isinstance(event, ToolResult)] == ["c0"]  # no result of what waits
+    waiting = Conversation.from_json(json.loads(json.dumps(events[-1].to_json())))
+    assert [type(request).__name__ for request in waiting.pending] == ["ApprovalRequest", "ExternalCall"]
+    still = session.converse(Script(), waiting, approved=True)
+    assert [request.tool for request in still.pending] == ["choose"]
+    script = Script(say("Done."))
+    if is_async:
+        done = asyncio.run(session.aconverse(script, still, results={"c2": "this one"}))
+    else:
+        done = session.converse(script, still, results={"c2": "this one"})
+    assert [message["content"] for message in done.messages[2:5]] == ["Ann on tea", "old is gone", "this one"]
+
+
 def test_some_decisions_leave_the_others_waiting(session):
     waiting = session.converse(Script(ask(OLD, ("remove", {"topic": "new"}))), "Clean up.")
     script = Script(say("Done."))
@@ -556,6 +578,17 @@ def test_bound_values_are_not_in_the_json_and_bytes_come_back(session):
     assert restored.messages[0] == image
 
 
+@each_model
+def test_half_characters_of_a_model_do_not_break_the_next_request(session, made):
+    """A stream may cut a character in two; a lone half cannot be sent to a provider, nor written to a file."""
+    script = Script(ask(("find", {"topic": "\ud83d\ude00"})), say("\ud83d\ude00 and \ud83d"))
+    done = session.converse(made(script), "Go.")
+    assert done.text == "\U0001f600 and \ufffd"
+    json.dumps(done.to_json(), ensure_ascii=False).encode()
+    events = session.stream_converse(made(Script(say("\ud83d"))), "Go.")
+    assert "".join(event.text for event in events if isinstance(event, TextDelta)).encode()
+
+
 def test_other_data_is_no_conversation():
     good = Conversation(stop_reason="answered", messages=[{"role": "user", "content": "Hi"}]).to_json()
     assert Conversation.from_json(good).messages == [{"role": "user", "content": "Hi"}]
@@ -729,3 +762,32 @@ def test_the_messages_that_are_passed_are_not_changed(session):
     assert messages == [{"role": "user", "content": "Go."}]
     again = session.converse(Script(say("Again.")), [*done.messages, {"role": "user", "content": "More."}])
     assert (len(done.messages), len(again.messages)) == (4, 6)
+
+
+def test_a_program_in_the_providers_sandbox_calls_tools(session):
+    """The tools allow it, the answer and the result are in its form, and the next request names its container."""
+    caller = {"type": "code_execution_20260120", "tool_id": "srvtoolu_1"}
+    server_use = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "code_execution", "input": {"code": "…"}}
+    use = {"type": "tool_use", "id": "toolu_1", "name": "find", "input": {"topic": "tea"}, "caller": caller}
+    answers = iter(
+        [
+            anthropic("tool_use", server_use, use, container="box"),
+            anthropic("end_turn", {"type": "text", "text": "Done."}),
+        ]
+    )
+    requests: list[dict[str, Any]] = []
+
+    def create(**request: Any) -> Any:
+        requests.append(request)
+        return next(answers)
+
+    kit = Toolkit("notes").add(find, allowed_callers=["programmatic"]).bind("user")
+    client = SimpleNamespace(messages=SimpleNamespace(create=create))
+    model = formats.anthropic.model(client, model="m", max_tokens=9, export={"code_execution": True})
+    done = kit.session(user="Ann").converse(model, "Go.")
+    assert [tool["name"] for tool in requests[0]["tools"]] == ["find", "code_execution"]
+    assert requests[1]["messages"][1]["content"] == [server_use, use]
+    assert requests[1]["messages"][2]["content"] == [
+        {"type": "tool_result", "tool_use_id": "toolu_1", "content": "Ann on tea"}
+    ]
+    assert (requests[1]["container"], done.text) == ("box", "Done.")

@@ -483,7 +483,7 @@ def test_a_call_of_a_group_that_is_not_active_still_waits():
 def login_kit() -> Toolkit:
     kit = Toolkit("login", secret_key=KEY)
 
-    @kit.tool(external=True)
+    @kit.tool(external=True, exclusive="name")
     def login(name: str, pin: Annotated[int, Secret]) -> bool:
         """Log in."""
         raise AssertionError
@@ -580,6 +580,19 @@ def test_bound_values_must_be_there_and_rules_hold():
     run = waiting(ann, confirming)
     assert run.pending[0].arguments == {"text": "x"}
     assert only_result(kit.session(session_id="ann").resume(restart(run), results={"c1": True})).value is True
+
+
+class Verdict(BaseModel):
+    is_good: bool
+
+
+@pytest.mark.parametrize("is_saved", [False, True])
+def test_the_fields_of_a_structured_output_are_kept(is_saved):
+    kit = make_kit().finish_with("choose", Verdict)
+    run = waiting(kit, ("choose", {"options": ["a"], "is_good": True}))
+    assert run.pending[0].arguments == {"options": ["a"], "is_good": True}
+    result = only_result(kit.resume(restart(run) if is_saved else run, results={"c1": "a"}))
+    assert (result.value, result.meta["structured"]) == ("a", Verdict(is_good=True))
 
 
 def test_a_conversation_goes_on_with_a_result():

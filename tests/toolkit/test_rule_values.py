@@ -297,6 +297,8 @@ def spellings(path: str, folder: str) -> list[str]:
         f" {path}",
         "".join(chr(ord(one) + 0xFEE0) if one.isalpha() else one for one in path),
         f"docs/\n/../../{path}",
+        f"{path}\0.txt",
+        f"{path}%00.txt",
     ]
 
 
@@ -464,6 +466,9 @@ def test_of_a_list_any_item_is_denied_and_each_must_be_allowed():
         ("https://ｅvil.com/a", False, True),
         ("https://evil%2ecom/a", False, True),
         (" https://evil.com/a", False, True),
+        ("//evil.com/a", False, True),
+        ("evil.com", False, True),
+        ("https://evil.com/a%00.x", False, True),
         ("https://ev\u00adil.com/a", False, True),
         ("https:///evil.com/a", False, True),
         ("https://evil.com", False, True),

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from fastmcp import Client
 
-from ahvn_tools import ToolContext, Toolkit
+from ahvn_tools import ToolCall, ToolContext, Toolkit, formats
 from ahvn_tools.errors import SourceError, ToolkitError, ToolLookupError
 from ahvn_tools.toolkit.skills import MAX_PAGE_CHARS, MAX_PROMPT_CHARS
 from tests.mcp.serving import over_http
@@ -405,6 +405,14 @@ class TestCheck:
             ("unmatched-skill-tool", "warning"), ("unmatched-skill-tool", "note"),
         ]  # fmt: skip
         assert found[3].fix == "Did you mean 'search'?"
+        untrusted = (
+            Toolkit("k")
+            .add(add)
+            .add_skills(write_skill(tmp_path, "x", front_matter="allowed-tools: add\n"), trust=False)
+        )
+        assert [one.problem for one in untrusted.check(formats=["openai"]) if one.tool is None] == [
+            "'add' in `allowed-tools` has no effect, because the skill is not trusted"
+        ]
         assert found[1].place == f"{tmp_path}/bad/tee/SKILL.md, line 5"
 
 
@@ -452,3 +460,24 @@ class TestSearch:
     def test_beside_code_mode(self, folder):
         kit = Toolkit("k").add(add).add_skills(folder).add_code_mode()
         assert "read_skill" in [definition.name for definition in kit.definitions()]
+
+
+def test_in_a_conversation_the_tools_of_a_skill_come_with_the_next_turn(kit):
+    offered: list[list[str]] = []
+    calls = [
+        ToolCall(id="1", name="read_skill", arguments={"name": "sums"}),
+        ToolCall(id="2", name="add", arguments={"a": 1, "b": 2}),
+    ]
+
+    def model(messages, tools):
+        offered.append([tool["function"]["name"] for tool in tools])
+        if len(offered) > len(calls):
+            return {"role": "assistant", "content": messages[-1]["content"]}
+        return formats.get("openai").message([calls[len(offered) - 1]])[0]
+
+    session = kit.session()
+    system = {"role": "system", "content": session.skills_prompt()}
+    conversation = session.converse(model, [system, {"role": "user", "content": "1 + 2?"}])
+    assert conversation.text == "3"
+    assert offered == [["read_skill"], ["add", "read_skill"], ["add", "read_skill"]]
+    assert kit.groups["math"] is False

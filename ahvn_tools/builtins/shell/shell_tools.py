@@ -100,6 +100,7 @@ class Shell(ToolRegistry):
             workspace, sandbox=sandbox, allow=allow, deny=deny, approve=approve, environment=environment,
             network=network, shells=shells,
         )  # fmt: skip
+        self.folders = self.preparation.folders
         self.limits = replace(limits or ProcessLimits(kept_bytes=KEPT_BYTES), timeout=timeout)
         self.job_limits = replace(self.limits, timeout=job_timeout)
         self._outputs = StoredOutputs()

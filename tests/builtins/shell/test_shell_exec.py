@@ -15,7 +15,7 @@ import psutil
 import pytest
 from fastmcp import Client
 
-from ahvn_tools import Toolkit
+from ahvn_tools import ApprovalRules, Toolkit
 from ahvn_tools.builtins.processes.confinement import ProcessLimits, choose_sandbox
 from ahvn_tools.builtins.python_runner import PythonRunner
 from ahvn_tools.builtins.shell import CommandResult, Shell
@@ -575,3 +575,20 @@ def test_the_model_sees_the_parameters_of_the_seed(tmp_path: Path) -> None:
 def test_a_mistake_of_the_host_is_a_definition_error(tmp_path: Path, options: dict[str, Any]) -> None:
     with pytest.raises(DefinitionError):
         Shell(tmp_path, **{"sandbox": "none", **options})
+
+
+def test_rules_of_a_toolkit_decide_about_commands_and_folders(tmp_path: Path):
+    rules = ApprovalRules(
+        allow=['shell_exec(cmd: "echo *", uri: ".")'], deny=['*(cmd: "rm *")', '*(uri: "secrets/**")']
+    )
+    (tmp_path / "secrets").mkdir()
+    with Shell(tmp_path, sandbox="none", approve="never") as shell:
+        kit = Toolkit("commands", rules=rules).add(shell)
+        assert kit.call("shell_exec", {"cmd": "echo one"}).stdout == "one\n"
+        for arguments, code in (
+            ({"cmd": "echo one; ls"}, "approval_required"),
+            ({"cmd": "echo one", "uri": "./secrets"}, "rejected"),
+            ({"cmd": "echo one; rm x"}, "rejected"),
+        ):
+            assert kit.exec("shell_exec", arguments).error.code == code  # type: ignore[union-attr]
+        assert kit.exec("start_job", {"cmd": "/bin/rm x"}).error.code == "rejected"  # type: ignore[union-attr]
