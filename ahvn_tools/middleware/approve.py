@@ -55,9 +55,9 @@ def approve(approver: Approver | None = None, *, when: Callable[[Call], bool] | 
     """Return middleware that runs calls only after they are approved.
 
     `when` selects the calls that need approval: all by default, none if it is False. A function is asked about the
-    arguments as they were sent and, unless these need approval, about the JSON form of the validated ones. Other calls
-    may request approval in their body, with `ToolContext.require_approval`. A call whose arguments the tool refuses is
-    an `invalid_parameters`, and nobody is asked. Middleware that changes arguments belongs outside of this one.
+    arguments as they were sent and, unless these need approval, about the JSON form of the validated ones. A call whose
+    arguments the tool refuses is an `invalid_parameters`, and nobody is asked. Middleware that changes arguments
+    belongs outside of this one.
 
     Without an approver a call ends with the code `approval_required` and has its request, as JSON data, in
     `meta["approval"]`; `Toolkit.resume` continues it. A call that was approved that way runs.

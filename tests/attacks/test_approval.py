@@ -637,7 +637,7 @@ def mutual_bodies() -> list[Any]:
     ran: list[Any] = []
 
     def send(to: str, context: ToolContext) -> str:
-        context.require_approval()
+        context.ask("send")
         ran.append(to)
         return ""
 
