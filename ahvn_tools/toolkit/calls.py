@@ -403,16 +403,15 @@ def _middleware(view: StoreView, entry: Entry, plan: Plan, rules: CallRules | No
         from ahvn_tools.middleware.external import may_wait, supply_result, wait_for_result
 
         own = (wait_for_result, *own, supply_result) if may_wait(plan, entry.spec.body) else own
-    if rules is not None:
-        from ahvn_tools.middleware.approve import approve
+    if rules is not None or entry.requires_approval is not False or plan.takes_context:
+        from ahvn_tools.middleware.approve import ApprovalMiddleware
 
-        own = (rules, approve(rules.approver(), when=rules.asks), *own)
-    elif entry.requires_approval is not False or plan.takes_context:
-        from ahvn_tools.middleware.approve import approve
-
-        condition = entry.requires_approval
-        when = condition if isinstance(condition, bool) else entry.requires_approval_for
-        own = (approve(view.store.approver, when=when), *own)
+        if rules is not None:
+            own = (rules, ApprovalMiddleware(rules.approver(), rules.asks), *own)
+        else:
+            condition = entry.requires_approval
+            when = condition if isinstance(condition, bool) else entry.requires_approval_for
+            own = (ApprovalMiddleware(view.store.approver, when), *own)
     return (*shared, *own) if shared else own
 
 

@@ -206,12 +206,7 @@ def _has_no_approver(view: StoreView, entry: Entry) -> bool:
     may_ask = entry.requires_approval is not False or (
         view.has_rules(entry) and view.rules_for(entry).may_ask(view.approval_mode)
     )
-    if may_ask and store.approver is None:
-        return True
-    from ahvn_tools.middleware.approve import waits_for_approval  # slow, and a toolkit may need no approvals
-
-    middleware = (*(() if entry.delegates else store.middleware), *entry.middleware)
-    return any(waits_for_approval(one) for one in middleware)
+    return may_ask and store.approver is None
 
 
 def _find_empty_groups(store: ToolStore, entries: list[Entry]) -> Iterator[Finding]:

@@ -13,7 +13,6 @@ import pytest
 
 from ahvn_tools import Secret, ToolCall, ToolContext, Toolkit, ToolResult
 from ahvn_tools.errors import ToolkitError, ToolSpecError
-from ahvn_tools.middleware.approve import approve
 from ahvn_tools.middleware.waiting import ApprovalRequest
 from ahvn_tools.toolkit.run import Run
 
@@ -547,19 +546,6 @@ def test_an_approval_does_not_count_against_the_timeout():
     kit, removed = kit_of(approver=slow, timeout=0.2)
     assert kit.exec("remove", {"path": "/x"}).error is None
     assert removed == ["/x"]
-
-
-def test_approve_as_a_middleware_applies_to_the_calls_that_when_selects():
-    kit = Toolkit("files", middleware=[approve(when=lambda call: not call.has_hint("readOnlyHint"))])
-
-    @kit.tool
-    def write(path: str) -> str:
-        return path
-
-    assert kit.exec("write", {"path": "a"}).error.code == "approval_required"
-    calls = [ToolCall(id="c1", name="write", arguments={"path": "a"})]
-    run = kit.resume(kit.run(calls), approved=True)
-    assert [result.value for _, result in run.results] == ["a"]
 
 
 def test_a_stream_of_a_call_that_waits_is_its_request_alone():

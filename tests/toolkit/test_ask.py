@@ -16,7 +16,7 @@ from mcp.shared.exceptions import MCPError
 
 from ahvn_tools import ApprovalRequest, Secret, ToolCall, ToolContext, Toolkit, ToolSpec
 from ahvn_tools.errors import CallRejectedError, ToolError, ToolkitError
-from ahvn_tools.middleware import approve, retry
+from ahvn_tools.middleware import retry
 from ahvn_tools.middleware.waiting import arguments_digest
 from ahvn_tools.toolkit import elicitation
 from ahvn_tools.toolkit.elicitation import Elicitation
@@ -155,18 +155,6 @@ def test_an_approver_cannot_edit_what_a_body_asks():
     desk = Desk(True, approver=lambda request: {"target": "test"})
     assert desk.kit.exec("deploy", {"target": "live"}).is_error
     assert desk.events == ["start"]
-
-
-def test_the_approver_of_a_middleware_is_asked_too():
-    asked: list[str | None] = []
-
-    def approver(request: ApprovalRequest) -> bool:
-        asked.append(request.action)
-        return True
-
-    desk = Desk(False, middleware=[approve(approver, when=False)])
-    assert desk.kit.call("deploy", {"target": "live"}) == "done"
-    assert asked == ["deploy to live"]
 
 
 def test_an_async_approver_runs_in_the_loop_of_an_async_caller():
