@@ -356,6 +356,15 @@ class Plan:
         """Return the plan of a call of an external tool that reaches a body, in this process."""
         return self._with(is_external=False, isolation=None, executor=None)
 
+    def without_names(self, names: Collection[str]) -> Plan:
+        """Return the plan of one call that also has arguments of these names, which are not for the body."""
+        validate = self._validator
+        return self._with(
+            _validator=lambda arguments: validate({key: arguments[key] for key in arguments if key not in names}),
+            validate_fast=None,
+            **_NO_FAST_PATH,
+        )
+
     def with_check(self, check: Callable[[Arguments], None]) -> Plan:
         """Return the plan of one call that passes the validated arguments, by the names in the schema, to `check`."""
         return self._with(_checks=(*self._checks, check), validate_fast=None, **_NO_FAST_PATH)

@@ -64,6 +64,7 @@ from ahvn_tools.toolkit.entry_options import (
     validate_middleware,
 )
 from ahvn_tools.toolkit.store import lookup
+from ahvn_tools.user_interface import SCHEME, UserInterface
 
 PROFILE_VARIABLE: Final = "AHVN_TOOLS_PROFILE"
 """The environment variable that names the profile where `load` does not."""
@@ -291,7 +292,19 @@ class Builder:
         options = given_options(part.fields_set(*part.model_fields_set & _COPIED))
         if "middleware" in part.model_fields_set:
             options["middleware"] = self._middleware(part.middleware, *path, "middleware")
+        if "ui" in options:
+            with self._at(*path, "ui"):
+                options["ui"] = self._interface(options["ui"])
         return options
+
+    def _interface(self, option: str | dict[str, Any]) -> UserInterface:
+        """Return the interface of a tool. Raises SourceError for a file that the manifest may not read."""
+        if isinstance(option, str):
+            option = {"resourceUri" if option.startswith(SCHEME) else "html": option}
+        if isinstance(file := option.get("html"), str):
+            self._options.require_readable(file)
+            option = {**option, "html": self._options.resolve(file)}
+        return UserInterface.of(option)
 
     def _middleware(self, items: Sequence[dict[str, dict[str, Any] | None]], *path: str | int) -> list[Middleware]:
         """Return the middleware of these items. A wrong one is a problem."""

@@ -39,8 +39,7 @@ _TOOL_CALL: Final = "tool_call"
 
 _UNKNOWN_OPTIONS = frozenset({
     "parse_docstring", "include_long_description", "docstring_sections", "description_separator",
-    "include_var_positional",
-    "include_var_keyword", "convert", "ship",
+    "include_var_positional", "include_var_keyword", "convert", "ship", "external",
 })  # fmt: skip
 
 

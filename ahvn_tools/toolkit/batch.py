@@ -169,6 +169,8 @@ class Batch:
     """What takes over the results of calls that have waited in the background."""
     run_in_thread: bool = True
     """Whether sync bodies run in threads, in parallel, or in the caller's thread, one after the other."""
+    streams_results: bool = False
+    """Whether `stream` and `astream` yield the result of each call, too, as soon as it ends."""
     id: str = field(default_factory=lambda: f"run_{uuid.uuid4().hex}")
     """The `run_id` that all calls share, for middleware."""
 
@@ -195,12 +197,12 @@ class Batch:
         calls_to_run = self._calls_to_run()
         if len(calls_to_run) == 1:
             [(index, call)] = calls_to_run.items()
-            return self._to_run({index: await self._aexec(index, self._call_options(index, call, emit))})
+            return self._to_run({index: await self._aexec(index, self._call_options(index, call, emit), emit)})
         with contextlib.ExitStack() as tracked:
             options = [self._track(tracked, index, call, emit) for index, call in calls_to_run.items()]
             keys = await asyncio.gather(*map(self._lock_key, calls_to_run.values()))
             jobs = [
-                self._job(index, call_options, caller)
+                self._job(index, call_options, caller, emit)
                 for index, call_options in zip(calls_to_run, options, strict=True)
             ]
             outcomes = await run_in_order(jobs, keys, self.view.store.max_concurrency)
@@ -219,13 +221,15 @@ class Batch:
         run: Run = reader.outcome.get()
         yield run
 
-    def _job(self, index: int, options: CallOptions, caller: CallerThread | None) -> Callable[[], Awaitable[Outcome]]:
+    def _job(
+        self, index: int, options: CallOptions, caller: CallerThread | None, emit: EmitChunk | None
+    ) -> Callable[[], Awaitable[Outcome]]:
         """Return what runs a call, and captures its outcome: a SystemExit must not reach the loop."""
         plan = self._plan(self.calls[index])
         may_move = plan is None or not plan.runs_in_caller_thread or (self.run_in_thread and plan.run_in_thread)
         if caller is not None and not may_move:
             return functools.partial(caller.call, functools.partial(self._exec, index, options))
-        return functools.partial(capture_outcome, self._aexec, index, options)
+        return functools.partial(capture_outcome, self._aexec, index, options, emit)
 
     def _plan(self, call: ToolCall) -> Plan | None:
         """Return the plan of a call; None for a tool that is not there."""
@@ -252,11 +256,14 @@ class Batch:
         call = self.calls[index]
         return self._to_answer(call, calls.execute(self.view, call.name, call.arguments, options))
 
-    async def _aexec(self, index: int, options: CallOptions) -> ToolResult:
+    async def _aexec(self, index: int, options: CallOptions, emit: EmitChunk | None) -> ToolResult:
         if (changed := self._find_change(index)) is not None:
             return changed
         call = self.calls[index]
-        return self._to_answer(call, await calls.aexecute(self.view, call.name, call.arguments, options))
+        result = self._to_answer(call, await calls.aexecute(self.view, call.name, call.arguments, options))
+        if emit is not None and self.streams_results:
+            await emit(result)
+        return result
 
     def _find_change(self, index: int) -> ToolResult | None:
         """Return the result of an approved call whose tool was replaced while it waited for its turn, else None."""

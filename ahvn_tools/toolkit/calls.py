@@ -267,20 +267,25 @@ def _find(
         )
     if options is not DEFAULT_OPTIONS:
         plan = _apply_options(plan, entry, options)
-    executor = options.executor
-    if executor is None and plan.isolation == "executor":  # without one, the call will say so
-        executor = view.store.executor or entry.executor
-    if executor is not None:
-        plan = plan.with_executor(executor, view.store.secret_keys_for_executor())
+    if options.executor is not None or plan.isolation == "executor":
+        plan = _with_executor(view, entry, plan, options)
     if arguments is None:
         arguments = {}
     elif not isinstance(arguments, dict):
         raise InvalidParametersError("Invalid arguments: they are not an object. Pass a dict by parameter.", tool=name)
     if options.positional:
         arguments = plan.to_named_arguments(options.positional, arguments)
+    if view.store.has_structured_outputs and (structured_output := view.structured_output(entry)) is not None:
+        plan = plan.without_names(structured_output.field_names)
     if entry.find_secrets is not None:
         plan = plan.with_secrets(entry.find_secrets(view, arguments))
     return entry, plan, arguments
+
+
+def _with_executor(view: StoreView, entry: Entry, plan: Plan, options: CallOptions) -> Plan:
+    """Return the plan of a call in an executor; unchanged without one, so that the call says so."""
+    executor = options.executor or view.store.executor or entry.executor
+    return plan if executor is None else plan.with_executor(executor, view.store.secret_keys_for_executor())
 
 
 def _apply_options(plan: Plan, entry: Entry, options: CallOptions) -> Plan:

@@ -293,7 +293,7 @@ def _find_unlisted_tools(store: ToolStore, entries: list[Entry]) -> Iterator[Fin
 
 
 def _find_unused_middleware(store: ToolStore, entries: list[Entry]) -> Iterator[Finding]:
-    """Yield each `retry` and `cache` that acts on no tool."""
+    """Yield each `retry` and `cache` that acts on no tool, and each middleware without the tools that it needs."""
     for layer in store.middleware if entries else ():
         yield from _find_unused_layer("the toolkit", layer, store, entries)
     for entry in entries:
@@ -304,6 +304,14 @@ def _find_unused_middleware(store: ToolStore, entries: list[Entry]) -> Iterator[
 def _find_unused_layer(owner: str, layer: Any, store: ToolStore, entries: list[Entry]) -> Iterator[Finding]:
     from ahvn_tools.middleware.repeatable import ForRepeatableCalls  # many toolkits have no middleware
 
+    known = [entry.spec.function for entry in store.entries.values()]
+    for function in getattr(layer, "tools", ()):
+        if function not in known:
+            place, name = f"the middleware of {owner}", function.__name__
+            problem = f"its tool {name!r} was removed, so that models cannot use what it does"
+            yield make_finding(
+                "unused-middleware", place, problem, f"Do not remove {name!r}, or remove the middleware."
+            )
     if not isinstance(layer, ForRepeatableCalls):
         return
     names = layer.names

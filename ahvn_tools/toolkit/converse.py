@@ -137,7 +137,9 @@ class _Conversing:
         self.model: Any = validate_callable("A model", "a function of messages and tools", model)
         before = start if isinstance(start, Conversation) else None
         self.format: str | None = given.pop("format", None) or getattr(model, "format", None)
-        self.format = self.format or (before.format if before else None)
+        if before is not None and before.format is not None:
+            _require_same_format(before.format, self.format)
+            self.format = before.format
         self.turns_left: int = checked("max_turns", given.pop("max_turns", 20), COUNT)
         self.max_retries: int = checked("max_retries", given.pop("max_retries", 2), _RETRIES)
         self.decisions: Any = given
@@ -151,6 +153,7 @@ class _Conversing:
         self.retries = 0
         self.answer: Any = None
         self.turn = Turn()
+        self.shown: list[ToolResult] = []
         self.is_streamed = self.has_left = False
         if self.format is not None:
             _turn_function(self.format)
@@ -191,18 +194,18 @@ class _Conversing:
             return
         for event in self._events_of(batch):
             yield event
-        async with contextlib.aclosing(batch.astream()) as items:
+        async with contextlib.aclosing(replace(batch, streams_results=True).astream()) as items:
             async for item in items:
-                for event in self._take(item) if isinstance(item, Run) else [item]:
+                for event in self._take(item) if isinstance(item, Run) else self._to_results([item]):
                     yield event
 
     def _run(self, batch: Batch) -> Generator[Event, None, Run]:
         """Run the calls of an answer and yield them, with the chunks of their tools; return the run."""
         yield from self._events_of(batch)
-        for item in batch.stream():
+        for item in replace(batch, streams_results=True).stream():
             if isinstance(item, Run):
                 return item
-            yield item
+            yield from self._to_results([item])
         raise AssertionError  # pragma: no cover  # the run is the last item
 
     @contextlib.contextmanager
@@ -338,6 +341,7 @@ class _Conversing:
                 )
             self.retries += 1
             return None
+        self.shown = []
         self.retries, self.turn = 0, replace(turn, messages=_to_sendable(turn.messages), text=_to_sendable(turn.text))
         return batch
 
@@ -354,8 +358,15 @@ class _Conversing:
         self.run, self.waiting = run, None
         self.messages += run.messages
         self.stop_reason = self._find_stop_reason(run)
-        results = [result for _, result in run.results] if self.emits else []
-        return [result for result in results if not pending_requests(result.meta)]
+        return self._to_results([result for _, result in run.results])
+
+    def _to_results(self, results: Sequence[ToolResult]) -> list[ToolResult]:
+        """Return the chunks and results to show: none of a call that waits, and no result again."""
+        if not self.emits:
+            return []
+        new = [one for one in results if not (pending_requests(one.meta) or any(one is shown for shown in self.shown))]
+        self.shown += [result for result in new if result.is_last]
+        return new
 
     def _find_stop_reason(self, run: Run) -> StopReason | None:
         """Return why the conversation stops after an answer; None if it goes on."""
@@ -379,6 +390,15 @@ def _messages_of(start: Any) -> Sequence[Any]:
     if isinstance(messages, Mapping):
         raise ToolkitError("The messages are one message alone. Pass a list of messages.")
     return messages
+
+
+def _require_same_format(name: str, other: str | None) -> None:
+    """Raise ToolkitError for a model whose format is not that of the conversation."""
+    if other not in (None, name):
+        raise ToolkitError(
+            f"The conversation is in the format {name!r}, and the model takes {other!r}. Go on with a model of "
+            f"{name!r}, or pass messages that are written in {other!r}."
+        )
 
 
 def _require_decisions(waiting: Run | None, decisions: Mapping[str, Any]) -> None:

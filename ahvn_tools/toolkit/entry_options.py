@@ -160,6 +160,8 @@ class SingleToolOptions(EntryOptions, total=False):
     """The description that models read."""
     annotations: Any
     """MCP's hints."""
+    ui: Any
+    """The page that hosts show for the tool."""
     arguments: Annotated[Mapping[str, ArgumentChange], mapping_of("a mapping, argument -> its changes")]
     """Changes of arguments: the argument's own name -> its new `name`, `description`, `default` and so on."""
     binds: Annotated[Mapping[str, str], mapping_of("a mapping, parameter -> state key")]
@@ -169,7 +171,7 @@ class SingleToolOptions(EntryOptions, total=False):
 _MERGED = ("arguments", "binds", "preset")
 """Options that are mappings: those of several patterns apply."""
 
-DEFINITION_OPTIONS = frozenset({"title", "description", "annotations", "arguments"})
+DEFINITION_OPTIONS = frozenset({"title", "description", "annotations", "arguments", "ui"})
 """Options that change the definition."""
 
 

@@ -239,7 +239,7 @@ class Toolkit:
         - Calls: `timeout` in seconds, `middleware`, `postprocess`, `exclusive`, `task`, `max_items`, `max_bytes`.
         - Where bodies run: `isolation`, `ship`, `ship_secrets`, `keep_children`, `run_in_thread`.
         - The definition of one tool: `name`, `title`, `description`, `examples`, `annotations`, `meta`, `version`,
-          `icons`, `input_schema`, `output_schema`, `output`, `render`.
+          `icons`, `ui`, `input_schema`, `output_schema`, `output`, `render`.
         - How a function is read: `parse_docstring`, `docstring_sections`, `include_long_description`,
           `description_separator`, `include_var_positional`, `include_var_keyword`, `coerce_numbers_to_str`, `convert`,
           `external`.
@@ -866,7 +866,7 @@ class Toolkit:
 
     def definitions(self) -> list[ToolDefinition]:
         """Return the definitions to list to a model: of each visible tool or, after `add_search`, of those it lists."""
-        return [self._view.definition(entry) for entry in self._view.listed_entries()]
+        return [self._view.definition(entry) for entry in self._view.listed_entries() if not entry.is_for_apps]
 
     @overload
     def to(

@@ -328,7 +328,7 @@ class StoreView:
         visible = {
             name: entry
             for name, entry in entries.items()
-            if self.is_visible(entry) and (caller is None or entry.allows(caller))
+            if self.is_visible(entry) and not entry.is_for_apps and (caller is None or entry.allows(caller))
         }
         listing = self.store.search_listing
         if listing is not None and listing.rank is not None:

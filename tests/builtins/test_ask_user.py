@@ -81,7 +81,7 @@ def test_a_user_who_has_left_is_a_result():
     async def never(questions: list[Question], context: ToolContext) -> Any:
         await asyncio.Event().wait()
 
-    assert ask(kit_of(never, seconds=0.01)).value["status"] == "left"
+    assert ask(kit_of(never, timeout=0.01)).value["status"] == "left"
 
 
 def test_the_time_of_the_user_does_not_count_towards_the_timeout():
@@ -117,6 +117,23 @@ def test_an_answer_that_does_not_fit_is_refused_and_the_call_still_waits(questio
     assert result.value == {"status": "declined", "answers": {}}
 
 
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ({"status": "left"}, {"status": "left", "answers": {}}),
+        ({"status": "declined", "answers": {"tea": "x"}}, {"status": "declined", "answers": {}}),
+        ({"status": "answered", "answers": {"tea": "green"}}, {"status": "answered", "answers": ANSWERED}),
+    ],
+)
+def test_a_frontend_may_send_the_whole_result(value, expected):
+    kit = kit_of()
+    run = kit.run([ToolCall(id="c1", name="ask_user", arguments={"questions": QUESTIONS})])
+    for wrong in ({"status": "gone"}, {**value, "answers": 3}, {"status": "answered", "answers": {"tea": "red"}}):
+        with pytest.raises(ToolkitError, match="is refused"):
+            kit.resume(run, results={"c1": wrong})
+    assert kit.resume(run, results={"c1": value}).results[0][1].value == expected
+
+
 @pytest.mark.parametrize("answers", ["green", 3, [], {"tea": "green", "coffee": "x"}])
 def test_what_is_no_mapping_by_the_names_of_the_questions_is_refused(answers):
     kit = kit_of()
@@ -131,7 +148,7 @@ KINDS = {
     "choice": st.sampled_from(["green", "black"]),
     "choices": st.lists(st.sampled_from(["green", "black"]), unique=True),
     "text": st.text(max_size=50),
-    "number": st.integers() | st.floats(allow_nan=False, allow_infinity=False),
+    "number": st.integers() | st.just(10**400) | st.floats(allow_nan=False, allow_infinity=False),
     "yes_no": st.booleans(),
 }
 
@@ -185,7 +202,7 @@ def test_outside_of_a_toolkit_nobody_waits_for_the_answers():
         AskUser().toolspec("ask_user").call(questions=QUESTIONS)
 
 
-@pytest.mark.parametrize("options", [{"handler": 3}, {"seconds": 0}, {"seconds": "1"}, {"seconds": math.inf}])
+@pytest.mark.parametrize("options", [{"handler": 3}, {"timeout": 0}, {"timeout": "1"}, {"timeout": math.inf}])
 def test_wrong_options_are_refused(options):
     with pytest.raises(DefinitionError):
         AskUser(**options)

@@ -24,6 +24,7 @@ from ahvn_tools import ToolContext, Toolkit, ToolSpecError
 from ahvn_tools.errors import ToolkitError
 from ahvn_tools.middleware import cache, keep_large, kept_json, kept_results, record, replay, truncate
 from ahvn_tools.results import ToolCall, ToolResult, text_block
+from tests.mcp.loopback import over_http
 from tests.property_checks import EXAMPLES, run_examples
 
 LINES = "\n".join(f"line {number}" for number in range(2_000))
@@ -728,3 +729,32 @@ def test_a_forked_process_leaves_the_files(tmp_path):
     handle = handle_of(session.exec("lines"))
     kept_results._remove_own(next(tmp_path.rglob(handle)).parent, os.getpid() + 1)
     assert read(session, handle, limit=4).endswith("\nline")
+
+
+def test_check_finds_that_its_tools_were_removed():
+    kit = make_kit({})
+    assert not [finding for finding in kit.check() if finding.rule == "unused-middleware"]
+    (finding,) = [finding for finding in kit.remove("read_result").check() if finding.rule == "unused-middleware"]
+    assert "its tool 'read_result' was removed" in str(finding)
+
+
+async def test_a_client_that_cannot_be_recognized_reads_the_beginning(options):
+    """Over HTTP with the newest protocol, a server does not know which requests are of one client."""
+    kit = make_kit(options)
+    with over_http(kit.to_fastmcp_server()) as url:
+        async with Client(url, mode="auto") as client:
+            result = await client.call_tool("lines")
+            assert result.content[0].text.endswith("It is not kept.]")
+            assert "handle" not in result.meta["kept"]
+        async with Client(url, mode="legacy") as client:
+            handle = (await client.call_tool("lines")).meta["kept"]["handle"]
+            part = await client.call_tool("read_result", {"handle": handle, "limit": 4})
+            assert part.content[0].text.endswith("\nline")
+
+
+def test_one_object_serves_several_toolkits_and_their_sessions_stay_apart(options):
+    layer = keep_large(1_000, **options)
+    kits = [Toolkit(name, middleware=[layer]).add(lambda: LINES, name="lines") for name in ("one", "two")]
+    handles = [handle_of(kit.exec("lines")) for kit in kits]
+    assert read(kits[0], handles[0], limit=4).endswith("\nline")
+    assert read(kits[1], handles[0]) == NOT_FOUND

@@ -56,6 +56,7 @@ ALL_OPTIONS: dict[str, Any] = {
     "meta": {"a": [1, {"b": None}]},
     "version": "2",
     "icons": [{"src": "https://icons.example/hello.png"}],
+    "ui": {"text": "<p>hello</p>", "visibility": ["app", "model"], "csp": {"connectDomains": []}},
     "tags": {"social", "a"},
     "timeout": 7.5,
     "max_items": None,

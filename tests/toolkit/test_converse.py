@@ -170,6 +170,32 @@ def test_the_chunks_of_tools_come_before_their_results(session):
     assert events[-2] == TextDelta("Done.")
 
 
+def test_a_result_comes_as_soon_as_its_call_ends_and_once():
+    kit, seen = Toolkit("pair"), threading.Event()
+
+    @kit.tool
+    def slow() -> str:
+        """End after the result of the other tool was seen."""
+        assert seen.wait(30)
+        return "slow"
+
+    @kit.tool
+    def fast() -> str:
+        """End at once."""
+        return "fast"
+
+    broken = ask(("slow", {}), ("fast", {}), ("fast", {}), ("missing", {}))
+    broken["tool_calls"][2]["function"]["arguments"] = "{"
+    results = []
+    for event in kit.stream_converse(Script(broken, say("Done.")), "Go."):
+        if isinstance(event, ToolResult):
+            results.append((event.id, event.value))
+            if event.value == "fast":
+                seen.set()
+    assert sorted(results) == [("c0", "slow"), ("c1", "fast"), ("c2", None), ("c3", None)]
+    assert results.index(("c1", "fast")) < results.index(("c0", "slow"))
+
+
 # waiting
 
 
@@ -532,6 +558,9 @@ def test_the_format_is_that_of_the_call_the_model_or_the_answer(session):
     assert session.converse(Script(text), "Go.", format="anthropic").format == "anthropic"
     with pytest.raises(ToolkitError, match="it looks like 'anthropic'"):
         session.converse(Script(text), "Go.", format="openai")
+    done = session.converse(Script(text, format="anthropic"), "Go.")
+    with pytest.raises(ToolkitError, match="is in the format 'anthropic', and the model takes 'openai'"):
+        session.converse(Script(say("Hi"), format="openai"), done)
 
 
 def test_calls_alone_and_text_alone_are_answers(session):
