@@ -55,9 +55,6 @@ class CallKeywords(TypedDict, total=False):
     """The folders that a tool finds in its ToolContext, in place of those of the session and the toolkit."""
 
 
-_KEYWORDS: Final = (*CallKeywords.__annotations__, "on_output", "cancel_when")
-
-
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
 class CallOptions(CallRequest):
     """The options of a call, in addition to its tool and its arguments."""
@@ -87,7 +84,7 @@ class CallOptions(CallRequest):
         if not keywords:
             return DEFAULT_OPTIONS
         if not keywords.keys() <= CallKeywords.__annotations__.keys():
-            unknown = unknown_options(keywords, _KEYWORDS)
+            unknown = unknown_options(keywords, CallKeywords.__annotations__)
             raise TypeError(f"{unknown} Pass the arguments of a tool as one dict: call('tool', {{'name': value}}).")
         timeout, id, roots = keywords.get("timeout"), keywords.get("call_id"), keywords.get("roots")  # noqa: A001  # the id of the call
         return cls(timeout=timeout, id=id, roots=None if roots is None else to_roots(roots))

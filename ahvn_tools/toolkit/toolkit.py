@@ -90,7 +90,6 @@ if TYPE_CHECKING:  # slow, and few toolkits need it
     from ahvn_tools.toolkit.mapped_calls import MappedCall
     from ahvn_tools.toolkit.mcp_imports import MCPImports
     from ahvn_tools.toolkit.mcp_server import ToolkitServerOptions
-    from ahvn_tools.toolkit.observed_call import CancelWhen, OnOutput
     from ahvn_tools.toolkit.resume import Approved, Reason, Waiting
     from ahvn_tools.toolkit.run import Run
     from ahvn_tools.toolkit.tool_rules import RuleDecision
@@ -947,30 +946,9 @@ class Toolkit:
         """Call a tool and return a ToolResult, also for an error of the tool."""
         return calls.execute(self._view, name, arguments, calls.CallOptions.create(options))
 
-    async def aexec(
-        self,
-        name: str,
-        arguments: Arguments = None,
-        /,
-        *,
-        on_output: OnOutput | None = None,
-        cancel_when: CancelWhen | None = None,
-        **options: Unpack[CallKeywords],
-    ) -> ToolResult:
-        """Call a tool from async code and return a ToolResult, also for an error of the tool.
-
-        `on_output`, sync or async, takes what the tool passes to `ToolContext.append_output`, in its order; the tool
-        waits until it has returned. `cancel_when` is an Event, an object with `aborted`, or a function. It is asked 20
-        times a second, and the call is cancelled when it is true. What the two raise ends the call, and is raised.
-        """
-        made = calls.CallOptions.create(options)
-        if on_output is None and cancel_when is None:
-            return await calls.aexecute(self._view, name, arguments, made)
-        from ahvn_tools.toolkit import observed_call  # few calls need it
-
-        return await observed_call.aexecute(
-            self._view, name, arguments, made, on_output=on_output, cancel_when=cancel_when
-        )
+    async def aexec(self, name: str, arguments: Arguments = None, /, **options: Unpack[CallKeywords]) -> ToolResult:
+        """Call a tool from async code and return a ToolResult, also for an error of the tool."""
+        return await calls.aexecute(self._view, name, arguments, calls.CallOptions.create(options))
 
     def stream(
         self, name: str, arguments: Arguments = None, /, **options: Unpack[CallKeywords]
