@@ -139,7 +139,7 @@ class ToolSpec(Generic[P, R]):
         """Take a source's template and body, and the compiled tool if it is shared. Users call a `from_…` method."""
         if not isinstance(template, ToolTemplate) or body is None:
             raise DefinitionError(
-                "Create a ToolSpec with from_function (or @tool), from_code, from_mcp, from_client or from_server."
+                "Create a ToolSpec with from_function (or @tool), from_code, from_mcp, afrom_client or from_server."
             )
         self._lock = threading.Lock()
         self.compiled = compiled or CompiledTool(template, template.bindings)
@@ -229,7 +229,7 @@ class ToolSpec(Generic[P, R]):
         return cls(*mcp_source.build_template(tool, options, ClientToolBody(client, tool.name, output_schema)))
 
     @classmethod
-    async def from_client(cls, client: Any, tool_name: str, **options: Unpack[ToolOptions]) -> Self:
+    async def afrom_client(cls, client: Any, tool_name: str, **options: Unpack[ToolOptions]) -> Self:
         """Make a spec from a tool of a connected MCP client. A call may take `timeout` seconds, 30 by default.
 
         Raises ToolLookupError for a name that the server does not list, ToolConnectionError when it does not answer.

@@ -165,5 +165,5 @@ class _UnconnectedBody:
             f"Tool {self._name!r} is not connected to its server.",
             tool=self._name,
             explanation=f"Tool {self._name!r} was created from a definition without a client; "
-            "pass a connected one: from_mcp(tool, client=client), or await from_client(client, name).",
+            "pass a connected one: from_mcp(tool, client=client), or await afrom_client(client, name).",
         )

@@ -122,12 +122,12 @@ class TestSecretBindings:
         async with await mcp.aconnect(server.fastmcp) as connected, Client(server.fastmcp) as client:
             kit.bind("api_key", secret=True).bind("user")
             kit.add(ToolSpec.from_server(connected)["weather"])
-            kit.add(await ToolSpec.from_client(client, "forecast"))
+            kit.add(await ToolSpec.afrom_client(client, "forecast"))
             await kit.acall("weather")
             await kit.acall("forecast")
             assert server.calls == [("weather", {}), ("forecast", {})]
             kit["weather"].bind("api_key", secret=True)
-            bound = (await ToolSpec.from_client(client, "forecast")).bind("api_key", secret=True)
+            bound = (await ToolSpec.afrom_client(client, "forecast")).bind("api_key", secret=True)
             kit.add(bound, rename="bound")
             await kit.acall("weather")
             await kit.acall("bound")
