@@ -185,7 +185,7 @@ class ToolkitTool(ToolSpec):
         self._view.store.unbind(param, self._entry)
         return self
 
-    def transform(self, **_options: Unpack[ToolOptions]) -> NoReturn:
+    def transform(self, *, preset: Mapping[str, Any] | None = None, **_options: Unpack[ToolOptions]) -> NoReturn:  # noqa: ARG002  # as of a spec
         """Refuse: a copy would lose what the toolkit demands of the tool. Raises ToolkitError."""
         raise ToolkitError(
             f"{self.name!r} belongs to a toolkit. Change it where it is added, with the options of `add`, "
