@@ -53,7 +53,7 @@ class Question(BaseModel):
     options: list[str] = []
     """What the user can choose, up to 50; only for "choice" and "choices"."""
     default: _Answer | None = None
-    """The answer where the user gives none; without it, the user has to answer."""
+    """The answer if the user leaves the question out; without it, the user has to answer."""
     description: str = ""
     """A short explanation for the user."""
 
@@ -184,7 +184,7 @@ class AskUser(ToolRegistry):
 
         Returns:
             The answers by the names of the questions. The status is "declined" if the user does not want to answer, and
-            "left" if nobody has answered: go on without the answers then.
+            "left" if there was no answer in time: go on without the answers then.
         """
         if (mistake := find_mistake(questions)) is not None:
             raise ToolError(mistake, tool=context.tool)
@@ -234,7 +234,7 @@ def find_mistake(questions: list[Question]) -> str | None:
     if not 0 < len(questions) <= MAX_QUESTIONS:
         return f"Ask 1 to {MAX_QUESTIONS} questions in one call."
     if len({question.name for question in questions}) < len(questions):
-        return "Each question needs a name of its own."
+        return "Two questions have the same name."
     return next((mistake for question in questions if (mistake := question.find_mistake()) is not None), None)
 
 

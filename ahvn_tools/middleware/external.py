@@ -69,7 +69,7 @@ async def supply_result(call: Call, next: Next) -> ToolResult:  # noqa: A002  # 
 
 
 def _request_result(*_arguments: Any, **_named: Any) -> NoReturn:
-    """Stand for the body of an external tool, whose arguments and bound values are all valid."""
+    """Request the result, in place of the body of an external tool: its arguments and bound values are valid."""
     raise ResultRequiredError("The result is supplied from outside.")
 
 

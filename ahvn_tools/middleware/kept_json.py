@@ -163,7 +163,7 @@ class KeptJson:
         """Return the paths of the names and plain values that contain a text, in any case, with the values."""
         found, used, following = list[str](), 0, None
         for number, (path, value) in enumerate(islice(self._find("", fold(wanted)), start, None), start):
-            line = f"{path}: {_describe(value)}"
+            line = f"{path}: {_describe(value)}"[: max_chars // 4]
             used += len(line) + 1
             if len(found) == limit or used > max_chars:
                 following = number
@@ -231,7 +231,8 @@ class KeptJson:
 
     def _parse(self, container: Container, start: int, end: int) -> Any:
         text = self._text.read(start, end)
-        return from_json(f"{{{text}}}" if container.is_object else f"[{text}]")
+        # not pydantic's function, which refuses lone surrogates
+        return json.loads(f"{{{text}}}" if container.is_object else f"[{text}]")
 
 
 _MISSING: Final = object()

@@ -79,7 +79,7 @@ def search_text(text: Text, wanted: str, start: int, limit: int, max_chars: int)
     folded, found, used, following = fold(wanted), list[str](), 0, None
     for position in _find_all(text, folded, start):
         before, end = max(position - _AROUND, 0), position + len(wanted) + _AROUND
-        line = f"{position}: {' '.join(text.read(before, end).split())}"
+        line = f"{position}: {' '.join(text.read(before, end).split())}"[: max_chars // 4]
         used += len(line) + 1
         if len(found) == limit or used > max_chars:
             following = position

@@ -59,15 +59,18 @@ class CallRules:
 
     def judge(self, plan: Plan, *forms: Mapping[str, Any], requires_approval: bool) -> RuleDecision:
         """Return the decision about arguments, in the forms in which they are known; no bound value counts."""
-        decisions = []
-        for layer in self._layers:
-            renamed, mode = [_renamed(form, layer.names) for form in forms], layer.view.approval_mode
-            decisions.append(layer.rules.judge(renamed, self._base, mode, requires_approval=requires_approval))
-        decision = strictest(decisions)
+        decision = self._judge_by_rules(*forms, requires_approval=requires_approval)
         if decision.decision != "ask" or (rule := self._find_remembered(plan, forms[0])) is None:
             return decision
         reason = f"An approver has approved {rule.text} for always."
         return RuleDecision(decision="allow", why="remembered", rule=rule.text, reason=reason)
+
+    def _judge_by_rules(self, *forms: Mapping[str, Any], requires_approval: bool = False) -> RuleDecision:
+        decisions = []
+        for layer in self._layers:
+            renamed, mode = [_renamed(form, layer.names) for form in forms], layer.view.approval_mode
+            decisions.append(layer.rules.judge(renamed, self._base, mode, requires_approval=requires_approval))
+        return strictest(decisions)
 
     def explain(self, plan: Plan, arguments: dict[str, Any], scopes: StateScopes) -> RuleDecision:
         """Return the decision about a call that is not made, with the bound values that need no resolver.
@@ -121,13 +124,13 @@ class CallRules:
 
     async def __call__(self, call: Call, next: Next) -> ToolResult:  # noqa: A002  # that of a middleware
         """Run a call whose arguments are not denied as they were sent; `guarded` is for those that the body gets."""
-        self._refuse(call.plan, call.arguments)
+        self._raise(self._judge_by_rules(call.arguments))
         self._raise(self._find_known_denial(call.plan, call.arguments, call.state_scopes))
         return await next(call)
 
     def guarded(self, plan: Plan) -> Plan:
         """Return the plan of a call that refuses denied arguments, also those that an approver or a middleware sets."""
-        return self._with_bound_check(plan.with_check(lambda values: self._refuse(plan, values)))
+        return self._with_bound_check(plan.with_check(lambda values: self._raise(self._judge_by_rules(values))))
 
     def asks(self, call: Call) -> bool:
         """Return whether a call needs an approval."""
@@ -150,9 +153,6 @@ class CallRules:
         if not any(layer.rules.bound for layer in self._layers):
             return plan
         return plan.with_bound_check(lambda values: self._raise(self.find_bound_denial(values)))
-
-    def _refuse(self, plan: Plan, arguments: Mapping[str, Any]) -> None:
-        self._raise(self.judge(plan, arguments, requires_approval=False))
 
     def _raise(self, decision: RuleDecision | None) -> None:
         """Raise CallRejectedError for a call that is denied. The model reads no rule: it may name what is bound."""

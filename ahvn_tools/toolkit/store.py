@@ -193,6 +193,8 @@ class ToolStore:
         self._middleware_by_use: dict[object, Middleware] = {}
         self.has_structured_outputs = False
         """Whether any tool has ever taken a model's fields."""
+        self._apart: tuple[Any, frozenset[str], list[str]] = (None, frozenset(), [])
+        """What `_find_apart` has returned, after the revisions that it is for."""
         self.has_tools_of_middleware = False
         """Whether a middleware has ever brought tools."""
         self.make_toolkit: Callable[[Any], Any] = lambda view: view
@@ -331,6 +333,25 @@ class ToolStore:
                     f"The group {name!r} of the tool {tool!r} is not defined, and a toolkit defines all of its groups "
                     f"or none. {near} Define each group with `add_group` before you add tools."
                 )
+
+    @property
+    def for_apps(self) -> frozenset[str]:
+        """The names of the tools that interfaces alone may call, and no model."""
+        return self._find_apart()[1]
+
+    @property
+    def always_listed(self) -> list[str]:
+        """The names of the tools that are listed beside a search: those of middleware, and those for interfaces."""
+        return self._find_apart()[2]
+
+    def _find_apart(self) -> tuple[Any, frozenset[str], list[str]]:
+        revision, found = (self.tools_revision, self.bindings_revision), self._apart
+        if found[0] != revision:
+            entries = list(self.entries.values())
+            for_apps = frozenset(entry.name for entry in entries if entry.is_for_apps)
+            listed = [e.name for e in entries if e.is_of_middleware or e.name in for_apps]
+            found = self._apart = revision, for_apps, listed
+        return found
 
     def remove(self, names: list[str]) -> None:
         """Remove all of these tools or none. Raises ToolLookupError for an unknown name."""

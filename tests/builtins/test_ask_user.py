@@ -174,7 +174,7 @@ def test_an_answer_comes_back_as_it_was_given(kind, data):
         ([{"name": "a", "text": ""}], "1 to 1,000 characters"),
         ([{"name": "a", "text": "?", "kind": "choice", "options": ["x"] * 51}], "more than 50 options"),
         ([{"name": "a", "text": "?", "kind": "date"}], "Invalid arguments"),
-        ([{"name": "a", "text": "?"}, {"name": "a", "text": "?"}], "Each question needs a name of its own."),
+        ([{"name": "a", "text": "?"}, {"name": "a", "text": "?"}], "Two questions have the same name."),
         ([{"name": "a", "text": "?", "kind": "choice"}], "The question 'a' needs at least 2 different options."),
         ([{"name": "a", "text": "?", "kind": "choice", "options": ["x", "x"]}], "at least 2 different options"),
         ([{"name": "a", "text": "?", "kind": "choice", "options": ["x", "y\u202e"]}], "invisible characters"),

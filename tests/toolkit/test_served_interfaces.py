@@ -173,6 +173,8 @@ async def test_a_served_model_does_not_reach_a_tool_for_interfaces_through_other
     async with Client(desk().add_search().to_fastmcp_server()) as client:
         found = await client.call_tool("search_tools", {"query": "refresh read the orders again"})
         assert "refresh" not in found.content[0].text
+        names = [tool.name for tool in await client.list_tools()]
+        assert names == ["search_tools", "call_tool", "refresh"]  # for the host, which passes the calls of pages on
         with pytest.raises(ClientError, match="for the interface of another tool"):
             await client.call_tool("call_tool", {"name": "refresh"})
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import pytest
 
 from ahvn_tools import Conversation, TextDelta, ToolCall, Toolkit, ToolResult, formats
+from ahvn_tools.errors import MalformedAnswerError
 from examples.loopback import Loopback
 from tests.formats.sdks.cases import draw, forecast, sink
 
@@ -185,3 +186,25 @@ class ReasoningConversing:
         later = Conversation.from_json(json.loads(json.dumps(waiting.to_json())))
         done = session_of(forecast, requires_approval=True).converse(model, later, approved=True)
         assert (done.text, len(server.requests)) == (SAID, 2)
+
+
+class MalformedConversing:
+    """Conversations with a service that discards malformed calls."""
+
+    @each_form
+    def test_a_malformed_call_is_asked_for_again(self: Any, server, client, stream):
+        server.arguments, server.malformed = [OSLO, ROME], 2
+        conversation = session_of(forecast).converse(self.model(client, stream=stream), "How will it be?")
+        assert (conversation.text, conversation.turns, len(server.requests)) == (SAID, 2, 4)
+        assert "malformed" not in str(conversation.messages)
+        assert "The call was malformed" in str(server.requests[1])
+
+    @each_form
+    def test_a_call_that_stays_malformed_is_an_error_with_the_conversation(self: Any, server, client, stream):
+        server.arguments, server.malformed = [OSLO, ROME], 3
+        model = self.model(client, stream=stream)
+        with pytest.raises(MalformedAnswerError, match="3 malformed answers") as raised:
+            session_of(forecast).converse(model, "How will it be?")
+        conversation = Conversation.from_error(raised.value)
+        assert conversation.usage.total_tokens == 6
+        assert session_of(forecast).converse(model, conversation).text == SAID
