@@ -972,6 +972,10 @@ class Toolkit:
             self._view, name, arguments, made, on_output=on_output, cancel_when=cancel_when
         )
 
+    def validate(self, name: str, arguments: Arguments = None, /) -> ToolResult:
+        """Check the arguments of a call, and run nothing; see `ToolSpec.validate`. `explain` applies the rules."""
+        return calls.validate(self._view, name, arguments, calls.DEFAULT_OPTIONS)
+
     def stream(
         self, name: str, arguments: Arguments = None, /, **options: Unpack[CallKeywords]
     ) -> Generator[ToolResult, None, None]:
