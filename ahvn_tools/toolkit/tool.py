@@ -234,6 +234,10 @@ class ToolkitTool(ToolSpec):
         """Call in the toolkit and return a ToolResult."""
         return await calls.aexecute(self._view, self._entry.name, arguments, _call_options(args))
 
+    def validate(self, /, *args: Any, **arguments: Any) -> ToolResult:
+        """Check arguments as a call in the toolkit does, and run nothing; see `ToolSpec.validate`."""
+        return calls.validate(self._view, self._entry.name, arguments, _call_options(args))
+
     def exec_as(self, call_id: str, arguments: JsonObject) -> ToolResult:
         """Call as `exec` does, under the id that a LangChain graph has given the call."""
         return calls.execute(self._view, self._entry.name, arguments, calls.CallOptions(id=call_id))

@@ -950,6 +950,10 @@ class Toolkit:
         """Call a tool from async code and return a ToolResult, also for an error of the tool."""
         return await calls.aexecute(self._view, name, arguments, calls.CallOptions.create(options))
 
+    def validate(self, name: str, arguments: Arguments = None, /) -> ToolResult:
+        """Check the arguments of a call, and run nothing; see `ToolSpec.validate`. `explain` applies the rules."""
+        return calls.validate(self._view, name, arguments, calls.DEFAULT_OPTIONS)
+
     def stream(
         self, name: str, arguments: Arguments = None, /, **options: Unpack[CallKeywords]
     ) -> Generator[ToolResult, None, None]:
