@@ -195,11 +195,9 @@ class Conversing:
 
     @contextlib.contextmanager
     def _kept(self) -> Generator[None]:
-        """Attach the conversation to an exception that ends it, unless the reader has left."""
+        """Attach the conversation to an exception that ends it."""
         try:
             yield
-        except GeneratorExit:
-            raise
         except BaseException as error:
             self._conversation("failed" if self.waiting is None else "waiting").attach_to(error)
             raise
