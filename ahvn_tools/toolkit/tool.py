@@ -384,7 +384,8 @@ def export_arguments(
     programs may call. A tool of an MCP server for which the export would raise is reported and left out: a server must
     not break the export of the other tools.
     """
-    entries = [entry for entry in view.listed_entries() if not entry.is_for_apps]
+    for_apps = view.store.for_apps
+    entries = [entry for entry in view.listed_entries() if entry.name not in for_apps]
     own = {entry.name: sorted(entry.allowed_callers) for entry in entries if entry.allowed_callers is not None}
     if own and not takes_callers(format):
         entries, own = [entry for entry in entries if entry.allows(DIRECT)], {}

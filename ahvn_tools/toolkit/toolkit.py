@@ -865,7 +865,8 @@ class Toolkit:
 
     def definitions(self) -> list[ToolDefinition]:
         """Return the definitions to list to a model: of each visible tool or, after `add_search`, of those it lists."""
-        return [self._view.definition(entry) for entry in self._view.listed_entries() if not entry.is_for_apps]
+        view, for_apps = self._view, self._view.store.for_apps
+        return [view.definition(entry) for entry in view.listed_entries() if entry.name not in for_apps]
 
     @overload
     def to(

@@ -820,3 +820,32 @@ def test_one_object_serves_several_toolkits_and_their_sessions_stay_apart(option
     handles = [handle_of(kit.exec("lines")) for kit in kits]
     assert read(kits[0], handles[0], limit=4).endswith("\nline")
     assert read(kits[1], handles[0]) == NOT_FOUND
+
+
+def test_its_tools_only_read():
+    kit = make_kit({})
+    for name in ("read_result", "search_result"):
+        assert kit[name].definition.annotations == {"readOnlyHint": True}
+
+
+def test_a_middleware_of_the_host_brings_its_tools():
+    class Counter:
+        """Counts calls, and tells models how many there were."""
+
+        tool_options = {"title": "Count", "tags": {"count"}}
+
+        def __init__(self) -> None:
+            self.count = 0
+            self.tools = [self.calls]
+
+        async def __call__(self, call, next):
+            self.count += call.name != "calls"
+            return await next(call)
+
+        def calls(self) -> int:
+            """Return how many calls there were."""
+            return self.count
+
+    kit = Toolkit("kit", middleware=[Counter()]).add(lambda: 1, name="one")
+    kit.call("one")
+    assert (kit.call("calls"), kit["calls"].tags, kit["calls"].definition.title) == (1, {"count"}, "Count")
