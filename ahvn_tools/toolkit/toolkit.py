@@ -422,13 +422,6 @@ class Toolkit:
         core, reader = self._view.store.require_names(names), self._view.store.skill_reader
         return core if reader is None else (*core, reader.name)
 
-    @property
-    def has_code_mode(self) -> bool:
-        """Whether the toolkit has a tool with which a model runs programs."""
-        from ahvn_tools.toolkit.code_mode import is_code_tool
-
-        return any(is_code_tool(entry.spec) for entry in self._view.store.entries.values())
-
     def add_code_mode(
         self,
         core: Iterable[str] = (),
