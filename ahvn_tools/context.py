@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType, UnionType
 from typing import Annotated, Any, Final, Literal, Protocol, Union, get_args, get_origin
 
-from ahvn_tools.errors import ApprovalRequiredError, CallCancelledError, ToolError
+from ahvn_tools.errors import CallCancelledError, ToolError
 from ahvn_tools.results import ToolResult
 from ahvn_tools.roots import resolve_path
 
@@ -190,15 +190,6 @@ class ToolContext:
         locked, so a program that replaces one of its folders by a link meanwhile leads the tool elsewhere.
         """
         return resolve_path(path_or_uri, self.roots)
-
-    def require_approval(self) -> None:
-        """Raise ApprovalRequiredError unless this call was approved.
-
-        For tools that decide in their body whether they need approval. A toolkit then asks its approver, or the call
-        waits for `Toolkit.resume`; after approval the tool runs again from its first line.
-        """
-        if not self.is_approved:
-            raise ApprovalRequiredError("This call needs an approval before it can run.", tool=self.tool)
 
     def ask(self, action: str, details: Mapping[str, Any] | None = None) -> Literal[True]:
         """Ask a person to approve an action, and return True when it is approved; the sync tool goes on here.

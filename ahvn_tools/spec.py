@@ -139,7 +139,7 @@ class ToolSpec(Generic[P, R]):
         """Take a source's template and body, and the compiled tool if it is shared. Users call a `from_…` method."""
         if not isinstance(template, ToolTemplate) or body is None:
             raise DefinitionError(
-                "Create a ToolSpec with from_function (or @tool), from_code, from_mcp, from_client or from_server."
+                "Create a ToolSpec with from_function (or @tool), from_code, from_mcp, afrom_client or from_server."
             )
         self._lock = threading.Lock()
         self.compiled = compiled or CompiledTool(template, template.bindings)
@@ -229,7 +229,7 @@ class ToolSpec(Generic[P, R]):
         return cls(*mcp_source.build_template(tool, options, ClientToolBody(client, tool.name, output_schema)))
 
     @classmethod
-    async def from_client(cls, client: Any, tool_name: str, **options: Unpack[ToolOptions]) -> Self:
+    async def afrom_client(cls, client: Any, tool_name: str, **options: Unpack[ToolOptions]) -> Self:
         """Make a spec from a tool of a connected MCP client. A call may take `timeout` seconds, 30 by default.
 
         Raises ToolLookupError for a name that the server does not list, ToolConnectionError when it does not answer.
@@ -464,17 +464,20 @@ class ToolSpec(Generic[P, R]):
             own = {item.parameter: item for item in bindings if item.key is not None and item.parameter in parameters}
             self.compiled, self.body = CompiledTool(template, {**template.bindings, **own}), body
 
-    def transform(self, **options: Unpack[ToolOptions]) -> ToolSpec[..., R]:
+    def transform(self, *, preset: Mapping[str, Any] | None = None, **options: Unpack[ToolOptions]) -> ToolSpec[..., R]:
         """Return a copy of the spec with other options, such as `description` or `arguments`; see `ToolOptions`.
 
         `arguments` maps an argument to its change: `{"query": {"name": "text", "description": "…"}}`. From then on
-        calls, bindings and exports use the new name, and the body gets its own. Bindings and state are copied.
+        calls, bindings and exports use the new name, and the body gets its own. `preset` maps an argument to its value
+        in every call. Bindings and state are copied.
 
-        Raises DefinitionError for an option that does not fit.
+        Raises DefinitionError for an option that does not fit, BindError for a preset that does not.
         """
         changes: dict[str, Any] = {name: value for name, value in options.items() if name != "binds"}
         twin: ToolSpec[..., R] = self.clone()
         twin.compiled = twin.compiled.with_options(changes, twin.body)
+        for binding in twin.compiled.preset_bindings(twin.name, preset or {}).values():
+            twin.compiled = twin.compiled.with_binding(binding)
         for param, state_key in options.get("binds", {}).items():
             twin.bind(param, state_key)
         return twin
@@ -543,6 +546,21 @@ class ToolSpec(Generic[P, R]):
     async def aexec(self, /, *args: P.args, **arguments: P.kwargs) -> ToolResult:
         """Call from async code and return a ToolResult, as `exec` does."""
         return await direct_call.aexecute(self.compiled.plan, self.body, args, arguments, self.state_scopes)
+
+    def validate(self, /, *args: P.args, **arguments: P.kwargs) -> ToolResult:
+        """Check arguments as a call does, and run nothing: no body, and no resolver of a bound value.
+
+        The `value` is what the visible parameters would get, as JSON by the names in the schema, with defaults but
+        those of secret parameters. `meta["changed"]` are JSON pointers to what is passed on in another form than it was
+        sent, repaired or converted. Otherwise it is an error result, with the places in `error.problems`.
+
+        >>> from ahvn_tools import ToolSpec
+        >>> def wait(seconds: int, *, reason: str = "none") -> None: ...
+        >>> checked = ToolSpec.from_function(wait).validate(seconds="5")
+        >>> checked.value, checked.meta["changed"]
+        ({'seconds': 5, 'reason': 'none'}, ['/seconds'])
+        """
+        return direct_call.validate(self.compiled.plan, args, arguments)
 
     def submit(self, executor: Executor, /, *args: P.args, **arguments: P.kwargs) -> Future[ToolResult]:
         """Start a call whose body runs in a worker of an executor, and return a Future of its ToolResult.

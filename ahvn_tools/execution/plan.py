@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from pydantic_core import to_jsonable_python
+from pydantic_core import PydanticSerializationError, to_jsonable_python
 
-from ahvn_tools.binding import Binding, EnvironmentVariable, StateScopes, WorkerResolver
+from ahvn_tools.binding import Binding, EnvironmentVariable, StateScopes, WorkerResolver, bindable_parameters
 from ahvn_tools.context import ToolContext, resolve_context, resolve_transport_context
 from ahvn_tools.definition import JsonText, ToolDefinition
 from ahvn_tools.errors import (
@@ -29,12 +29,13 @@ from ahvn_tools.errors import (
     ToolCallError,
     ToolkitError,
     UnboundStateError,
+    near_misses,
 )
 from ahvn_tools.json_types import JsonObject, estimate_size
 from ahvn_tools.redaction.names import is_secret_name
-from ahvn_tools.redaction.values import HiddenValues, find_secrets
+from ahvn_tools.redaction.values import HiddenValues, contains_secret, find_secrets, reveal_secrets
 from ahvn_tools.schema.inputs import NOT_ACCEPTED, BoundValueValidator, Inputs, Parameter, ParameterKind
-from ahvn_tools.schema.problems import unknown_arguments
+from ahvn_tools.schema.problems import unknown_arguments_error
 from ahvn_tools.settings import Isolation, is_duration
 from ahvn_tools.state import MISSING, UNSET, StateKey, copy_containers
 from ahvn_tools.template import ToolTemplate
@@ -409,17 +410,18 @@ class Plan:
             self.require_bound()
         if self._refused_names and not self._refused_names.isdisjoint(arguments):
             names = [name for name in arguments if name in self._refused_names]
-            raise InvalidParametersError(unknown_arguments(names, self._visible_names))
+            raise unknown_arguments_error(names, self._visible_names)
         values = self._validator(arguments) if self._validated is None else dict(self._validated)
         for check in self._checks:
             check(self._name_as_sent(values, arguments))
         return values
 
-    def check_arguments(self, positional: tuple[Any, ...], arguments: Arguments) -> None:
-        """Raise InvalidParametersError for a caller's arguments that `prepare` refuses."""
+    def check_arguments(self, positional: tuple[Any, ...], arguments: Arguments) -> Arguments:
+        """Return a caller's arguments, validated, by parameter. Raises InvalidParametersError where `prepare` does."""
         values = self.validate(self.to_named_arguments(positional, arguments) if positional else arguments)
         if not self.is_keyword_callable:
             self._refuse_clashes(values)
+        return values
 
     def check_bound_values(self, scopes: StateScopes) -> None:
         """Raise UnboundStateError for a bound value that is missing or does not fit; no resolver is called for it."""
@@ -534,6 +536,21 @@ class Plan:
         private = self._bound_names | self.secret_names
         return frozenset(p.body_name or p.name for p in self._parameters if p.name in private)
 
+    def to_sendable_arguments(self, values: Arguments, arguments: Arguments) -> JsonObject:
+        """Return validated arguments as JSON, by the names in the schema, without what a caller could not send.
+
+        A secret parameter's default is left out. A value without a JSON form is the one in `arguments`.
+        """
+        sendable: JsonObject = {}
+        for parameter in self._parameters:
+            name, value = parameter.property_name, values.get(parameter.name, MISSING)
+            is_default = name not in arguments and parameter.name not in arguments
+            if value is MISSING or (is_default and not self.secret_names.isdisjoint((name, parameter.name))):
+                continue
+            sendable[name] = _to_json(value, arguments.get(name, arguments.get(parameter.name)))
+        others = {name: value for name, value in values.items() if name not in self._declared_names}
+        return {**sendable, **_to_json(others, others)}
+
     def name_by_property(self, values: Arguments) -> Arguments:
         """Return validated arguments by the names in the schema, with the defaults of a function."""
         names = {parameter.name: parameter.property_name for parameter in self._parameters}
@@ -560,6 +577,13 @@ class Plan:
                     raise InvalidParametersError(
                         f"Invalid arguments: {parameter.name!r} may not contain {name!r}, which is another parameter."
                     )
+
+
+def _to_json(value: Any, sent: Any) -> Any:
+    try:
+        return to_jsonable_python(value)
+    except (PydanticSerializationError, ValueError):
+        return sent
 
 
 def validate_executor(executor: Executor) -> Executor:
@@ -702,6 +726,30 @@ class CompiledTool:
     def with_binding(self, binding: Binding) -> CompiledTool:
         """Return the tool with one binding added or replaced."""
         return self._with(self.template, {**self.bindings, binding.parameter: binding})
+
+    def preset_bindings(self, name: str, preset: Mapping[str, Any]) -> dict[str, Binding]:
+        """Return constant bindings for preset values. Raises BindError for a parameter or a value that does not fit."""
+        inputs, bindings = self.template.inputs, {}
+        for parameter, value in preset.items():
+            is_sealed = contains_secret(value)
+            if parameter not in inputs.parameters:
+                near = near_misses(parameter, bindable_parameters(inputs.parameters, self.bindings))
+                raise BindError(f"{name!r} has no parameter {parameter!r} to preset. {near}")
+            if parameter in self.bindings and self.bindings[parameter].is_constant:
+                raise BindError(
+                    f"{parameter!r} of {name!r} was fixed when the tool was made; leave it out of the preset."
+                )
+            self.refuse_unsealable([parameter])
+            validate = inputs.bound_value_validator(parameter)
+            revealed = reveal_secrets(value) if is_sealed else value
+            try:
+                constant = revealed if validate is None else validate(revealed)
+            except Exception:  # noqa: BLE001  # a validator's own error would show the value
+                expected = inputs.parameters[parameter].expected
+                raise BindError(f"The preset of {parameter!r} of {name!r} does not fit {expected!r}.") from None
+            is_secret = is_sealed or inputs.parameters[parameter].is_secret
+            bindings[parameter] = Binding.constant(parameter, constant, is_secret=is_secret, is_copied=True)
+        return bindings
 
     def without_binding(self, parameter: str) -> CompiledTool:
         """Return the tool without one binding."""

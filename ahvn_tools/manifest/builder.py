@@ -79,7 +79,7 @@ _TOOLKIT_OPTIONS: Final = (
 )  # fmt: skip
 
 _SERVER_OPTIONS: Final = (
-    "timeout", "idempotent", "tasks", "binds", "mode", "idle_timeout", "resource_tool", "prompts", "auth", "env",
+    "timeout", "idempotent", "tasks", "may_receive", "mode", "idle_timeout", "resource_tool", "prompts", "auth", "env",
 )  # fmt: skip
 
 _OPENAPI_OPTIONS: Final = (
@@ -512,7 +512,7 @@ class Builder:
 
     def _add_server(self, index: int, source: Any, server: ServerSource) -> None:
         unfit = [name for name in model.FunctionOptions.model_fields if name in source.model_fields_set]
-        if isinstance(getattr(source, "binds", None), Mapping) and source.binds:
+        if getattr(source, "binds", None):
             unfit.append("binds")
         for name in unfit:
             with self._at("sources", index, name):

@@ -160,7 +160,7 @@ _VALUE_KEYS: Final = frozenset(
 _SHOWN_KEYS: Final = frozenset(
     {
         "annotations", "arguments", "audience", "binds", "core", "description", "exclude", "group", "groups", "include",
-        "key", "name", "notes", "prefix", "profile", "rename", "tags", "title", "toolset", "toolsets",
+        "key", "may_receive", "name", "notes", "prefix", "profile", "rename", "tags", "title", "toolset", "toolsets",
     }
 )  # fmt: skip
 """Keys of what models, hosts and errors show."""

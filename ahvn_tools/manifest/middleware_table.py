@@ -59,13 +59,6 @@ class MiddlewareOptions(ManifestModel):
         return {name: getattr(self, name) for name in type(self).model_fields if name in self.model_fields_set}
 
 
-class Approve(MiddlewareOptions):
-    """Calls wait for an approval."""
-
-    when: bool = True
-    """Whether all calls wait, or only those that ask for an approval in their body."""
-
-
 class _Repeatable(MiddlewareOptions):
     tools: str | list[str] = []
     """The tools that may be called again, in addition to those whose annotations say so."""
@@ -201,7 +194,6 @@ class Truncate(MiddlewareOptions):
 
 MIDDLEWARE: Final[Mapping[str, type[MiddlewareOptions]]] = MappingProxyType(
     {
-        "approve": Approve,
         "cache": Cache,
         "keep_large": KeepLarge,
         "limit": Limit,

@@ -230,7 +230,7 @@ class ServerSourceModel(SourceModel):
     """The name of the server in `servers` and in messages."""
     timeout: Seconds | None = 30
     """Seconds for each call."""
-    binds: Names = []
+    may_receive: Names = []
     """Parameters that `binds` of the manifest may fill in all tools of the server, now and later; secret bindings fill
     no others."""
     auth: str | dict[str, str] | None = None

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from ahvn_tools.execution.call import Call, Middleware, Next
 
 if TYPE_CHECKING:
-    from ahvn_tools.middleware.approve import approve
     from ahvn_tools.middleware.cache import cache
     from ahvn_tools.middleware.keep_large import keep_large
     from ahvn_tools.middleware.limit import limit
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from ahvn_tools.middleware.truncate import truncate
 
 __all__ = [
-    "Call", "Middleware", "Next", "approve", "cache", "keep_large", "limit", "log", "metrics", "observe", "record",
+    "Call", "Middleware", "Next", "cache", "keep_large", "limit", "log", "metrics", "observe", "record",
     "replay", "retry", "trace", "truncate",
 ]  # fmt: skip
 

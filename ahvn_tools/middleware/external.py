@@ -45,7 +45,7 @@ def find_rules(body: Any) -> ResultRules | None:
 async def wait_for_result(call: Call, next: Next) -> ToolResult:  # noqa: A002  # that of a middleware
     """Run a call, and let it wait for its result if that has to be supplied.
 
-    It is outside of the middleware that changes arguments for the body, as `approve` is.
+    It is outside of the middleware that changes arguments for the body, as an approval is.
     """
     result = await next(call)
     if not _is_requested(call, result):

@@ -55,9 +55,6 @@ class CallKeywords(TypedDict, total=False):
     """The folders that a tool finds in its ToolContext, in place of those of the session and the toolkit."""
 
 
-_KEYWORDS: Final = (*CallKeywords.__annotations__, "on_output", "cancel_when")
-
-
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
 class CallOptions(CallRequest):
     """The options of a call, in addition to its tool and its arguments."""
@@ -87,7 +84,7 @@ class CallOptions(CallRequest):
         if not keywords:
             return DEFAULT_OPTIONS
         if not keywords.keys() <= CallKeywords.__annotations__.keys():
-            unknown = unknown_options(keywords, _KEYWORDS)
+            unknown = unknown_options(keywords, CallKeywords.__annotations__)
             raise TypeError(f"{unknown} Pass the arguments of a tool as one dict: call('tool', {{'name': value}}).")
         timeout, id, roots = keywords.get("timeout"), keywords.get("call_id"), keywords.get("roots")  # noqa: A001  # the id of the call
         return cls(timeout=timeout, id=id, roots=None if roots is None else to_roots(roots))
@@ -154,6 +151,15 @@ async def aexecute(view: StoreView, name: str, arguments: Arguments | None, opti
 
     with _track(view, request.call, options):
         return await pipeline.aexecute(*request)
+
+
+def validate(view: StoreView, name: str, arguments: Arguments | None, options: CallOptions) -> ToolResult:
+    """Return the result of `direct_call.validate`, or an error result for a tool that cannot be called."""
+    try:
+        _, plan, arguments = _find(view, name, arguments, options)
+    except ToolCallError as error:
+        return error_result(call_error_detail(error), perf_counter())
+    return direct_call.validate(plan, (), arguments)
 
 
 def stream(view: StoreView, name: str, arguments: Arguments | None, options: CallOptions) -> Generator[ToolResult]:
@@ -408,16 +414,15 @@ def _middleware(view: StoreView, entry: Entry, plan: Plan, rules: CallRules | No
         from ahvn_tools.middleware.external import may_wait, supply_result, wait_for_result
 
         own = (wait_for_result, *own, supply_result) if may_wait(plan, entry.spec.body) else own
-    if rules is not None:
-        from ahvn_tools.middleware.approve import approve
+    if rules is not None or entry.requires_approval is not False or plan.takes_context:
+        from ahvn_tools.middleware.approve import ApprovalMiddleware
 
-        own = (rules, approve(rules.approver(), when=rules.asks), *own)
-    elif entry.requires_approval is not False or plan.takes_context:
-        from ahvn_tools.middleware.approve import approve
-
-        condition = entry.requires_approval
-        when = condition if isinstance(condition, bool) else entry.requires_approval_for
-        own = (approve(view.store.approver, when=when), *own)
+        if rules is not None:
+            own = (rules, ApprovalMiddleware(rules.approver(), rules.asks), *own)
+        else:
+            condition = entry.requires_approval
+            when = condition if isinstance(condition, bool) else entry.requires_approval_for
+            own = (ApprovalMiddleware(view.store.approver, when), *own)
     return (*shared, *own) if shared else own
 
 

@@ -167,7 +167,7 @@ def _find_in_tool_of_server(store: ToolStore, entry: Entry, compiled: CompiledTo
             problem = (
                 f"each call fails: its parameter {name!r} is bound to a secret that its MCP server may not receive"
             )
-            fix = f"Pass binds=[{name!r}] to add_mcp or in the server's source of a manifest, or bind it on the tool."
+            fix = f"Set may_receive=[{name!r}] in add_mcp or in the server's source of a manifest, or bind the tool."
             yield make_finding("unsent-secret", "", problem, fix, tool=entry.name)
 
 
@@ -206,12 +206,7 @@ def _has_no_approver(view: StoreView, entry: Entry) -> bool:
     may_ask = entry.requires_approval is not False or (
         view.has_rules(entry) and view.rules_for(entry).may_ask(view.approval_mode)
     )
-    if may_ask and store.approver is None:
-        return True
-    from ahvn_tools.middleware.approve import waits_for_approval  # slow, and a toolkit may need no approvals
-
-    middleware = (*(() if entry.delegates else store.middleware), *entry.middleware)
-    return any(waits_for_approval(one) for one in middleware)
+    return may_ask and store.approver is None
 
 
 def _find_empty_groups(store: ToolStore, entries: list[Entry]) -> Iterator[Finding]:

@@ -215,7 +215,7 @@ class Entry:
         """The middleware that the options name, outermost first."""
         self._lock_middleware = () if self.exclusive is False else (_lock(self.exclusive, locks),)
         self._own_middleware = (*self.option_middleware, *self._lock_middleware)
-        self.preset: Bindings = entry_options.to_preset_bindings(spec, name, options.get("preset", {}))
+        self.preset: Bindings = spec.compiled.preset_bindings(name, options.get("preset", {}))
         """The fixed parameters, each bound to a constant."""
         self.own_bindings: Bindings = {}
         """Of parameters that are bound in this toolkit only."""

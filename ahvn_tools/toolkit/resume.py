@@ -442,7 +442,7 @@ def _require_startable(view: StoreView, tool: str, edited: JsonObject | None) ->
     plan = compiled.plan
     if unsent := [name for name, binding in compiled.bindings.items() if is_missing(binding)]:
         raise ToolkitError(
-            f"{tool!r} cannot run. Its MCP server may not receive {unsent}: pass binds={unsent} to add_mcp. "
+            f"{tool!r} cannot run. Its MCP server may not receive {unsent}: pass may_receive={unsent} to add_mcp. "
             f"{_STILL_OPEN}"
         )
     try:

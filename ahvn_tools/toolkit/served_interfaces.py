@@ -88,7 +88,7 @@ async def read_from_server(view: StoreView, entry: Entry, uri: str, state: Mappi
     imported = view.store.imported_servers[entry.server_name or ""]
     try:
         async with asyncio.timeout(imported.timeout):
-            resource: ReadResourceResult = await imported.server.read_resource(uri, state)
+            resource: ReadResourceResult = await imported.server.aread_resource(uri, state)
             return resource
     except TimeoutError:
         raise ToolTimeoutError(f"Reading the resource took longer than {imported.timeout:g} s.") from None

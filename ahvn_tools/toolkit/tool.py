@@ -185,7 +185,7 @@ class ToolkitTool(ToolSpec):
         self._view.store.unbind(param, self._entry)
         return self
 
-    def transform(self, **_options: Unpack[ToolOptions]) -> NoReturn:
+    def transform(self, *, preset: Mapping[str, Any] | None = None, **_options: Unpack[ToolOptions]) -> NoReturn:  # noqa: ARG002  # as of a spec
         """Refuse: a copy would lose what the toolkit demands of the tool. Raises ToolkitError."""
         raise ToolkitError(
             f"{self.name!r} belongs to a toolkit. Change it where it is added, with the options of `add`, "
@@ -233,6 +233,10 @@ class ToolkitTool(ToolSpec):
     async def aexec(self, /, *args: Any, **arguments: Any) -> ToolResult:
         """Call in the toolkit and return a ToolResult."""
         return await calls.aexecute(self._view, self._entry.name, arguments, _call_options(args))
+
+    def validate(self, /, *args: Any, **arguments: Any) -> ToolResult:
+        """Check arguments as a call in the toolkit does, and run nothing; see `ToolSpec.validate`."""
+        return calls.validate(self._view, self._entry.name, arguments, _call_options(args))
 
     def exec_as(self, call_id: str, arguments: JsonObject) -> ToolResult:
         """Call as `exec` does, under the id that a LangChain graph has given the call."""

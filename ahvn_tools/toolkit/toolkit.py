@@ -90,7 +90,6 @@ if TYPE_CHECKING:  # slow, and few toolkits need it
     from ahvn_tools.toolkit.mapped_calls import MappedCall
     from ahvn_tools.toolkit.mcp_imports import MCPImports
     from ahvn_tools.toolkit.mcp_server import ToolkitServerOptions
-    from ahvn_tools.toolkit.observed_call import CancelWhen, OnOutput
     from ahvn_tools.toolkit.resume import Approved, Reason, Waiting
     from ahvn_tools.toolkit.run import Run
     from ahvn_tools.toolkit.tool_rules import RuleDecision
@@ -303,8 +302,8 @@ class Toolkit:
     ) -> Self:
         """Bind a parameter in every tool that has it, now and later, as `ToolSpec.bind` does in one.
 
-        A secret binding reaches the tools of an MCP server only where `add_mcp(…, binds=[…])` names the parameter.
-        Another one reaches the tools that were there when the server was added; later ones wait for
+        A secret binding reaches the tools of an MCP server only where `add_mcp(…, may_receive=[…])` names the
+        parameter. Another one reaches the tools that were there when the server was added; later ones wait for
         `servers[…].accept`.
 
         Raises BindError for a parameter that cannot be taken out of the input schema of a tool. A tool of an MCP server
@@ -947,30 +946,13 @@ class Toolkit:
         """Call a tool and return a ToolResult, also for an error of the tool."""
         return calls.execute(self._view, name, arguments, calls.CallOptions.create(options))
 
-    async def aexec(
-        self,
-        name: str,
-        arguments: Arguments = None,
-        /,
-        *,
-        on_output: OnOutput | None = None,
-        cancel_when: CancelWhen | None = None,
-        **options: Unpack[CallKeywords],
-    ) -> ToolResult:
-        """Call a tool from async code and return a ToolResult, also for an error of the tool.
+    async def aexec(self, name: str, arguments: Arguments = None, /, **options: Unpack[CallKeywords]) -> ToolResult:
+        """Call a tool from async code and return a ToolResult, also for an error of the tool."""
+        return await calls.aexecute(self._view, name, arguments, calls.CallOptions.create(options))
 
-        `on_output`, sync or async, takes what the tool passes to `ToolContext.append_output`, in its order; the tool
-        waits until it has returned. `cancel_when` is an Event, an object with `aborted`, or a function. It is asked 20
-        times a second, and the call is cancelled when it is true. What the two raise ends the call, and is raised.
-        """
-        made = calls.CallOptions.create(options)
-        if on_output is None and cancel_when is None:
-            return await calls.aexecute(self._view, name, arguments, made)
-        from ahvn_tools.toolkit import observed_call  # few calls need it
-
-        return await observed_call.aexecute(
-            self._view, name, arguments, made, on_output=on_output, cancel_when=cancel_when
-        )
+    def validate(self, name: str, arguments: Arguments = None, /) -> ToolResult:
+        """Check the arguments of a call, and run nothing; see `ToolSpec.validate`. `explain` applies the rules."""
+        return calls.validate(self._view, name, arguments, calls.DEFAULT_OPTIONS)
 
     def stream(
         self, name: str, arguments: Arguments = None, /, **options: Unpack[CallKeywords]
@@ -1140,17 +1122,17 @@ class Toolkit:
         Raises what the model raises; `Conversation.from_error` returns the conversation up to there. Raises
         MalformedAnswerError after too many retries, and ToolkitError as `run` and `resume` do.
         """
-        from ahvn_tools.toolkit.converse import converse
+        from ahvn_tools.toolkit.converse import Conversing
 
-        return converse(self, model, messages, options)
+        return Conversing(self, model, messages, options).run()
 
     async def aconverse(
         self, model: ModelFunction, messages: Start, **options: Unpack[ConverseOptions]
     ) -> Conversation:
         """Ask a model and run its calls from async code, as `converse` does. A sync model runs in a worker thread."""
-        from ahvn_tools.toolkit.converse import aconverse
+        from ahvn_tools.toolkit.converse import Conversing
 
-        return await aconverse(self, model, messages, options)
+        return await Conversing(self, model, messages, options).arun()
 
     def stream_converse(
         self, model: ModelFunction, messages: Start, **options: Unpack[ConverseOptions]
@@ -1160,17 +1142,17 @@ class Toolkit:
         That is a TextDelta for each piece of text, the ToolCalls of each answer, the chunks of their tools and their
         results, both ToolResults, and at the end the Conversation. Leaving the loop ends the request and all calls.
         """
-        from ahvn_tools.toolkit.converse import stream_converse
+        from ahvn_tools.toolkit.converse import Conversing
 
-        return stream_converse(self, model, messages, options)
+        return Conversing(self, model, messages, options).stream()
 
     def astream_converse(
         self, model: ModelFunction, messages: Start, **options: Unpack[ConverseOptions]
     ) -> AsyncGenerator[Event, None]:
         """Converse from async code, and yield what `stream_converse` yields."""
-        from ahvn_tools.toolkit.converse import astream_converse
+        from ahvn_tools.toolkit.converse import Conversing
 
-        return astream_converse(self, model, messages, options)
+        return Conversing(self, model, messages, options).astream()
 
     def _batch(self, answer: ModelAnswer, format: str | None, *, run_in_thread: bool = True) -> Batch:  # noqa: A002  # as above
         from ahvn_tools.toolkit.batch import parse_answer
@@ -1253,8 +1235,8 @@ class Toolkit:
         `server` is a URL, a command as a string or as a list of words, an `mcp.json` (its path or its data), the path
         of a script, a FastMCP server, client or transport, or what `mcp.connect` returned. `name` is for `remove_mcp`
         and messages; `timeout`, in seconds, applies to each call. A tool whose name is taken is refused, unless
-        `on_duplicate` is `"rename"` (`find` to `server_find`) or `"replace"`. `binds` names the parameters that secret
-        bindings may fill, and any binding in later tools.
+        `on_duplicate` is `"rename"` (`find` to `server_find`) or `"replace"`. `may_receive` names the parameters that
+        secret bindings may fill, and any binding in later tools.
 
         Raises ToolConnectionError when no server can be reached, ToolkitError, ToolLookupError and BindError for what
         does not fit; nothing is added then.

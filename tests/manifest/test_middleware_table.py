@@ -15,7 +15,6 @@ NOT_YAML = {"approver", "exceptions", "meter", "tracer"}
 """Options that are functions, classes or objects."""
 
 SAMPLES = {
-    "approve": {"when": False},
     "cache": {"ttl": 3.5, "size": 2, "tools": ["a", "b"]},
     "keep_large": {"max_chars": 5_000, "folder": "kept", "max_bytes": 10_000_000, "max_age": 60.5},
     "limit": {"per_second": 3, "wait": 0.5},

@@ -75,7 +75,7 @@ def _all_options() -> ToolSpec:
 
 def _hidden_arguments() -> ToolSpec:
     spec = ToolSpec.from_function(tools.greet)
-    return spec.transform(arguments={"tone": {"hide": True, "default": "warm"}, "name": {"description": "Who."}})
+    return spec.transform(preset={"tone": "warm"}, arguments={"name": {"description": "Who."}})
 
 
 def _described_partial() -> ToolSpec:

@@ -20,7 +20,7 @@ from ahvn_tools.errors import (
     ToolkitError,
     ToolLookupError,
 )
-from ahvn_tools.middleware import approve, cache, keep_large
+from ahvn_tools.middleware import cache, keep_large
 
 READS = {"readOnlyHint": True}
 ADDS = {"destructiveHint": False}
@@ -697,20 +697,6 @@ def test_aliases_and_transformed_arguments_follow_the_rules():
     assert kit.exec("save", {"File": "docs/a"}).value == "docs/a"
     for total in ("1", "1.0", 1, "1e0", " 1.00 ", "01"):
         assert kit.exec("pay", {"sum": total}).error.code == "rejected", total  # type: ignore[union-attr]
-
-
-def test_an_approve_middleware_does_not_ask_about_a_denied_call():
-    asked: list[Any] = []
-
-    def ask(request: ApprovalRequest) -> bool:
-        asked.append(request)
-        return True
-
-    kit = make_kit(ApprovalRules(mode="allow", deny=['remove(path: "secrets/**")']), middleware=[approve(ask)])
-    assert kit.exec("remove", {"path": "secrets/a"}).error.code == "rejected"  # type: ignore[union-attr]
-    assert asked == []
-    assert kit.exec("remove", {"path": "a"}).value == "a"
-    assert len(asked) == 1
 
 
 def test_a_cache_answers_no_call_that_needs_an_approval_now():

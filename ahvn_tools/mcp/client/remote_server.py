@@ -109,7 +109,7 @@ class RemoteTool:
         if self.is_changed:
             raise tool_changed_error(self.name)
         try:
-            received = await self.server.call_tool(self.name, arguments, context)
+            received = await self.server.acall_tool(self.name, arguments, context)
         except ToolTimeoutError as error:  # of the idle timeout; raised, it would be an error of the tool
             return ToolResult(error=ErrorDetail(code=error.code, message=error.message))
         result = self.result_parser.parse(received)
@@ -433,7 +433,7 @@ class RemoteServer:
             except Exception:
                 log.exception("A listener to changes of the MCP server %r failed.", self.name)
 
-    async def call_tool(self, name: str, arguments: dict[str, Any], context: ToolContext) -> Any:
+    async def acall_tool(self, name: str, arguments: dict[str, Any], context: ToolContext) -> Any:
         """Call a tool of the server in the context of a call here, and return its result. Raises ToolCallError."""
         headers = await self._resolve_headers(context.state)
         clock = IdleClock(name, self._idle_timeout)
@@ -456,7 +456,7 @@ class RemoteServer:
             )
             return await clock.run(call)
 
-    async def read_resource(
+    async def aread_resource(
         self, uri: str, state: Mapping[str, Any], timeout: float | None = None
     ) -> ReadResourceResult:
         """Return a resource of the server, with the credentials of a state. Raises ToolCallError."""
@@ -469,11 +469,11 @@ class RemoteServer:
         )
         return result
 
-    async def list_resources(self) -> list[Resource]:
+    async def alist_resources(self) -> list[Resource]:
         """List the resources of the server as it sends them. Raises as `arefresh` does."""
         return await self._list("resources", lambda client: client.list_resources_mcp)
 
-    async def list_prompts(self) -> Mapping[str, Prompt]:
+    async def alist_prompts(self) -> Mapping[str, Prompt]:
         """List the prompts of the server, which are screened as its tools are. Raises as `arefresh` does."""
         revision = self.prompts_revision
         listed = await self._list("prompts", lambda client: client.list_prompts_mcp)
@@ -503,7 +503,7 @@ class RemoteServer:
         headers = await self._resolve_headers(self.get_host_state())
         return await self._pool.request(fetch, f"Listing the {kind}", headers=headers, timeout=self._limits.listing)
 
-    async def get_prompt(
+    async def aget_prompt(
         self, name: str, arguments: dict[str, str], state: Mapping[str, Any], timeout: float | None
     ) -> GetPromptResult:
         """Return the messages of a prompt, with the credentials of a state. Raises ToolCallError."""
