@@ -224,7 +224,7 @@ def test_a_waiting_conversation_goes_on_in_another_process(session, tmp_path):
     code = f"""
         import json, pathlib
         from ahvn_tools import Conversation
-        from tests.toolkit.test_converse import make_kit, say, Script
+        from tests.toolkit.test_conversation_loop import make_kit, say, Script
         waiting = Conversation.from_json(json.loads(pathlib.Path({str(file)!r}).read_text(encoding="utf-8")))
         script = Script(say("Both done."))
         done = make_kit().session(user="Ann", session_id="ann").converse(script, waiting, approved=True)
@@ -318,7 +318,7 @@ def test_a_conversation_of_one_turn_at_a_time_survives_a_kill(tmp_path):
     code = f"""
         import json, pathlib, sys, time
         from ahvn_tools import Conversation
-        from tests.toolkit.test_converse import make_logging_kit, ask, Script
+        from tests.toolkit.test_conversation_loop import make_logging_kit, ask, Script
         def block(messages, tools):
             print("asked again", flush=True)
             time.sleep(60)

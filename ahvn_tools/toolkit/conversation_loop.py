@@ -1,4 +1,4 @@
-"""Converse: ask a model and run its calls, again and again, until it has answered or something has to be decided."""
+"""ConversationLoop: ask a model and run its calls until it has answered, or something has to be decided."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ ModelFunction: TypeAlias = Callable[[list[Any], Any], Any]
 """A model: a function of messages and tools that returns an answer, an awaitable of one, or the events of a stream."""
 
 
-class Conversing:
+class ConversationLoop:
     """A conversation while it goes on, once. Its methods do the same, for the four kinds of callers."""
 
     def __init__(self, kit: Tools, model: ModelFunction, start: Start, options: ConverseOptions) -> None:
