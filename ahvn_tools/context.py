@@ -126,7 +126,7 @@ class ToolContext:
     """The folders that the host allows tools to use: absolute paths without symbolic links."""
     forbids_files: bool = False
     """Whether the host has set `roots=[]`: no file may be used then, also by a tool that has folders of its own."""
-    ends_session: bool = field(default=False, init=False)
+    _ends_session: bool = field(default=False, init=False)
     """Whether the tool has requested the end of the session."""
     is_approved: bool = False
     """Whether this call, with these arguments, was approved."""
@@ -134,7 +134,7 @@ class ToolContext:
     """Whether the call came from a client of a served toolkit."""
     is_anonymous: bool = False
     """Whether the server cannot distinguish the client from others: the session ends with this call."""
-    masks_errors: bool = False
+    _masks_errors: bool = False
     """Whether the result hides the texts of exceptions that are no ToolError."""
     _links: CallLinks = field(default_factory=lambda: _NO_LINKS)
 
@@ -223,7 +223,7 @@ class ToolContext:
 
     def end_session(self) -> None:
         """Request the end of the session: the result has `meta["ends_session"]`."""
-        self.ends_session = True
+        self._ends_session = True
 
     def cancel(self) -> None:
         """Mark the call as cancelled. For the runner."""

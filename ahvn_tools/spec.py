@@ -457,7 +457,7 @@ class ToolSpec(Generic[P, R]):
                 f"Parameter {param!r} of {self.name!r} is the instance of its method; use the tool of another instance."
             )
 
-    def replace_template(self, template: ToolTemplate, body: Function) -> None:
+    def _replace_template(self, template: ToolTemplate, body: Function) -> None:
         """Become another tool; bindings stay where it has a parameter of that name. For code that imports tools."""
         with self._lock:
             parameters, bindings = template.inputs.parameters, self.compiled.bindings.values()

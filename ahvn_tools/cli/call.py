@@ -254,7 +254,8 @@ class CallOutput:
     def _print_value(self, result: ToolResult) -> None:
         blocks = result.blocks or ()
         if result.blocks is None or result.structured_content is not None:
-            self._print_content(result.value if self.is_wrapped and result.is_unwrapped else whole_value(result))
+            is_part = self.is_wrapped and result._is_unwrapped  # noqa: SLF001  # of this package
+            self._print_content(result.value if is_part else whole_value(result))
             blocks = tuple(block for block in blocks if has_file(block))
         for block in blocks:
             if has_file(block):

@@ -134,7 +134,7 @@ class CallScope:
         """
         detail = ErrorDetail(code="cancelled", message=f"The call of {tool!r} was cancelled.")
         rendering = Rendering(value, InvalidResultError(detail.message)) if is_raw else None
-        self.interrupted = ToolResult(value, error=detail, is_interrupted=True, rendering=rendering)
+        self.interrupted = ToolResult(value, error=detail, is_interrupted=True, _rendering=rendering)
         return self.interrupted
 
     def mark_interrupted(self, result: ToolResult) -> ToolResult:
@@ -350,7 +350,7 @@ class Call(CallRequest):
             is_approved=self.is_approved,
             is_served=self.is_served,
             is_anonymous=self.is_anonymous,
-            masks_errors=self.masks_errors,
+            _masks_errors=self.masks_errors,
             _links=CallLinks(
                 open_toolkit=self.open_toolkit,
                 emit=emit,

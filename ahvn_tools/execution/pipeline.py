@@ -164,7 +164,7 @@ def _to_result(
         result = scope.mark_interrupted(result)
     if context is not None and outcome.is_runner_error:
         context.cancel()
-    if context is not None and context.ends_session:
+    if context is not None and context._ends_session:  # noqa: SLF001  # of this package
         result.meta["ends_session"] = True
     return result
 

@@ -360,7 +360,7 @@ def _read_message(message: Any) -> Any:
     if artifact is None:
         return message.content if isinstance(message.content, str) else blocks
     if isinstance(message.content, str):
-        return ToolResult(artifact, rendering=Rendering(artifact, message.content))
+        return ToolResult(artifact, _rendering=Rendering(artifact, message.content))
     return raw_result(artifact, result_from_content(blocks))
 
 

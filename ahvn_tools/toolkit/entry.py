@@ -90,9 +90,9 @@ class ChangedSpec(ToolSpec):
     def _secrets(self) -> frozenset[StateKey]:  # type: ignore[override]  # as above
         return self.original._secrets  # noqa: SLF001  # of another spec
 
-    def replace_template(self, template: ToolTemplate, body: Callable[..., Any]) -> None:
+    def _replace_template(self, template: ToolTemplate, body: Callable[..., Any]) -> None:
         """Let the spec become another tool."""
-        self.original.replace_template(template, body)
+        self.original._replace_template(template, body)  # noqa: SLF001  # of this package
 
     def clone(self) -> ToolSpec:  # type: ignore[override]  # a plain spec
         """Return a copy of the spec with these options."""

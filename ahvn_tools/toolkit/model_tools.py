@@ -71,7 +71,7 @@ async def call_tool(name: str, context: ToolContext, arguments: dict[str, Any] |
         caller=context.caller,
         scope=CallScope(pause_outer=context._links.pause),  # noqa: SLF001  # of this package
         is_served=context.is_served,
-        masks_errors=context.masks_errors,
+        masks_errors=context._masks_errors,  # noqa: SLF001  # of this package
         report=context.report_progress,
         question_approver=None if questions is None else questions.approver,
         answer_by=None if questions is None else questions.answer_by,
@@ -204,7 +204,7 @@ def start_call(name: str, context: ToolContext, arguments: dict[str, Any] | None
         run_id=context.run_id,
         caller=context.caller,
         is_served=context.is_served,
-        masks_errors=context.masks_errors,
+        masks_errors=context._masks_errors,  # noqa: SLF001  # of this package
         roots=() if context.forbids_files else context.roots or None,
     )
     try:

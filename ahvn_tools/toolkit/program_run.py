@@ -323,7 +323,7 @@ def _to_result(value: Any, state: ProgramState, lost: list[ProgramCall], content
     if notes:
         structured["note"] = " ".join(notes)
     blocks = (text_block(to_text(structured)), *contents) if contents else None
-    return ToolResult(value, structured_content=structured, is_unwrapped=True, blocks=blocks)
+    return ToolResult(value, structured_content=structured, _is_unwrapped=True, blocks=blocks)
 
 
 _PARTS_OF_TEXTS: Final = {getattr(tokenize, name, None) for name in ("FSTRING_MIDDLE", "TSTRING_MIDDLE")}
@@ -491,7 +491,7 @@ class ProgramCalls:
             caller=PROGRAMMATIC,
             scope=scope,
             is_served=context.is_served,
-            masks_errors=context.masks_errors,
+            masks_errors=context._masks_errors,  # noqa: SLF001  # of this package
             report=functools.partial(self._report, call.tool),
             is_approved=decision is not None and decision.is_call_approved,
             supplied=None if decision is None else decision.supplied,

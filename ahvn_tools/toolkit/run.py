@@ -222,7 +222,7 @@ def _result_to_json(result: ToolResult) -> JsonObject:
         "error": None if error is None else {"code": error.code, "message": error.message},
         "meta": to_jsonable_python(sendable.meta),
         "is_interrupted": result.is_interrupted,
-        "is_unwrapped": result.is_unwrapped,
+        "is_unwrapped": result._is_unwrapped,  # noqa: SLF001  # of this package
     }
 
 
@@ -241,7 +241,7 @@ def _result_from_json(data: Mapping[str, Any], call_id: str) -> ToolResult:
         error=None if data["error"] is None else ErrorDetail(**data["error"]),
         meta=without_requests(data["meta"]),  # it is finished
         is_interrupted=data["is_interrupted"],
-        is_unwrapped=data["is_unwrapped"],
+        _is_unwrapped=data["is_unwrapped"],
         id=call_id,
         blocks=None if data["blocks"] is None else tuple(map(_block_from_json, data["blocks"])),
     )

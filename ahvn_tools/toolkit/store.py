@@ -383,7 +383,7 @@ class ToolStore:
         """Replace the definition of a tool."""
         with self._lock:
             self._remember_secrets([entry.name])
-            entry.spec.replace_template(template, body)
+            entry.spec._replace_template(template, body)  # noqa: SLF001  # of this package
             self.bindings_revision += 1
 
     def _remove_entries(self, is_removed: Callable[[Entry], bool]) -> None:

@@ -85,7 +85,7 @@ if TYPE_CHECKING:  # slow, and few toolkits need it
     from ahvn_tools.toolkit.background_calls import CallStatus
     from ahvn_tools.toolkit.batch import Batch, ModelAnswer
     from ahvn_tools.toolkit.conversation import Conversation
-    from ahvn_tools.toolkit.converse import ConverseOptions, Event, ModelFunction, Start
+    from ahvn_tools.toolkit.conversation_loop import ConverseOptions, Event, ModelFunction, Start
     from ahvn_tools.toolkit.imported_server import ImportOptions
     from ahvn_tools.toolkit.mapped_calls import MappedCall
     from ahvn_tools.toolkit.mcp_imports import MCPImports
@@ -421,13 +421,6 @@ class Toolkit:
         """Return the tools to list beside a search: these, and that which reads skills, as `skills_prompt` says."""
         core, reader = self._view.store.require_names(names), self._view.store.skill_reader
         return core if reader is None else (*core, reader.name)
-
-    @property
-    def has_code_mode(self) -> bool:
-        """Whether the toolkit has a tool with which a model runs programs."""
-        from ahvn_tools.toolkit.code_mode import is_code_tool
-
-        return any(is_code_tool(entry.spec) for entry in self._view.store.entries.values())
 
     def add_code_mode(
         self,
@@ -1123,17 +1116,17 @@ class Toolkit:
         Raises what the model raises; `Conversation.from_error` returns the conversation up to there. Raises
         MalformedAnswerError after too many retries, and ToolkitError as `run` and `resume` do.
         """
-        from ahvn_tools.toolkit.converse import Conversing
+        from ahvn_tools.toolkit.conversation_loop import ConversationLoop
 
-        return Conversing(self, model, messages, options).run()
+        return ConversationLoop(self, model, messages, options).run()
 
     async def aconverse(
         self, model: ModelFunction, messages: Start, **options: Unpack[ConverseOptions]
     ) -> Conversation:
         """Ask a model and run its calls from async code, as `converse` does. A sync model runs in a worker thread."""
-        from ahvn_tools.toolkit.converse import Conversing
+        from ahvn_tools.toolkit.conversation_loop import ConversationLoop
 
-        return await Conversing(self, model, messages, options).arun()
+        return await ConversationLoop(self, model, messages, options).arun()
 
     def stream_converse(
         self, model: ModelFunction, messages: Start, **options: Unpack[ConverseOptions]
@@ -1143,17 +1136,17 @@ class Toolkit:
         That is a TextDelta for each piece of text, the ToolCalls of each answer, the chunks of their tools and their
         results, both ToolResults, and at the end the Conversation. Leaving the loop ends the request and all calls.
         """
-        from ahvn_tools.toolkit.converse import Conversing
+        from ahvn_tools.toolkit.conversation_loop import ConversationLoop
 
-        return Conversing(self, model, messages, options).stream()
+        return ConversationLoop(self, model, messages, options).stream()
 
     def astream_converse(
         self, model: ModelFunction, messages: Start, **options: Unpack[ConverseOptions]
     ) -> AsyncGenerator[Event, None]:
         """Converse from async code, and yield what `stream_converse` yields."""
-        from ahvn_tools.toolkit.converse import Conversing
+        from ahvn_tools.toolkit.conversation_loop import ConversationLoop
 
-        return Conversing(self, model, messages, options).astream()
+        return ConversationLoop(self, model, messages, options).astream()
 
     def _batch(self, answer: ModelAnswer, format: str | None, *, run_in_thread: bool = True) -> Batch:  # noqa: A002  # as above
         from ahvn_tools.toolkit.batch import parse_answer

@@ -54,7 +54,7 @@ class BodyRun:
     def run(self) -> bytes:
         """Run the body to its end and return the reply that ends the call."""
         outcome = Outcome.capture(self._run_body)
-        ends_session = any(context.ends_session for context in self._contexts)
+        ends_session = any(context._ends_session for context in self._contexts)  # noqa: SLF001  # of this package
         error, max_bytes = outcome.error, self._request.max_reply_bytes
         if isinstance(error, ChunkPickleError):
             return replies.encode("unpicklable", ends_session, *error.args)

@@ -40,7 +40,7 @@ from ahvn_tools.mcp.client.options import (
     validate_names,
 )
 from ahvn_tools.mcp.client.refresh import Refresher
-from ahvn_tools.mcp.client.remote_tool import (
+from ahvn_tools.mcp.client.remote_results import (
     ResultParser,
     make_resource_tool,
     to_tool_result,

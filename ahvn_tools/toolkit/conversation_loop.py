@@ -1,4 +1,4 @@
-"""Converse: ask a model and run its calls, again and again, until it has answered or something has to be decided."""
+"""ConversationLoop: ask a model and run its calls until it has answered, or something has to be decided."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ ModelFunction: TypeAlias = Callable[[list[Any], Any], Any]
 """A model: a function of messages and tools that returns an answer, an awaitable of one, or the events of a stream."""
 
 
-class Conversing:
+class ConversationLoop:
     """A conversation while it goes on, once. Its methods do the same, for the four kinds of callers."""
 
     def __init__(self, kit: Tools, model: ModelFunction, start: Start, options: ConverseOptions) -> None:
@@ -195,11 +195,9 @@ class Conversing:
 
     @contextlib.contextmanager
     def _kept(self) -> Generator[None]:
-        """Attach the conversation to an exception that ends it, unless the reader has left."""
+        """Attach the conversation to an exception that ends it."""
         try:
             yield
-        except GeneratorExit:
-            raise
         except BaseException as error:
             self._conversation("failed" if self.waiting is None else "waiting").attach_to(error)
             raise
