@@ -73,11 +73,11 @@ def keep_large(
             f"not {max_chars!r}, {max_bytes!r} and {max_age!r}."
         )
     if folder is None:
-        return KeepLarge(max_chars, MemoryStore(max_bytes, max_age))
-    return KeepLarge(max_chars, FolderStore(folder, max_bytes, max_age))
+        return _KeepLarge(max_chars, MemoryStore(max_bytes, max_age))
+    return _KeepLarge(max_chars, FolderStore(folder, max_bytes, max_age))
 
 
-class KeepLarge:
+class _KeepLarge:
     """The middleware that `keep_large` makes, with its tools."""
 
     def __init__(self, max_chars: int, store: Store) -> None:
