@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from ahvn_tools.context import ToolContext
     from ahvn_tools.definition import ToolDefinition
     from ahvn_tools.encoders import register_encoder
-    from ahvn_tools.error_detail import ErrorDetail
+    from ahvn_tools.error_detail import ArgumentProblem, ErrorDetail
     from ahvn_tools.errors import ToolCallError, ToolError, ToolSpecError
     from ahvn_tools.manifest.loader import aload, load
     from ahvn_tools.mcp.trust.changes import Changes
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 __version__: str
 
 __all__ = [
-    "AddOptions", "ApprovalAnswer", "ApprovalRequest", "ApprovalRules", "Budgets", "Call", "Changes", "Conversation",
-    "ErrorDetail", "ExternalCall", "Limits", "Middleware", "Next", "OpenAPIOptions", "Run", "Secret", "TextDelta",
-    "ToolCall", "ToolCallError", "ToolContext", "ToolDefinition", "ToolError", "ToolOptions", "ToolRegistry",
-    "ToolResult", "ToolSpec", "ToolSpecError", "Toolkit", "WorkerResolver", "aload", "aserve", "dumps", "load",
-    "loads", "reg_toolspec", "register_encoder", "serve", "tool",
+    "AddOptions", "ApprovalAnswer", "ApprovalRequest", "ApprovalRules", "ArgumentProblem", "Budgets", "Call", "Changes",
+    "Conversation", "ErrorDetail", "ExternalCall", "Limits", "Middleware", "Next", "OpenAPIOptions", "Run", "Secret",
+    "TextDelta", "ToolCall", "ToolCallError", "ToolContext", "ToolDefinition", "ToolError", "ToolOptions",
+    "ToolRegistry", "ToolResult", "ToolSpec", "ToolSpecError", "Toolkit", "WorkerResolver", "aload", "aserve", "dumps",
+    "load", "loads", "reg_toolspec", "register_encoder", "serve", "tool",
 ]  # fmt: skip
 
 _PUBLIC_NAMES = {
@@ -47,7 +47,7 @@ _PUBLIC_NAMES = {
     "context": ["ToolContext"],
     "definition": ["ToolDefinition"],
     "encoders": ["register_encoder"],
-    "error_detail": ["ErrorDetail"],
+    "error_detail": ["ArgumentProblem", "ErrorDetail"],
     "errors": ["ToolCallError", "ToolError", "ToolSpecError"],
     "manifest.loader": ["aload", "load"],
     "mcp.trust.changes": ["Changes"],

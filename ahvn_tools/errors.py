@@ -38,7 +38,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable
-from typing import Any, ClassVar, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec, TypeVar
+
+if TYPE_CHECKING:
+    from ahvn_tools.error_detail import ArgumentProblem
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -115,6 +118,8 @@ class ToolCallError(Exception):
     code: ClassVar[str] = "tool_error"
     mcp_response: Any = None
     """What a client of a served toolkit receives instead: an MCP result, or an MCPError. None: this error."""
+    problems: tuple[ArgumentProblem, ...] = ()
+    """Where the problems of arguments are, of an InvalidParametersError; see `ErrorDetail.problems`."""
 
     def __init__(self, message: str, *, tool: str | None = None, explanation: str | None = None) -> None:
         super().__init__(message if explanation is None else explanation)
@@ -139,6 +144,17 @@ class InvalidParametersError(ToolCallError):
     """The arguments do not fit the tool's input schema."""
 
     code = "invalid_parameters"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        tool: str | None = None,
+        explanation: str | None = None,
+        problems: tuple[ArgumentProblem, ...] = (),
+    ) -> None:
+        super().__init__(message, tool=tool, explanation=explanation)
+        self.problems = problems
 
 
 MISSING_VALUE = "The tool cannot run: its host has not provided a value that it needs."

@@ -547,6 +547,21 @@ class ToolSpec(Generic[P, R]):
         """Call from async code and return a ToolResult, as `exec` does."""
         return await direct_call.aexecute(self.compiled.plan, self.body, args, arguments, self.state_scopes)
 
+    def validate(self, /, *args: P.args, **arguments: P.kwargs) -> ToolResult:
+        """Check arguments as a call does, and run nothing: no body, and no resolver of a bound value.
+
+        The `value` is what the visible parameters would get, as JSON by the names in the schema, with defaults but
+        those of secret parameters. `meta["changed"]` are JSON pointers to what is passed on in another form than it was
+        sent, repaired or converted. Otherwise it is an error result, with the places in `error.problems`.
+
+        >>> from ahvn_tools import ToolSpec
+        >>> def wait(seconds: int, *, reason: str = "none") -> None: ...
+        >>> checked = ToolSpec.from_function(wait).validate(seconds="5")
+        >>> checked.value, checked.meta["changed"]
+        ({'seconds': 5, 'reason': 'none'}, ['/seconds'])
+        """
+        return direct_call.validate(self.compiled.plan, args, arguments)
+
     def submit(self, executor: Executor, /, *args: P.args, **arguments: P.kwargs) -> Future[ToolResult]:
         """Start a call whose body runs in a worker of an executor, and return a Future of its ToolResult.
 

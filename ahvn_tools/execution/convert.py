@@ -103,7 +103,8 @@ def returned_result(plan: Plan, body: Body, returned: Any, values: Arguments, st
 def call_error_detail(error: ToolCallError) -> ErrorDetail:
     """Return the detail of an error that this package raised; its text is safe as it is."""
     _log_explanation(error)
-    return ErrorDetail(code=error.code, message=error.message, mcp_response=error.mcp_response).hold(error)
+    response, problems = error.mcp_response, error.problems
+    return ErrorDetail(code=error.code, message=error.message, mcp_response=response, problems=problems).hold(error)
 
 
 def body_error_detail(

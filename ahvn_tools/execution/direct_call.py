@@ -25,6 +25,7 @@ from ahvn_tools.execution.outcome import (
 )
 from ahvn_tools.execution.plan import Arguments, Body, Plan
 from ahvn_tools.results import ToolResult
+from ahvn_tools.schema.problems import find_changes
 
 
 def call(plan: Plan, body: Body, positional: tuple[Any, ...], arguments: Arguments, scopes: StateScopes) -> Any:
@@ -106,6 +107,19 @@ def execute(  # noqa: PLR0917  # the parts of a direct call, and one option
     except BaseException as error:  # noqa: BLE001  # a body's own CancelledError is a result; `to_result` raises the others
         return to_result(plan, body, Outcome(error=error), values, started, masks_errors=masks_errors)
     return returned_result(plan, body, returned, values, started)
+
+
+def validate(plan: Plan, positional: tuple[Any, ...], arguments: Arguments) -> ToolResult:
+    """Return the arguments that the visible parameters would get, or an error result. No body and no resolver runs."""
+    started = perf_counter()
+    try:
+        named = plan.to_named_arguments(positional, arguments) if positional else arguments
+        values = plan.check_arguments((), named)
+    except ToolCallError as error:
+        return error_result(call_error_detail(error), started)
+    passed = plan.to_sendable_arguments(values, named)
+    meta = {"changed": list(find_changes(named, passed)), "duration": perf_counter() - started}
+    return ToolResult(passed, structured_content=passed, meta=meta)
 
 
 def run_body_here(plan: Plan, body: Body, values: Arguments) -> Any:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from pydantic_core import to_jsonable_python
+from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from ahvn_tools.binding import Binding, EnvironmentVariable, StateScopes, WorkerResolver, bindable_parameters
 from ahvn_tools.context import ToolContext, resolve_context, resolve_transport_context
@@ -35,7 +35,7 @@ from ahvn_tools.json_types import JsonObject, estimate_size
 from ahvn_tools.redaction.names import is_secret_name
 from ahvn_tools.redaction.values import HiddenValues, contains_secret, find_secrets, reveal_secrets
 from ahvn_tools.schema.inputs import NOT_ACCEPTED, BoundValueValidator, Inputs, Parameter, ParameterKind
-from ahvn_tools.schema.problems import unknown_arguments
+from ahvn_tools.schema.problems import unknown_arguments_error
 from ahvn_tools.settings import Isolation, is_duration
 from ahvn_tools.state import MISSING, UNSET, StateKey, copy_containers
 from ahvn_tools.template import ToolTemplate
@@ -410,17 +410,18 @@ class Plan:
             self.require_bound()
         if self._refused_names and not self._refused_names.isdisjoint(arguments):
             names = [name for name in arguments if name in self._refused_names]
-            raise InvalidParametersError(unknown_arguments(names, self._visible_names))
+            raise unknown_arguments_error(names, self._visible_names)
         values = self._validator(arguments) if self._validated is None else dict(self._validated)
         for check in self._checks:
             check(self._name_as_sent(values, arguments))
         return values
 
-    def check_arguments(self, positional: tuple[Any, ...], arguments: Arguments) -> None:
-        """Raise InvalidParametersError for a caller's arguments that `prepare` refuses."""
+    def check_arguments(self, positional: tuple[Any, ...], arguments: Arguments) -> Arguments:
+        """Return a caller's arguments, validated, by parameter. Raises InvalidParametersError where `prepare` does."""
         values = self.validate(self.to_named_arguments(positional, arguments) if positional else arguments)
         if not self.is_keyword_callable:
             self._refuse_clashes(values)
+        return values
 
     def check_bound_values(self, scopes: StateScopes) -> None:
         """Raise UnboundStateError for a bound value that is missing or does not fit; no resolver is called for it."""
@@ -535,6 +536,21 @@ class Plan:
         private = self._bound_names | self.secret_names
         return frozenset(p.body_name or p.name for p in self._parameters if p.name in private)
 
+    def to_sendable_arguments(self, values: Arguments, arguments: Arguments) -> JsonObject:
+        """Return validated arguments as JSON, by the names in the schema, without what a caller could not send.
+
+        A secret parameter's default is left out. A value without a JSON form is the one in `arguments`.
+        """
+        sendable: JsonObject = {}
+        for parameter in self._parameters:
+            name, value = parameter.property_name, values.get(parameter.name, MISSING)
+            is_default = name not in arguments and parameter.name not in arguments
+            if value is MISSING or (is_default and not self.secret_names.isdisjoint((name, parameter.name))):
+                continue
+            sendable[name] = _to_json(value, arguments.get(name, arguments.get(parameter.name)))
+        others = {name: value for name, value in values.items() if name not in self._declared_names}
+        return {**sendable, **_to_json(others, others)}
+
     def name_by_property(self, values: Arguments) -> Arguments:
         """Return validated arguments by the names in the schema, with the defaults of a function."""
         names = {parameter.name: parameter.property_name for parameter in self._parameters}
@@ -561,6 +577,13 @@ class Plan:
                     raise InvalidParametersError(
                         f"Invalid arguments: {parameter.name!r} may not contain {name!r}, which is another parameter."
                     )
+
+
+def _to_json(value: Any, sent: Any) -> Any:
+    try:
+        return to_jsonable_python(value)
+    except (PydanticSerializationError, ValueError):
+        return sent
 
 
 def validate_executor(executor: Executor) -> Executor:

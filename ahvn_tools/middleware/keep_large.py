@@ -85,6 +85,7 @@ class _KeepLarge:
         self._page_chars = max_chars - _LABEL_CHARS
         self.tools: tuple[Callable[..., Any], ...] = (self.read_result, self.search_result)
         """The functions that a toolkit adds together with the middleware."""
+        self.tool_options = {"annotations": {"readOnlyHint": True}}
 
     async def __call__(self, call: Call, next: Next) -> ToolResult:  # noqa: A002  # the word for it
         """Run a call, and keep its result if it is large."""

@@ -34,7 +34,7 @@ _OUTLINE_DEPTH: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class IndexedNode:
+class JsonContainer:
     """An object or array in the index."""
 
     is_object: bool
@@ -45,7 +45,7 @@ class IndexedNode:
     is a container of its own."""
 
 
-Index = dict[str, IndexedNode]
+Index = dict[str, JsonContainer]
 """The large containers by their paths, which are JSON Pointers; "" is the whole."""
 
 
@@ -71,7 +71,7 @@ class _Writer:
     def add(self, data: dict[str, Any] | list[Any], path: str) -> None:
         """Write an object or array."""
         is_object = isinstance(data, dict)
-        container = self.index[path] = IndexedNode(is_object, len(data), [])
+        container = self.index[path] = JsonContainer(is_object, len(data), [])
         self._write("{" if is_object else "[")
         number, members = 0, iter(_members(data))
         while batch := tuple(islice(members, _BATCH)):
@@ -82,7 +82,7 @@ class _Writer:
         self._write("}" if is_object else "]")
 
     def _add_members(
-        self, container: IndexedNode, number: int, members: tuple[tuple[Any, Any], ...], path: str
+        self, container: JsonContainer, number: int, members: tuple[tuple[Any, Any], ...], path: str
     ) -> None:
         """Write some members: to the last run if there is space, or as a run."""
         if number:
@@ -125,7 +125,7 @@ def dump_index(index: Index) -> bytes:
 def load_index(data: bytes) -> Index:
     """Return the index that `dump_index` has written. Raises ValueError and TypeError."""
     return {
-        path: IndexedNode(is_object, size, [tuple(run) for run in runs])
+        path: JsonContainer(is_object, size, [tuple(run) for run in runs])
         for path, (is_object, size, runs) in from_json(data).items()
     }
 
@@ -134,7 +134,7 @@ def load_index(data: bytes) -> Index:
 class _Large:
     """A member that has its own entry in the index."""
 
-    container: IndexedNode
+    container: JsonContainer
 
 
 class KeptJson:
@@ -206,7 +206,7 @@ class KeptJson:
             value, reached = member, child
         return value, reached
 
-    def _member(self, container: IndexedNode, name: str) -> Any:
+    def _member(self, container: JsonContainer, name: str) -> Any:
         if not container.is_object:
             if not (_POSITION.fullmatch(name) and int(name) < container.size):
                 return _MISSING
@@ -219,7 +219,7 @@ class KeptJson:
                     return member
         return _MISSING
 
-    def _iter_members(self, container: IndexedNode, path: str, start: int) -> Iterator[tuple[Any, Any]]:
+    def _iter_members(self, container: JsonContainer, path: str, start: int) -> Iterator[tuple[Any, Any]]:
         """Yield the names and values of members from the number `start` on."""
         if start >= container.size:
             return
@@ -231,7 +231,7 @@ class KeptJson:
                 for offset, (key, value) in enumerate(islice(members, max(start - first, 0), None)):
                     yield (key if container.is_object else max(start, first) + offset), value
 
-    def _parse(self, container: IndexedNode, start: int, end: int) -> Any:
+    def _parse(self, container: JsonContainer, start: int, end: int) -> Any:
         text = self._text.read(start, end)
         # not pydantic's function, which refuses lone surrogates
         return json.loads(f"{{{text}}}" if container.is_object else f"[{text}]")
@@ -240,7 +240,7 @@ class KeptJson:
 _MISSING: Final = object()
 
 
-def _run_of(container: IndexedNode, number: int) -> int:
+def _run_of(container: JsonContainer, number: int) -> int:
     return bisect.bisect_right(container.runs, number, key=lambda run: run[0]) - 1
 
 

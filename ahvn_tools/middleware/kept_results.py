@@ -153,9 +153,9 @@ class MemoryStore:
     def find(self, owner: Owner, handle: str) -> Generator[Kept | None]:
         """Open a result."""
         with self._lock:
+            self._drop()
             item = self._shelves.get(owner.anchor, {}).get(handle)
-        is_kept = item is not None and item.since >= time.monotonic() - self._max_age
-        yield item.content if item is not None and is_kept else None
+        yield None if item is None else item.content
 
 
 class FolderStore:

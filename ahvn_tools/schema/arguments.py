@@ -11,6 +11,7 @@ from typing import Any, get_args
 
 from pydantic_core import ErrorDetails, PydanticKnownError, ValidationError, core_schema
 
+from ahvn_tools.error_detail import ArgumentProblem
 from ahvn_tools.errors import InvalidParametersError, ToolCallError, clip
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.schema.core_schema import (
@@ -27,8 +28,9 @@ from ahvn_tools.schema.problems import (
     MAX_PROBLEMS,
     format_location,
     join_problems,
+    to_problem,
     unknown_argument,
-    unknown_arguments,
+    unknown_arguments_error,
     unknown_property,
 )
 from ahvn_tools.schema.repair import MAX_REPAIRED_VALUES, RepairCandidate, RepairingValidator, to_input_path
@@ -146,7 +148,7 @@ class ArgumentValidator(RepairingValidator[Any, ErrorDetails]):
         """Raise InvalidParametersError for so many unknown names that a message would contain no other problem."""
         unknown = [name for name in arguments if name not in self._names]
         if len(unknown) > MAX_ERRORS:
-            raise InvalidParametersError(unknown_arguments(unknown, self._parameters))
+            raise unknown_arguments_error(unknown, self._parameters)
 
     def _check(self, arguments: JsonObject, value_count: int) -> tuple[JsonObject | None, Any]:
         accepted = self._validate(arguments, value_count)
@@ -226,15 +228,21 @@ class ArgumentValidator(RepairingValidator[Any, ErrorDetails]):
     def _parameters(self) -> tuple[str, ...]:
         return tuple(self._get_schema().get("properties", ()))
 
-    def _describe(
+    def _to_error(
         self, errors: list[ErrorDetails], arguments: JsonObject, removed: set[InstancePath], *, is_complete: bool
-    ) -> str:
+    ) -> InvalidParametersError:
         formatter = _ErrorFormatter(arguments, self._names, self._parameters, removed, self._finder)
         errors = sorted(errors, key=lambda error: error["type"] != _UNEXPECTED_ARGUMENT)
-        problems: dict[str, None] = {}
-        for error in errors[:MAX_ERRORS]:
-            problems[formatter.format_error(error, has_hint=len(problems) < MAX_PROBLEMS)] = None
-        return join_problems(list(problems), max(len(errors) - MAX_ERRORS, 0), is_complete=is_complete)
+        described, other_branches = errors[:MAX_ERRORS], _find_other_branches(errors, arguments)
+        texts: dict[str, None] = {}
+        problems: dict[ArgumentProblem, None] = {}
+        for error in described:
+            text, location = formatter.format_error(error, has_hint=len(texts) < MAX_PROBLEMS), error["loc"]
+            texts[text] = None
+            if not any(location[: len(branch)] == branch for branch in other_branches):
+                problems[to_problem(formatter.find_path(error), text)] = None
+        message = join_problems(list(texts), max(len(errors) - MAX_ERRORS, 0), is_complete=is_complete)
+        return InvalidParametersError(message, problems=tuple(problems))
 
 
 @dataclass(eq=False, repr=False)
@@ -261,6 +269,14 @@ class _ErrorFormatter:
             path = (*to_input_path(self.arguments, location[:-1]), location[-1])
             return f"{self._format_location(location)} {'must not be null' if path in self.removed else 'is missing'}"
         return f"{self._format_location(location)} {clip(self._format_reason(error), MAX_DETAIL_CHARS)}"
+
+    def find_path(self, error: ErrorDetails) -> InstancePath:
+        """Return where the error is in the arguments; the path of a missing member ends with its name."""
+        location = error["loc"]
+        if not _is_about_member(error):
+            return to_input_path(self.arguments, location)
+        path = to_input_path(self.arguments, location[:-1])
+        return path if isinstance(location[-1], int) else (*path, location[-1])
 
     def _format_location(self, location: InstancePath) -> str:
         if _KEY in location and _KEY not in self.names and _KEY not in to_input_path(self.arguments, location):
@@ -301,6 +317,45 @@ class _ErrorFormatter:
             elif _repeats_part_of(plain, words, str(node).casefold()):
                 return True
         return bool(pending)
+
+
+def _is_about_member(error: ErrorDetails) -> bool:
+    """Whether the last step of the location is a member that is missing or unknown."""
+    return error["type"].startswith("missing") or error["type"] in ("extra_forbidden", _UNEXPECTED_ARGUMENT)
+
+
+def _find_other_branches(errors: list[ErrorDetails], arguments: JsonObject) -> set[InstancePath]:
+    """Return the locations of branches of unions that are less like the value than another branch.
+
+    The nearest branch takes the value's type and its tag, and of several the fewest members are missing or unknown. A
+    union of which no branch takes the value's type has no nearest one.
+    """
+    if not any(len(error["loc"]) > 1 for error in errors):
+        return set()
+    unions: dict[InstancePath, dict[InstancePath, list[ErrorDetails]]] = {}
+    for error in errors[:MAX_ERRORS]:
+        location = error["loc"][:-1] if _is_about_member(error) else error["loc"]
+        value: Any = arguments
+        for depth, step in enumerate(location, 1):
+            is_member = step in value if isinstance(value, dict) else isinstance(step, int)
+            if not is_member:
+                unions.setdefault(location[: depth - 1], {}).setdefault(location[:depth], []).append(error)
+            elif isinstance(value, dict | list | tuple):
+                value = value[step]  # type: ignore[index]  # an index of a list is an int
+    found: set[InstancePath] = set()
+    for branches in unions.values():
+        distances = {branch: _distance(branch, branch_errors) for branch, branch_errors in branches.items()}
+        nearest = min(distances, key=distances.__getitem__)
+        if not distances[nearest][0]:
+            found |= branches.keys() - {nearest}
+    return found
+
+
+def _distance(branch: InstancePath, errors: list[ErrorDetails]) -> tuple[bool, bool, int, int]:
+    has_other_type = any(len(error["loc"]) == len(branch) for error in errors)
+    of_members = [error for error in errors if len(error["loc"]) == len(branch) + 1]
+    has_other_tag = any(error["type"] in ("literal_error", "enum") for error in of_members)
+    return has_other_type, has_other_tag, sum(map(_is_about_member, of_members)), len(errors)
 
 
 def _repeats_part_of(plain: str, words: set[str], leaf: str) -> bool:

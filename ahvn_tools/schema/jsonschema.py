@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 
+from ahvn_tools.error_detail import ArgumentProblem
 from ahvn_tools.errors import DefinitionError, InvalidParametersError, ToolNotAvailableError, clip, near_misses
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.redaction.names import is_secret_schema
@@ -24,8 +25,9 @@ from ahvn_tools.schema.problems import (
     MAX_PROBLEMS,
     format_location,
     join_problems,
+    to_problem,
     unknown_argument,
-    unknown_arguments,
+    unknown_arguments_error,
     unknown_property,
 )
 from ahvn_tools.schema.repair import RepairCandidate, RepairingValidator
@@ -256,9 +258,9 @@ class _SchemaArgumentValidator(RepairingValidator[None, Any]):
         """Return the arguments in JSON form, repaired. Raises InvalidParametersError."""
         for name in arguments:
             if name in self._hidden:
-                raise InvalidParametersError(join_problems([unknown_argument(name, self._known)]))
+                raise unknown_arguments_error([name], self._known)
         if self._is_closed and len(arguments) > len(self._properties) + MAX_ERRORS:
-            raise InvalidParametersError(unknown_arguments(self._find_unknown(arguments), self._properties))
+            raise unknown_arguments_error(self._find_unknown(arguments), self._properties)
         size = enforce_limits(arguments)
         if size.has_non_finite:
             raise InvalidParametersError("Invalid arguments: NaN and Infinity are not JSON numbers.")
@@ -315,30 +317,33 @@ class _SchemaArgumentValidator(RepairingValidator[None, Any]):
     def _find_unknown(self, arguments: JsonObject) -> list[str]:
         return [name for name in arguments if name not in self._properties]
 
-    def _describe(
+    def _to_error(
         self, errors: list[Any], arguments: JsonObject, removed: set[InstancePath], *, is_complete: bool
-    ) -> str:
+    ) -> InvalidParametersError:
         names = frozenset(iter_property_names(self._schema))
 
-        def format_error(error: Any) -> str:
+        def describe(error: Any) -> _Description:
             kind, path = error.kind, tuple(error.instance_path)
             location = format_location(path, arguments, names)
             if kind.name == "required":
                 member = (*path, kind.property)
                 problem = "must not be null" if member in removed else "is missing"
-                return f"{format_location(member, arguments, names | {kind.property})} {problem}"
+                return _at(member, f"{format_location(member, arguments, names | {kind.property})} {problem}")
             if kind.name in _UNION_KEYWORDS:
-                return _describe_union(error, location, self._schema, format_error)
+                return _describe_union(error, location, self._schema, describe)
             if _CLOSING_KEYWORDS.intersection(list(error.schema_path)[-1:]):
-                return "; ".join(self._format_unknown(error, arguments, location))
+                unknown = list(self._find_unknown_members(error, arguments, location))
+                return "; ".join(problem.text for problem in unknown), unknown
             if kind.name == "propertyNames":
-                return f"a key in {location} {_format_requirement(kind.error.kind)}"
-            return f"{location} {_format_requirement(kind)}"
+                return _at(path, f"a key in {location} {_format_requirement(kind.error.kind)}")
+            return _at(path, f"{location} {_format_requirement(kind)}")
 
-        problems = dict.fromkeys(map(format_error, errors[:MAX_ERRORS]))
-        return join_problems(list(problems or self._find_mismatches(arguments)), is_complete=is_complete)
+        described = list(map(describe, errors[:MAX_ERRORS])) or self._find_mismatches(arguments)
+        texts = dict.fromkeys(text for text, _ in described)
+        problems = dict.fromkeys(problem for _, problems in described for problem in problems)
+        return InvalidParametersError(join_problems(list(texts), is_complete=is_complete), problems=tuple(problems))
 
-    def _format_unknown(self, error: Any, arguments: JsonObject, location: str) -> Iterator[str]:
+    def _find_unknown_members(self, error: Any, arguments: JsonObject, location: str) -> Iterator[ArgumentProblem]:
         """Yield the problem of each member that an object may not have."""
         path = tuple(error.instance_path)
         known = self._finder.find_property_names(path) if path else [*self._properties]
@@ -351,20 +356,30 @@ class _SchemaArgumentValidator(RepairingValidator[None, Any]):
         texts = clip(" or ".join(map(json.dumps, patterns)), MAX_DETAIL_CHARS)
         options: Any = {"none_known": f"names match {texts}"} if patterns else {}
         for name in found[:MAX_PROBLEMS]:
-            yield (
+            text = (
                 unknown_property(location, name, known, **options) if path else unknown_argument(name, known, **options)
             )
+            yield to_problem((*path, name), text)
 
-    def _find_mismatches(self, arguments: JsonObject) -> list[str]:
+    def _find_mismatches(self, arguments: JsonObject) -> list[_Description]:
         """Return which properties do not match, without the reasons."""
         unknown = self._find_unknown(arguments)[:MAX_PROBLEMS] if self._is_closed else ()
-        problems = [unknown_argument(name, self._properties) for name in unknown]
-        problems += [f"{name!r} is missing" for name in self._schema.get("required", ()) if name not in arguments]
+        found = [_at([name], unknown_argument(name, self._properties)) for name in unknown]
+        missing = [name for name in self._schema.get("required", ()) if name not in arguments]
+        found += [_at([name], f"{name!r} is missing") for name in missing]
         properties_validator = _compile_properties(self._schema)
         for name in self._properties.keys() & arguments.keys():
             if not properties_validator.is_valid({name: arguments[name]}):
-                problems.append(f"{name!r} does not match its schema")
-        return problems or ["they do not match the schema"]
+                found.append(_at([name], f"{name!r} does not match its schema"))
+        return found or [_at([], "they do not match the schema")]
+
+
+_Description = tuple[str, list[ArgumentProblem]]
+"""What a message says about an error, and its problems: those in the nearest branch of a union."""
+
+
+def _at(path: Iterable[str | int], text: str) -> _Description:
+    return text, [to_problem(path, text)]
 
 
 def _is_sendable(value: JsonObject) -> bool:
@@ -386,7 +401,9 @@ def _find_first_error(validator: Any, arguments: JsonObject) -> Any:
     return None
 
 
-def _describe_union(error: Any, location: str, schema: JsonObject, format_error: Callable[[Any], str]) -> str:
+def _describe_union(
+    error: Any, location: str, schema: JsonObject, describe: Callable[[Any], _Description]
+) -> _Description:
     """Return why a value matches no branch of a union: the values of its tag, or the nearest branch and its errors.
 
     A tag is a member for which each branch allows other values. The nearest branch is the one that has the value's type
@@ -394,9 +411,9 @@ def _describe_union(error: Any, location: str, schema: JsonObject, format_error:
     """
     path, branches = list(error.instance_path), [list(branch) for branch in error.kind.context]
     if not branches:
-        return f"{location} {_format_requirement(error.kind)}"
+        return _at(path, f"{location} {_format_requirement(error.kind)}")
     if not all(branches):
-        return f"{location} matches several alternatives, and must match exactly one"
+        return _at(path, f"{location} matches several alternatives, and must match exactly one")
     tags = [
         {
             tuple(one.instance_path): one
@@ -410,21 +427,23 @@ def _describe_union(error: Any, location: str, schema: JsonObject, format_error:
             kinds = [branch[member].kind for branch in tags]
             values = [v for kind in kinds for v in (kind.options if kind.name == "enum" else [kind.expected_value])]
             texts = ", ".join(dict.fromkeys(map(json.dumps, values)))
-            label = format_error(first).partition(" should be ")[0]
-            return f"{label} should be one of {clip(f'[{texts}]', MAX_DETAIL_CHARS)}"
+            label = describe(first)[0].partition(" should be ")[0]
+            return _at(member, f"{label} should be one of {clip(f'[{texts}]', MAX_DETAIL_CHARS)}")
     types = [one.kind.types for branch in branches for one in branch if _is_type_error(one, path)]
     if len(types) == len(branches):
         wanted = dict.fromkeys(str(name) for names in types for name in names)
-        return f"{location} {_REQUIREMENT_TEXTS['type']} {' or '.join(wanted)}"
+        return _at(path, f"{location} {_REQUIREMENT_TEXTS['type']} {' or '.join(wanted)}")
 
     def distance(index: int) -> tuple[bool, bool, int]:
         has_other_type = any(_is_type_error(one, path) for one in branches[index])
         return has_other_type, bool(tags[index]), len(branches[index])
 
     nearest = min(range(len(branches)), key=distance)
-    problems = list(dict.fromkeys(map(format_error, branches[nearest])))[:_MAX_BRANCH_PROBLEMS]
+    described = list(map(describe, branches[nearest]))
+    causes = list(dict.fromkeys(text for text, _ in described))[:_MAX_BRANCH_PROBLEMS]
     name = _name_branch(schema, [*error.schema_path, nearest])
-    return f"{location} does not match its alternative {name}: {', '.join(problems)}"
+    message = f"{location} does not match its alternative {name}: {', '.join(causes)}"
+    return message, [problem for _, problems in described for problem in problems]
 
 
 def _is_type_error(error: Any, path: list[Any]) -> bool:
@@ -557,7 +576,7 @@ class ExplicitSchemaInputs(Inputs):
             typed = {name: value for name, value in accepted.items() if name not in others}
             if typed and self._untyped.are_all:
                 visible = [name for name in self._others if name not in hidden]
-                raise InvalidParametersError(unknown_arguments(list(typed), visible))
+                raise unknown_arguments_error(list(typed), visible)
             return {**validate_typed(typed), **others}
 
         return validate

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from ahvn_tools.errors import near_misses
+from ahvn_tools.error_detail import ArgumentProblem
+from ahvn_tools.errors import InvalidParametersError, near_misses
 from ahvn_tools.schema.subschemas import InstancePath
 
 MAX_PROBLEMS = 5
@@ -52,13 +53,26 @@ def _name_with_hint(name: str, known: Iterable[str], none_known: str, *, has_hin
     return f"{label} ({hint[0].lower()}{hint[1:]})"
 
 
-def unknown_arguments(names: Sequence[str], known: Iterable[str]) -> str:
-    """Return the message about many arguments that are not parameters."""
+def unknown_arguments_error(names: Sequence[str], known: Iterable[str]) -> InvalidParametersError:
+    """Return the error about arguments that are not parameters."""
     known = list(known)
-    problems = dict.fromkeys(
-        unknown_argument(name, known, has_hint=index < MAX_PROBLEMS) for index, name in enumerate(names[:MAX_ERRORS])
-    )
-    return join_problems(list(problems), max(len(names) - MAX_ERRORS, 0))
+    problems = [
+        to_problem([name], unknown_argument(name, known, has_hint=index < MAX_PROBLEMS))
+        for index, name in enumerate(names[:MAX_ERRORS])
+    ]
+    texts = dict.fromkeys(problem.text for problem in problems)
+    message = join_problems(list(texts), max(len(names) - MAX_ERRORS, 0))
+    return InvalidParametersError(message, problems=tuple(problems))
+
+
+def to_problem(path: Iterable[str | int], text: str) -> ArgumentProblem:
+    """Return the problem at a path in the arguments."""
+    return ArgumentProblem(to_pointer(path), text)
+
+
+def to_pointer(path: Iterable[str | int]) -> str:
+    """Return a path in JSON as a JSON pointer."""
+    return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in path)
 
 
 def format_location(location: InstancePath, arguments: Any, names: frozenset[str]) -> str:
@@ -81,3 +95,18 @@ def format_location(location: InstancePath, arguments: Any, names: frozenset[str
             text += f".{step}" if text else str(step)
     label = repr(text) if text else "the argument object"
     return f"a value in {label}" if is_inside else label
+
+
+def find_changes(sent: Any, passed: Any, path: InstancePath = ()) -> Iterator[str]:
+    """Yield a JSON pointer to each sent value that is passed on in another form, or not at all; added ones are none."""
+    if isinstance(sent, dict) and isinstance(passed, dict):
+        for name, value in sent.items():
+            if name in passed:
+                yield from find_changes(value, passed[name], (*path, name))
+            else:
+                yield to_pointer((*path, name))
+    elif isinstance(sent, list) and isinstance(passed, list) and len(sent) == len(passed):
+        for index, (value, other) in enumerate(zip(sent, passed, strict=True)):
+            yield from find_changes(value, other, (*path, index))
+    elif sent != passed or isinstance(sent, bool) is not isinstance(passed, bool):
+        yield to_pointer(path)

@@ -227,10 +227,10 @@ class RepairingValidator(ABC, Generic[Failure, Error]):
         """Return the locations of errors, and which repairs to try there."""
 
     @abstractmethod
-    def _describe(
+    def _to_error(
         self, errors: list[Error], arguments: JsonObject, removed: set[InstancePath], *, is_complete: bool
-    ) -> str:
-        """Return the message about the errors, after the nulls at the paths in `removed` were removed."""
+    ) -> InvalidParametersError:
+        """Return what to raise for the errors, after the nulls at the paths in `removed` were removed."""
 
     @functools.cached_property
     def _finder(self) -> SubschemaFinder:
@@ -252,7 +252,7 @@ class RepairingValidator(ABC, Generic[Failure, Error]):
             accepted, failure = self._check(arguments, size.value_count)
             if accepted is not None:
                 return accepted, size
-        raise InvalidParametersError(self._describe(errors, arguments, removed, is_complete=is_complete))
+        raise self._to_error(errors, arguments, removed, is_complete=is_complete)
 
 
 def _collects_errors(rounds: int, value_count: int) -> bool:

@@ -153,6 +153,15 @@ async def aexecute(view: StoreView, name: str, arguments: Arguments | None, opti
         return await pipeline.aexecute(*request)
 
 
+def validate(view: StoreView, name: str, arguments: Arguments | None, options: CallOptions) -> ToolResult:
+    """Return the result of `direct_call.validate`, or an error result for a tool that cannot be called."""
+    try:
+        _, plan, arguments = _find(view, name, arguments, options)
+    except ToolCallError as error:
+        return error_result(call_error_detail(error), perf_counter())
+    return direct_call.validate(plan, (), arguments)
+
+
 def stream(view: StoreView, name: str, arguments: Arguments | None, options: CallOptions) -> Generator[ToolResult]:
     """Yield the chunks, then the result."""
     from ahvn_tools.execution import pipeline

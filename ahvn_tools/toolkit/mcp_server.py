@@ -17,7 +17,7 @@ from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import ToolkitError, ToolNotAvailableError, clip
 from ahvn_tools.execution.runner import run_before_body
 from ahvn_tools.execution.threads import call_host_function
-from ahvn_tools.mcp.client.remote_tool import MAX_URI_CHARS
+from ahvn_tools.mcp.client.remote_results import MAX_URI_CHARS
 from ahvn_tools.mcp.server.app import ServedToolsServer
 from ahvn_tools.mcp.server.components import GetPrompt
 from ahvn_tools.mcp.server.request import Request
@@ -29,7 +29,7 @@ from ahvn_tools.toolkit.elicitation import Elicitation
 from ahvn_tools.toolkit.entry import Entry
 from ahvn_tools.toolkit.entry_options import refuse_unknown_options, to_name_set, validate_callable
 from ahvn_tools.toolkit.selection import Selection
-from ahvn_tools.toolkit.served_caller import WaitingCalls, waiting_call_id
+from ahvn_tools.toolkit.served_caller import ContinuedCalls, continued_call_id
 from ahvn_tools.toolkit.served_interfaces import find_interfaces, read_from_server, with_served_uris
 from ahvn_tools.toolkit.sessions import ClientState, ClientStates, SessionState
 from ahvn_tools.toolkit.visibility import StoreView
@@ -171,7 +171,7 @@ class ToolkitServer:
         self._client_states = ClientStates()
         self._links: dict[tuple[str | None, str], Entry] = {}
         """The tools that have referred a client to a resource, by the client and the URI."""
-        self._waiting_calls = WaitingCalls(view.store.secret_key)
+        self._continued_calls = ContinuedCalls(view.store.secret_key)
         self._preparations: weakref.WeakKeyDictionary[Request, _Preparation] = weakref.WeakKeyDictionary()
 
     async def definitions(self, request: Request) -> Sequence[ToolDefinition]:
@@ -295,7 +295,7 @@ class ToolkitServer:
         options = self._call_options if seconds is None else replace(self._call_options, seconds=seconds)
         entry = view.store.entries.get(name)
         may_ask = entry is not None and view.compiled_tool(entry).plan.takes_context and request.can_elicit
-        if entry is not None and may_ask and waiting_call_id(request) is None:
+        if entry is not None and may_ask and continued_call_id(request) is None:
             if request.is_repeated_for_answers and is_program_tool(entry.spec):
                 return await self._run_program(view, name, arguments, request, options)
             elicitation = Elicitation(request, arguments, view.store.secret_key)
@@ -323,7 +323,7 @@ class ToolkitServer:
         self, view: StoreView, name: str, arguments: dict[str, Any], request: Request, options: calls.CallOptions
     ) -> ToolResult:
         if view.store.imported_servers:  # which may ask the client
-            return await self._waiting_calls.run(
+            return await self._continued_calls.run(
                 request,
                 name,
                 arguments,

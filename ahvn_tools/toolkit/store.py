@@ -584,13 +584,12 @@ class ToolStore:
 
     def _brought_by(self, middleware: Iterable[Middleware]) -> list[Entry]:
         """Return the tools that some middleware has in its `tools`, without those that are here."""
-        functions = [function for layer in middleware for function in getattr(layer, "tools", ())]
+        functions = {f: getattr(layer, "tool_options", {}) for layer in middleware for f in getattr(layer, "tools", ())}
         known = [entry.spec.function for entry in self.entries.values()] if functions else []
         entries = []
-        for function in functions:
+        for function, options in functions.items():
             if function not in known:
-                known.append(function)
-                spec = self.spec_class.from_function(function, output="json")
+                spec = self.spec_class.from_function(function, **{"output": "json", **options})
                 entry = Entry(spec, spec.name, f"the middleware of {spec.name!r}", {}, self.locks)
                 entry.on_duplicate, entry.is_of_middleware = "raise", True
                 entries.append(entry)

@@ -234,6 +234,10 @@ class ToolkitTool(ToolSpec):
         """Call in the toolkit and return a ToolResult."""
         return await calls.aexecute(self._view, self._entry.name, arguments, _call_options(args))
 
+    def validate(self, /, *args: Any, **arguments: Any) -> ToolResult:
+        """Check arguments as a call in the toolkit does, and run nothing; see `ToolSpec.validate`."""
+        return calls.validate(self._view, self._entry.name, arguments, _call_options(args))
+
     def exec_as(self, call_id: str, arguments: JsonObject) -> ToolResult:
         """Call as `exec` does, under the id that a LangChain graph has given the call."""
         return calls.execute(self._view, self._entry.name, arguments, calls.CallOptions(id=call_id))
@@ -380,7 +384,8 @@ def export_arguments(
     programs may call. A tool of an MCP server for which the export would raise is reported and left out: a server must
     not break the export of the other tools.
     """
-    entries = [entry for entry in view.listed_entries() if not entry.is_for_apps]
+    for_apps = view.store.for_apps
+    entries = [entry for entry in view.listed_entries() if entry.name not in for_apps]
     own = {entry.name: sorted(entry.allowed_callers) for entry in entries if entry.allowed_callers is not None}
     if own and not takes_callers(format):
         entries, own = [entry for entry in entries if entry.allows(DIRECT)], {}

@@ -85,7 +85,7 @@ if TYPE_CHECKING:  # slow, and few toolkits need it
     from ahvn_tools.toolkit.background_calls import CallStatus
     from ahvn_tools.toolkit.batch import Batch, ModelAnswer
     from ahvn_tools.toolkit.conversation import Conversation
-    from ahvn_tools.toolkit.converse import ConverseOptions, Event, ModelFunction, Start
+    from ahvn_tools.toolkit.conversation_loop import ConverseOptions, Event, ModelFunction, Start
     from ahvn_tools.toolkit.imported_server import ImportOptions
     from ahvn_tools.toolkit.mapped_calls import MappedCall
     from ahvn_tools.toolkit.mcp_imports import MCPImports
@@ -858,7 +858,8 @@ class Toolkit:
 
     def definitions(self) -> list[ToolDefinition]:
         """Return the definitions to list to a model: of each visible tool or, after `add_search`, of those it lists."""
-        return [self._view.definition(entry) for entry in self._view.listed_entries() if not entry.is_for_apps]
+        view, for_apps = self._view, self._view.store.for_apps
+        return [view.definition(entry) for entry in view.listed_entries() if entry.name not in for_apps]
 
     @overload
     def to(
@@ -942,6 +943,10 @@ class Toolkit:
     async def aexec(self, name: str, arguments: Arguments = None, /, **options: Unpack[CallKeywords]) -> ToolResult:
         """Call a tool from async code and return a ToolResult, also for an error of the tool."""
         return await calls.aexecute(self._view, name, arguments, calls.CallOptions.create(options))
+
+    def validate(self, name: str, arguments: Arguments = None, /) -> ToolResult:
+        """Check the arguments of a call, and run nothing; see `ToolSpec.validate`. `explain` applies the rules."""
+        return calls.validate(self._view, name, arguments, calls.DEFAULT_OPTIONS)
 
     def stream(
         self, name: str, arguments: Arguments = None, /, **options: Unpack[CallKeywords]
@@ -1111,17 +1116,17 @@ class Toolkit:
         Raises what the model raises; `Conversation.from_error` returns the conversation up to there. Raises
         MalformedAnswerError after too many retries, and ToolkitError as `run` and `resume` do.
         """
-        from ahvn_tools.toolkit.converse import converse
+        from ahvn_tools.toolkit.conversation_loop import ConversationLoop
 
-        return converse(self, model, messages, options)
+        return ConversationLoop(self, model, messages, options).run()
 
     async def aconverse(
         self, model: ModelFunction, messages: Start, **options: Unpack[ConverseOptions]
     ) -> Conversation:
         """Ask a model and run its calls from async code, as `converse` does. A sync model runs in a worker thread."""
-        from ahvn_tools.toolkit.converse import aconverse
+        from ahvn_tools.toolkit.conversation_loop import ConversationLoop
 
-        return await aconverse(self, model, messages, options)
+        return await ConversationLoop(self, model, messages, options).arun()
 
     def stream_converse(
         self, model: ModelFunction, messages: Start, **options: Unpack[ConverseOptions]
@@ -1131,17 +1136,17 @@ class Toolkit:
         That is a TextDelta for each piece of text, the ToolCalls of each answer, the chunks of their tools and their
         results, both ToolResults, and at the end the Conversation. Leaving the loop ends the request and all calls.
         """
-        from ahvn_tools.toolkit.converse import stream_converse
+        from ahvn_tools.toolkit.conversation_loop import ConversationLoop
 
-        return stream_converse(self, model, messages, options)
+        return ConversationLoop(self, model, messages, options).stream()
 
     def astream_converse(
         self, model: ModelFunction, messages: Start, **options: Unpack[ConverseOptions]
     ) -> AsyncGenerator[Event, None]:
         """Converse from async code, and yield what `stream_converse` yields."""
-        from ahvn_tools.toolkit.converse import astream_converse
+        from ahvn_tools.toolkit.conversation_loop import ConversationLoop
 
-        return astream_converse(self, model, messages, options)
+        return ConversationLoop(self, model, messages, options).astream()
 
     def _batch(self, answer: ModelAnswer, format: str | None, *, run_in_thread: bool = True) -> Batch:  # noqa: A002  # as above
         from ahvn_tools.toolkit.batch import parse_answer

@@ -352,6 +352,19 @@ one, two = await asyncio.gather(ask_user(questions={QUESTIONS[:1]!r}), ask_user(
     assert (result.structured_content, len(person.messages)) == ({"result": [{"tea": "black"}, "declined"]}, 2)
 
 
+@MODES
+@pytest.mark.parametrize("inner_mode", ["legacy", "2026-07-28"])
+async def test_the_user_of_a_gateways_client_answers(mode, inner_mode):
+    gateway, person = Toolkit("gateway"), Person({"tea": "black"})
+    await gateway.aadd_mcp(kit_of().to_fastmcp_server(), mode=inner_mode)
+    try:
+        result = await call(gateway.to_fastmcp_server(), mode, person, "ask_user", {"questions": QUESTIONS[:1]})
+    finally:
+        await gateway.aremove_mcp()
+    assert result.structured_content["answers"] == {"tea": "black"}
+    assert person.messages[0].splitlines()[0] == "The MCP server 'desk' asks: The model asks you:"
+
+
 async def test_a_handler_of_the_host_answers_for_clients():
     person = Person({"tea": "black"})
     result = await call(kit_of(answer_sync).to_fastmcp_server(), "legacy", person, "ask_user", {"questions": QUESTIONS})

@@ -14,13 +14,14 @@ import sys
 import time
 import weakref
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from fastmcp import Client
 from hypothesis import strategies as st
 
-from ahvn_tools import ToolContext, Toolkit, ToolSpecError
+from ahvn_tools import Toolkit, ToolSpecError
 from ahvn_tools.errors import ToolkitError
 from ahvn_tools.middleware import cache, keep_large, kept_json, kept_results, record, replay, truncate
 from ahvn_tools.results import ToolCall, ToolResult, text_block
@@ -766,17 +767,22 @@ async def test_a_served_client_reads_its_own_results(options):
     assert not (list(options["folder"].rglob("result_*")) if options else [])
 
 
-def test_a_secret_that_a_server_repeats_is_masked_in_what_is_kept(options):
-    kit = make_kit(options)
+def test_what_is_masked_inside_is_masked_in_what_is_kept(options, tmp_path):
+    kit = Toolkit("kit", middleware=[keep_large(1_000, **options)]).bind("key", secret=True)
 
-    @kit.tool
-    def leak(key: str, context: ToolContext) -> str:
-        raise ValueError(key * 500)
+    def mask(call, result: ToolResult) -> ToolResult:
+        return replace(result, value=result.value.replace("hunter2", "***"))
 
-    kit.bind("key", secret=True)
-    session = kit.session(key="hunter2hunter2")
-    assert "hunter2" not in repr(session.exec("leak"))
-    assert "hunter2" not in repr(kit._view.store.middleware[0])
+    @kit.tool(postprocess=mask)
+    def repeat(key: str) -> str:
+        return f"{key}\n" * 500
+
+    session = kit.session(key="hunter2")
+    handle = handle_of(session.exec("repeat"))
+    assert read(session, handle, limit=7).endswith("\n***\n***")
+    assert search(session, handle, "hunter2") == "[not found]"
+    assert not [file for file in tmp_path.rglob("result_*") if b"hunter2" in file.read_bytes()]
+    assert "***" not in repr(kit._view.store.middleware)
 
 
 def test_a_forked_process_leaves_the_files(tmp_path):
@@ -814,3 +820,32 @@ def test_one_object_serves_several_toolkits_and_their_sessions_stay_apart(option
     handles = [handle_of(kit.exec("lines")) for kit in kits]
     assert read(kits[0], handles[0], limit=4).endswith("\nline")
     assert read(kits[1], handles[0]) == NOT_FOUND
+
+
+def test_its_tools_only_read():
+    kit = make_kit({})
+    for name in ("read_result", "search_result"):
+        assert kit[name].definition.annotations == {"readOnlyHint": True}
+
+
+def test_a_middleware_of_the_host_brings_its_tools():
+    class Counter:
+        """Counts calls, and tells models how many there were."""
+
+        tool_options = {"title": "Count", "tags": {"count"}}
+
+        def __init__(self) -> None:
+            self.count = 0
+            self.tools = [self.calls]
+
+        async def __call__(self, call, next):
+            self.count += call.name != "calls"
+            return await next(call)
+
+        def calls(self) -> int:
+            """Return how many calls there were."""
+            return self.count
+
+    kit = Toolkit("kit", middleware=[Counter()]).add(lambda: 1, name="one")
+    kit.call("one")
+    assert (kit.call("calls"), kit["calls"].tags, kit["calls"].definition.title) == (1, {"count"}, "Count")

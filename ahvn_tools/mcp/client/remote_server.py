@@ -40,7 +40,7 @@ from ahvn_tools.mcp.client.connect_options import (
 from ahvn_tools.mcp.client.connection import ConnectionPool, Session, list_pages
 from ahvn_tools.mcp.client.errors import sanitize_text
 from ahvn_tools.mcp.client.refresh import Refresher
-from ahvn_tools.mcp.client.remote_tool import (
+from ahvn_tools.mcp.client.remote_results import (
     ResultParser,
     make_resource_tool,
     to_tool_result,

@@ -1,4 +1,4 @@
-"""Converse: ask a model and run its calls, again and again, until it has answered or something has to be decided."""
+"""ConversationLoop: ask a model and run its calls until it has answered, or something has to be decided."""
 
 from __future__ import annotations
 
@@ -98,42 +98,15 @@ ModelFunction: TypeAlias = Callable[[list[Any], Any], Any]
 """A model: a function of messages and tools that returns an answer, an awaitable of one, or the events of a stream."""
 
 
-def converse(kit: Tools, model: ModelFunction, start: Start, options: ConverseOptions) -> Conversation:
-    """Return the conversation at its end."""
-    *_, conversation = _Conversing(kit, model, start, options, emits=False).stream()
-    return conversation  # type: ignore[return-value]  # the last event
+class ConversationLoop:
+    """A conversation while it goes on, once. Its methods do the same, for the four kinds of callers."""
 
-
-async def aconverse(kit: Tools, model: ModelFunction, start: Start, options: ConverseOptions) -> Conversation:
-    """Return the conversation at its end, from async code."""
-    async with contextlib.aclosing(_Conversing(kit, model, start, options, emits=False).astream()) as events:
-        return [event async for event in events][-1]  # type: ignore[return-value]  # the last event
-
-
-def stream_converse(
-    kit: Tools, model: ModelFunction, start: Start, options: ConverseOptions
-) -> Generator[Event, None, None]:
-    """Return the events of a conversation, for a sync reader."""
-    return _Conversing(kit, model, start, options, emits=True).stream()
-
-
-def astream_converse(
-    kit: Tools, model: ModelFunction, start: Start, options: ConverseOptions
-) -> AsyncGenerator[Event, None]:
-    """Return the events of a conversation, for an async reader."""
-    return _Conversing(kit, model, start, options, emits=True).astream()
-
-
-class _Conversing:
-    """A conversation while it goes on. `stream` and `astream` do the same, for the two kinds of callers."""
-
-    def __init__(
-        self, kit: Tools, model: ModelFunction, start: Start, options: ConverseOptions, *, emits: bool
-    ) -> None:
+    def __init__(self, kit: Tools, model: ModelFunction, start: Start, options: ConverseOptions) -> None:
+        """Raises ToolkitError and TypeError for what does not fit."""
         if unknown := unknown_options(options, ConverseOptions.__annotations__):
             raise TypeError(f"converse(): {unknown}")
         given: dict[str, Any] = {**options}
-        self.kit, self.emits = kit, emits
+        self.kit, self.emits = kit, False
         self.model: Any = validate_callable("A model", "a function of messages and tools", model)
         before = start if isinstance(start, Conversation) else None
         self.format: str | None = given.pop("format", None) or getattr(model, "format", None)
@@ -146,7 +119,7 @@ class _Conversing:
         self.waiting = before.run if before is not None and before.pending else None
         _require_decisions(self.waiting, given)
         self.messages = _with_text(self.format, [], start) if isinstance(start, str) else [*_messages_of(start)]
-        self.run = before.run if before else None
+        self.latest_run = before.run if before else None
         self.text, self.turns, self.usage = (before.text, before.turns, before.usage) if before else ("", 0, NO_USAGE)
         self.stop_reason: StopReason | None = None
         self.problem: str | None = None
@@ -158,8 +131,19 @@ class _Conversing:
         if self.format is not None:
             _turn_function(self.format)
 
-    def stream(self) -> Generator[Event, None, None]:
-        """Yield what happens, then the conversation."""
+    def run(self) -> Conversation:
+        """Return the conversation at its end."""
+        *_, conversation = self.stream(emits=False)
+        return conversation  # type: ignore[return-value]  # the last event
+
+    async def arun(self) -> Conversation:
+        """Return the conversation at its end, from async code."""
+        async with contextlib.aclosing(self.astream(emits=False)) as events:
+            return [event async for event in events][-1]  # type: ignore[return-value]  # the last event
+
+    def stream(self, *, emits: bool = True) -> Generator[Event, None, None]:
+        """Yield what happens if it `emits` that, then the conversation."""
+        self.emits = emits
         with self._kept():
             if self.waiting is not None:
                 yield from self._take(self.kit.resume(self.waiting, **self.decisions))
@@ -170,8 +154,9 @@ class _Conversing:
                     yield from self._take(run)
         yield self._conversation(self.stop_reason)
 
-    async def astream(self) -> AsyncGenerator[Event, None]:
+    async def astream(self, *, emits: bool = True) -> AsyncGenerator[Event, None]:
         """Yield what happens, then the conversation, to an async reader."""
+        self.emits = emits
         with self._kept():
             if self.waiting is not None:
                 for result in self._take(await self.kit.aresume(self.waiting, **self.decisions)):
@@ -210,11 +195,9 @@ class _Conversing:
 
     @contextlib.contextmanager
     def _kept(self) -> Generator[None]:
-        """Attach the conversation to an exception that ends it, unless the reader has left."""
+        """Attach the conversation to an exception that ends it."""
         try:
             yield
-        except GeneratorExit:
-            raise
         except BaseException as error:
             self._conversation("failed" if self.waiting is None else "waiting").attach_to(error)
             raise
@@ -224,7 +207,7 @@ class _Conversing:
             messages=[*self.messages],
             text=self.text,
             stop_reason=stop_reason,
-            run=self.run,
+            run=self.latest_run,
             turns=self.turns,
             usage=self.usage,
             format=self.format,
@@ -236,7 +219,7 @@ class _Conversing:
         export = self.model.export if isinstance(self.model, Model) else {}
         tools = self.kit.to(name, read_only=name in formats.BUILT_IN, **export)
         messages = [*self.messages] if self.problem is None else _with_text(name, self.messages, self.problem)
-        container, model = None if self.run is None else self.run.container, self.model
+        container, model = None if self.latest_run is None else self.latest_run.container, self.model
         if container is not None and isinstance(model, Model) and not _has_expired(container):
             model = model.in_container(container.id)
         return model, messages, tools
@@ -355,7 +338,7 @@ class _Conversing:
         if self.waiting is None:
             self.messages += self.turn.messages
             self.text, self.turns, self.turns_left = self.turn.text, self.turns + 1, self.turns_left - 1
-        self.run, self.waiting = run, None
+        self.latest_run, self.waiting = run, None
         self.messages += run.messages
         self.stop_reason = self._find_stop_reason(run)
         return self._to_results([result for _, result in run.results])
