@@ -91,7 +91,7 @@ class CallScope:
         """Cancel the call, from any thread."""
         self.is_cancelled = True
         if (context := self.context) is not None:
-            context.cancel()
+            context._cancel()  # noqa: SLF001  # of this package
         if (request_task_cancel := self._request_task_cancel) is not None:
             request_task_cancel()
 
@@ -364,7 +364,7 @@ class Call(CallRequest):
             ),
         )
         if self.scope.is_cancelled:
-            context.cancel()
+            context._cancel()  # noqa: SLF001  # of this package
         return context
 
     def hidden_values(self) -> dict[str, HiddenValues]:

@@ -49,7 +49,7 @@ class BodyRun:
 
     def _cancel(self) -> None:
         for context in self._contexts:
-            context.cancel()
+            context._cancel()  # noqa: SLF001  # of this package
 
     def run(self) -> bytes:
         """Run the body to its end and return the reply that ends the call."""
