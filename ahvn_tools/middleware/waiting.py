@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Final, Literal, Self
 from ahvn_tools import invisible
 from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import ApprovalRequiredError, InvalidParametersError, ResultRequiredError, ToolSpecError
-from ahvn_tools.execution.call import Call, Question
+from ahvn_tools.execution.call import ApprovalQuestion, Call
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.middleware import reporting
 from ahvn_tools.redaction.values import reveal_secrets
@@ -169,7 +169,7 @@ class ApprovalRequest(WaitingRequest):
     """Whether the call was approved as a whole before the tool asked for the action."""
 
     @classmethod
-    def from_call(cls, call: Call, question: Question | None = None) -> Self:
+    def from_call(cls, call: Call, question: ApprovalQuestion | None = None) -> Self:
         """Return the request for a call, or for what its body asks.
 
         Raises InvalidParametersError for arguments without a JSON form.
