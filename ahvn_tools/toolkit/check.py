@@ -356,6 +356,17 @@ def _find_unmatched_rules(view: StoreView, entries: list[Entry]) -> Iterator[Fin
             if option == "allow" and all(rule.parameters & rules.hidden for _, rules in tools):
                 problem = "it names a bound parameter, and so allows nothing"
                 yield make_finding("unmatched-rule", place, problem, "Name parameters that models see.")
+            elif option == "allow":
+                unused = {rules.name: reason for _, rules in tools if (reason := rules.explain_unused(rule))}
+                if unused:
+                    what = "; ".join(f"of {name!r}, because {reason}" for name, reason in unused.items())
+                    yield make_finding(
+                        "unmatched-rule",
+                        place,
+                        f"it allows no call {what}",
+                        "Name these parameters, too, or write a rule for each tool.",
+                        severity="error" if len(unused) == len(tools) else "note",
+                    )
 
 
 def _find_unmatched_options(imported: ImportedServer, entries: list[Entry] | None) -> Iterator[Finding]:
