@@ -38,8 +38,8 @@ _RANKS: Final = ("allow", "ask", "deny")
 
 
 def strictest(decisions: Sequence[RuleDecision]) -> RuleDecision:
-    """Return the first of the strictest decisions."""
-    return max(decisions, key=lambda one: _RANKS.index(one.decision))
+    """Return the first of the strictest decisions, a rule before a mode."""
+    return max(decisions, key=lambda one: (_RANKS.index(one.decision), one.why == "rule"))
 
 
 class ToolRules:

@@ -194,3 +194,100 @@ def test_check_finds_rules_that_allow_nothing(make_kit: Any, rule: str, severity
     found = [one for one in make_kit(allow=[rule]).check() if one.rule == "unmatched-rule"]
     assert [one.severity for one in found] == ([] if severity is None else [severity])
     assert all(problem in one.problem for one in found)
+
+
+LATER = ["docs/.git/config", "docs/HEAD", "docs/conftest.py", "docs/.envrc", "docs/x.pth", "docs/hooks/pre-commit"]
+"""Files that programs execute or obey later."""
+
+
+def exec_code(kit: Toolkit, tool: str, arguments: dict[str, Any]) -> str | None:
+    """Run a call, and return the code of its error."""
+    error = kit.exec(tool, arguments).error
+    return error and error.code
+
+
+@pytest.mark.parametrize("path", LATER)
+@pytest.mark.parametrize(
+    "tool", ["create_file", "write_text_file", "insert_text_file", "mkdir", "move", "edit_file_full_replace"]
+)
+def test_no_rule_allows_a_file_that_runs_later(make_kit: Any, folder: Path, tool: str, path: str):
+    allow = ['*(uri: "docs/**")', 'move(uri: "docs/**", target_uri: "docs/**")']
+    for rules in (allow, ["*"]):
+        kit = make_kit(allow=rules)
+        if tool == "mkdir":
+            path, arguments = "docs/.git/hooks", {"uri": "docs/.git/hooks"}
+        elif tool == "move":
+            arguments = {"uri": "docs/a.txt", "target_uri": path}
+        else:
+            arguments = {"uri": path, **WRITES[tool]}
+        if tool in {"insert_text_file", "edit_file_full_replace"}:
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_text("old\n")
+            assert kit.exec("read_file", {"uri": path}).error is None
+        before = (folder / path).read_text() if (folder / path).is_file() else None
+        assert exec_code(kit.session(), tool, arguments) in {"approval_required", "tool_error"}
+        assert ((folder / path).read_text() if (folder / path).is_file() else None) == before
+
+
+def test_an_allow_rule_answers_what_a_tool_would_ask(make_kit: Any, folder: Path):
+    allow = [
+        *(f'{tool}(uri: "docs/**")' for tool in WRITES),
+        'move(uri: "docs/**", target_uri: "docs/**")',
+        'shell_exec(cmd: "git status*")',
+        'shell_exec(cmd: "touch *")',
+        'git_cmd(args: "restore *", uri: ".")',
+        'exec_sql(query: "CREATE TABLE notes*")',
+        'execute_python_code(code: "*")',
+    ]
+    kit = make_kit(allow=allow, python=True).session()
+    for tool, arguments in (
+        ("create_file", {"uri": "docs/new.txt", "content": "x"}),
+        ("move", {"uri": "docs/new.txt", "target_uri": "docs/b.txt"}),
+        ("delete", {"uri": "docs/b.txt"}),
+        ("shell_exec", {"cmd": "git status"}),
+        ("shell_exec", {"cmd": "touch x"}),
+        ("execute_python_code", {"code": "1 + 1"}),
+    ):
+        assert exec_code(kit, tool, arguments) is None, (tool, arguments)
+    assert exec_code(kit, "shell_exec", {"cmd": "touch x", "uri": "docs"}) == "approval_required"
+    assert exec_code(kit, "delete", {"uri": "src/a.txt"}) == "approval_required"
+
+
+def test_a_mode_answers_nothing_that_a_tool_asks(make_kit: Any):
+    kit = make_kit(mode="allow")
+    assert exec_code(kit, "create_file", {"uri": "src/b.txt", "content": "x"}) is None
+    assert exec_code(kit, "delete", {"uri": "src/a.txt"}) == "approval_required"
+    assert exec_code(kit, "shell_exec", {"cmd": "touch x"}) == "approval_required"
+
+
+def test_a_person_is_asked_once_about_a_call(make_kit: Any, folder: Path):
+    asked: list[str] = []
+    rules = make_kit(mode="ask")
+    for tool, arguments in (("delete", {"uri": "docs/a.txt"}), ("create_file", {"uri": ".envrc", "content": "x"})):
+        run = rules.run([{"id": "1", "type": "tool_use", "name": tool, "input": arguments}])
+        asked += [request.tool for request in run.pending]
+        done = rules.resume(run, approved=True)
+        assert done.is_done, done
+        assert not done.results[0][1].is_error
+    assert asked == ["delete", "create_file"]
+    assert (folder / ".envrc").exists()
+    assert not (folder / "docs" / "a.txt").exists()
+
+
+def test_no_code_runs_through_a_repository_that_a_model_has_written(make_kit: Any, folder: Path):
+    kit = make_kit(allow=['shell_exec(cmd: "git status*")', 'create_file(uri: "docs/**")']).session()
+    core = f'repositoryformatversion = 0\n\tbare = false\n\tworktree = .\n\tfsmonitor = "touch {folder}/RAN; false"'
+    files = {"HEAD": "ref: refs/heads/main\n", "config": f"[core]\n\t{core}\n", "objects/k": "", "refs/k": ""}
+    for base in ("docs/.git", "docs"):
+        for name, content in files.items():
+            kit.exec("create_file", {"uri": f"{base}/{name}", "content": content})
+        assert exec_code(kit, "shell_exec", {"cmd": "git status", "uri": "docs"}) == "approval_required"
+        kit.exec("shell_exec", {"cmd": "git status"})
+    assert not (folder / "RAN").exists()
+    assert not (folder / "docs/HEAD").exists()
+
+
+@pytest.mark.parametrize("approve", ["always", lambda action: True])
+def test_what_the_host_wants_to_be_asked_is_asked_beside_rules(folder: Path, approve: Any):
+    kit = Toolkit("desk", rules=ApprovalRules(allow=["*"])).add(Workspace(folder, approve=approve))
+    assert exec_code(kit, "create_file", {"uri": "docs/b.txt", "content": "x"}) == "approval_required"
