@@ -15,7 +15,7 @@ from ahvn_tools.execution.call import Call, Next
 from ahvn_tools.execution.plan import Plan
 from ahvn_tools.execution.threads import call_host_function
 from ahvn_tools.middleware.approve import ApprovalAnswer, ApprovalDecision, Approver, rejection_text
-from ahvn_tools.middleware.waiting import ApprovalRequest
+from ahvn_tools.middleware.pending import ApprovalRequest
 from ahvn_tools.results import ToolResult
 from ahvn_tools.state import MISSING
 from ahvn_tools.toolkit.entry import Entry

@@ -199,7 +199,7 @@ def start(view: StoreView, name: str, arguments: Arguments | None, options: Call
     """Start a background call and return its id. Raises as `_find` and `BackgroundCalls.start` do."""
     from ahvn_tools.execution import pipeline
     from ahvn_tools.execution.runner import capture_outcome
-    from ahvn_tools.middleware.waiting import without_other_request
+    from ahvn_tools.middleware.pending import without_other_request
     from ahvn_tools.toolkit.background_calls import BackgroundCall
 
     middleware, call = _prepare_stream(view.without_session(), name, arguments, options)
