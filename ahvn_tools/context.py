@@ -225,8 +225,8 @@ class ToolContext:
         """Request the end of the session: the result has `meta["ends_session"]`."""
         self._ends_session = True
 
-    def cancel(self) -> None:
-        """Mark the call as cancelled. For the runner."""
+    def _cancel(self) -> None:
+        """Mark the call as cancelled, for the runner."""
         self._cancelled.set()
         if self._links.asker is not None:
             self._links.asker.cancel()

@@ -34,7 +34,12 @@ from ahvn_tools.formats.rendering.code_execution import (
     without_recursive,
 )
 from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_single_choice
-from ahvn_tools.formats.rendering.tool import ToolExporter, export_all, filter_example_inputs, set_provider_options
+from ahvn_tools.formats.rendering.tool_exporter import (
+    ToolExporter,
+    export_all,
+    filter_example_inputs,
+    set_provider_options,
+)
 from ahvn_tools.formats.turn import Model, Turn, Usage, read_answer, read_text, without_nulls
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import DIRECT, ToolCall, ToolResult

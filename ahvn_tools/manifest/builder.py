@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from ahvn_tools.code_mode.limits import CodeLimits
+from ahvn_tools.code_mode.code_limits import CodeLimits
 from ahvn_tools.errors import (
     BindError,
     SourceError,
@@ -32,8 +32,8 @@ from ahvn_tools.loading.contents import (
     skipping,
 )
 from ahvn_tools.loading.kinds import classify, read_source
-from ahvn_tools.loading.options import VARIABLE, Place, ReadOptions
 from ahvn_tools.loading.python_modules import read_member, split_location
+from ahvn_tools.loading.read_options import VARIABLE, Place, ReadOptions
 from ahvn_tools.manifest import middleware_table, model
 from ahvn_tools.manifest.document import (
     ManifestDocument,

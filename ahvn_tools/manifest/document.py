@@ -12,7 +12,7 @@ from typing import Any, Final
 from pydantic import SecretStr
 
 from ahvn_tools.errors import SourceError, clip, near_misses
-from ahvn_tools.loading.options import VARIABLE, Place, map_texts
+from ahvn_tools.loading.read_options import VARIABLE, Place, map_texts
 from ahvn_tools.redaction.texts import redact
 from ahvn_tools.sources.budget import Budget
 from ahvn_tools.sources.yaml_file import YamlDocument, read_yaml

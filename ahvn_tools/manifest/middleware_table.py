@@ -21,7 +21,7 @@ from pydantic_core import PydanticCustomError
 
 from ahvn_tools import middleware
 from ahvn_tools.errors import near_misses
-from ahvn_tools.loading.options import ReadOptions
+from ahvn_tools.loading.read_options import ReadOptions
 from ahvn_tools.middleware import Middleware
 
 Level = Literal["debug", "info", "warning", "error", "critical"]

@@ -20,7 +20,7 @@ from ahvn_tools.errors import (
     ToolError,
     ToolSpecError,
 )
-from ahvn_tools.execution.call import Call, Next, Question, QuestionApprover
+from ahvn_tools.execution.call import ApprovalQuestion, Call, Next, QuestionApprover
 from ahvn_tools.execution.convert import call_error_detail, error_result, summarize_exception
 from ahvn_tools.execution.pipeline import inner_middleware, run_if_large_in_thread
 from ahvn_tools.execution.threads import call_host_function
@@ -192,7 +192,7 @@ def _requested_error(call: Call, result: ToolResult) -> ApprovalRequiredError | 
 def _question_approver(approver: Approver) -> QuestionApprover:
     """Return what asks the approver about the questions of a body."""
 
-    async def decide(call: Call, question: Question) -> None:
+    async def decide(call: Call, question: ApprovalQuestion) -> None:
         try:
             decision = _in_time(call, await call_host_function(approver, ApprovalRequest.from_call(call, question)))
         except ToolCallError:

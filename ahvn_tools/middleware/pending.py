@@ -22,7 +22,7 @@ from ahvn_tools.errors import (
     ToolCallError,
     ToolSpecError,
 )
-from ahvn_tools.execution.call import Call, Question
+from ahvn_tools.execution.call import ApprovalQuestion, Call
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.middleware import reporting
 from ahvn_tools.redaction.values import reveal_secrets
@@ -204,7 +204,7 @@ class ApprovalRequest(SignedRequest):
     """Whether the call was approved as a whole before the tool asked for the action."""
 
     @classmethod
-    def from_call(cls, call: Call, question: Question | None = None) -> Self:
+    def from_call(cls, call: Call, question: ApprovalQuestion | None = None) -> Self:
         """Return the request for a call, or for what its body asks.
 
         Raises InvalidParametersError for arguments without a JSON form.

@@ -8,7 +8,7 @@ from typing import Annotated, Any, cast
 
 from ahvn_tools.binding import bindable_parameters
 from ahvn_tools.errors import BindError, ToolkitError, ToolLookupError, near_misses
-from ahvn_tools.mcp.client.options import ConnectOptions
+from ahvn_tools.mcp.client.connect_options import ConnectOptions
 from ahvn_tools.mcp.client.remote_server import RemoteServer, resolve_servers
 from ahvn_tools.mcp.trust.changes import Changes
 from ahvn_tools.schema.argument_changes import ArgumentChange

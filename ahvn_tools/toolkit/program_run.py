@@ -19,9 +19,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ahvn_tools.code_mode.call_form import awaits_calls, find_names
+from ahvn_tools.code_mode.code_limits import CodeLimits
 from ahvn_tools.code_mode.contents import ProgramContents
 from ahvn_tools.code_mode.identifiers import MODULES, assign_identifiers, to_identifier
-from ahvn_tools.code_mode.limits import CodeLimits
 from ahvn_tools.code_mode.running_program import ProgramCall, ProgramState, RunningProgram, Suspended
 from ahvn_tools.code_mode.sandbox import (
     Answer,

@@ -8,7 +8,7 @@ import logging
 import pytest
 
 from ahvn_tools import middleware
-from ahvn_tools.loading.options import ReadOptions
+from ahvn_tools.loading.read_options import ReadOptions
 from ahvn_tools.manifest.middleware_table import MIDDLEWARE, build
 
 NOT_YAML = {"approver", "exceptions", "meter", "tracer"}

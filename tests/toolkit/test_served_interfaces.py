@@ -184,3 +184,10 @@ def test_a_program_does_not_call_a_tool_for_interfaces():
     kit = desk().add_code_mode()
     assert "refresh" not in kit.exec("search_tools", {"query": "read the orders again"}).text
     assert kit.exec("run_code", {"code": "await refresh()"}).is_error
+
+
+async def test_a_toolkit_that_takes_the_tools_serves_their_pages():
+    outer = Toolkit("outer").add(desk(), prefix="desk_")
+    assert "refresh" not in json.dumps(outer.to("openai"))
+    async with Client(outer.to_fastmcp_server()) as client:
+        assert await pages(client) == {"desk_orders": ("<p>orders</p>", HTML_TYPE, {"csp": CSP, "prefersBorder": True})}

@@ -29,9 +29,7 @@ from ahvn_tools.execution.runner import capture_outcome
 from ahvn_tools.execution.threads import call_host_function, run_in_thread
 from ahvn_tools.mcp.client.caller import GetRoots, IdleClock, make_meta, run_call
 from ahvn_tools.mcp.client.client_settings import STRUCTURED_META_KEY, ClientSettings
-from ahvn_tools.mcp.client.connection import ConnectionPool, Session, list_pages
-from ahvn_tools.mcp.client.errors import sanitize_text
-from ahvn_tools.mcp.client.options import (
+from ahvn_tools.mcp.client.connect_options import (
     CLIENT,
     ChangeListener,
     ConnectOptions,
@@ -39,6 +37,8 @@ from ahvn_tools.mcp.client.options import (
     is_credentials_provider,
     validate_names,
 )
+from ahvn_tools.mcp.client.connection import ConnectionPool, Session, list_pages
+from ahvn_tools.mcp.client.errors import sanitize_text
 from ahvn_tools.mcp.client.refresh import Refresher
 from ahvn_tools.mcp.client.remote_results import (
     ResultParser,
