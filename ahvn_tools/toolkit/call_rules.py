@@ -144,6 +144,7 @@ class CallRules:
         decision = self.judge(call.plan, call.arguments, requires_approval=requires_approval)
         is_allowed = decision.decision == "allow"  # asked last about the arguments that the body receives
         call.scope.is_allowed_by_rule = is_allowed and decision.why in {"rule", "remembered"}
+        call.scope.is_for_client = not is_allowed and self._entry.requires_approval is False
         return not is_allowed
 
     def allowed_plan(self, plan: Plan, arguments: dict[str, Any]) -> Plan | None:
