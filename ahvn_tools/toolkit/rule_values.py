@@ -22,7 +22,7 @@ from urllib.parse import unquote
 
 from ahvn_tools import invisible
 from ahvn_tools.command_line import NotUnderstoodError, SimpleCommand, split_command_line
-from ahvn_tools.command_programs import explain_open_rule, find_runner, may_run_code
+from ahvn_tools.command_programs import explain_open_rule, find_runner, may_run_code, takes_plain_arguments
 from ahvn_tools.command_words import split_command
 from ahvn_tools.errors import ToolError
 from ahvn_tools.registry import ArgumentKind
@@ -387,9 +387,9 @@ class ValuePattern:
             for name in {program, program.rpartition("/")[2]}:
                 if _words_fit(self._folded_words, (name, *arguments)):
                     return True
-        if occurs and is_command and any(map(may_run_code, reading.commands)):
-            return True
-        return None if occurs or (is_command and any(map(_is_hidden, reading.commands))) else False
+        if is_command and any(map(_is_hidden, reading.commands)):
+            return True if occurs else None
+        return None if occurs and not (is_command and all(map(takes_plain_arguments, reading.commands))) else False
 
     def _occurs(self, text: str) -> bool:
         """Return whether all words of the pattern are in a text."""
