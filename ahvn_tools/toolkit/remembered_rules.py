@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import threading
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from os import PathLike
 from pathlib import Path
@@ -20,6 +22,9 @@ from ahvn_tools.secret_key import SecretKey
 
 MAX_BYTES: Final = 4_000_000
 """The maximum size of a file."""
+
+MAX_WAIT: Final = 5.0
+"""For how many seconds a rule waits at most until another process has written the file."""
 
 _PURPOSE: Final = "remembered rule"
 _VERSION: Final = 1
@@ -78,15 +83,41 @@ class RuleFile:
 
     def add(self, rule: RememberedRule) -> None:
         """Add a rule. Raises ToolkitError if it cannot be written."""
-        with self._lock:
+        with self._lock, self._locked_folder():
             rules = self.read()
             if rule not in rules:
                 self._write((*rules, rule))
 
     def remove(self, text: str) -> None:
         """Remove the rules with a text. Raises as `add` does."""
-        with self._lock:
+        with self._lock, self._locked_folder():
             self._write(rule for rule in self.read() if rule.text != text)
+
+    @contextlib.contextmanager
+    def _locked_folder(self) -> Iterator[None]:
+        """Let no other process write the file inside of this block: it would lose the rules of one of them."""
+        try:
+            import fcntl
+        except ModuleNotFoundError:  # pragma: no cover  # Windows, which cannot lock a folder
+            yield
+            return
+        try:
+            descriptor = os.open(self.path.parent, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise self._error(str(error)) from error
+        try:
+            end = time.monotonic() + MAX_WAIT
+            while True:
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except OSError as error:
+                    if time.monotonic() > end:
+                        raise self._error(f"another process has locked its folder: {error}") from error
+                    time.sleep(0.01)
+            yield
+        finally:
+            os.close(descriptor)
 
     def _write(self, rules: Iterable[RememberedRule]) -> None:
         data = [{**asdict(rule), "signature": self._key.digest(_PURPOSE, asdict(rule))} for rule in rules]

@@ -2,6 +2,9 @@
 
 import asyncio
 import json
+import os
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from pathlib import Path
@@ -22,6 +25,8 @@ from ahvn_tools.errors import (
     ToolLookupError,
 )
 from ahvn_tools.middleware import cache, keep_large
+from ahvn_tools.secret_key import SecretKey
+from ahvn_tools.toolkit.remembered_rules import RememberedRule, RuleFile
 
 READS = {"readOnlyHint": True}
 ADDS = {"destructiveHint": False}
@@ -315,6 +320,46 @@ def test_a_file_keeps_rules_over_a_restart_and_only_the_key_makes_one(tmp_path: 
     assert again.exec("remove", {"path": "b"}).error.code == "approval_required"  # type: ignore[union-attr]
     with pytest.raises(ToolkitError, match="another secret_key"):
         make_kit(rules, secret_key=KEY)
+
+
+_ADDING = """
+import sys
+from ahvn_tools.secret_key import SecretKey
+from ahvn_tools.toolkit.remembered_rules import RememberedRule, RuleFile
+file = RuleFile(sys.argv[1], SecretKey.create(sys.argv[2]))
+print("ready", flush=True)
+sys.stdin.readline()
+for number in range(20):
+    file.add(RememberedRule(tool=sys.argv[3], fingerprint="x", arguments={"number": number}))
+"""
+
+
+def test_processes_that_write_a_file_at_once_lose_no_rule(tmp_path: Path):
+    file = tmp_path / "rules.json"
+    command = [sys.executable, "-c", _ADDING, str(file), KEY]
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    running = [subprocess.Popen([*command, name], **pipes) for name in "abc"]
+    assert [process.stdout.readline() for process in running] == ["ready\n"] * 3
+    for process in running:
+        process.stdin.write("\n")
+        process.stdin.flush()
+    assert [process.communicate()[0] for process in running] == [""] * 3
+    assert [process.returncode for process in running] == [0, 0, 0]
+    assert len(json.loads(file.read_text())["rules"]) == 60
+    assert [one.name for one in tmp_path.iterdir()] == ["rules.json"]
+
+
+def test_a_folder_that_another_process_has_locked_is_no_endless_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    fcntl = pytest.importorskip("fcntl")
+    monkeypatch.setattr("ahvn_tools.toolkit.remembered_rules.MAX_WAIT", 0.0)
+    rules = RuleFile(tmp_path / "rules.json", SecretKey.create(KEY))
+    descriptor = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    with pytest.raises(ToolkitError, match="another process has locked"):
+        rules.add(RememberedRule(tool="a", fingerprint="x", arguments={}))
+    os.close(descriptor)
+    rules.add(RememberedRule(tool="a", fingerprint="x", arguments={}))
+    assert len(rules.read()) == 1
 
 
 @pytest.mark.parametrize(
