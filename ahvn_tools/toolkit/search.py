@@ -15,7 +15,7 @@ from pydantic_core import to_jsonable_python
 
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import ToolkitError, quote_name
-from ahvn_tools.execution.plan import CompiledTool
+from ahvn_tools.execution.compiled_tool import CompiledTool
 from ahvn_tools.schema.subschemas import schema_texts
 from ahvn_tools.search_words import TOKENIZER, index_text, tokenize
 
