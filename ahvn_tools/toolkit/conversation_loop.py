@@ -115,7 +115,8 @@ class ConversationLoop:
         self.retries = 0
         self.answer: Any = None
         self.turn = Turn()
-        self.shown: list[ToolResult] = []
+        self.shown: dict[int, ToolResult] = {}
+        """The results of the last answer that were yielded, by the ids of the objects."""
         self.is_streamed = self.has_left = False
         if self.format is not None:
             _turn_function(self.format)
@@ -313,7 +314,7 @@ class ConversationLoop:
                 )
             self.retries += 1
             return None
-        self.shown = []
+        self.shown = {}
         self.retries, self.turn = 0, replace(turn, messages=_to_sendable(turn.messages), text=_to_sendable(turn.text))
         return batch
 
@@ -336,8 +337,8 @@ class ConversationLoop:
         """Return the chunks and results to show: none of a call that waits, and no result again."""
         if not self.emits:
             return []
-        new = [one for one in results if not (pending_requests(one.meta) or any(one is shown for shown in self.shown))]
-        self.shown += [result for result in new if result.is_last]
+        new = [one for one in results if id(one) not in self.shown and not pending_requests(one.meta)]
+        self.shown |= {id(result): result for result in new if result.is_last}
         return new
 
     def _find_stop_reason(self, run: Run) -> StopReason | None:
