@@ -66,7 +66,6 @@ class CompiledTool:
             version=template.version,
             icons=template.icons,
             returns=template.texts.details.returns,
-            usage=template.texts.details.usage,
         )
 
     @property
