@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType, UnionType
 from typing import Annotated, Any, Final, Literal, Protocol, Union, get_args, get_origin
 
-from ahvn_tools.errors import ApprovalRequiredError, CallCancelledError, ToolError
+from ahvn_tools.errors import CallCancelledError, ToolError
 from ahvn_tools.results import ToolResult
 from ahvn_tools.roots import resolve_path
 
@@ -126,7 +126,7 @@ class ToolContext:
     """The folders that the host allows tools to use: absolute paths without symbolic links."""
     forbids_files: bool = False
     """Whether the host has set `roots=[]`: no file may be used then, also by a tool that has folders of its own."""
-    ends_session: bool = field(default=False, init=False)
+    _ends_session: bool = field(default=False, init=False)
     """Whether the tool has requested the end of the session."""
     is_approved: bool = False
     """Whether this call, with these arguments, was approved."""
@@ -134,7 +134,7 @@ class ToolContext:
     """Whether the call came from a client of a served toolkit."""
     is_anonymous: bool = False
     """Whether the server cannot distinguish the client from others: the session ends with this call."""
-    masks_errors: bool = False
+    _masks_errors: bool = False
     """Whether the result hides the texts of exceptions that are no ToolError."""
     _links: CallLinks = field(default_factory=lambda: _NO_LINKS)
 
@@ -191,15 +191,6 @@ class ToolContext:
         """
         return resolve_path(path_or_uri, self.roots)
 
-    def require_approval(self) -> None:
-        """Raise ApprovalRequiredError unless this call was approved.
-
-        For tools that decide in their body whether they need approval. A toolkit then asks its approver, or the call
-        waits for `Toolkit.resume`; after approval the tool runs again from its first line.
-        """
-        if not self.is_approved:
-            raise ApprovalRequiredError("This call needs an approval before it can run.", tool=self.tool)
-
     def ask(self, action: str, details: Mapping[str, Any] | None = None) -> Literal[True]:
         """Ask a person to approve an action, and return True when it is approved; the sync tool goes on here.
 
@@ -232,10 +223,10 @@ class ToolContext:
 
     def end_session(self) -> None:
         """Request the end of the session: the result has `meta["ends_session"]`."""
-        self.ends_session = True
+        self._ends_session = True
 
-    def cancel(self) -> None:
-        """Mark the call as cancelled. For the runner."""
+    def _cancel(self) -> None:
+        """Mark the call as cancelled, for the runner."""
         self._cancelled.set()
         if self._links.asker is not None:
             self._links.asker.cancel()

@@ -104,9 +104,9 @@ class ToolResult:
     """The id of the call."""
     blocks: tuple[Any, ...] | None = field(default=None, repr=False)
     """The tool's own MCP content blocks; None: `content` makes them from the value."""
-    is_unwrapped: bool = field(default=False, repr=False)
+    _is_unwrapped: bool = field(default=False, repr=False)
     """Whether `value` is that of the only property of `structured_content`, which models read as a whole."""
-    rendering: Rendering | None = field(default=None, repr=False, compare=False)
+    _rendering: Rendering | None = field(default=None, repr=False, compare=False)
     """What models read instead of a raw `value`. It no longer counts where a middleware has replaced the value."""
 
     def __init__(  # noqa: PLR0917  # the fields in their order, as in a generated __init__
@@ -119,8 +119,8 @@ class ToolResult:
         is_interrupted: bool = False,
         id: str | None = None,  # noqa: A002  # the field's name
         blocks: tuple[Any, ...] | None = None,
-        is_unwrapped: bool = False,
-        rendering: Rendering | None = None,
+        _is_unwrapped: bool = False,
+        _rendering: Rendering | None = None,
     ) -> None:
         """Set the fields that differ from their defaults: twice as fast as a generated `__init__`."""
         fields = self.__dict__
@@ -135,14 +135,14 @@ class ToolResult:
             fields["is_interrupted"] = is_interrupted
         if id is not None:
             fields["id"] = id
-        if rendering is not None:
-            fields["rendering"] = rendering
-            if blocks is rendering.blocks and not rendering.is_of(value):
+        if _rendering is not None:
+            fields["_rendering"] = _rendering
+            if blocks is _rendering.blocks and not _rendering.is_of(value):
                 blocks = None  # a middleware has replaced the value that they show
         if blocks is not None:
             fields["blocks"] = blocks
-        if is_unwrapped:
-            fields["is_unwrapped"] = is_unwrapped
+        if _is_unwrapped:
+            fields["_is_unwrapped"] = _is_unwrapped
 
     @property
     def is_error(self) -> bool:
@@ -178,7 +178,7 @@ class ToolResult:
     @property
     def is_raw(self) -> bool:
         """Whether `value` is an object for the host, and models read a rendering of it."""
-        return self.rendering is not None and self.rendering.is_of(self.value)
+        return self._rendering is not None and self._rendering.is_of(self.value)
 
     @property
     def content(self) -> list[Any]:
@@ -219,10 +219,11 @@ def whole_value(result: ToolResult) -> Any:
     Of a raw value it is the rendering, or the InvalidResultError about a value that models cannot read; where `value`
     is that of an only property, it is the whole object.
     """
-    if result.rendering is not None and result.rendering.is_of(result.value):
-        return result.rendering.content
+    rendering = result._rendering  # noqa: SLF001  # of this module
+    if rendering is not None and rendering.is_of(result.value):
+        return rendering.content
     structured = result.structured_content
-    if structured is None or not result.is_unwrapped:
+    if structured is None or not result._is_unwrapped:  # noqa: SLF001  # of this module
         return result.value
     is_part = any(part is result.value or part == result.value for part in structured.values())
     return structured if is_part else result.value  # a middleware may have replaced the value
@@ -268,7 +269,7 @@ def to_sendable(result: ToolResult) -> ToolResult:
 
 def raw_result(value: Any, shown: ToolResult) -> ToolResult:
     """Return the result of a raw value; models read what `shown` says, which is no error."""
-    return ToolResult(value, blocks=shown.blocks, rendering=Rendering(value, shown.value, shown.blocks))
+    return ToolResult(value, blocks=shown.blocks, _rendering=Rendering(value, shown.value, shown.blocks))
 
 
 def without_raw_value(result: ToolResult) -> ToolResult:
@@ -276,7 +277,7 @@ def without_raw_value(result: ToolResult) -> ToolResult:
     if not result.is_raw:
         return result
     readable = as_readable(result)
-    return replace(readable, value=None if readable.error is not None else whole_value(result), rendering=None)
+    return replace(readable, value=None if readable.error is not None else whole_value(result), _rendering=None)
 
 
 def has_content(value: object) -> bool:
@@ -446,7 +447,7 @@ def _replace_surrogates(value: Any) -> Any:
 
 def _is_text_alone(result: ToolResult) -> bool:
     """Return whether a result is only a text, which is JSON if UTF-8 can encode it: much faster than encoding JSON."""
-    if type(result.value) is not str or result.blocks is not None or result.is_error or result.rendering is not None:
+    if type(result.value) is not str or result.blocks is not None or result.is_error or result.is_raw:
         return False
     structured = result.structured_content
     return structured is None or (len(structured) == 1 and structured.get("result") is result.value)

@@ -5,6 +5,7 @@ The checks stand in the annotations and are read from there: this module has no 
 
 import importlib.util
 import json
+import os
 import re
 import reprlib
 from collections.abc import Callable, Iterable, Mapping
@@ -17,6 +18,7 @@ from ahvn_tools.errors import DefinitionError, ToolSpecError, near_misses, unkno
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.schema.argument_changes import ArgumentChange
 from ahvn_tools.state import StateKey
+from ahvn_tools.user_interface import UserInterface
 
 Isolation = Literal["process", "executor"]
 
@@ -195,6 +197,9 @@ class DefinitionOptions(TypedDict, total=False):
         ),
     ]
     """MCP icons: dicts with `src`, or Icon objects."""
+    ui: str | os.PathLike[str] | Mapping[str, Any] | UserInterface
+    """The page that hosts show for the tool (MCP Apps): the path of an HTML file, a `ui://` URI, or a dict with one of
+    these as `html` or `resourceUri`, and `visibility`, `csp`, `permissions`, `domain`, `prefersBorder`."""
     run_in_thread: bool
     """Whether a sync body called from async code runs in a worker thread (default) or in the event loop."""
     include_var_positional: bool
@@ -324,12 +329,14 @@ def refuse_unused_ship(name: str, keys: Iterable[StateKey], bindings: Mapping[st
 
 
 def validate_options(options: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the options of a tool, with examples that can be read again.
+    """Return the options of a tool, with examples that can be read again and the page of `ui`.
 
     Raises DefinitionError for an unknown option, with similar names, and for a wrong value.
     """
     if not isinstance(examples := options.get("examples"), list | tuple | None):
         options = {**options, "examples": to_list(examples)}
+    if options.get("ui") is not None:
+        options = {**options, "ui": UserInterface.of(options["ui"])}  # a file is read once
     if options:
         for name in _SERVING_OPTIONS.intersection(options):
             raise DefinitionError(f"{name!r} is an option of serving, not of a tool; pass it where you serve the tool.")
@@ -371,7 +378,7 @@ def to_definition_fields(options: Mapping[str, Any]) -> dict[str, Any]:
         "title": options.get("title"),
         "tags": frozenset(tags) if (tags := options.get("tags")) else _NO_TAGS,
         "annotations": None if hints is None else to_wire_annotations(hints),
-        "meta": options.get("meta"),
+        "meta": options.get("meta") if (ui := options.get("ui")) is None else ui.add_to(options.get("meta")),
         "version": options.get("version"),
         "icons": None if icons is None else to_wire_icons(icons),
         "examples": options.get("examples"),

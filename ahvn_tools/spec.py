@@ -139,7 +139,7 @@ class ToolSpec(Generic[P, R]):
         """Take a source's template and body, and the compiled tool if it is shared. Users call a `from_…` method."""
         if not isinstance(template, ToolTemplate) or body is None:
             raise DefinitionError(
-                "Create a ToolSpec with from_function (or @tool), from_code, from_mcp, from_client or from_server."
+                "Create a ToolSpec with from_function (or @tool), from_code, from_mcp, afrom_client or from_server."
             )
         self._lock = threading.Lock()
         self.compiled = compiled or CompiledTool(template, template.bindings)
@@ -229,7 +229,7 @@ class ToolSpec(Generic[P, R]):
         return cls(*mcp_source.build_template(tool, options, ClientToolBody(client, tool.name, output_schema)))
 
     @classmethod
-    async def from_client(cls, client: Any, tool_name: str, **options: Unpack[ToolOptions]) -> Self:
+    async def afrom_client(cls, client: Any, tool_name: str, **options: Unpack[ToolOptions]) -> Self:
         """Make a spec from a tool of a connected MCP client. A call may take `timeout` seconds, 30 by default.
 
         Raises ToolLookupError for a name that the server does not list, ToolConnectionError when it does not answer.
@@ -457,24 +457,27 @@ class ToolSpec(Generic[P, R]):
                 f"Parameter {param!r} of {self.name!r} is the instance of its method; use the tool of another instance."
             )
 
-    def replace_template(self, template: ToolTemplate, body: Function) -> None:
+    def _replace_template(self, template: ToolTemplate, body: Function) -> None:
         """Become another tool; bindings stay where it has a parameter of that name. For code that imports tools."""
         with self._lock:
             parameters, bindings = template.inputs.parameters, self.compiled.bindings.values()
             own = {item.parameter: item for item in bindings if item.key is not None and item.parameter in parameters}
             self.compiled, self.body = CompiledTool(template, {**template.bindings, **own}), body
 
-    def transform(self, **options: Unpack[ToolOptions]) -> ToolSpec[..., R]:
+    def transform(self, *, preset: Mapping[str, Any] | None = None, **options: Unpack[ToolOptions]) -> ToolSpec[..., R]:
         """Return a copy of the spec with other options, such as `description` or `arguments`; see `ToolOptions`.
 
         `arguments` maps an argument to its change: `{"query": {"name": "text", "description": "…"}}`. From then on
-        calls, bindings and exports use the new name, and the body gets its own. Bindings and state are copied.
+        calls, bindings and exports use the new name, and the body gets its own. `preset` maps an argument to its value
+        in every call. Bindings and state are copied.
 
-        Raises DefinitionError for an option that does not fit.
+        Raises DefinitionError for an option that does not fit, BindError for a preset that does not.
         """
         changes: dict[str, Any] = {name: value for name, value in options.items() if name != "binds"}
         twin: ToolSpec[..., R] = self.clone()
         twin.compiled = twin.compiled.with_options(changes, twin.body)
+        for binding in twin.compiled.preset_bindings(twin.name, preset or {}).values():
+            twin.compiled = twin.compiled.with_binding(binding)
         for param, state_key in options.get("binds", {}).items():
             twin.bind(param, state_key)
         return twin

@@ -319,7 +319,7 @@ class TestServed:
             raise ToolError(f"refused {token}") if query == "raise" else ValueError(token)
 
         async with Client(server) as client:
-            spec = (await ToolSpec.from_client(client, "remote")).bind("token", default=CANARY)
+            spec = (await ToolSpec.afrom_client(client, "remote")).bind("token", default=CANARY)
             results = [await spec.aexec(query=query) for query in ("raise", "ok")]
             results.append(await spec.aexec(query=1))
         assert all(result.is_error for result in results)

@@ -214,7 +214,7 @@ class TestInProcess:
         server = FastMCP("test")
         server.tool(greet)
         async with Client(server) as client:
-            spec = (await ToolSpec.from_client(client, "greet")).bind("tone", default="warm")
+            spec = (await ToolSpec.afrom_client(client, "greet")).bind("tone", default="warm")
             assert await spec.acall(name="Ann") == "warm: hello, Ann"
             twin = carried(spec)
         assert twin.definition == spec.definition

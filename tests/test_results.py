@@ -322,13 +322,13 @@ def test_a_value_of_a_result_is_sent_as_if_the_tool_had_returned_it() -> None:
 
 
 def test_models_read_the_whole_object_only_where_the_value_was_taken_from_it() -> None:
-    unwrapped = ToolResult(21.5, {"celsius": 21.5}, is_unwrapped=True)
+    unwrapped = ToolResult(21.5, {"celsius": 21.5}, _is_unwrapped=True)
     assert (unwrapped.text, ToolResult(21.5, {"celsius": 21.5}).text) == ('{"celsius": 21.5}', "21.5")
     assert dataclasses.replace(unwrapped, value=3).text == "3"
     assert dataclasses.replace(unwrapped, structured_content={"celsius": 21.5, "city": "Rome"}).text == (
         '{"celsius": 21.5, "city": "Rome"}'
     )
-    assert ToolResult(1, {"result": 1}, is_unwrapped=True).text == '{"result": 1}'
+    assert ToolResult(1, {"result": 1}, _is_unwrapped=True).text == '{"result": 1}'
 
 
 class TestReason:

@@ -77,7 +77,7 @@ def calculate_sum(a: int, b: int) -> int:
 
 @pytest.mark.parametrize("arguments", [(), (search_database,), (search_database, search_database)], ids=len)
 def test_the_constructor_refers_to_the_from_methods(arguments):
-    with pytest.raises(DefinitionError, match=r"from_function.*@tool.*from_code, from_mcp, from_client"):
+    with pytest.raises(DefinitionError, match=r"from_function.*@tool.*from_code, from_mcp, afrom_client"):
         ToolSpec(*arguments)
 
 

@@ -59,13 +59,13 @@ each_kind = pytest.mark.parametrize("kind", KINDS)
 RENAMED: Any = {
     "wall": {"name": "target", "description": "What to paint."},
     "colour": {"name": "color", "default": "red"},
-    "coats": {"hide": True, "default": 3},
 }
+PRESET = {"coats": 3}
 
 
 @each_kind
 def test_calls_use_the_new_names_and_the_body_gets_its_own(kind):
-    spec = KINDS[kind]().transform(arguments=RENAMED)
+    spec = KINDS[kind]().transform(preset=PRESET, arguments=RENAMED)
     assert spec(target="north") == "north red 3"
     assert spec("north", color="blue") == "north blue 3"
     assert asyncio.run(spec.acall(target="north")) == "north red 3"
@@ -75,7 +75,7 @@ def test_calls_use_the_new_names_and_the_body_gets_its_own(kind):
 
 @each_kind
 def test_the_definition_has_the_new_names_texts_and_defaults(kind):
-    schema = KINDS[kind]().transform(arguments=RENAMED).input_schema
+    schema = KINDS[kind]().transform(preset=PRESET, arguments=RENAMED).input_schema
     assert list(schema["properties"]) == ["target", "color"]
     assert (schema["required"], schema["properties"]["target"]["description"]) == (["target"], "What to paint.")
     assert schema["properties"]["color"]["default"] == "red"
@@ -85,9 +85,9 @@ def test_the_definition_has_the_new_names_texts_and_defaults(kind):
 @pytest.mark.parametrize(
     "arguments", [{"wall": "x", "target": "y"}, {"colour": "red", "target": "y"}, {"target": "y", "coats": 5}]
 )
-def test_a_former_name_or_a_hidden_argument_is_an_unknown_argument(kind, arguments):
+def test_a_former_name_or_a_preset_argument_is_an_unknown_argument(kind, arguments):
     (unknown,) = arguments.keys() - {"target"}
-    spec = KINDS[kind]().transform(arguments=RENAMED)
+    spec = KINDS[kind]().transform(preset=PRESET, arguments=RENAMED)
     with pytest.raises(InvalidParametersError, match=f"unknown argument '{unknown}'"):
         spec(**arguments)
 
@@ -95,7 +95,7 @@ def test_a_former_name_or_a_hidden_argument_is_an_unknown_argument(kind, argumen
 @each_kind
 def test_bindings_go_by_the_new_names_and_existing_ones_follow(kind):
     spec = KINDS[kind]().bind("wall", "place.wall", "south")
-    twin = spec.transform(arguments=RENAMED, binds={"color": "tint"})
+    twin = spec.transform(preset=PRESET, arguments=RENAMED, binds={"color": "tint"})
     assert (dict(twin.binds), dict(spec.binds)) == ({"target": "place.wall", "color": "tint"}, {"wall": "place.wall"})
     assert twin() == "south red 3"
     twin.state["tint"] = "blue"
@@ -112,7 +112,7 @@ def test_bindings_go_by_the_new_names_and_existing_ones_follow(kind):
 
 @each_kind
 def test_a_changed_tool_can_be_changed_again_by_its_new_names(kind):
-    once = KINDS[kind]().transform(arguments=RENAMED)
+    once = KINDS[kind]().transform(preset=PRESET, arguments=RENAMED)
     twice = once.transform(arguments={"color": {"name": "shade", "required": True}, "target": {"description": None}})
     assert (list(twice.params), twice.input_schema["required"]) == (["target", "shade"], ["target", "shade"])
     assert "description" not in twice.params["target"]
@@ -136,28 +136,24 @@ def test_the_option_of_a_definition_is_the_same(kind):
 
 @pytest.mark.parametrize("kind", ["function", "async", "positional"])
 def test_a_changed_tool_is_pickled(kind):
-    twin = pickle.loads(pickle.dumps(KINDS[kind]().transform(arguments=RENAMED).bind("color", default="blue")))
+    twin = pickle.loads(
+        pickle.dumps(KINDS[kind]().transform(preset=PRESET, arguments=RENAMED).bind("color", default="blue"))
+    )
     assert (twin(target="north"), list(twin.params)) == ("north blue 3", ["target"])
-
-
-def test_an_argument_that_is_hidden_without_a_default_has_the_default_of_the_body():
-    for kind in ("function", "mcp"):
-        spec = KINDS[kind]().transform(arguments={"coats": {"hide": True}})
-        assert (list(spec.params), spec(wall="north", colour="red")) == (["wall", "colour"], "north red 1")
-    with pytest.raises(DefinitionError, match="'wall' of 'paint' is required: hide it with a default"):
-        ToolSpec.from_function(paint, arguments={"wall": {"hide": True}})
 
 
 def test_other_options_change_and_examples_follow_the_names():
     spec = ToolSpec.from_function(paint, examples=[{"wall": "north"}, {"inputs": {"wall": "south", "coats": 2}}])
-    twin = spec.transform(name="colour_wall", title="Colour", description="Colour a wall.", arguments=RENAMED)
+    twin = spec.transform(
+        name="colour_wall", title="Colour", description="Colour a wall.", preset=PRESET, arguments=RENAMED
+    )
     assert (twin.name, twin.title, twin.description) == ("colour_wall", "Colour", "Colour a wall.")
     assert twin.definition.examples == [{"inputs": {"target": "north"}}, {"inputs": {"target": "south"}}]
     assert (spec.name, spec.definition.examples[0]) == ("paint", {"inputs": {"wall": "north"}})
 
 
 def test_exports_calls_and_portability_agree():
-    spec = ToolSpec.from_function(paint).transform(arguments=RENAMED)
+    spec = ToolSpec.from_function(paint).transform(preset=PRESET, arguments=RENAMED)
     function = spec.to("openai")["function"]
     assert list(function["parameters"]["properties"]) == ["target", "color"]
     assert spec.to_prompt().startswith("- `paint(target, color=")
@@ -176,11 +172,11 @@ def changed_by_hand(
     return f"{target} {color}"
 
 
-def test_a_hidden_secret_is_in_no_schema_pickle_or_error():
+def test_a_preset_secret_is_in_no_schema_pickle_or_error():
     def log_in(token: Annotated[str, Secret], user: str) -> str:
         raise RuntimeError(f"{user} has {token}")
 
-    spec = ToolSpec.from_function(log_in, arguments={"token": {"hide": True, "default": "sk-canary-4711"}})
+    spec = ToolSpec.from_function(log_in).transform(preset={"token": "sk-canary-4711"})
     result = spec.exec(user="ann")
     texts = [str(spec.definition.input_schema), result.text, repr(spec), str(pickle.dumps(spec))]
     assert not any("canary" in text for text in texts)
@@ -222,11 +218,10 @@ def _wire(schema: dict[str, Any]) -> WireTool:
         ({"wall": {"name": "class"}}, "cannot be named 'class': choose a Python name"),
         ({"wall": {"name": "coats"}}, "Both 'wall' and 'coats' would be named 'coats'"),
         ({"wall": {"description": 3}}, "'description' in .* must be a text, or None"),
-        ({"wall": {"hide": 1}}, "'hide' in .* must be True or False"),
+        ({"wall": {"hide": True}}, "Unknown 'hide' in the change of the argument 'wall'"),
         ({"wall": {"required": False}}, "'required' in .* can only be True"),
         ({"wall": {"required": True, "default": "x"}}, "A required argument has no default"),
         ({"coats": {"default": "many"}}, "The default of 'coats' of 'paint' does not fit 'int'"),
-        ({"coats": {"hide": True, "default": []}}, "The default of 'coats' of 'paint' does not fit 'int'"),
     ],
 )
 def test_a_change_that_does_not_fit_is_refused(arguments, message):
@@ -236,6 +231,22 @@ def test_a_change_that_does_not_fit_is_refused(arguments, message):
     ):
         with pytest.raises(DefinitionError, match=message):
             make()
+
+
+@pytest.mark.parametrize(
+    ("preset", "message"),
+    [
+        ({"coat": 2}, "'paint' has no parameter 'coat' to preset. Did you mean 'coats'"),
+        ({"coats": []}, "The preset of 'coats' of 'paint' does not fit 'int'"),
+        ({"coats": 2}, "'coats' of 'paint' was fixed when the tool was made"),
+    ],
+)
+def test_a_preset_that_does_not_fit_is_refused(preset, message):
+    spec = ToolSpec.from_function(paint)
+    if preset == {"coats": 2}:
+        spec = spec.transform(preset=PRESET)
+    with pytest.raises(BindError, match=message):
+        spec.transform(preset=preset)
 
 
 def test_what_a_change_cannot_apply_to_is_refused():

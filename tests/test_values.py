@@ -56,7 +56,7 @@ async def test_an_object_with_other_members_is_the_value_over_mcp(kit: Toolkit) 
     from fastmcp import Client
 
     async with Client(kit.to_fastmcp_server()) as client:
-        remote = await ToolSpec.from_client(client, "list_items")
+        remote = await ToolSpec.afrom_client(client, "list_items")
         assert await remote.acall(is_last=False) == PAGE
         assert await remote.acall(is_last=True) == [3]
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, StrictBool, StrictFloat, StrictInt
+from pydantic import BaseModel, ConfigDict, StrictBool, StrictFloat, StrictInt, ValidationError
 
 from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import DefinitionError, InvalidResultError, ResultRequiredError, ToolError, suggests_options
@@ -53,7 +53,7 @@ class Question(BaseModel):
     options: list[str] = []
     """What the user can choose, up to 50; only for "choice" and "choices"."""
     default: _Answer | None = None
-    """The answer where the user gives none; without it, the user has to answer."""
+    """The answer if the user leaves the question out; without it, the user has to answer."""
     description: str = ""
     """A short explanation for the user."""
 
@@ -83,8 +83,9 @@ class Question(BaseModel):
         if self.kind == "yes_no":
             return None if isinstance(answer, bool) else "it is true or false"
         if self.kind == "number":
-            is_number = isinstance(answer, int | float) and not isinstance(answer, bool) and math.isfinite(answer)
-            return None if is_number else "it is a number"
+            is_whole = isinstance(answer, int) and not isinstance(answer, bool)
+            fits = is_whole or (isinstance(answer, float) and math.isfinite(answer))
+            return None if fits else "it is a number"
         if self.kind == "choices":
             is_list = isinstance(answer, list) and all(isinstance(one, str) for one in answer)
             fits = is_list and len(set(answer)) == len(answer) and set(answer) <= {*self.options}
@@ -161,13 +162,16 @@ class AskUser(ToolRegistry):
     """
 
     @suggests_options
-    def __init__(self, handler: AnswerHandler | None = None, *, seconds: float = 600.0) -> None:
-        """`seconds` is how long the user may take; then the user has left. Raises DefinitionError for wrong values."""
+    def __init__(self, handler: AnswerHandler | None = None, *, timeout: float = 600.0) -> None:
+        """`timeout` is how many seconds the user may take; then the user has left.
+
+        Raises DefinitionError for wrong values.
+        """
         if handler is not None and not callable(handler):
             raise DefinitionError("`handler` is a function of the questions and the ToolContext that returns answers.")
-        if not is_duration(seconds) or seconds <= 0:
-            raise DefinitionError(f"`seconds` is a number greater than 0, not {seconds!r}.")
-        self._handler, self._seconds = handler, seconds
+        if not is_duration(timeout) or timeout <= 0:
+            raise DefinitionError(f"`timeout` is a number of seconds greater than 0, not {timeout!r}.")
+        self._handler, self._timeout = handler, timeout
 
     @reg_toolspec(tags={"user"}, annotations={"readOnlyHint": True, "openWorldHint": False})
     async def ask_user(self, questions: list[Question], context: ToolContext) -> UserAnswers:
@@ -180,14 +184,14 @@ class AskUser(ToolRegistry):
 
         Returns:
             The answers by the names of the questions. The status is "declined" if the user does not want to answer, and
-            "left" if nobody has answered: go on without the answers then.
+            "left" if there was no answer in time: go on without the answers then.
         """
         if (mistake := find_mistake(questions)) is not None:
             raise ToolError(mistake, tool=context.tool)
         if self._handler is None and not context.is_served:
             raise ResultRequiredError("The answers of the user are supplied from outside.", tool=context.tool)
         try:
-            async with asyncio.timeout(self._seconds):
+            async with asyncio.timeout(self._timeout):
                 with context._links.pause():  # noqa: SLF001  # of this package
                     return await self._ask(questions, context)
         except TimeoutError:
@@ -230,7 +234,7 @@ def find_mistake(questions: list[Question]) -> str | None:
     if not 0 < len(questions) <= MAX_QUESTIONS:
         return f"Ask 1 to {MAX_QUESTIONS} questions in one call."
     if len({question.name for question in questions}) < len(questions):
-        return "Each question needs a name of its own."
+        return "Two questions have the same name."
     return next((mistake for question in questions if (mistake := question.find_mistake()) is not None), None)
 
 
@@ -283,25 +287,36 @@ def to_form(questions: list[Question], *, takes_lists: bool = True) -> tuple[str
 
 def read_answers(questions: list[Question], answers: Any) -> UserAnswers:
     """Return the answers, with the defaults of those that are missing. Raises InvalidResultError, without values."""
+    names = [question.name for question in questions]
     if answers is None:
         return UserAnswers(status="declined")
-    if isinstance(answers, UserAnswers) and answers.status != "answered":
-        return answers
-    answers = answers.answers if isinstance(answers, UserAnswers) else answers
+    if isinstance(answers, Mapping) and "status" in answers and "status" not in names:  # the whole result, as JSON
+        try:
+            answers = UserAnswers.model_validate(answers)
+        except ValidationError:
+            raise _invalid('the status is "answered", "declined" or "left"') from None
+    if isinstance(answers, UserAnswers):
+        if answers.status != "answered":
+            return answers.model_copy(update={"answers": {}})
+        answers = answers.answers
     if not isinstance(answers, Mapping):
-        raise _invalid(f"the answers are a {type(answers).__name__}, not a mapping by the names of the questions")
-    if unknown := answers.keys() - {question.name for question in questions}:
-        raise _invalid(f"{len(unknown)} answers are to no question; the questions are {[q.name for q in questions]}")
-    found: dict[str, Any] = {}
-    for question in questions:
-        answer = answers.get(question.name)
-        answer = question.default if answer is None else answer
-        if answer is None:
-            raise _invalid(f"the answer to {question.name!r} is missing")
-        if (problem := question.find_problem(answer)) is not None:
-            raise _invalid(f"the answer to {question.name!r} does not fit: {problem}")
-        found[question.name] = answer
-    return UserAnswers(status="answered", answers=found)
+        raise _invalid(f"the answers are of type {type(answers).__name__!r}, and no mapping by the names of questions")
+    if unknown := answers.keys() - set(names):
+        raise _invalid(f"{len(unknown)} answers are to no question; the questions are {names}")
+    return UserAnswers(
+        status="answered",
+        answers={question.name: _read_answer(question, answers.get(question.name)) for question in questions},
+    )
+
+
+def _read_answer(question: Question, answer: Any) -> Any:
+    """Return the answer to one question, or its default. Raises InvalidResultError."""
+    answer = question.default if answer is None else answer
+    if answer is None:
+        raise _invalid(f"the answer to {question.name!r} is missing")
+    if (problem := question.find_problem(answer)) is not None:
+        raise _invalid(f"the answer to {question.name!r} does not fit: {problem}")
+    return answer
 
 
 def _invalid(problem: str) -> InvalidResultError:

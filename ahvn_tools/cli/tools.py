@@ -31,6 +31,7 @@ from ahvn_tools.cli.sources import (
 )
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.schema.refs import resolve_ref
+from ahvn_tools.user_interface import is_for_apps, resource_uri
 
 if TYPE_CHECKING:
     from ahvn_tools.spec import ToolSpec
@@ -194,6 +195,7 @@ def _facts(spec: Any, data: dict[str, Any]) -> list[tuple[str, str]]:
         ("tags", ", ".join(data["tags"])),
         ("audience", ", ".join(data["audience"])),
         ("hints", ", ".join(hints(spec))),
+        ("interface", resource_uri(data.get("meta")) or ""),
         ("version", data.get("version") or ""),
         ("origin", data["origin"]),
         ("fingerprint", data.get("fingerprint", "")),
@@ -236,9 +238,12 @@ def summary(spec: ToolSpec) -> str:
 
 
 def hints(spec: ToolSpec) -> list[str]:
-    """Return the hints that the annotations state."""
-    annotations = spec.compiled.template.annotations or {}
-    return [HINTS[key][not value] for key, value in annotations.items() if key in HINTS and isinstance(value, bool)]
+    """Return the hints that the annotations state, and whether the tool has an interface, or is for one."""
+    annotations, meta = spec.compiled.template.annotations or {}, spec.compiled.template.meta
+    hints = [HINTS[key][not value] for key, value in annotations.items() if key in HINTS and isinstance(value, bool)]
+    if is_for_apps(meta):
+        return [*hints, "only for interfaces"]
+    return hints if resource_uri(meta) is None else [*hints, "has an interface"]
 
 
 def labels(spec: Any) -> dict[str, Any]:

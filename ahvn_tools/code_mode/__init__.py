@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ahvn_tools.code_mode.limits import CodeLimits
+from ahvn_tools.code_mode.code_limits import CodeLimits
 from ahvn_tools.code_mode.sandbox import Sandbox, SandboxSession
 
 if TYPE_CHECKING:

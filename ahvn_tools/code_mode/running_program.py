@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ahvn_tools.code_mode.limits import CodeLimits
+from ahvn_tools.code_mode.code_limits import CodeLimits
 from ahvn_tools.code_mode.sandbox import (
     Answer,
     Event,

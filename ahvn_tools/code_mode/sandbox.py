@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from ahvn_tools.code_mode.limits import CodeLimits
+from ahvn_tools.code_mode.code_limits import CodeLimits
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import aclosing
 from os import PathLike
 from pathlib import Path
 from types import MappingProxyType
@@ -11,9 +14,10 @@ from typing import Any, Final, NamedTuple, Protocol
 from pydantic import BaseModel, Field
 from pydantic.alias_generators import to_camel, to_snake
 
-from ahvn_tools import ApprovalRequest, ToolSpec
+from ahvn_tools import ApprovalRequest, Toolkit, ToolResult, ToolSpec
 from ahvn_tools import ToolContext as CallContext
 from ahvn_tools.builtins import Git, Workspace, standard_toolkit
+from ahvn_tools.errors import ToolkitError
 
 TOOLS: Final = (
     "read_file", "ls", "shell_exec", "edit_file_full_replace", "edit_file_search_replace", "partially_read_by_range",
@@ -22,6 +26,11 @@ TOOLS: Final = (
     "self_fork", "get_available_models", "task_finish",
 )  # fmt: skip
 """The tools of every manager. The last one is for sub-agents only."""
+
+_CALL_ID: Final = "call"
+"""Of each call, for which there is a session."""
+_POLL_SECONDS: Final = 0.05
+"""How often a signal is read."""
 
 
 class _CamelCase:
@@ -74,6 +83,37 @@ def _to_spec(tool: ITool) -> ToolSpec:
     return ToolSpec.from_openai(tool.definition, execute, name=tool.name)
 
 
+async def _run(kit: Toolkit, name: str, args: Any, given: ToolContext) -> ToolResult:
+    """Return the result of a call. Its output goes to the host, whose signal cancels it."""
+    watching = asyncio.create_task(_cancel_at(kit, given.abort_signal))
+    try:
+        async with aclosing(kit.astream(name, args, call_id=_CALL_ID)) as results:
+            async for result in results:
+                if result.meta.get("output") and given.append_output is not None:
+                    written = given.append_output(result.value)
+                    if inspect.isawaitable(written):
+                        await written
+        return result
+    finally:
+        watching.cancel()
+        await asyncio.wait([watching])
+
+
+async def _cancel_at(kit: Toolkit, signal: Any) -> None:
+    while not _is_set(signal):  # noqa: ASYNC110  # a signal may be of another thread
+        await asyncio.sleep(_POLL_SECONDS)
+    kit.cancel(_CALL_ID)
+
+
+def _is_set(signal: Any) -> bool:
+    """Return whether a signal says that calls are cancelled. Raises ToolkitError for what is no signal."""
+    if signal is None or hasattr(signal, "aborted"):
+        return signal is not None and bool(signal.aborted)
+    if not hasattr(signal, "is_set"):
+        raise ToolkitError(f"A signal is an Event or has `aborted`; this is a {type(signal).__name__}.")
+    return bool(signal.is_set())
+
+
 class _ManagedTool(NamedTuple):
     """A tool of a manager as an ITool. Its calls run through the manager's toolkit."""
 
@@ -92,10 +132,12 @@ class _ManagedTool(NamedTuple):
 
     async def execute(self, args: Any, context: ToolContext) -> str:
         given = ToolContext.model_validate(context, from_attributes=True)
+        if _is_set(given.abort_signal):
+            return f"Error executing tool: The call of {self.name!r} was cancelled."
         roots = [uri if "://" in str(uri) else self.manager.folder / uri for uri in given.allowed_uris]
         outer = self.manager.toolkit.session(audience=None)  # of this call alone; the manager says who may call what
         session = outer.session({"tool_context": given}, session_id=given.session_id or None, roots=roots)
-        result = await session.aexec(self.entry, args, on_output=given.append_output, cancel_when=given.abort_signal)
+        result = await _run(session, self.entry, args, given)
         if result.meta.get("ends_session") and given.signal_termination is not None:
             given.signal_termination()
         return f"Error executing tool: {result.text}" if result.is_error else result.text

@@ -91,7 +91,7 @@ class CallScope:
         """Cancel the call, from any thread."""
         self.is_cancelled = True
         if (context := self.context) is not None:
-            context.cancel()
+            context._cancel()  # noqa: SLF001  # of this package
         if (request_task_cancel := self._request_task_cancel) is not None:
             request_task_cancel()
 
@@ -134,7 +134,7 @@ class CallScope:
         """
         detail = ErrorDetail(code="cancelled", message=f"The call of {tool!r} was cancelled.")
         rendering = Rendering(value, InvalidResultError(detail.message)) if is_raw else None
-        self.interrupted = ToolResult(value, error=detail, is_interrupted=True, rendering=rendering)
+        self.interrupted = ToolResult(value, error=detail, is_interrupted=True, _rendering=rendering)
         return self.interrupted
 
     def mark_interrupted(self, result: ToolResult) -> ToolResult:
@@ -146,7 +146,7 @@ _PURPOSE = "question of a tool"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Question:
+class ApprovalQuestion:
     """What a body asks."""
 
     action: str
@@ -162,7 +162,7 @@ class Question:
 class QuestionApprover:
     """Decides on questions, in the event loop that runs the middleware of the call."""
 
-    decide: Callable[[Any, Question], Awaitable[None]]
+    decide: Callable[[Any, ApprovalQuestion], Awaitable[None]]
     """Takes the Call and the question. Returns when it is approved, else raises a ToolCallError."""
     loop: asyncio.AbstractEventLoop
 
@@ -219,7 +219,7 @@ class BodyQuestions:
         for answers in list(self._waiting):
             answers.put(Outcome(error=self._cancelled_error()))
 
-    def _wait_for(self, question: Question, approver: QuestionApprover) -> None:
+    def _wait_for(self, question: ApprovalQuestion, approver: QuestionApprover) -> None:
         """Ask in the loop, and wait in this thread, which may be interrupted by Ctrl-C at any point."""
         answers: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
         tasks: list[asyncio.Task[Outcome]] = []
@@ -244,19 +244,21 @@ class BodyQuestions:
             with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
                 loop.call_soon_threadsafe(stop)
 
-    async def _ask_approver(self, question: Question, approver: QuestionApprover) -> None:
+    async def _ask_approver(self, question: ApprovalQuestion, approver: QuestionApprover) -> None:
         """Ask. The time until the answer does not count towards the timeout of the body."""
         with self._call.scope.pause():
             await approver.decide(self._call, question)
         self._call.scope.approved_questions = (*self.approved, question.digest)
 
-    def _ask_person(self, action: str, details: Mapping[str, Any] | None) -> tuple[Question, QuestionApprover] | None:
+    def _ask_person(
+        self, action: str, details: Mapping[str, Any] | None
+    ) -> tuple[ApprovalQuestion, QuestionApprover] | None:
         """Return the question and who decides on it; None if it was approved before. Raises if nobody can decide."""
         if not isinstance(action, str) or not action:  # type: ignore[redundant-expr]  # a body may pass anything
             raise ToolSpecError("Pass what you ask for as a text: ask('delete the folder', {'path': …}).")
         exact, tool = _to_json(reveal_secrets(details)), self._call.name
         digest = self._call.secret_key.digest(_PURPOSE, [tool, action, exact])
-        question = Question(action=action, details=_to_json(details), digest=digest, earlier=self.approved)
+        question = ApprovalQuestion(action=action, details=_to_json(details), digest=digest, earlier=self.approved)
         if self._is_cancelled:
             raise self._cancelled_error()
         if digest in (unused := self._call.scope.unused_approvals):
@@ -350,7 +352,7 @@ class Call(CallRequest):
             is_approved=self.is_approved,
             is_served=self.is_served,
             is_anonymous=self.is_anonymous,
-            masks_errors=self.masks_errors,
+            _masks_errors=self.masks_errors,
             _links=CallLinks(
                 open_toolkit=self.open_toolkit,
                 emit=emit,
@@ -362,7 +364,7 @@ class Call(CallRequest):
             ),
         )
         if self.scope.is_cancelled:
-            context.cancel()
+            context._cancel()  # noqa: SLF001  # of this package
         return context
 
     def hidden_values(self) -> dict[str, HiddenValues]:

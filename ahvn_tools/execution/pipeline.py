@@ -146,7 +146,7 @@ def _interrupted_result(call: Call, items: list[Any]) -> ToolResult:
 def _cancel_context(context: ToolContext | None) -> None:
     """Mark the body's ToolContext as cancelled: its thread may still run, and no caller waits for it."""
     if context is not None:
-        context.cancel()
+        context._cancel()  # noqa: SLF001  # of this package
 
 
 def _to_result(
@@ -163,8 +163,8 @@ def _to_result(
     if scope.is_cancelled:
         result = scope.mark_interrupted(result)
     if context is not None and outcome.is_runner_error:
-        context.cancel()
-    if context is not None and context.ends_session:
+        context._cancel()  # noqa: SLF001  # of this package
+    if context is not None and context._ends_session:  # noqa: SLF001  # of this package
         result.meta["ends_session"] = True
     return result
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
-from ahvn_tools.binding import Binding, EnvironmentVariable, StateScopes, WorkerResolver
+from ahvn_tools.binding import Binding, EnvironmentVariable, StateScopes, WorkerResolver, bindable_parameters
 from ahvn_tools.context import ToolContext, resolve_context, resolve_transport_context
 from ahvn_tools.definition import JsonText, ToolDefinition
 from ahvn_tools.errors import (
@@ -29,10 +29,11 @@ from ahvn_tools.errors import (
     ToolCallError,
     ToolkitError,
     UnboundStateError,
+    near_misses,
 )
 from ahvn_tools.json_types import JsonObject, estimate_size
 from ahvn_tools.redaction.names import is_secret_name
-from ahvn_tools.redaction.values import HiddenValues, find_secrets
+from ahvn_tools.redaction.values import HiddenValues, contains_secret, find_secrets, reveal_secrets
 from ahvn_tools.schema.inputs import NOT_ACCEPTED, BoundValueValidator, Inputs, Parameter, ParameterKind
 from ahvn_tools.schema.problems import unknown_arguments_error
 from ahvn_tools.settings import Isolation, is_duration
@@ -354,6 +355,15 @@ class Plan:
     def with_called_body(self) -> Plan:
         """Return the plan of a call of an external tool that reaches a body, in this process."""
         return self._with(is_external=False, isolation=None, executor=None)
+
+    def without_names(self, names: Collection[str]) -> Plan:
+        """Return the plan of one call that also has arguments of these names, which are not for the body."""
+        validate = self._validator
+        return self._with(
+            _validator=lambda arguments: validate({key: arguments[key] for key in arguments if key not in names}),
+            validate_fast=None,
+            **_NO_FAST_PATH,
+        )
 
     def with_check(self, check: Callable[[Arguments], None]) -> Plan:
         """Return the plan of one call that passes the validated arguments, by the names in the schema, to `check`."""
@@ -716,6 +726,30 @@ class CompiledTool:
     def with_binding(self, binding: Binding) -> CompiledTool:
         """Return the tool with one binding added or replaced."""
         return self._with(self.template, {**self.bindings, binding.parameter: binding})
+
+    def preset_bindings(self, name: str, preset: Mapping[str, Any]) -> dict[str, Binding]:
+        """Return constant bindings for preset values. Raises BindError for a parameter or a value that does not fit."""
+        inputs, bindings = self.template.inputs, {}
+        for parameter, value in preset.items():
+            is_sealed = contains_secret(value)
+            if parameter not in inputs.parameters:
+                near = near_misses(parameter, bindable_parameters(inputs.parameters, self.bindings))
+                raise BindError(f"{name!r} has no parameter {parameter!r} to preset. {near}")
+            if parameter in self.bindings and self.bindings[parameter].is_constant:
+                raise BindError(
+                    f"{parameter!r} of {name!r} was fixed when the tool was made; leave it out of the preset."
+                )
+            self.refuse_unsealable([parameter])
+            validate = inputs.bound_value_validator(parameter)
+            revealed = reveal_secrets(value) if is_sealed else value
+            try:
+                constant = revealed if validate is None else validate(revealed)
+            except Exception:  # noqa: BLE001  # a validator's own error would show the value
+                expected = inputs.parameters[parameter].expected
+                raise BindError(f"The preset of {parameter!r} of {name!r} does not fit {expected!r}.") from None
+            is_secret = is_sealed or inputs.parameters[parameter].is_secret
+            bindings[parameter] = Binding.constant(parameter, constant, is_secret=is_secret, is_copied=True)
+        return bindings
 
     def without_binding(self, parameter: str) -> CompiledTool:
         """Return the tool without one binding."""

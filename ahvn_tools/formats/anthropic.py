@@ -34,12 +34,17 @@ from ahvn_tools.formats.rendering.code_execution import (
     without_recursive,
 )
 from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_single_choice
-from ahvn_tools.formats.rendering.tool import ToolExporter, export_all, filter_example_inputs, set_provider_options
+from ahvn_tools.formats.rendering.tool_exporter import (
+    ToolExporter,
+    export_all,
+    filter_example_inputs,
+    set_provider_options,
+)
 from ahvn_tools.formats.turn import Model, Turn, Usage, read_answer, read_text, without_nulls
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import DIRECT, ToolCall, ToolResult
 from ahvn_tools.schema.dialects.dialect import ANTHROPIC
-from ahvn_tools.schema.dialects.finding import NOT_STRICT, Finding
+from ahvn_tools.schema.dialects.finding import Finding, not_strict
 from ahvn_tools.schema.dialects.strict import to_anthropic_strict
 from ahvn_tools.schema.keywords import iter_schemas
 
@@ -321,13 +326,7 @@ def findings(definition: ToolDefinition) -> list[Finding]:
     tool = _EXPORTER.export(definition, strict=True)
     cost = _count_strict_cost(tool.schema) if tool.is_strict else Counter[str]()
     exceeded = [
-        Finding(
-            severity="note",
-            place="",
-            problem=f"it has more than {_MAX_STRICT_TOTALS[key]} {noun}",
-            fix=fix,
-            rule=NOT_STRICT,
-        )
+        not_strict("", f"it has more than {_MAX_STRICT_TOTALS[key]} {noun}", fix)
         for key, (noun, fix) in _LIMIT_FIXES.items()
         if cost[key] > _MAX_STRICT_TOTALS[key]
     ]

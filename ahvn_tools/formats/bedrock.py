@@ -18,7 +18,7 @@ from ahvn_tools.formats.parsing.tool_calls import RawCall, StreamParser, parse_c
 from ahvn_tools.formats.rendering import content
 from ahvn_tools.formats.rendering.calls import clean_text, to_writable
 from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_single_choice
-from ahvn_tools.formats.rendering.tool import ToolExporter, export_all
+from ahvn_tools.formats.rendering.tool_exporter import ToolExporter, export_all
 from ahvn_tools.formats.turn import Model, Turn, Usage, read_answer, read_text
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolCall, ToolResult

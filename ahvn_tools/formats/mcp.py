@@ -12,7 +12,7 @@ from ahvn_tools.formats.parsing.tool_calls import RawCall, Reader, StreamParser,
 from ahvn_tools.formats.rendering.calls import clean_text, get_provider_data, to_writable
 from ahvn_tools.formats.rendering.content import to_readable
 from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_choice
-from ahvn_tools.formats.rendering.tool import ToolExporter, export_all
+from ahvn_tools.formats.rendering.tool_exporter import ToolExporter, export_all
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolCall, ToolResult, media_blocks, sent_meta, whole_value
 from ahvn_tools.schema.dialects.dialect import MCP

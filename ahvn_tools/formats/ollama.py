@@ -14,7 +14,7 @@ from ahvn_tools.formats.parsing.tool_calls import RawCall, Reader, StreamParser,
 from ahvn_tools.formats.rendering import content
 from ahvn_tools.formats.rendering.calls import clean_text, get_wire_name, to_writable
 from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_choice, wire_name
-from ahvn_tools.formats.rendering.tool import ToolExporter, export_all
+from ahvn_tools.formats.rendering.tool_exporter import ToolExporter, export_all
 from ahvn_tools.formats.turn import Model, Turn, Usage, merge_deltas, read_answer
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolCall, ToolResult

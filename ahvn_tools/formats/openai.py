@@ -22,7 +22,7 @@ from ahvn_tools.formats.parsing.tool_calls import (
 from ahvn_tools.formats.rendering import content
 from ahvn_tools.formats.rendering.calls import clean_text, get_provider_data, get_wire_name, to_json_text, to_writable
 from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_choice
-from ahvn_tools.formats.rendering.tool import MAX_DESCRIPTION_CHARS, ToolExporter, export_all
+from ahvn_tools.formats.rendering.tool_exporter import MAX_DESCRIPTION_CHARS, ToolExporter, export_all
 from ahvn_tools.formats.turn import Model, Turn, Usage, merge_deltas, read_answer, read_text, without_nulls
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolCall, ToolResult

@@ -23,7 +23,7 @@ from ahvn_tools.formats.rendering import content
 from ahvn_tools.formats.rendering.callers import AllowedCallers, resolve_callers
 from ahvn_tools.formats.rendering.calls import clean_text, get_provider_data, to_json_text, to_writable
 from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_choice
-from ahvn_tools.formats.rendering.tool import export_all, set_provider_options, split_value_schema
+from ahvn_tools.formats.rendering.tool_exporter import export_all, set_provider_options, split_value_schema
 from ahvn_tools.formats.turn import Model, Turn, Usage, read_answer, read_text, without_nulls
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolCall, ToolResult

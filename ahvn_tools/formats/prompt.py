@@ -13,7 +13,7 @@ from ahvn_tools.formats.parsing.tool_calls import StreamParser, parse_calls
 from ahvn_tools.formats.rendering import content
 from ahvn_tools.formats.rendering.calls import clean_text, to_writable
 from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_choice, wire_name
-from ahvn_tools.formats.rendering.tool import ToolExporter, export_all
+from ahvn_tools.formats.rendering.tool_exporter import ToolExporter, export_all
 from ahvn_tools.formats.turn import Turn
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolCall, ToolResult

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ahvn_tools.loading.contents import Contents
     from ahvn_tools.loading.kinds import read_source
-    from ahvn_tools.loading.options import ReadOptions
+    from ahvn_tools.loading.read_options import ReadOptions
     from ahvn_tools.sources.yaml_file import read_yaml
     from ahvn_tools.trust import Trust
 
 __all__ = ["Contents", "ReadOptions", "Trust", "read_source", "read_yaml"]
 
 _MODULES = {
-    "Contents": "loading.contents", "ReadOptions": "loading.options", "Trust": "trust", "read_source": "loading.kinds",
-    "read_yaml": "sources.yaml_file",
+    "Contents": "loading.contents", "ReadOptions": "loading.read_options", "Trust": "trust",
+    "read_source": "loading.kinds", "read_yaml": "sources.yaml_file",
 }  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from ahvn_tools.loading import members
 from ahvn_tools.loading.contents import Contents, ServerSource, skipping
 from ahvn_tools.loading.kinds import classify_file, is_manifest, read_source
 from ahvn_tools.loading.module_import import import_file
-from ahvn_tools.loading.options import ReadOptions
+from ahvn_tools.loading.read_options import ReadOptions
 from ahvn_tools.skills import SKILL_FILE
 
 MAX_FILES: Final = 1_000

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from ahvn_tools.errors import SourceError, ToolSpecError, clip
 from ahvn_tools.loading.contents import Contents
-from ahvn_tools.loading.options import ReadOptions
+from ahvn_tools.loading.read_options import ReadOptions
 from ahvn_tools.regular_file import read_text
 from ahvn_tools.sources.budget import Budget
 from ahvn_tools.spec import ToolSpec

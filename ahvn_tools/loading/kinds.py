@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from ahvn_tools.errors import SourceError
 from ahvn_tools.loading.contents import Contents
-from ahvn_tools.loading.options import ReadOptions, exists, to_path
+from ahvn_tools.loading.read_options import ReadOptions, exists, to_path
 from ahvn_tools.regular_file import read_text
 
 Kind = Literal[

@@ -12,7 +12,7 @@ from typing import Any
 from ahvn_tools.errors import SourceError, ToolSpecError
 from ahvn_tools.loading.contents import Contents, ServerSource
 from ahvn_tools.loading.module_import import own_name, running_code_of
-from ahvn_tools.loading.options import ReadOptions
+from ahvn_tools.loading.read_options import ReadOptions
 from ahvn_tools.registry import ToolRegistry
 from ahvn_tools.sources.langchain_injection import langchain_classes, spec_behind
 from ahvn_tools.spec import ToolSpec

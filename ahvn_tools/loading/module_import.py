@@ -19,7 +19,7 @@ from typing import Final
 from ahvn_tools.errors import SourceError
 from ahvn_tools.execution.pickling import pickle_by_value
 from ahvn_tools.loading.kinds import unknown_kind
-from ahvn_tools.loading.options import ReadOptions
+from ahvn_tools.loading.read_options import ReadOptions
 from ahvn_tools.mcp.server.standard_streams import redirect_descriptor
 from ahvn_tools.trust import SOURCE_FOLDERS
 

@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 from ahvn_tools.errors import DefinitionError, SkippedOperationError, SourceError, ToolCallError
 from ahvn_tools.loading.contents import Contents
-from ahvn_tools.loading.options import ReadOptions, expand
+from ahvn_tools.loading.read_options import ReadOptions, expand
 from ahvn_tools.redaction.credentials import mask_credentials
 from ahvn_tools.regular_file import read_text
 from ahvn_tools.sources.budget import BudgetError

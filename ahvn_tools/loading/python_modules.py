@@ -16,7 +16,7 @@ from ahvn_tools.execution.pickling import pickle_by_value
 from ahvn_tools.loading import members
 from ahvn_tools.loading.contents import Contents
 from ahvn_tools.loading.module_import import import_file, import_module, running_code_of
-from ahvn_tools.loading.options import ReadOptions
+from ahvn_tools.loading.read_options import ReadOptions
 from ahvn_tools.sources.code import find_functions, new_module
 
 _MCP_IMPORT = re.compile(rb"^\s*(?:from|import)\s+(?:mcp|fastmcp)\b", re.MULTILINE)

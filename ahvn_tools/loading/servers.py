@@ -12,7 +12,7 @@ from typing import Any, Final
 from ahvn_tools.command_words import split_command
 from ahvn_tools.errors import DefinitionError, SourceError, near_misses
 from ahvn_tools.loading.contents import Contents, ServerSource
-from ahvn_tools.loading.options import ReadOptions, exists
+from ahvn_tools.loading.read_options import ReadOptions, exists
 
 _CONFIG: Final = re.compile(r"(?P<file>.+\.json)(?::(?P<names>[^/\\]+))?")
 """The path of an mcp.json, and the names of some of its servers with commas between them."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from ahvn_tools.code_mode.limits import CodeLimits
+from ahvn_tools.code_mode.code_limits import CodeLimits
 from ahvn_tools.errors import (
     BindError,
     SourceError,
@@ -32,8 +32,8 @@ from ahvn_tools.loading.contents import (
     skipping,
 )
 from ahvn_tools.loading.kinds import classify, read_source
-from ahvn_tools.loading.options import VARIABLE, Place, ReadOptions
 from ahvn_tools.loading.python_modules import read_member, split_location
+from ahvn_tools.loading.read_options import VARIABLE, Place, ReadOptions
 from ahvn_tools.manifest import middleware_table, model
 from ahvn_tools.manifest.document import (
     ManifestDocument,
@@ -64,6 +64,7 @@ from ahvn_tools.toolkit.entry_options import (
     validate_middleware,
 )
 from ahvn_tools.toolkit.store import lookup
+from ahvn_tools.user_interface import SCHEME, UserInterface
 
 PROFILE_VARIABLE: Final = "AHVN_TOOLS_PROFILE"
 """The environment variable that names the profile where `load` does not."""
@@ -78,7 +79,7 @@ _TOOLKIT_OPTIONS: Final = (
 )  # fmt: skip
 
 _SERVER_OPTIONS: Final = (
-    "timeout", "idempotent", "tasks", "binds", "mode", "idle_timeout", "resource_tool", "prompts", "auth", "env",
+    "timeout", "idempotent", "tasks", "may_receive", "mode", "idle_timeout", "resource_tool", "prompts", "auth", "env",
 )  # fmt: skip
 
 _OPENAPI_OPTIONS: Final = (
@@ -291,7 +292,19 @@ class Builder:
         options = given_options(part.fields_set(*part.model_fields_set & _COPIED))
         if "middleware" in part.model_fields_set:
             options["middleware"] = self._middleware(part.middleware, *path, "middleware")
+        if "ui" in options:
+            with self._at(*path, "ui"):
+                options["ui"] = self._interface(options["ui"])
         return options
+
+    def _interface(self, option: str | dict[str, Any]) -> UserInterface:
+        """Return the interface of a tool. Raises SourceError for a file that the manifest may not read."""
+        if isinstance(option, str):
+            option = {"resourceUri" if option.startswith(SCHEME) else "html": option}
+        if isinstance(file := option.get("html"), str):
+            self._options.require_readable(file)
+            option = {**option, "html": self._options.resolve(file)}
+        return UserInterface.of(option)
 
     def _middleware(self, items: Sequence[dict[str, dict[str, Any] | None]], *path: str | int) -> list[Middleware]:
         """Return the middleware of these items. A wrong one is a problem."""
@@ -499,7 +512,7 @@ class Builder:
 
     def _add_server(self, index: int, source: Any, server: ServerSource) -> None:
         unfit = [name for name in model.FunctionOptions.model_fields if name in source.model_fields_set]
-        if isinstance(getattr(source, "binds", None), Mapping) and source.binds:
+        if getattr(source, "binds", None):
             unfit.append("binds")
         for name in unfit:
             with self._at("sources", index, name):

@@ -12,7 +12,7 @@ from typing import Any, Final
 from pydantic import SecretStr
 
 from ahvn_tools.errors import SourceError, clip, near_misses
-from ahvn_tools.loading.options import VARIABLE, Place, map_texts
+from ahvn_tools.loading.read_options import VARIABLE, Place, map_texts
 from ahvn_tools.redaction.texts import redact
 from ahvn_tools.sources.budget import Budget
 from ahvn_tools.sources.yaml_file import YamlDocument, read_yaml
@@ -160,13 +160,16 @@ _VALUE_KEYS: Final = frozenset(
 _SHOWN_KEYS: Final = frozenset(
     {
         "annotations", "arguments", "audience", "binds", "core", "description", "exclude", "group", "groups", "include",
-        "key", "name", "notes", "prefix", "profile", "rename", "tags", "title", "toolset", "toolsets",
+        "key", "may_receive", "name", "notes", "prefix", "profile", "rename", "tags", "title", "toolset", "toolsets",
     }
 )  # fmt: skip
 """Keys of what models, hosts and errors show."""
 
 _MCP_JSON_PREFIXES: Final = frozenset({"env", "input"})
 """What VS Code writes before the name of a variable: `${env:NAME}`."""
+
+_SECRET_KEY: Final[Place] = ("approval", "secret_key")
+"""A value that must not be in a file, so its variable has no default."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -266,9 +269,8 @@ class _Resolver:
         elif default is not None:
             return default
         else:
-            self._add_problem(
-                path, f"the environment variable {name!r} is not set. Set it, or write `${{{name}:default}}`"
-            )
+            advice = "Set it" if path == _SECRET_KEY else f"Set it, or write `${{{name}:default}}`"
+            self._add_problem(path, f"the environment variable {name!r} is not set. {advice}")
         return ""
 
     def _look_up(self, name: str, path: Place) -> str | None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 from ahvn_tools.errors import SourceError, ToolCallError, ToolSpecError, unknown_options
 from ahvn_tools.loading.contents import Contents, add_load_errors, add_skills, adopt_servers, close_servers, skipping
 from ahvn_tools.loading.kinds import classify, read_source
-from ahvn_tools.loading.options import ReadOptions
+from ahvn_tools.loading.read_options import ReadOptions
 from ahvn_tools.redaction.credentials import mask_credentials
 from ahvn_tools.roots import Roots, to_roots
 from ahvn_tools.sources.budget import Budget

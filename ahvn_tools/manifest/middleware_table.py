@@ -21,7 +21,7 @@ from pydantic_core import PydanticCustomError
 
 from ahvn_tools import middleware
 from ahvn_tools.errors import near_misses
-from ahvn_tools.loading.options import ReadOptions
+from ahvn_tools.loading.read_options import ReadOptions
 from ahvn_tools.middleware import Middleware
 
 Level = Literal["debug", "info", "warning", "error", "critical"]
@@ -57,13 +57,6 @@ class MiddlewareOptions(ManifestModel):
     def arguments(self, _options: ReadOptions) -> dict[str, Any]:
         """Return the arguments of its function. Raises SourceError for a file that is not trusted."""
         return {name: getattr(self, name) for name in type(self).model_fields if name in self.model_fields_set}
-
-
-class Approve(MiddlewareOptions):
-    """Calls wait for an approval."""
-
-    when: bool = True
-    """Whether all calls wait, or only those that ask for an approval in their body."""
 
 
 class _Repeatable(MiddlewareOptions):
@@ -201,7 +194,6 @@ class Truncate(MiddlewareOptions):
 
 MIDDLEWARE: Final[Mapping[str, type[MiddlewareOptions]]] = MappingProxyType(
     {
-        "approve": Approve,
         "cache": Cache,
         "keep_large": KeepLarge,
         "limit": Limit,

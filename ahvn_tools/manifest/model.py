@@ -230,7 +230,7 @@ class ServerSourceModel(SourceModel):
     """The name of the server in `servers` and in messages."""
     timeout: Seconds | None = 30
     """Seconds for each call."""
-    binds: Names = []
+    may_receive: Names = []
     """Parameters that `binds` of the manifest may fill in all tools of the server, now and later; secret bindings fill
     no others."""
     auth: str | dict[str, str] | None = None
@@ -351,6 +351,9 @@ class Tool(ToolRestrictions, FunctionOptions):  # type: ignore[misc]  # a model 
     """The description that models read."""
     annotations: JsonObject | None = None
     """MCP's hints, such as `readOnlyHint: true`."""
+    ui: str | JsonObject | None = None
+    """The page that hosts show for the tool: the path of an HTML file, relative to the folder of the manifest; a `ui://`
+    URI; or a mapping with one of these as `html` or `resourceUri`, and `visibility`, `csp` and `permissions`."""
     arguments: dict[str, JsonObject] = {}
     """Changes of arguments: argument -> its new `name`, `description`, `default` …"""
     preset: Values = {}

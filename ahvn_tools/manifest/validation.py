@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from ahvn_tools.errors import near_misses
-from ahvn_tools.loading.options import Place
+from ahvn_tools.loading.read_options import Place
 from ahvn_tools.manifest.document import MAX_PROBLEMS, Problem
 from ahvn_tools.manifest.model import LOCATIONS, Manifest
 

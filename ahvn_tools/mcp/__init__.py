@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any, Unpack
 
 if TYPE_CHECKING:
-    from ahvn_tools.mcp.client.options import ConnectOptions
+    from ahvn_tools.mcp.client.connect_options import ConnectOptions
     from ahvn_tools.mcp.client.remote_server import RemoteServer
     from ahvn_tools.mcp.trust.changes import Changes, compare
     from ahvn_tools.mcp.trust.limits import Budgets, Limits

@@ -1,4 +1,4 @@
-"""Middleware wraps a call: `async (call, next) -> ToolResult`. Each module here makes one kind.
+"""Middleware wraps a call: `async (call, next) -> ToolResult`. Each function in `__all__` makes one kind.
 
 Middleware may read the call and its result, replace either, call `next` again or not at all, and wrap `call.emit` to
 see the chunks of a stream. Timeouts and the masking of bound values are not middleware: they always apply.
@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from ahvn_tools.execution.call import Call, Middleware, Next
 
 if TYPE_CHECKING:
-    from ahvn_tools.middleware.approve import approve
     from ahvn_tools.middleware.cache import cache
     from ahvn_tools.middleware.keep_large import keep_large
     from ahvn_tools.middleware.limit import limit
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from ahvn_tools.middleware.truncate import truncate
 
 __all__ = [
-    "Call", "Middleware", "Next", "approve", "cache", "keep_large", "limit", "log", "metrics", "observe", "record",
+    "Call", "Middleware", "Next", "cache", "keep_large", "limit", "log", "metrics", "observe", "record",
     "replay", "retry", "trace", "truncate",
 ]  # fmt: skip
 

@@ -19,15 +19,14 @@ from ahvn_tools.errors import (
     ToolCallError,
     ToolError,
     ToolSpecError,
-    suggests_options,
 )
-from ahvn_tools.execution.call import Call, Middleware, Next, Question, QuestionApprover
+from ahvn_tools.execution.call import ApprovalQuestion, Call, Next, QuestionApprover
 from ahvn_tools.execution.convert import call_error_detail, error_result, summarize_exception
 from ahvn_tools.execution.pipeline import inner_middleware, run_if_large_in_thread
 from ahvn_tools.execution.threads import call_host_function
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.middleware import reporting
-from ahvn_tools.middleware.waiting import ApprovalRequest, arguments_digest, pending_result
+from ahvn_tools.middleware.pending import ApprovalRequest, arguments_digest, pending_result
 from ahvn_tools.results import ToolResult
 
 _TOO_LATE: Final = "the program that has made it no longer waits for the result"
@@ -50,23 +49,16 @@ Approver = Callable[[ApprovalRequest], ApprovalDecision | Awaitable[ApprovalDeci
 """Decides on calls; sync or async."""
 
 
-@suggests_options
-def approve(approver: Approver | None = None, *, when: Callable[[Call], bool] | bool = True) -> Middleware:
-    """Return middleware that runs calls only after they are approved.
+class ApprovalMiddleware:
+    """Runs calls only after they are approved. Middleware that changes arguments belongs outside of it.
 
-    `when` selects the calls that need approval: all by default, none if it is False. A function is asked about the
-    arguments as they were sent and, unless these need approval, about the JSON form of the validated ones. Other calls
-    may request approval in their body, with `ToolContext.require_approval`. A call whose arguments the tool refuses is
-    an `invalid_parameters`, and nobody is asked. Middleware that changes arguments belongs outside of this one.
+    `when` selects the calls that need approval: all, none, or those for which a function is true. It is asked about the
+    arguments as they were sent and, unless these need approval, about the JSON form of the validated ones. A call whose
+    arguments the tool refuses is an `invalid_parameters`, and nobody is asked.
 
     Without an approver a call ends with the code `approval_required` and has its request, as JSON data, in
     `meta["approval"]`; `Toolkit.resume` continues it. A call that was approved that way runs.
     """
-    return _Approve(approver, when)
-
-
-class _Approve:
-    """The middleware that `approve` makes."""
 
     def __init__(self, approver: Approver | None, when: Callable[[Call], bool] | bool) -> None:
         self.approver, self.when = approver, when
@@ -89,7 +81,7 @@ class _Approve:
         return await _decide(approver, call, next) if _is_requested(call, result) else result
 
 
-async def _decide(approver: Approver | None, call: Call, next: Next) -> ToolResult:  # noqa: A002  # that of `approve`
+async def _decide(approver: Approver | None, call: Call, next: Next) -> ToolResult:  # noqa: A002  # as in the middleware
     """Let the approver decide on a call, and run it if it is approved; without one it waits."""
     request = ApprovalRequest.from_call(call)
     if approver is None:
@@ -107,11 +99,6 @@ async def _decide(approver: Approver | None, call: Call, next: Next) -> ToolResu
     return rejected_result(call.name, decision or "")
 
 
-def waits_for_approval(middleware: Middleware) -> bool:
-    """Return whether a middleware is of `approve` and has no approver, so that calls wait until they are resumed."""
-    return isinstance(middleware, _Approve) and middleware.approver is None and middleware.when is not False
-
-
 def needs_approval(call: Call, next: Next) -> bool:  # noqa: A002  # that of another middleware
     """Return whether middleware inside of another one would ask about a call.
 
@@ -120,7 +107,7 @@ def needs_approval(call: Call, next: Next) -> bool:  # noqa: A002  # that of ano
     return not call.is_approved and any(
         middleware.when if isinstance(middleware.when, bool) else _selects(middleware.when, call)
         for middleware in inner_middleware(next)
-        if isinstance(middleware, _Approve)
+        if isinstance(middleware, ApprovalMiddleware)
     )
 
 
@@ -205,7 +192,7 @@ def _requested_error(call: Call, result: ToolResult) -> ApprovalRequiredError | 
 def _question_approver(approver: Approver) -> QuestionApprover:
     """Return what asks the approver about the questions of a body."""
 
-    async def decide(call: Call, question: Question) -> None:
+    async def decide(call: Call, question: ApprovalQuestion) -> None:
         try:
             decision = _in_time(call, await call_host_function(approver, ApprovalRequest.from_call(call, question)))
         except ToolCallError:

@@ -146,8 +146,8 @@ def cache(
     Only for tools whose annotations say `readOnlyHint` or `idempotentHint`, tools named in `tools`, or `all_tools`;
     never for a tool that takes a ToolContext or that FastMCP injects into. Calls are equal if tool, arguments, bound
     values and session are; `shared=True` ignores the session. A call with a value that has no reliable identity is not
-    cached, and neither are errors. A cached result is a copy with `meta["cached"]`, without chunks. Outside of
-    `approve`, a call that needs an approval is answered only when it was approved.
+    cached, and neither are errors. A cached result is a copy with `meta["cached"]`, without chunks. A call that needs
+    an approval is answered only when it was approved.
 
     Raises ToolSpecError for a `ttl` of 0 or less and a `size` below 1.
     """

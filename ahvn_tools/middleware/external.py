@@ -16,7 +16,7 @@ from ahvn_tools.execution.outcome import Outcome
 from ahvn_tools.execution.pipeline import run_if_large_in_thread
 from ahvn_tools.execution.plan import Plan, result_required_error
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.middleware.waiting import ExternalCall, pending_result, without_requests
+from ahvn_tools.middleware.pending import ExternalCall, pending_result, without_requests
 from ahvn_tools.results import ToolResult
 
 RESULT_RULES: Final = "result_rules"
@@ -45,7 +45,7 @@ def find_rules(body: Any) -> ResultRules | None:
 async def wait_for_result(call: Call, next: Next) -> ToolResult:  # noqa: A002  # that of a middleware
     """Run a call, and let it wait for its result if that has to be supplied.
 
-    It is outside of the middleware that changes arguments for the body, as `approve` is.
+    It is outside of the middleware that changes arguments for the body, as an approval is.
     """
     result = await next(call)
     if not _is_requested(call, result):
@@ -69,7 +69,7 @@ async def supply_result(call: Call, next: Next) -> ToolResult:  # noqa: A002  # 
 
 
 def _request_result(*_arguments: Any, **_named: Any) -> NoReturn:
-    """Stand for the body of an external tool, whose arguments and bound values are all valid."""
+    """Request the result, in place of the body of an external tool: its arguments and bound values are valid."""
     raise ResultRequiredError("The result is supplied from outside.")
 
 

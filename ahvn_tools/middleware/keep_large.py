@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import sys
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Final, Literal
@@ -32,6 +33,7 @@ _LABEL_CHARS: Final = 200
 """For the line that says what a part of a result is."""
 
 _MAX_WANTED: Final = 1_000
+_MAX_NUMBER: Final = 10**12
 _UNKNOWN: Final = "There is no result with this handle, or it is no longer kept. Call the tool that returned it again."
 
 _JSON: Final = re.compile(r"\s*[{\[]")
@@ -39,7 +41,7 @@ _JSON: Final = re.compile(r"\s*[{\[]")
 Content = str | dict[str, Any] | list[Any]
 
 Handle = Annotated[str, Field(description="The handle of the result.", max_length=100)]
-Start = Annotated[int, Field(ge=0)]
+Start = Annotated[int, Field(ge=0, le=_MAX_NUMBER)]
 
 
 @suggests_options
@@ -71,11 +73,11 @@ def keep_large(
             f"not {max_chars!r}, {max_bytes!r} and {max_age!r}."
         )
     if folder is None:
-        return KeepLarge(max_chars, MemoryStore(max_bytes, max_age))
-    return KeepLarge(max_chars, FolderStore(folder, max_bytes, max_age))
+        return _KeepLarge(max_chars, MemoryStore(max_bytes, max_age))
+    return _KeepLarge(max_chars, FolderStore(folder, max_bytes, max_age))
 
 
-class KeepLarge:
+class _KeepLarge:
     """The middleware that `keep_large` makes, with its tools."""
 
     def __init__(self, max_chars: int, store: Store) -> None:
@@ -83,6 +85,7 @@ class KeepLarge:
         self._page_chars = max_chars - _LABEL_CHARS
         self.tools: tuple[Callable[..., Any], ...] = (self.read_result, self.search_result)
         """The functions that a toolkit adds together with the middleware."""
+        self.tool_options = {"annotations": {"readOnlyHint": True}}
 
     async def __call__(self, call: Call, next: Next) -> ToolResult:  # noqa: A002  # the word for it
         """Run a call, and keep its result if it is large."""
@@ -107,17 +110,16 @@ class KeepLarge:
 
     def _keep(self, call: Call, result: ToolResult) -> ToolResult:
         try:
-            content = _content(result)
+            content, length = _content(result)
         except InvalidResultError:
             return result  # no model can read it
-        length = len(content) if isinstance(content, str) else len(to_text(content))
         if length <= self._max_chars:
             return result
         handle, names = None, list[str]()
         if (found := self._find_reader(call)) is not None:
             owner, names = found
             kept = KeptText(content) if isinstance(content, str) else KeptText(*to_indexed_text(content))
-            handle = self._store.keep(owner, kept, kept.text.__sizeof__())
+            handle = self._store.keep(owner, kept, sys.getsizeof(kept.text))
         note = "not kept." if handle is None else _how_to_read(handle, names, content)
         head = self._head(content, length, note)
         others = [block for block in result.blocks or () if block_text(block) is None]
@@ -148,7 +150,7 @@ class KeepLarge:
         context: ToolContext,
         *,
         start: Start = 0,
-        limit: Annotated[int | None, Field(ge=1)] = None,
+        limit: Annotated[int | None, Field(ge=1, le=_MAX_NUMBER)] = None,
         unit: Literal["characters", "lines"] = "characters",
         path: str | None = None,
     ) -> str:
@@ -184,7 +186,8 @@ class KeepLarge:
             limit: How many places to find at most.
 
         Returns:
-            The places, each with what is there: positions to pass to `start` of the tool that reads, or paths of JSON.
+            The places, each with what is there: of a text, the numbers of line and character, each to be passed to the
+            tool that reads as `start`, with its `unit`; of JSON, paths.
         """
         with self._open(context, handle) as kept:
             if kept.index is not None:
@@ -210,28 +213,29 @@ def _owner(toolkit: Any) -> Owner | None:
         return None
 
 
-def _content(result: ToolResult) -> Content:
-    """Return what a model would read of a result, as data if it is JSON. Raises InvalidResultError."""
+def _content(result: ToolResult) -> tuple[Content, int]:
+    """Return what a model would read of a result, as data if it is JSON, and how many characters that is.
+
+    Raises InvalidResultError.
+    """
     whole = whole_value(result)
     if result.blocks is not None:
-        texts = [text for text in map(block_text, result.blocks) if text]
-        whole = "\n".join(texts)
-        if result.structured_content is not None and (not texts or _to_data(whole) is not None):
-            return result.structured_content
-    if isinstance(whole, dict | list):
-        return whole
+        whole = "\n".join(text for text in map(block_text, result.blocks) if text)
+        if result.structured_content is not None and (not whole or _to_data(whole) is not None):
+            whole = result.structured_content
     text = to_text(whole)
-    data = _to_data(text)
-    return text if data is None else data
+    data = whole if isinstance(whole, dict | list) else _to_data(text)
+    return (text, len(text)) if data is None else (data, len(to_text(data)))
 
 
 def _to_data(text: str) -> dict[str, Any] | list[Any] | None:
-    """Return the object or array that a text is as JSON; None for any other text."""
+    """Return the object or array that a text is as JSON; None for any other text, and for what has no JSON form."""
     if _JSON.match(text) is None:
         return None
     try:
-        data: dict[str, Any] | list[Any] = from_json(text)
-    except ValueError:
+        data: dict[str, Any] | list[Any] = from_json(text, allow_inf_nan=False)
+        to_text(data)
+    except (ValueError, TypeError, InvalidResultError):  # a TypeError for lone surrogates
         return None
     return data
 

@@ -1,7 +1,7 @@
 """Large JSON as a text with an index, so that a part is read, or found, without parsing all of it.
 
 Members that follow each other are a run of about 64,000 characters, which is parsed where one of them is needed. A
-member that is larger, and an object or array, has an entry of its own in the index.
+member that is larger, and an object or array, has an entry of its own in the index, unless it is deep.
 """
 
 from __future__ import annotations
@@ -21,6 +21,12 @@ from ahvn_tools.middleware.kept_text import Text, fold, found_places, labelled, 
 from ahvn_tools.results import to_text
 
 _RUN_CHARS: Final = 64_000
+_INDEXED_DEPTH: Final = 10
+_INDEXED_PATH_CHARS: Final = 1_000
+"""Deeper members, and those with longer paths, have no entry of their own: each level is encoded again, and each path
+contains those above it.
+"""
+
 _BATCH: Final = 64
 """So many members are encoded at once: one by one takes five times as long."""
 
@@ -34,7 +40,7 @@ _OUTLINE_DEPTH: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Container:
+class JsonContainer:
     """An object or array in the index."""
 
     is_object: bool
@@ -45,7 +51,7 @@ class Container:
     is a container of its own."""
 
 
-Index = dict[str, Container]
+Index = dict[str, JsonContainer]
 """The large containers by their paths, which are JSON Pointers; "" is the whole."""
 
 
@@ -71,7 +77,7 @@ class _Writer:
     def add(self, data: dict[str, Any] | list[Any], path: str) -> None:
         """Write an object or array."""
         is_object = isinstance(data, dict)
-        container = self.index[path] = Container(is_object, len(data), [])
+        container = self.index[path] = JsonContainer(is_object, len(data), [])
         self._write("{" if is_object else "[")
         number, members = 0, iter(_members(data))
         while batch := tuple(islice(members, _BATCH)):
@@ -81,16 +87,20 @@ class _Writer:
                 number += len(part)
         self._write("}" if is_object else "]")
 
-    def _add_members(self, container: Container, number: int, members: tuple[tuple[Any, Any], ...], path: str) -> None:
+    def _add_members(
+        self, container: JsonContainer, number: int, members: tuple[tuple[Any, Any], ...], path: str
+    ) -> None:
         """Write some members: to the last run if there is space, or as a run."""
         if number:
             self._write(", ")
         (name, value), text = members[0], _encode(members, is_object=container.is_object)
-        if len(text) > _RUN_CHARS and isinstance(value, dict | list):
+        inner_path = f"{path}/{escape(name)}"
+        is_indexed = inner_path.count("/") <= _INDEXED_DEPTH and len(inner_path) <= _INDEXED_PATH_CHARS
+        if len(text) > _RUN_CHARS and is_indexed and isinstance(value, dict | list):
             if container.is_object:
                 self._write(f"{to_json(str(name))}: ")
             start = self._position
-            self.add(value, f"{path}/{escape(name)}")
+            self.add(value, inner_path)
             container.runs.append((number, start, self._position, str(name)))
             return
         first, start, end, inner = container.runs[-1] if container.runs else (0, 0, 0, "")
@@ -123,7 +133,7 @@ def dump_index(index: Index) -> bytes:
 def load_index(data: bytes) -> Index:
     """Return the index that `dump_index` has written. Raises ValueError and TypeError."""
     return {
-        path: Container(is_object, size, [tuple(run) for run in runs])
+        path: JsonContainer(is_object, size, [tuple(run) for run in runs])
         for path, (is_object, size, runs) in from_json(data).items()
     }
 
@@ -132,7 +142,7 @@ def load_index(data: bytes) -> Index:
 class _Large:
     """A member that has its own entry in the index."""
 
-    container: Container
+    container: JsonContainer
 
 
 class KeptJson:
@@ -163,7 +173,7 @@ class KeptJson:
         """Return the paths of the names and plain values that contain a text, in any case, with the values."""
         found, used, following = list[str](), 0, None
         for number, (path, value) in enumerate(islice(self._find("", fold(wanted)), start, None), start):
-            line = f"{path}: {_describe(value)}"
+            line = f"{path}: {_describe(value)}"[: max_chars // 4]
             used += len(line) + 1
             if len(found) == limit or used > max_chars:
                 following = number
@@ -204,7 +214,7 @@ class KeptJson:
             value, reached = member, child
         return value, reached
 
-    def _member(self, container: Container, name: str) -> Any:
+    def _member(self, container: JsonContainer, name: str) -> Any:
         if not container.is_object:
             if not (_POSITION.fullmatch(name) and int(name) < container.size):
                 return _MISSING
@@ -217,7 +227,7 @@ class KeptJson:
                     return member
         return _MISSING
 
-    def _iter_members(self, container: Container, path: str, start: int) -> Iterator[tuple[Any, Any]]:
+    def _iter_members(self, container: JsonContainer, path: str, start: int) -> Iterator[tuple[Any, Any]]:
         """Yield the names and values of members from the number `start` on."""
         if start >= container.size:
             return
@@ -229,15 +239,16 @@ class KeptJson:
                 for offset, (key, value) in enumerate(islice(members, max(start - first, 0), None)):
                     yield (key if container.is_object else max(start, first) + offset), value
 
-    def _parse(self, container: Container, start: int, end: int) -> Any:
+    def _parse(self, container: JsonContainer, start: int, end: int) -> Any:
         text = self._text.read(start, end)
-        return from_json(f"{{{text}}}" if container.is_object else f"[{text}]")
+        # not pydantic's function, which refuses lone surrogates
+        return json.loads(f"{{{text}}}" if container.is_object else f"[{text}]")
 
 
 _MISSING: Final = object()
 
 
-def _run_of(container: Container, number: int) -> int:
+def _run_of(container: JsonContainer, number: int) -> int:
     return bisect.bisect_right(container.runs, number, key=lambda run: run[0]) - 1
 
 

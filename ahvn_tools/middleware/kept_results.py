@@ -34,6 +34,8 @@ _ENCODINGS: Final = (("latin-1", 1), ("utf-16-le", 2), ("utf-32-le", 4))
 _HEADER_BYTES: Final = 16
 """At the beginning of a file: the width of a character, and how many bytes the index after it has, in hex."""
 
+_NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+
 _WRITTEN_CHARS: Final = 1 << 20
 
 
@@ -143,16 +145,17 @@ class MemoryStore:
             if total <= self._max_bytes and item.since >= oldest:
                 break
             total -= item.size
-            self._shelves.get(item.anchor(), {}).pop(item.handle, None)
+            if (anchor := item.anchor()) is not None:
+                self._shelves.get(anchor, {}).pop(item.handle, None)
             self._order.popleft()
 
     @contextlib.contextmanager
     def find(self, owner: Owner, handle: str) -> Generator[Kept | None]:
         """Open a result."""
         with self._lock:
+            self._drop()
             item = self._shelves.get(owner.anchor, {}).get(handle)
-        is_kept = item is not None and item.since >= time.monotonic() - self._max_age
-        yield item.content if item is not None and is_kept else None
+        yield None if item is None else item.content
 
 
 class FolderStore:
@@ -255,7 +258,7 @@ def _write(path: Path, content: KeptText) -> None:
     index = b"" if content.index is None else dump_index(content.index)
     temporary = path.with_name(f"{path.name}.new")
     try:
-        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        with os.fdopen(os.open(temporary, _NEW_FILE, 0o600), "wb") as file:
             for encoding, width in _ENCODINGS:
                 with contextlib.suppress(UnicodeEncodeError):
                     file.seek(0)

@@ -26,7 +26,7 @@ from ahvn_tools.errors import ToolSpecError, suggests_options
 from ahvn_tools.execution.call import Call, Middleware, Next
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.middleware import reporting
-from ahvn_tools.middleware.waiting import FIRST_KEYS, FURTHER_KEY, arguments_digest
+from ahvn_tools.middleware.pending import FIRST_KEYS, FURTHER_KEY, arguments_digest
 from ahvn_tools.redaction.texts import JsonRedactor
 from ahvn_tools.regular_file import MAX_BYTES, open_regular
 from ahvn_tools.results import ToolResult, without_raw_value
@@ -152,7 +152,7 @@ def _to_json(result: ToolResult) -> JsonObject:
         "error": None if error is None else {"code": error.code, "message": error.message},
         "meta": reporting.as_json(_without_programs(result.meta)),
         "is_interrupted": result.is_interrupted or None,
-        "is_unwrapped": result.is_unwrapped or None,
+        "is_unwrapped": result._is_unwrapped or None,  # noqa: SLF001  # of this package
         "blocks": None if blocks is None else [_dump_block(block) for block in blocks],
     }
     return {name: part for name, part in parts.items() if part is not None}
@@ -170,7 +170,7 @@ def _without_programs(meta: JsonObject) -> JsonObject:
 def load_result(line: JsonObject, *, id: str, is_last: bool = True) -> ToolResult:  # noqa: A002  # the field's name
     """Return a recorded result as a new object."""
     parts = copy.deepcopy(line)
-    is_content = parts.pop("is_content", False)
+    is_content, is_unwrapped = parts.pop("is_content", False), parts.pop("is_unwrapped", False)
     if "error" in parts:
         parts["error"] = ErrorDetail(**parts["error"])
     if "blocks" in parts:
@@ -180,7 +180,7 @@ def load_result(line: JsonObject, *, id: str, is_last: bool = True) -> ToolResul
         parts["blocks"] = TypeAdapter(tuple[ContentBlock, ...]).validate_python(parts["blocks"])
         if is_content:
             parts["value"] = list(parts["blocks"])
-    return ToolResult(**parts, id=id, is_last=is_last)
+    return ToolResult(**parts, id=id, is_last=is_last, _is_unwrapped=is_unwrapped)
 
 
 def _dump_block(block: Any) -> JsonObject:

@@ -1,4 +1,4 @@
-"""ArgumentChanges: how the arguments of a tool are renamed, described, preset or hidden, also in its input schema."""
+"""ArgumentChanges: how the arguments of a tool are renamed and described, also in its input schema."""
 
 from __future__ import annotations
 
@@ -21,9 +21,7 @@ class ArgumentChange(TypedDict, total=False):
     description: str | None
     """The new description; None removes it."""
     default: Any
-    """The value if a call leaves it out; of a hidden argument, the value in each call."""
-    hide: bool
-    """Whether callers neither see nor set it. Without a default, the body's own default applies."""
+    """The value if a call leaves it out."""
     required: bool
     """True: callers must set it; an own default is ignored."""
     examples: list[Any]
@@ -51,13 +49,9 @@ class ArgumentChanges:
         """Return the changes of arguments that may be named by an alias, by their own names."""
         return ArgumentChanges({aliases.get(name, name): change for name, change in self.by_name.items()})
 
-    def is_hidden(self, name: str) -> bool:
-        """Return whether an argument is hidden, by its own name."""
-        return self.by_name.get(name, {}).get("hide", False)
-
     def new_name(self, name: str) -> str:
         """Return the name of an argument after the change."""
-        return name if self.is_hidden(name) else self.by_name.get(name, {}).get("name", name)
+        return self.by_name.get(name, {}).get("name", name)
 
     def renames(self, names: Collection[str]) -> dict[str, str]:
         """Return the new name of each renamed argument. Raises DefinitionError for unknown names and for a clash."""
@@ -91,19 +85,8 @@ class ArgumentChanges:
         return {self.new_name(name): change for name, change in self.by_name.items()}
 
     def defaults(self) -> dict[str, Any]:
-        """Return the new defaults by the new names, those of hidden arguments included."""
+        """Return the new defaults by the new names."""
         return {name: change["default"] for name, change in self.by_new_name().items() if "default" in change}
-
-    def hidden_names(self) -> list[str]:
-        """Return the hidden arguments."""
-        return [name for name in self.by_name if self.is_hidden(name)]
-
-    def without_hidden_defaults(self) -> dict[str, JsonObject]:
-        """Return the changes as an option without the values of hidden arguments, which bindings hold."""
-        return {
-            name: {key: value for key, value in change.items() if key != "default" or not self.is_hidden(name)}
-            for name, change in self.by_name.items()
-        }
 
 
 def change_property(node: Any, change: ArgumentChange) -> Any:
@@ -132,7 +115,6 @@ def _validate_change(name: Any, change: Any) -> None:
     kinds: list[tuple[str, type | tuple[type, ...], str]] = [
         ("name", str, "a text that is not empty"),
         ("description", (str, type(None)), "a text, or None for none"),
-        ("hide", bool, "True or False"),
         ("required", bool, "True"),
         ("examples", list, "a list"),
     ]
@@ -141,8 +123,8 @@ def _validate_change(name: Any, change: Any) -> None:
             raise DefinitionError(f"{key!r} in {place} must be {words}.")
     if change.get("required") is False:
         raise DefinitionError(f"'required' in {place} can only be True: set a default to make the argument optional.")
-    if change.get("required") and ("default" in change or change.get("hide")):
-        raise DefinitionError(f"A required argument has no default and is not hidden: remove one of them in {place}.")
+    if change.get("required") and "default" in change:
+        raise DefinitionError(f"A required argument has no default: remove one of them in {place}.")
 
 
 def change_schema(schema: Mapping[str, Any], changes: ArgumentChanges) -> JsonObject:
@@ -161,7 +143,7 @@ def change_schema(schema: Mapping[str, Any], changes: ArgumentChanges) -> JsonOb
     for name, change in changes.by_new_name().items():
         changed["properties"][name] = change_property(changed["properties"][name], change)
         required = required | {name} if change.get("required") else required
-        if "default" in change and not change.get("hide"):
+        if "default" in change:
             required -= {name}
     if required or "required" in changed:
         known = [name for name in changed.get("required", ()) if name in required]

@@ -136,7 +136,7 @@ class SchemaInputs(Inputs):
         for name in self.parameters_without_schema:
             self.parameters[name] = Parameter(name=name, property_name=name)
         self._former_names = frozenset(own_names.values()) - own_names.keys()
-        self._defaults = {name: value for name, value in changes.defaults().items() if not changes.is_hidden(name)}
+        self._defaults = changes.defaults()
         for name, value in self._defaults.items():
             self.parameters[name] = replace(self.parameters[name], fixed_default=value)
 

@@ -190,8 +190,8 @@ class Output:
         result = self._item.convert(item)
         is_own = isinstance(item, ToolResult) or result.blocks is not None
         changes: dict[str, Any] = {"structured_content": result.structured_content if is_own else None}
-        if result.is_unwrapped:  # the list of all items has the whole objects, too
-            changes |= {"value": result.structured_content, "is_unwrapped": False}
+        if result._is_unwrapped:  # noqa: SLF001  # the list of all items has the whole objects, too
+            changes |= {"value": result.structured_content, "_is_unwrapped": False}
         return result, changes
 
     def for_value(self) -> Output:
@@ -260,7 +260,7 @@ class RawOutput(Output):
             return self._to_json_result(returned, kind)
         contents = [_render(self._render, part) for part in parts]
         if len(contents) == 1 and isinstance(contents[0], str):
-            return ToolResult(returned, rendering=Rendering(returned, contents[0]))
+            return ToolResult(returned, _rendering=Rendering(returned, contents[0]))
         made = convert_content([block for part in contents for block in (part if isinstance(part, list) else [part])])
         return raw_result(returned, made)
 
@@ -272,7 +272,7 @@ class RawOutput(Output):
             made = kind.convert(value)
         except InvalidResultError as error:  # kept without its traceback, which would keep the frames of the call
             unreadable = InvalidResultError(error.message, explanation=error.explanation)
-            return ToolResult(value, rendering=Rendering(value, unreadable))
+            return ToolResult(value, _rendering=Rendering(value, unreadable))
         return raw_result(value, made)
 
 

@@ -76,7 +76,7 @@ class ServerFiles:
         return content
 
     async def _read(self, path: str, state: Mapping[str, Any]) -> bytes:
-        result = await self.server.read_resource(self.uri + quote(path, safe="/"), state, _READ_SECONDS)
+        result = await self.server.aread_resource(self.uri + quote(path, safe="/"), state, _READ_SECONDS)
         for content in result.contents:
             if (text := getattr(content, "text", None)) is not None:
                 return str(text).encode("utf-8", "surrogatepass")
@@ -127,7 +127,7 @@ async def read_server(server: RemoteServer, found: FoundSkills, *, is_trusted: b
 
     Raises ToolConnectionError and others as listing tools does, ToolTimeoutError, and SourceError for too many skills.
     """
-    listed = _find_skills(server, [str(resource.uri) for resource in await server.list_resources()])
+    listed = _find_skills(server, [str(resource.uri) for resource in await server.alist_resources()])
     if len(listed) > MAX_SKILLS:
         raise SourceError(f"The MCP server {server.name!r} lists more than {MAX_SKILLS:,} skills.")
     slots = asyncio.Semaphore(_READS_AT_ONCE)

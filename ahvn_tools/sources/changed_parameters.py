@@ -46,7 +46,7 @@ def change_defaults(
     parameters = []
     for parameter in signature.parameters.values():
         change = changes.get(parameter.name, {})
-        if change.get("required") or (parameter.name in defaults and not change.get("hide")):
+        if change.get("required") or parameter.name in defaults:
             if isinstance(parameter.default, loaded_classes("pydantic.fields", "FieldInfo")):
                 raise DefinitionError(
                     f"The default of {parameter.name!r} is a pydantic Field: write it as Annotated[…, Field(…)]."
@@ -61,8 +61,8 @@ def convert_defaults(tool: str, inputs: Inputs, changes: ArgumentChanges) -> dic
     converted = {}
     for name, value in changes.defaults().items():
         parameter, validate = inputs.parameters[name], inputs.bound_value_validator(name)
-        if parameter.is_secret and not changes.is_hidden(name):
-            raise DefinitionError(f"{name!r} of {tool!r} is secret: bind it, or hide it, instead of a default.")
+        if parameter.is_secret:
+            raise DefinitionError(f"{name!r} of {tool!r} is secret: bind it instead of a default.")
         converted[name] = value if validate is None else _convert(tool, name, parameter.expected, value, validate)
     return converted
 
@@ -72,33 +72,6 @@ def _convert(tool: str, name: str, expected: str, value: Any, validate: Callable
         return validate(value)
     except Exception:  # noqa: BLE001  # a validator's own error would show the value
         raise DefinitionError(f"The default of {name!r} of {tool!r} does not fit {expected!r}.") from None
-
-
-def hidden_bindings(
-    tool: str,
-    inputs: Inputs,
-    changes: ArgumentChanges,
-    defaults: Mapping[str, Any],
-    *,
-    known: Mapping[str, Binding],
-) -> dict[str, Binding]:
-    """Return a constant for each hidden argument; without a value, the body's own default applies.
-
-    A binding that is `known` stays as it is, unless there is a value. Raises DefinitionError for a required argument
-    without a value.
-    """
-    bindings = {}
-    for name in changes.hidden_names():
-        if name in known and name not in defaults:
-            continue
-        parameter = inputs.parameters[name]
-        if name in defaults:
-            bindings[name] = Binding.constant(name, defaults[name], is_secret=parameter.is_secret, is_copied=True)
-        elif parameter.is_required:
-            raise DefinitionError(f"{name!r} of {tool!r} is required: hide it with a default, or bind it instead.")
-        else:
-            bindings[name] = Binding(parameter=name, is_secret=parameter.is_secret)
-    return bindings
 
 
 def _to_signature(parameters: list[inspect.Parameter]) -> inspect.Signature:

@@ -49,7 +49,6 @@ from ahvn_tools.settings import (
 from ahvn_tools.sources.changed_parameters import (
     change_defaults,
     convert_defaults,
-    hidden_bindings,
     rename_bindings,
     rename_parameters,
 )
@@ -159,12 +158,12 @@ def build_template(
         bindings = {**_bindings(read), **more_bindings}
     settings = ToolSettings.of(options)
     injection = None if FASTMCP_PACKAGES.isdisjoint(sys.modules) else _inject(read, bindings, settings)
-    inputs, bindings = _inputs(read, injection, bindings, has_types=has_types)
+    inputs = _inputs(read, injection, bindings, has_types=has_types)
     if options.get("examples"):
         validate_examples(read.name, options["examples"], inputs)
     if settings.ship:
         refuse_unused_ship(read.name, settings.ship, bindings)
-    changes = {"arguments": read.changes.without_hidden_defaults()} if read.changes else {}
+    changes = {"arguments": read.changes.by_name} if read.changes else {}
     template = ToolTemplate(
         name=read.name,
         texts=read.texts,
@@ -217,8 +216,8 @@ def _by_own_names(read: _ToolFunction, bindings: Mapping[str, Binding]) -> Mappi
 
 def _inputs(
     read: _ToolFunction, injection: InjectedBody | None, bindings: Mapping[str, Binding], *, has_types: bool
-) -> tuple[Inputs, Mapping[str, Binding]]:
-    """Return the input side, and the bindings with those of the arguments that the changes hide."""
+) -> Inputs:
+    """Return the input side."""
     signature = read.signature if injection is None else injection.visible_signature
     untyped: UntypedArguments | None = None
     if read.options.get("input_schema") is not None or not has_types:
@@ -235,15 +234,13 @@ def _inputs(
             is_injected=injection is not None,
         )
     if read.changes is None:
-        return _build_inputs(read, signature, read.annotations, bindings, untyped), bindings
+        return _build_inputs(read, signature, read.annotations, bindings, untyped)
     name, changes = read.name, read.changes
     signature, annotations = rename_parameters(signature, read.annotations, read.renames)
-    hidden = dict.fromkeys(changes.hidden_names())
-    plain = _build_inputs(read, signature, annotations, {**hidden, **bindings}, untyped)
+    plain = _build_inputs(read, signature, annotations, bindings, untyped)
     defaults = convert_defaults(name, plain, changes)
-    bindings = {**hidden_bindings(name, plain, changes, defaults, known=bindings), **bindings}
     signature = change_defaults(signature, changes.by_new_name(), defaults)
-    return _build_inputs(read, signature, annotations, bindings, untyped), bindings
+    return _build_inputs(read, signature, annotations, bindings, untyped)
 
 
 def _build_inputs(

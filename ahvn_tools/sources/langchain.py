@@ -24,7 +24,7 @@ from ahvn_tools.schema.inputs import Parameter
 from ahvn_tools.schema.jsonschema import SchemaInputs
 from ahvn_tools.schema.output import Output
 from ahvn_tools.settings import ToolSettings, refuse_unknown_bindings, to_definition_fields, validate_options
-from ahvn_tools.sources.changed_parameters import convert_defaults, hidden_bindings
+from ahvn_tools.sources.changed_parameters import convert_defaults
 from ahvn_tools.sources.langchain_injection import InjectedKey, injection_annotation
 from ahvn_tools.state import StateKey
 from ahvn_tools.template import ToolTemplate, validate_examples
@@ -39,8 +39,7 @@ _TOOL_CALL: Final = "tool_call"
 
 _UNKNOWN_OPTIONS = frozenset({
     "parse_docstring", "include_long_description", "docstring_sections", "description_separator",
-    "include_var_positional",
-    "include_var_keyword", "convert", "ship",
+    "include_var_positional", "include_var_keyword", "convert", "ship", "external",
 })  # fmt: skip
 
 
@@ -93,9 +92,7 @@ def build_template(
     if bindings is None:
         refuse_unknown_bindings(chosen.get("binds", {}), [name for name in inputs.parameters if name != _CONTEXT])
         bindings = _initial_bindings(tool, injected, chosen.get("binds", {}))
-    if changes:
-        defaults = convert_defaults(name, inputs, changes)
-        bindings = {**bindings, **hidden_bindings(name, inputs, changes, defaults, known=bindings)}
+    convert_defaults(name, inputs, changes)
     is_async = _is_async(tool)
     template = ToolTemplate(
         name=name,
@@ -107,7 +104,7 @@ def build_template(
         **to_definition_fields({"tags": getattr(tool, "tags", None), "meta": _to_meta(tool), **chosen}),
         settings=ToolSettings.of(chosen),
         bindings=bindings,
-        options={**options, **({"arguments": changes.without_hidden_defaults()} if changes else {})},
+        options={**options, **({"arguments": changes.by_name} if changes else {})},
         rebuild=_rebuild,
         rebuild_arguments={"tool": tool},
     )
@@ -363,7 +360,7 @@ def _read_message(message: Any) -> Any:
     if artifact is None:
         return message.content if isinstance(message.content, str) else blocks
     if isinstance(message.content, str):
-        return ToolResult(artifact, rendering=Rendering(artifact, message.content))
+        return ToolResult(artifact, _rendering=Rendering(artifact, message.content))
     return raw_result(artifact, result_from_content(blocks))
 
 

@@ -15,7 +15,7 @@ from ahvn_tools.schema.docstring import Texts
 from ahvn_tools.schema.jsonschema import SchemaInputs
 from ahvn_tools.schema.output import Output, to_object_schema
 from ahvn_tools.settings import ToolSettings, refuse_unknown_bindings, to_definition_fields, validate_options
-from ahvn_tools.sources.changed_parameters import convert_defaults, hidden_bindings
+from ahvn_tools.sources.changed_parameters import convert_defaults
 from ahvn_tools.state import StateKey
 from ahvn_tools.template import ToolTemplate, validate_examples
 
@@ -79,9 +79,7 @@ def build_template(
         if context is not None:
             resolver = resolve_transport_context if is_caller_independent else resolve_context
             bindings[context] = Binding(parameter=context, resolver=resolver, takes_state=True)
-    if changes:
-        defaults = convert_defaults(name, inputs, changes)
-        bindings = {**bindings, **hidden_bindings(name, inputs, changes, defaults, known=bindings)}
+    convert_defaults(name, inputs, changes)
     own = {
         "title": tool.title,
         "tags": getattr(tool, "tags", None) or _wire_tags(meta),
@@ -103,7 +101,7 @@ def build_template(
         settings=ToolSettings.of({"timeout": None if send is None else DEFAULT_TIMEOUT, **options}),
         tool=None if is_wire else cast("Tool", tool),
         bindings=bindings,
-        options={**options, **({"arguments": changes.without_hidden_defaults()} if changes else {})},
+        options={**options, **({"arguments": changes.by_name} if changes else {})},
         rebuild=_rebuild,
         rebuild_arguments={
             "tool": tool,
@@ -167,5 +165,5 @@ class _UnconnectedBody:
             f"Tool {self._name!r} is not connected to its server.",
             tool=self._name,
             explanation=f"Tool {self._name!r} was created from a definition without a client; "
-            "pass a connected one: from_mcp(tool, client=client), or await from_client(client, name).",
+            "pass a connected one: from_mcp(tool, client=client), or await afrom_client(client, name).",
         )

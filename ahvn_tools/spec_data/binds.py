@@ -281,6 +281,8 @@ class OptionsData:
         for name in _LISTS:
             if values.get(name) is not None:
                 read(values[name], join("options", name), list)
+        if isinstance(ui := values.get("ui"), str) or (isinstance(ui, dict) and "html" in ui):
+            raise error("options.ui: data has the text of a page, and names no file.")
         changes = values.get("arguments")
         for name, change in read({} if changes is None else changes, "options.arguments", dict).items():
             read_object(change, join("options.arguments", name), optional=ArgumentChange.__annotations__)
@@ -330,6 +332,8 @@ def _to_json(name: str, value: Any, tool: str) -> Any:
             return to_wire_annotations(value)
         case "icons":
             return to_wire_icons(value)
+        case "ui":
+            return value.to_data()
         case "render":
             return FunctionPath.of(value, f"The function of the option 'render' of {tool!r}").to_data()
         case "arguments":

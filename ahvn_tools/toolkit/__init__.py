@@ -16,12 +16,12 @@ from ahvn_tools.toolkit.toolkit import Toolkit
 
 if TYPE_CHECKING:
     from ahvn_tools.toolkit.conversation import Conversation
-    from ahvn_tools.toolkit.converse import TextDelta
+    from ahvn_tools.toolkit.conversation_loop import TextDelta
     from ahvn_tools.toolkit.run import Run
 
 __all__ = ["Conversation", "Run", "TextDelta", "Toolkit"]
 
-_MODULES = {"Conversation": "conversation", "Run": "run", "TextDelta": "converse"}
+_MODULES = {"Conversation": "conversation", "Run": "run", "TextDelta": "conversation_loop"}
 
 
 def __getattr__(name: str) -> Any:

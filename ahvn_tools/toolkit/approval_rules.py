@@ -151,9 +151,9 @@ class ApprovalRule:
 
     def may_allow(self, name: str, server_names: Sequence[str]) -> bool:
         """Return whether an allow rule is for a tool. A * is for the tools of a server if the rule names the server."""
-        if "*" in self.tool and server_names:
-            return "*" not in self.tool.partition("/")[0] and any(fits(self.tool, one) for one in server_names)
-        return any(fits(self.tool, one) for one in (name, *server_names))
+        if not server_names or not ("*" in self.tool or "/" in self.tool):
+            return fits(self.tool, name)
+        return "*" not in self.tool.partition("/")[0] and any(fits(self.tool, one) for one in server_names)
 
     def shown(self, hidden: Iterable[str]) -> str:
         """Return the text, without the patterns of bound parameters."""

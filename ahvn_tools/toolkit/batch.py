@@ -35,7 +35,7 @@ from ahvn_tools.execution.threads import CallerThread
 from ahvn_tools.formats import detection
 from ahvn_tools.formats.continuation import NO_CONTINUATION, Continuation
 from ahvn_tools.formats.parsing.tool_calls import INVALID_RESPONSE
-from ahvn_tools.middleware.waiting import ApprovalRequest, ExternalCall, without_other_request
+from ahvn_tools.middleware.pending import PendingRequest, without_other_request
 from ahvn_tools.results import DIRECT, ToolCall, ToolResult
 from ahvn_tools.toolkit import calls, model_tools
 from ahvn_tools.toolkit.calls import CallOptions
@@ -159,7 +159,7 @@ class Batch:
     """What the answer says about the next request."""
     known_results: Mapping[int, ToolResult] = field(default_factory=dict)
     """Results of calls that are not run (again), by the index of the call."""
-    requests: Mapping[int, ApprovalRequest | ExternalCall] = field(default_factory=dict)
+    requests: Mapping[int, PendingRequest] = field(default_factory=dict)
     """The requests that were decided, by the index of the call; those of calls to run were approved."""
     supplied: Mapping[int, Outcome] = field(default_factory=dict)
     """What was supplied from outside for external calls, by the index of the call."""
@@ -169,6 +169,8 @@ class Batch:
     """What takes over the results of calls that have waited in the background."""
     run_in_thread: bool = True
     """Whether sync bodies run in threads, in parallel, or in the caller's thread, one after the other."""
+    streams_results: bool = False
+    """Whether `stream` and `astream` yield the result of each call, too, as soon as it ends."""
     id: str = field(default_factory=lambda: f"run_{uuid.uuid4().hex}")
     """The `run_id` that all calls share, for middleware."""
 
@@ -195,12 +197,12 @@ class Batch:
         calls_to_run = self._calls_to_run()
         if len(calls_to_run) == 1:
             [(index, call)] = calls_to_run.items()
-            return self._to_run({index: await self._aexec(index, self._call_options(index, call, emit))})
+            return self._to_run({index: await self._aexec(index, self._call_options(index, call, emit), emit)})
         with contextlib.ExitStack() as tracked:
             options = [self._track(tracked, index, call, emit) for index, call in calls_to_run.items()]
             keys = await asyncio.gather(*map(self._lock_key, calls_to_run.values()))
             jobs = [
-                self._job(index, call_options, caller)
+                self._job(index, call_options, caller, emit)
                 for index, call_options in zip(calls_to_run, options, strict=True)
             ]
             outcomes = await run_in_order(jobs, keys, self.view.store.max_concurrency)
@@ -219,13 +221,15 @@ class Batch:
         run: Run = reader.outcome.get()
         yield run
 
-    def _job(self, index: int, options: CallOptions, caller: CallerThread | None) -> Callable[[], Awaitable[Outcome]]:
+    def _job(
+        self, index: int, options: CallOptions, caller: CallerThread | None, emit: EmitChunk | None
+    ) -> Callable[[], Awaitable[Outcome]]:
         """Return what runs a call, and captures its outcome: a SystemExit must not reach the loop."""
         plan = self._plan(self.calls[index])
         may_move = plan is None or not plan.runs_in_caller_thread or (self.run_in_thread and plan.run_in_thread)
         if caller is not None and not may_move:
             return functools.partial(caller.call, functools.partial(self._exec, index, options))
-        return functools.partial(capture_outcome, self._aexec, index, options)
+        return functools.partial(capture_outcome, self._aexec, index, options, emit)
 
     def _plan(self, call: ToolCall) -> Plan | None:
         """Return the plan of a call; None for a tool that is not there."""
@@ -252,11 +256,14 @@ class Batch:
         call = self.calls[index]
         return self._to_answer(call, calls.execute(self.view, call.name, call.arguments, options))
 
-    async def _aexec(self, index: int, options: CallOptions) -> ToolResult:
+    async def _aexec(self, index: int, options: CallOptions, emit: EmitChunk | None) -> ToolResult:
         if (changed := self._find_change(index)) is not None:
             return changed
         call = self.calls[index]
-        return self._to_answer(call, await calls.aexecute(self.view, call.name, call.arguments, options))
+        result = self._to_answer(call, await calls.aexecute(self.view, call.name, call.arguments, options))
+        if emit is not None and self.streams_results:
+            await emit(result)
+        return result
 
     def _find_change(self, index: int) -> ToolResult | None:
         """Return the result of an approved call whose tool was replaced while it waited for its turn, else None."""
@@ -277,8 +284,6 @@ class Batch:
     def _call_options(self, index: int, call: ToolCall, emit: EmitChunk | None = None) -> CallOptions:
         program, request = self.programs.get(index), self.requests.get(index)
         signed = request if program is None else program.program
-        approval = request if isinstance(request, ApprovalRequest) else None
-        supplied = self.supplied.get(index)
         caller = call.caller if signed is None else signed.caller
         return CallOptions(
             id=call.id,
@@ -286,9 +291,9 @@ class Batch:
             caller=caller,
             answer_by=None if caller == DIRECT else self.continuation.answer_by,
             resumed_program=program,
-            supplied=supplied,
-            is_approved=bool(program or supplied) or (approval is not None and approval.approves_call),
-            approved_questions=() if approval is None else approval.questions,
+            supplied=self.supplied.get(index),
+            is_approved=program is not None or (request is not None and request.approves_call),
+            approved_questions=() if request is None else request.approved_questions,
             emit=None if emit is None else make_emit(emit, call.id),
             run_in_thread=self.run_in_thread,
         )
@@ -322,7 +327,7 @@ class Batch:
         return Run.create(pairs, self.format, self.continuation)
 
 
-def changed_text(view: StoreView, request: ApprovalRequest | ExternalCall) -> str | None:
+def changed_text(view: StoreView, request: PendingRequest) -> str | None:
     """Return what the model reads when the tool of a request has changed since, else None."""
     entry = view.store.entries.get(request.tool)
     if entry is None or view.definition(entry).fingerprint == request.fingerprint:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,11 +12,11 @@ from typing import Any
 
 from ahvn_tools.binding import StateScopes
 from ahvn_tools.errors import CallRejectedError, ToolCallError, ToolkitError, ToolLookupError, near_misses
-from ahvn_tools.execution.call import Call, Next
+from ahvn_tools.execution.call import Call, Middleware, Next
 from ahvn_tools.execution.plan import Plan
 from ahvn_tools.execution.threads import call_host_function
-from ahvn_tools.middleware.approve import ApprovalAnswer, ApprovalDecision, Approver, rejection_text
-from ahvn_tools.middleware.waiting import ApprovalRequest
+from ahvn_tools.middleware.approve import ApprovalAnswer, ApprovalDecision, ApprovalMiddleware, Approver, rejection_text
+from ahvn_tools.middleware.pending import ApprovalRequest
 from ahvn_tools.results import ToolResult
 from ahvn_tools.state import MISSING
 from ahvn_tools.toolkit.entry import Entry
@@ -47,6 +48,11 @@ class CallRules:
         folders = getattr(getattr(entry.spec.function, "__self__", None), "folders", None)
         self._base = PathBase(getattr(folders, "roots", None) or (view.roots if roots is None else roots) or ())
 
+    @functools.cached_property
+    def middleware(self) -> tuple[Middleware, ...]:
+        """What decides about a call in the pipeline, outermost first."""
+        return self, ApprovalMiddleware(self._approver(), self.asks)
+
     @property
     def never_asks(self) -> bool:
         """Whether each call runs, whatever its arguments are."""
@@ -59,15 +65,18 @@ class CallRules:
 
     def judge(self, plan: Plan, *forms: Mapping[str, Any], requires_approval: bool) -> RuleDecision:
         """Return the decision about arguments, in the forms in which they are known; no bound value counts."""
-        decisions = []
-        for layer in self._layers:
-            renamed, mode = [_renamed(form, layer.names) for form in forms], layer.view.approval_mode
-            decisions.append(layer.rules.judge(renamed, self._base, mode, requires_approval=requires_approval))
-        decision = strictest(decisions)
+        decision = self._judge_by_rules(*forms, requires_approval=requires_approval)
         if decision.decision != "ask" or (rule := self._find_remembered(plan, forms[0])) is None:
             return decision
         reason = f"An approver has approved {rule.text} for always."
         return RuleDecision(decision="allow", why="remembered", rule=rule.text, reason=reason)
+
+    def _judge_by_rules(self, *forms: Mapping[str, Any], requires_approval: bool = False) -> RuleDecision:
+        decisions = []
+        for layer in self._layers:
+            renamed, mode = [_renamed(form, layer.names) for form in forms], layer.view.approval_mode
+            decisions.append(layer.rules.judge(renamed, self._base, mode, requires_approval=requires_approval))
+        return strictest(decisions)
 
     def explain(self, plan: Plan, arguments: dict[str, Any], scopes: StateScopes) -> RuleDecision:
         """Return the decision about a call that is not made, with the bound values that need no resolver.
@@ -121,13 +130,13 @@ class CallRules:
 
     async def __call__(self, call: Call, next: Next) -> ToolResult:  # noqa: A002  # that of a middleware
         """Run a call whose arguments are not denied as they were sent; `guarded` is for those that the body gets."""
-        self._refuse(call.plan, call.arguments)
+        self._raise(self._judge_by_rules(call.arguments))
         self._raise(self._find_known_denial(call.plan, call.arguments, call.state_scopes))
         return await next(call)
 
     def guarded(self, plan: Plan) -> Plan:
         """Return the plan of a call that refuses denied arguments, also those that an approver or a middleware sets."""
-        return self._with_bound_check(plan.with_check(lambda values: self._refuse(plan, values)))
+        return self._with_bound_check(plan.with_check(lambda values: self._raise(self._judge_by_rules(values))))
 
     def asks(self, call: Call) -> bool:
         """Return whether a call needs an approval."""
@@ -151,9 +160,6 @@ class CallRules:
             return plan
         return plan.with_bound_check(lambda values: self._raise(self.find_bound_denial(values)))
 
-    def _refuse(self, plan: Plan, arguments: Mapping[str, Any]) -> None:
-        self._raise(self.judge(plan, arguments, requires_approval=False))
-
     def _raise(self, decision: RuleDecision | None) -> None:
         """Raise CallRejectedError for a call that is denied. The model reads no rule: it may name what is bound."""
         if decision is not None and decision.decision == "deny":
@@ -162,7 +168,7 @@ class CallRules:
             )
             raise CallRejectedError(rejection_text(self._entry.name, f"{reason}."), tool=self._entry.name)
 
-    def approver(self) -> Approver | None:
+    def _approver(self) -> Approver | None:
         """Return the approver of the toolkit, whose answer "always" is remembered."""
         if (approver := self._view.store.approver) is None:
             return None

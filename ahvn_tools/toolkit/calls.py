@@ -55,9 +55,6 @@ class CallKeywords(TypedDict, total=False):
     """The folders that a tool finds in its ToolContext, in place of those of the session and the toolkit."""
 
 
-_KEYWORDS: Final = (*CallKeywords.__annotations__, "on_output", "cancel_when")
-
-
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
 class CallOptions(CallRequest):
     """The options of a call, in addition to its tool and its arguments."""
@@ -87,7 +84,7 @@ class CallOptions(CallRequest):
         if not keywords:
             return DEFAULT_OPTIONS
         if not keywords.keys() <= CallKeywords.__annotations__.keys():
-            unknown = unknown_options(keywords, _KEYWORDS)
+            unknown = unknown_options(keywords, CallKeywords.__annotations__)
             raise TypeError(f"{unknown} Pass the arguments of a tool as one dict: call('tool', {{'name': value}}).")
         timeout, id, roots = keywords.get("timeout"), keywords.get("call_id"), keywords.get("roots")  # noqa: A001  # the id of the call
         return cls(timeout=timeout, id=id, roots=None if roots is None else to_roots(roots))
@@ -202,7 +199,7 @@ def start(view: StoreView, name: str, arguments: Arguments | None, options: Call
     """Start a background call and return its id. Raises as `_find` and `BackgroundCalls.start` do."""
     from ahvn_tools.execution import pipeline
     from ahvn_tools.execution.runner import capture_outcome
-    from ahvn_tools.middleware.waiting import without_other_request
+    from ahvn_tools.middleware.pending import without_other_request
     from ahvn_tools.toolkit.background_calls import BackgroundCall
 
     middleware, call = _prepare_stream(view.without_session(), name, arguments, options)
@@ -237,7 +234,7 @@ def _prepare(
     entry, plan, arguments = _find(view, name, arguments, options)
     rules = _rules(view, entry, options)
     middleware = _middleware(view, entry, plan, rules)
-    if rules is not None and len(middleware) == _RULES_ALONE and options is DEFAULT_OPTIONS and not plan.takes_context:
+    if rules is not None and middleware == rules.middleware and options is DEFAULT_OPTIONS and not plan.takes_context:
         allowed = rules.allowed_plan(plan, arguments)
         if allowed is not None:
             return allowed, entry.spec.body, (), arguments, state_scopes(view, entry)
@@ -276,20 +273,25 @@ def _find(
         )
     if options is not DEFAULT_OPTIONS:
         plan = _apply_options(plan, entry, options)
-    executor = options.executor
-    if executor is None and plan.isolation == "executor":  # without one, the call will say so
-        executor = view.store.executor or entry.executor
-    if executor is not None:
-        plan = plan.with_executor(executor, view.store.secret_keys_for_executor())
+    if options.executor is not None or plan.isolation == "executor":
+        plan = _with_executor(view, entry, plan, options)
     if arguments is None:
         arguments = {}
     elif not isinstance(arguments, dict):
         raise InvalidParametersError("Invalid arguments: they are not an object. Pass a dict by parameter.", tool=name)
     if options.positional:
         arguments = plan.to_named_arguments(options.positional, arguments)
+    if view.store.has_structured_outputs and (structured_output := view.structured_output(entry)) is not None:
+        plan = plan.without_names(structured_output.field_names)
     if entry.find_secrets is not None:
         plan = plan.with_secrets(entry.find_secrets(view, arguments))
     return entry, plan, arguments
+
+
+def _with_executor(view: StoreView, entry: Entry, plan: Plan, options: CallOptions) -> Plan:
+    """Return the plan of a call in an executor; unchanged without one, so that the call says so."""
+    executor = options.executor or view.store.executor or entry.executor
+    return plan if executor is None else plan.with_executor(executor, view.store.secret_keys_for_executor())
 
 
 def _apply_options(plan: Plan, entry: Entry, options: CallOptions) -> Plan:
@@ -389,10 +391,6 @@ def _approval_expiry(view: StoreView, answer_by: float | None) -> float | None:
     return left if own is None else min(own, left)
 
 
-_RULES_ALONE: Final = 2
-"""How many middleware a call has that has only rules."""
-
-
 def _rules(view: StoreView, entry: Entry, options: CallOptions) -> CallRules | None:
     """Return the rules that decide about a call; None if each call of the tool runs."""
     if not (view.store.has_rules or entry.inner) or not view.has_rules(entry):
@@ -413,15 +411,13 @@ def _middleware(view: StoreView, entry: Entry, plan: Plan, rules: CallRules | No
 
         own = (wait_for_result, *own, supply_result) if may_wait(plan, entry.spec.body) else own
     if rules is not None:
-        from ahvn_tools.middleware.approve import approve
-
-        own = (rules, approve(rules.approver(), when=rules.asks), *own)
+        own = (*rules.middleware, *own)
     elif entry.requires_approval is not False or plan.takes_context:
-        from ahvn_tools.middleware.approve import approve
+        from ahvn_tools.middleware.approve import ApprovalMiddleware
 
         condition = entry.requires_approval
         when = condition if isinstance(condition, bool) else entry.requires_approval_for
-        own = (approve(view.store.approver, when=when), *own)
+        own = (ApprovalMiddleware(view.store.approver, when), *own)
     return (*shared, *own) if shared else own
 
 

@@ -167,7 +167,7 @@ def _find_in_tool_of_server(store: ToolStore, entry: Entry, compiled: CompiledTo
             problem = (
                 f"each call fails: its parameter {name!r} is bound to a secret that its MCP server may not receive"
             )
-            fix = f"Pass binds=[{name!r}] to add_mcp or in the server's source of a manifest, or bind it on the tool."
+            fix = f"Set may_receive=[{name!r}] in add_mcp or in the server's source of a manifest, or bind the tool."
             yield make_finding("unsent-secret", "", problem, fix, tool=entry.name)
 
 
@@ -206,12 +206,7 @@ def _has_no_approver(view: StoreView, entry: Entry) -> bool:
     may_ask = entry.requires_approval is not False or (
         view.has_rules(entry) and view.rules_for(entry).may_ask(view.approval_mode)
     )
-    if may_ask and store.approver is None:
-        return True
-    from ahvn_tools.middleware.approve import waits_for_approval  # slow, and a toolkit may need no approvals
-
-    middleware = (*(() if entry.delegates else store.middleware), *entry.middleware)
-    return any(waits_for_approval(one) for one in middleware)
+    return may_ask and store.approver is None
 
 
 def _find_empty_groups(store: ToolStore, entries: list[Entry]) -> Iterator[Finding]:
@@ -236,6 +231,10 @@ def _find_in_skills(view: StoreView) -> Iterator[Finding]:
             if name not in names:
                 problem = f"`allowed-tools` names {shown!r}, which is no tool and no group here"
                 yield make_finding("unmatched-skill-tool", place, problem, near_misses(name, names))
+            elif not skill.is_trusted:
+                problem = f"{shown!r} in `allowed-tools` has no effect, because the skill is not trusted"
+                fix = "Read the skill, and add it with trust=True."
+                yield make_finding("unmatched-skill-tool", place, problem, fix, severity="note")
             elif pattern:
                 problem = f"the pattern of {shown!r} in `allowed-tools` has no effect"
                 fix = "Require an approval for what the tool must not do."
@@ -294,7 +293,7 @@ def _find_unlisted_tools(store: ToolStore, entries: list[Entry]) -> Iterator[Fin
 
 
 def _find_unused_middleware(store: ToolStore, entries: list[Entry]) -> Iterator[Finding]:
-    """Yield each `retry` and `cache` that acts on no tool."""
+    """Yield each `retry` and `cache` that acts on no tool, and each middleware without the tools that it needs."""
     for layer in store.middleware if entries else ():
         yield from _find_unused_layer("the toolkit", layer, store, entries)
     for entry in entries:
@@ -305,6 +304,14 @@ def _find_unused_middleware(store: ToolStore, entries: list[Entry]) -> Iterator[
 def _find_unused_layer(owner: str, layer: Any, store: ToolStore, entries: list[Entry]) -> Iterator[Finding]:
     from ahvn_tools.middleware.repeatable import ForRepeatableCalls  # many toolkits have no middleware
 
+    known = [entry.spec.function for entry in store.entries.values()]
+    for function in getattr(layer, "tools", ()):
+        if function not in known:
+            place, name = f"the middleware of {owner}", function.__name__
+            problem = f"its tool {name!r} was removed, so that models cannot use what it does"
+            yield make_finding(
+                "unused-middleware", place, problem, f"Do not remove {name!r}, or remove the middleware."
+            )
     if not isinstance(layer, ForRepeatableCalls):
         return
     names = layer.names

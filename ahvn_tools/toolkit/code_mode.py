@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Self
 from pydantic import Field
 
 from ahvn_tools.code_mode.call_form import without_fence
+from ahvn_tools.code_mode.code_limits import CodeLimits
 from ahvn_tools.code_mode.identifiers import assign_identifiers
-from ahvn_tools.code_mode.limits import CodeLimits
 from ahvn_tools.code_mode.sandbox import Sandbox
 from ahvn_tools.code_mode.stubs import Level, make_stubs
 from ahvn_tools.context import ToolContext

@@ -10,12 +10,12 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import ElicitResult
 
 from ahvn_tools.errors import CallRejectedError, ToolError
-from ahvn_tools.execution.call import Call, Question, QuestionApprover
+from ahvn_tools.execution.call import ApprovalQuestion, Call, QuestionApprover
 from ahvn_tools.invisible import escape, escape_line
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.mcp.server.request import Request
 from ahvn_tools.middleware.approve import rejection_text
-from ahvn_tools.middleware.waiting import ApprovalRequest, arguments_digest
+from ahvn_tools.middleware.pending import ApprovalRequest, arguments_digest
 from ahvn_tools.secret_key import SecretKey
 
 MAX_SECONDS: Final = 600.0
@@ -61,7 +61,7 @@ class Elicitation:
             raise ToolError("The answer cannot be verified: servers that share tasks need the same `secret_key`.")
         return ()
 
-    async def _decide(self, call: Call, question: Question) -> None:
+    async def _decide(self, call: Call, question: ApprovalQuestion) -> None:
         """Raise CallRejectedError unless the user approves, InputRequiredError until the client sends the answer."""
         try:
             async with asyncio.timeout(MAX_SECONDS):
@@ -75,7 +75,7 @@ class Elicitation:
         if not is_approved:
             raise CallRejectedError(rejection_text(call.name, ""), tool=call.name)
 
-    async def _elicit(self, call: Call, question: Question) -> bool:
+    async def _elicit(self, call: Call, question: ApprovalQuestion) -> bool:
         message = to_message(ApprovalRequest.from_call(call, question))
         state = {"arguments": arguments_digest(self._arguments, self._key), "approved": question.earlier}
         key = f"{question.digest}-{question.earlier.count(question.digest)}"  # the same question may come again

@@ -24,6 +24,7 @@ from ahvn_tools.toolkit import entry_options
 from ahvn_tools.toolkit.entry_options import BASIC_GROUP, EntryOptions, OnDuplicate, to_names
 from ahvn_tools.toolkit.locks import KeyedLocks
 from ahvn_tools.toolkit.server_access import ServerAccess, declared_names
+from ahvn_tools.user_interface import is_for_apps
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -89,9 +90,9 @@ class ChangedSpec(ToolSpec):
     def _secrets(self) -> frozenset[StateKey]:  # type: ignore[override]  # as above
         return self.original._secrets  # noqa: SLF001  # of another spec
 
-    def replace_template(self, template: ToolTemplate, body: Callable[..., Any]) -> None:
+    def _replace_template(self, template: ToolTemplate, body: Callable[..., Any]) -> None:
         """Let the spec become another tool."""
-        self.original.replace_template(template, body)
+        self.original._replace_template(template, body)  # noqa: SLF001  # of this package
 
     def clone(self) -> ToolSpec:  # type: ignore[override]  # a plain spec
         """Return a copy of the spec with these options."""
@@ -214,7 +215,7 @@ class Entry:
         """The middleware that the options name, outermost first."""
         self._lock_middleware = () if self.exclusive is False else (_lock(self.exclusive, locks),)
         self._own_middleware = (*self.option_middleware, *self._lock_middleware)
-        self.preset: Bindings = entry_options.to_preset_bindings(spec, name, options.get("preset", {}))
+        self.preset: Bindings = spec.compiled.preset_bindings(name, options.get("preset", {}))
         """The fixed parameters, each bound to a constant."""
         self.own_bindings: Bindings = {}
         """Of parameters that are bound in this toolkit only."""
@@ -257,14 +258,22 @@ class Entry:
         """Return whether `on_duplicate="replace"` lets it replace another tool."""
         return self.name == other.name and (self.replaceable is None or other in self.replaceable)
 
+    @property
+    def is_for_apps(self) -> bool:
+        """Whether only interfaces of tools may call it, and no model."""
+        meta = self.spec.compiled.template.meta
+        return meta is not None and is_for_apps(meta)
+
     def allows(self, caller: str) -> bool:
-        """Return whether a caller may call it."""
-        return self.allowed_callers is None or caller in self.allowed_callers
+        """Return whether a caller may call it for a model."""
+        return (self.allowed_callers is None or caller in self.allowed_callers) and not self.is_for_apps
 
     def refuse_caller(self, caller: str) -> str | None:
         """Return why this caller may not call it, as a text for the model; None if it may."""
         if self.allows(caller):
             return None
+        if self.is_for_apps:
+            return f"The tool {self.name!r} is for the interface of another tool, and not for models."
         if caller == PROGRAMMATIC:
             return f"The tool {self.name!r} cannot be called by a program. Call it directly."
         return f"The tool {self.name!r} can only be called {_HOW_TO_CALL[min(self.allowed_callers or ())]}."

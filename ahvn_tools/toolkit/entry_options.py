@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypedDict, Typ
 
 from ahvn_tools.binding import Binding, bindable_parameters
 from ahvn_tools.errors import BindError, DefinitionError, ToolkitError, near_misses
-from ahvn_tools.redaction.values import contains_secret, reveal_secrets
 from ahvn_tools.schema.argument_changes import ArgumentChange
 from ahvn_tools.settings import (
     FLAG,
@@ -161,6 +160,8 @@ class SingleToolOptions(EntryOptions, total=False):
     """The description that models read."""
     annotations: Any
     """MCP's hints."""
+    ui: Any
+    """The page that hosts show for the tool."""
     arguments: Annotated[Mapping[str, ArgumentChange], mapping_of("a mapping, argument -> its changes")]
     """Changes of arguments: the argument's own name -> its new `name`, `description`, `default` and so on."""
     binds: Annotated[Mapping[str, str], mapping_of("a mapping, parameter -> state key")]
@@ -170,7 +171,7 @@ class SingleToolOptions(EntryOptions, total=False):
 _MERGED = ("arguments", "binds", "preset")
 """Options that are mappings: those of several patterns apply."""
 
-DEFINITION_OPTIONS = frozenset({"title", "description", "annotations", "arguments"})
+DEFINITION_OPTIONS = frozenset({"title", "description", "annotations", "arguments", "ui"})
 """Options that change the definition."""
 
 
@@ -274,30 +275,6 @@ def to_key_bindings(spec: ToolSpec, name: str, binds: Mapping[str, str]) -> dict
         parameter: Binding.create(parameter, key, UNSET, None, is_secret=parameters[parameter].is_secret)
         for parameter, key in binds.items()
     }
-
-
-def to_preset_bindings(spec: ToolSpec, name: str, preset: Mapping[str, Any]) -> dict[str, Binding]:
-    """Return constant bindings for preset values. Raises BindError for a parameter or a value that does not fit."""
-    inputs, fixed = spec.compiled.template.inputs, spec.compiled.bindings
-    bindings = {}
-    for parameter, value in preset.items():
-        is_sealed = contains_secret(value)
-        if parameter not in inputs.parameters:
-            near = near_misses(parameter, bindable_parameters(inputs.parameters, fixed))
-            raise BindError(f"{name!r} has no parameter {parameter!r} to preset. {near}")
-        if parameter in fixed and fixed[parameter].is_constant:
-            raise BindError(f"{parameter!r} of {name!r} was fixed when the tool was made; leave it out of the preset.")
-        spec.compiled.refuse_unsealable([parameter])
-        validate = inputs.bound_value_validator(parameter)
-        revealed = reveal_secrets(value) if is_sealed else value
-        try:
-            constant = revealed if validate is None else validate(revealed)
-        except Exception:  # noqa: BLE001  # a validator's own error would show the value
-            expected = inputs.parameters[parameter].expected
-            raise BindError(f"The preset of {parameter!r} of {name!r} does not fit {expected!r}.") from None
-        is_secret = is_sealed or inputs.parameters[parameter].is_secret
-        bindings[parameter] = Binding.constant(parameter, constant, is_secret=is_secret, is_copied=True)
-    return bindings
 
 
 def options_of_tool(

@@ -8,7 +8,7 @@ from typing import Annotated, Any, cast
 
 from ahvn_tools.binding import bindable_parameters
 from ahvn_tools.errors import BindError, ToolkitError, ToolLookupError, near_misses
-from ahvn_tools.mcp.client.options import ConnectOptions
+from ahvn_tools.mcp.client.connect_options import ConnectOptions
 from ahvn_tools.mcp.client.remote_server import RemoteServer, resolve_servers
 from ahvn_tools.mcp.trust.changes import Changes
 from ahvn_tools.schema.argument_changes import ArgumentChange
@@ -67,13 +67,13 @@ class ImportOptions(ConnectOptions, SharedOptions, total=False):
     """New descriptions: the server's name of a tool -> description."""
     arguments: Annotated[Mapping[str, Mapping[str, ArgumentChange]], ARGUMENTS]
     """Changes of arguments: the server's name of a tool -> argument -> its new name, description, default and so on.
-    `preset`, `binds` and bindings use the new names."""
+    `preset`, `may_receive` and bindings use the new names."""
     tools: Mapping[str, SingleToolOptions]
     """Options of single tools, now and later: their names in the toolkit, or patterns -> options. They replace those of
     the server, and add tags; those of later patterns have priority."""
     coerce_numbers_to_str: Annotated[bool, FLAG]
     """Whether a number is accepted, and made a text, where a tool wants a text (default)."""
-    binds: Annotated[str | Collection[str], must_be('names of parameters: ["user"]', are_names)]
+    may_receive: Annotated[str | Collection[str], must_be('names of parameters: ["user"]', are_names)]
     """Parameters that bindings of the toolkit may fill in all tools of the server, now and later. Of the others, secret
     bindings fill none, and other bindings fill those that the tools have now."""
     on_duplicate: Annotated[OnDuplicate, ON_DUPLICATE]
@@ -145,7 +145,7 @@ class ImportedServer:
         single = options_of_tool(self.options.get("tools", {}), local_name, parameters)
         options = _add_single_options(self._entry_options(name, parameters), single)
         access = ServerAccess(
-            named=to_name_set("parameters in `binds`", self.options.get("binds", ())),
+            named=to_name_set("parameters in `may_receive`", self.options.get("may_receive", ())),
             accepted=declared_names(changed) if is_accepted else frozenset(),
         )
         origin = f"the MCP server {self.server.name!r}"
@@ -328,12 +328,12 @@ def refuse_unknown_names(imported_servers: Sequence[ImportedServer], options: Im
         raise ToolLookupError(f"The MCP server {servers} has no tool {name!r}. {near_misses(name, known)}")
 
 
-def refuse_unknown_binds(imported_servers: Iterable[ImportedServer], options: ImportOptions) -> None:
-    """Raise BindError for a parameter in `binds` that no tool of the servers has, also of those that are left out."""
-    wanted = to_name_set("parameters in `binds`", options.get("binds", ()))
+def refuse_unknown_parameters(imported_servers: Iterable[ImportedServer], options: ImportOptions) -> None:
+    """Raise BindError for a parameter in `may_receive` that no tool of the servers has, left out or not."""
+    wanted = to_name_set("parameters in `may_receive`", options.get("may_receive", ()))
     known = {name for imported in imported_servers if wanted for name in imported.parameters()}
     for name in sorted(wanted - known):
-        raise BindError(f"No tool of the server has a parameter {name!r} to bind. {near_misses(name, known)}")
+        raise BindError(f"No tool of the server has a parameter {name!r}. {near_misses(name, known)}")
 
 
 def _add_single_options(options: EntryOptions, single: SingleToolOptions) -> EntryOptions:

@@ -20,8 +20,8 @@ from ahvn_tools.toolkit.entry import ChangedSpec, Entry
 from ahvn_tools.toolkit.imported_server import (
     ImportedServer,
     ImportOptions,
-    refuse_unknown_binds,
     refuse_unknown_names,
+    refuse_unknown_parameters,
     to_imported_servers,
 )
 from ahvn_tools.toolkit.store import ToolStore, lookup
@@ -92,7 +92,7 @@ class MCPImports:
             entries = [entry for imported in reached for entry in imported.entries.values()]
             if added and reached == added:
                 refuse_unknown_names(added, added[0].options)
-                refuse_unknown_binds(added, added[0].options)
+                refuse_unknown_parameters(added, added[0].options)
             self._store.add(entries, {}, refuses_server_clashes=any(imported.refuses_clashes for imported in added))
             self.by_name.update({imported.server.name: imported for imported in added})
 

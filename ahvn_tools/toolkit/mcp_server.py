@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import weakref
 from collections import ChainMap
@@ -15,10 +14,10 @@ from fastmcp import FastMCP
 from mcp_types import Prompt, ReadResourceResult
 
 from ahvn_tools.definition import ToolDefinition
-from ahvn_tools.errors import ToolkitError, ToolNotAvailableError, ToolTimeoutError, clip
+from ahvn_tools.errors import ToolkitError, ToolNotAvailableError, clip
 from ahvn_tools.execution.runner import run_before_body
 from ahvn_tools.execution.threads import call_host_function
-from ahvn_tools.mcp.client.remote_tool import MAX_URI_CHARS
+from ahvn_tools.mcp.client.remote_results import MAX_URI_CHARS
 from ahvn_tools.mcp.server.app import ServedToolsServer
 from ahvn_tools.mcp.server.components import GetPrompt
 from ahvn_tools.mcp.server.request import Request
@@ -30,9 +29,11 @@ from ahvn_tools.toolkit.elicitation import Elicitation
 from ahvn_tools.toolkit.entry import Entry
 from ahvn_tools.toolkit.entry_options import refuse_unknown_options, to_name_set, validate_callable
 from ahvn_tools.toolkit.selection import Selection
-from ahvn_tools.toolkit.served_caller import WaitingCalls, waiting_call_id
+from ahvn_tools.toolkit.served_caller import ContinuedCalls, continued_call_id
+from ahvn_tools.toolkit.served_interfaces import find_interfaces, read_from_server, with_served_uris
 from ahvn_tools.toolkit.sessions import ClientState, ClientStates, SessionState
 from ahvn_tools.toolkit.visibility import StoreView
+from ahvn_tools.user_interface import SCHEME
 from ahvn_tools.version import __version__
 
 RequestState = Mapping[str, Any] | None
@@ -170,14 +171,15 @@ class ToolkitServer:
         self._client_states = ClientStates()
         self._links: dict[tuple[str | None, str], Entry] = {}
         """The tools that have referred a client to a resource, by the client and the URI."""
-        self._waiting_calls = WaitingCalls(view.store.secret_key)
+        self._continued_calls = ContinuedCalls(view.store.secret_key)
         self._preparations: weakref.WeakKeyDictionary[Request, _Preparation] = weakref.WeakKeyDictionary()
 
     async def definitions(self, request: Request) -> Sequence[ToolDefinition]:
         """Return the definitions to list: of every tool that this client may see or, when it can search, fewer."""
         view, client = await self._open_session(request, reads_state=False)
         client.listed_revision = _list_revision(view)
-        return [view.definition(entry) for entry in view.listed_entries()]
+        definitions = [(entry, view.definition(entry)) for entry in view.listed_entries()]
+        return with_served_uris(definitions, find_interfaces(view))
 
     async def find(self, name: str, request: Request) -> ToolDefinition | None:
         """Return a tool that this client may see, also in an inactive group: its call explains that."""
@@ -266,24 +268,26 @@ class ToolkitServer:
                     self._links.pop(next(iter(self._links)))
 
     async def find_resource(self, uri: str, request: Request) -> Callable[[], Awaitable[ReadResourceResult]] | None:
-        """Return what reads a resource to which a tool of a server has referred the client; None if none has."""
+        """Return what reads the page of a tool, or a resource to which a tool of a server has referred the client.
+
+        None if there is none.
+        """
+        if uri.startswith(SCHEME):
+            view, _, state = await self._open_session_for_reading(request)
+            if (page := find_interfaces(view).get(uri)) is not None:
+                return functools.partial(page.read, view, state)
         entry = self._links.get((request.session_id, uri))
         if entry is None or await self.find(entry.name, request) is None:
             return None
-        imported = self._view.store.imported_servers.get(entry.server_name or "")
-        if imported is None:
+        if entry.server_name not in self._view.store.imported_servers:
             return None
-        _, _, state = await self._open_session_for_reading(request)
+        view, _, state = await self._open_session_for_reading(request)
+        return functools.partial(read_from_server, view, entry, uri, state)
 
-        async def read() -> ReadResourceResult:
-            try:
-                async with asyncio.timeout(imported.timeout):
-                    resource: ReadResourceResult = await imported.server.read_resource(uri, state)
-                    return resource
-            except TimeoutError:
-                raise ToolTimeoutError(f"Reading the resource took longer than {imported.timeout:g} s.") from None
-
-        return read
+    async def list_resources(self, request: Request) -> list[tuple[str, dict[str, Any] | None]]:
+        """Return the URI and the `_meta` of each page of a tool that this client may see."""
+        view, _ = await self._open_session(request, reads_state=False)
+        return [(page.uri, page.meta) for page in find_interfaces(view).values()]
 
     async def _run(
         self, view: StoreView, name: str, arguments: dict[str, Any], request: Request, seconds: float | None
@@ -291,7 +295,7 @@ class ToolkitServer:
         options = self._call_options if seconds is None else replace(self._call_options, seconds=seconds)
         entry = view.store.entries.get(name)
         may_ask = entry is not None and view.compiled_tool(entry).plan.takes_context and request.can_elicit
-        if entry is not None and may_ask and waiting_call_id(request) is None:
+        if entry is not None and may_ask and continued_call_id(request) is None:
             if request.is_repeated_for_answers and is_program_tool(entry.spec):
                 return await self._run_program(view, name, arguments, request, options)
             elicitation = Elicitation(request, arguments, view.store.secret_key)
@@ -319,7 +323,7 @@ class ToolkitServer:
         self, view: StoreView, name: str, arguments: dict[str, Any], request: Request, options: calls.CallOptions
     ) -> ToolResult:
         if view.store.imported_servers:  # which may ask the client
-            return await self._waiting_calls.run(
+            return await self._continued_calls.run(
                 request,
                 name,
                 arguments,

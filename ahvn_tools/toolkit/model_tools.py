@@ -18,7 +18,7 @@ from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import PickleError, ToolCallError, ToolError, ToolLookupError
 from ahvn_tools.execution.convert import call_error_detail, error_result
 from ahvn_tools.execution.plan import CompiledTool
-from ahvn_tools.results import ToolCall, ToolResult, as_readable, media_blocks, text_block, to_text, whole_value
+from ahvn_tools.results import DIRECT, ToolCall, ToolResult, as_readable, media_blocks, text_block, to_text, whole_value
 from ahvn_tools.settings import ToolOptions, validate_options
 from ahvn_tools.sources import function as function_source
 from ahvn_tools.spec import ToolSpec
@@ -28,6 +28,7 @@ from ahvn_tools.toolkit.entry import DELEGATES, SWITCHES_GROUPS
 from ahvn_tools.toolkit.entry_options import BASIC_GROUP
 from ahvn_tools.toolkit.selection import Group
 from ahvn_tools.toolkit.store import ToolStore
+from ahvn_tools.toolkit.visibility import StoreView
 
 
 def search_tools(
@@ -61,6 +62,7 @@ async def call_tool(name: str, context: ToolContext, arguments: dict[str, Any] |
     from ahvn_tools.execution.call import CallScope
 
     view = require_toolkit(context)._view  # noqa: SLF001  # of this package
+    _refuse_app_tool(view, name)
     questions: Any = context._links.asker  # noqa: SLF001  # of this package
     # the same id: an approval of this call answers the one that the model made
     options = calls.CallOptions(
@@ -69,13 +71,20 @@ async def call_tool(name: str, context: ToolContext, arguments: dict[str, Any] |
         caller=context.caller,
         scope=CallScope(pause_outer=context._links.pause),  # noqa: SLF001  # of this package
         is_served=context.is_served,
-        masks_errors=context.masks_errors,
+        masks_errors=context._masks_errors,  # noqa: SLF001  # of this package
         report=context.report_progress,
         question_approver=None if questions is None else questions.approver,
         answer_by=None if questions is None else questions.answer_by,
         approved_questions=() if questions is None else questions.approved,
     )
     return await calls.aexecute(view, name, arguments, options)
+
+
+def _refuse_app_tool(view: StoreView, name: str) -> None:
+    """Raise ToolError for a tool that no model may call; a server does not know that its caller is a model."""
+    entry = view.store.entries.get(name)
+    if entry is not None and entry.is_for_apps and view.is_selected(entry):
+        raise ToolError(entry.refuse_caller(DIRECT) or "")
 
 
 setattr(call_tool, DELEGATES, True)
@@ -188,13 +197,14 @@ def start_call(name: str, context: ToolContext, arguments: dict[str, Any] | None
     """
     view = require_toolkit(context)._view  # noqa: SLF001  # of this package
     entry = view.store.entries.get(name)
+    _refuse_app_tool(view, name)
     if entry is not None and entry.spec.function in BACKGROUND_TOOLS:
         raise ToolError(f"{name!r} cannot run in the background. Call it directly.")
     options = calls.CallOptions(
         run_id=context.run_id,
         caller=context.caller,
         is_served=context.is_served,
-        masks_errors=context.masks_errors,
+        masks_errors=context._masks_errors,  # noqa: SLF001  # of this package
         roots=() if context.forbids_files else context.roots or None,
     )
     try:

@@ -437,20 +437,19 @@ def _decoded(text: str) -> list[str]:
 def _allows_uri(pattern: str, text: str) -> bool:
     """Return whether a URI fits a pattern: scheme, host and path each fit their part."""
     wanted, found = _URI.match(pattern), _URI.match(text)
-    if wanted is None or found is None or not text.isascii() or re.search(r"[\s\\@]", text):
+    if wanted is None or found is None or not _PLAIN_URI.fullmatch(text):
         return False
     path = unquote(found["rest"].partition("?")[0].partition("#")[0])
     is_plain = "%" not in path and "\\" not in path and ".." not in path.split("/")
-    return is_plain and all(
-        fits(
-            wanted[part].lower() if part != "rest" else wanted[part],
-            found[part].lower() if part != "rest" else found[part],
-        )
-        for part in ("scheme", "host", "rest")
-    )
+    has_place = all(fits(wanted[part].lower(), found[part].lower()) for part in ("scheme", "host"))
+    return is_plain and has_place and fits(wanted["rest"], found["rest"])
 
 
 _URI: Final = re.compile(r"(?P<scheme>[A-Za-z*][A-Za-z0-9+.*-]*):/+(?P<host>[^/?#]*)(?P<rest>.*)", re.DOTALL)
+
+
+_PLAIN_URI: Final = re.compile(r"[a-z][a-z0-9+.-]*://[a-z0-9.-]+(:[0-9]+)?([/?#][!-~]*)?", re.IGNORECASE | re.ASCII)
+"""A URI that all clients read in the same way: without a user, and with a plain host."""
 
 
 def _without_file_scheme(uri: str) -> str:

@@ -56,8 +56,10 @@ async def aserve(thing: Any, transport: Transport = "stdio", **options: Unpack[S
 
 def with_code_mode(kit: Toolkit) -> Toolkit:
     """Return a toolkit, session or selection with the tools of code mode; the toolkit gets them, unless it has them."""
+    from ahvn_tools.toolkit.code_mode import is_code_tool  # slow, and few toolkits have it
+
     view = kit._view  # noqa: SLF001  # of this package
-    if not kit.has_code_mode:
+    if not any(is_code_tool(entry.spec) for entry in view.store.entries.values()):
         kit._with_view(StoreView(view.store, view.session_states[-1:])).add_code_mode()  # noqa: SLF001  # as above
     listing = view.store.search_listing
     return kit if listing is None else kit._with_view(view.including(listing.search_tool_names))  # noqa: SLF001  # as above

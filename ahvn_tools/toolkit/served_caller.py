@@ -29,7 +29,7 @@ from ahvn_tools.execution.deadline import cancel_and_wait
 from ahvn_tools.mcp.client.caller import current_caller
 from ahvn_tools.mcp.server.progress import MAX_QUEUED, STALL_SECONDS, ProgressReporter
 from ahvn_tools.mcp.server.request import Request
-from ahvn_tools.middleware.waiting import arguments_digest
+from ahvn_tools.middleware.pending import arguments_digest
 from ahvn_tools.results import ToolResult
 from ahvn_tools.secret_key import SecretKey
 from ahvn_tools.toolkit.elicitation import MAX_SECONDS
@@ -40,7 +40,7 @@ MAX_WAITING: Final = 1000
 MAX_WAITING_PER_CLIENT: Final = 100
 """Those of one client; clients that cannot be distinguished count as one."""
 
-_STATE_KEY: Final = "waiting_call"
+_STATE_KEY: Final = "continued_call"
 
 
 class ServedCaller:
@@ -163,7 +163,7 @@ class ServedCaller:
         self._is_closed = True
 
 
-class _Waiting:
+class _ContinuedCall:
     """One call, and by whom it may be continued."""
 
     def __init__(
@@ -173,13 +173,13 @@ class _Waiting:
         self.expiry: asyncio.TimerHandle | None = None
 
 
-class WaitingCalls:
+class ContinuedCalls:
     """Served calls whose clients may be asked. One that waits for another request of its client runs on meanwhile."""
 
     def __init__(self, key: SecretKey) -> None:
         """`key` makes the digests of arguments."""
         self._key = key
-        self._by_id: dict[str, _Waiting] = {}
+        self._by_id: dict[str, _ContinuedCall] = {}
 
     async def run(
         self,
@@ -191,23 +191,23 @@ class WaitingCalls:
         """Run a call, or continue the one that the request answers. `start` takes what receives its chunks."""
         owner = (request.session_id, name, arguments_digest(arguments, self._key))
         progress = request.create_progress_reporter()
-        if (call_id := waiting_call_id(request)) is not None:
-            waiting = self._by_id.get(call_id)
-            if waiting is None or waiting.owner != owner:
+        if (call_id := continued_call_id(request)) is not None:
+            continued = self._by_id.get(call_id)
+            if continued is None or continued.owner != owner:
                 message = f"The call of {quote_name(name)} that this answers has ended. Call the tool again."
                 return ToolResult(error=ErrorDetail(code="not_available", message=message))
             del self._by_id[call_id]
-            if waiting.expiry is not None:
-                waiting.expiry.cancel()
-            waiting.caller.start_progress(progress)
-            waiting.caller.continue_with(request)
+            if continued.expiry is not None:
+                continued.expiry.cancel()
+            continued.caller.start_progress(progress)
+            continued.caller.continue_with(request)
         else:
-            waiting = self._start(request, owner, progress, start)
+            continued = self._start(request, owner, progress, start)
         try:
-            result = await self._wait(waiting)
+            result = await self._wait(continued)
             if progress is not None:
                 await progress.drain()
-            await waiting.caller.drain_logs()
+            await continued.caller.drain_logs()
             return result
         finally:
             if progress is not None:
@@ -219,7 +219,7 @@ class WaitingCalls:
         owner: tuple[str | None, str, str],
         progress: ProgressReporter | None,
         start: Callable[[EmitChunk | None], Awaitable[ToolResult]],
-    ) -> _Waiting:
+    ) -> _ContinuedCall:
         caller = ServedCaller(request, lambda: self._has_place(owner[0]))
         caller.start_progress(progress)
 
@@ -230,15 +230,15 @@ class WaitingCalls:
             finally:
                 caller.close()
 
-        return _Waiting(caller, asyncio.create_task(run()), owner)
+        return _ContinuedCall(caller, asyncio.create_task(run()), owner)
 
     def _has_place(self, session_id: str | None) -> bool:
-        count = sum(waiting.owner[0] == session_id for waiting in self._by_id.values())
+        count = sum(continued.owner[0] == session_id for continued in self._by_id.values())
         return len(self._by_id) < MAX_WAITING and count < MAX_WAITING_PER_CLIENT
 
-    async def _wait(self, waiting: _Waiting) -> ToolResult:
+    async def _wait(self, continued: _ContinuedCall) -> ToolResult:
         """Wait until a call has ended, or has a question for another request. If this is cancelled, cancel the call."""
-        caller, task = waiting.caller, waiting.task
+        caller, task = continued.caller, continued.task
         question = asyncio.create_task(caller.has_question.wait())
         has_left = False
         try:
@@ -252,8 +252,8 @@ class WaitingCalls:
             return task.result()
         await caller.drain_logs()
         call_id = secrets.token_hex(16)
-        caller.request, self._by_id[call_id] = None, waiting
-        waiting.expiry = caller.loop.call_later(MAX_SECONDS, self._expire, call_id)
+        caller.request, self._by_id[call_id] = None, continued
+        continued.expiry = caller.loop.call_later(MAX_SECONDS, self._expire, call_id)
         response = InputRequiredResult(
             input_requests=dict(caller.questions), request_state=json.dumps({_STATE_KEY: call_id})
         )
@@ -264,7 +264,7 @@ class WaitingCalls:
         self._by_id.pop(call_id).task.cancel()
 
 
-def waiting_call_id(request: Request) -> str | None:
+def continued_call_id(request: Request) -> str | None:
     """Return the id of the call that a request continues; None for a request that starts one."""
     try:
         state = json.loads(request.state or "{}")

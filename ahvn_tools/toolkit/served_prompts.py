@@ -64,7 +64,7 @@ def _visible_servers(view: StoreView) -> Iterator[ImportedServer]:
 
 async def _list(imported: ImportedServer) -> Mapping[str, Prompt]:
     try:
-        return await imported.server.list_prompts()
+        return await imported.server.alist_prompts()
     except (ToolCallError, ToolkitError) as error:
         log.warning("The prompts of the MCP server %r were not listed: %s", imported.server.name, error)
         return {}
@@ -79,6 +79,6 @@ def _to_passed(
         return None
 
     async def get_messages(arguments: dict[str, str]) -> GetPromptResult:
-        return await imported.server.get_prompt(prompt.name, arguments, state, imported.timeout)
+        return await imported.server.aget_prompt(prompt.name, arguments, state, imported.timeout)
 
     return prompt.model_copy(update={"name": imported.prefix + prompt.name}), get_messages

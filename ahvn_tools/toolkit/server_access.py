@@ -86,6 +86,6 @@ class _Unsent:
         if self.is_required:
             raise BindError(
                 "It is secret and was not named for the tool's MCP server: "
-                f"pass binds=[{self._parameter!r}] to `add_mcp`, or bind it on the tool."
+                f"pass may_receive=[{self._parameter!r}] to `add_mcp`, or bind it on the tool."
             )
         return MISSING

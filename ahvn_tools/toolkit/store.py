@@ -193,6 +193,8 @@ class ToolStore:
         self._middleware_by_use: dict[object, Middleware] = {}
         self.has_structured_outputs = False
         """Whether any tool has ever taken a model's fields."""
+        self._apart: tuple[Any, frozenset[str], list[str]] = (None, frozenset(), [])
+        """What `_find_apart` has returned, after the revisions that it is for."""
         self.has_tools_of_middleware = False
         """Whether a middleware has ever brought tools."""
         self.make_toolkit: Callable[[Any], Any] = lambda view: view
@@ -332,6 +334,25 @@ class ToolStore:
                     f"or none. {near} Define each group with `add_group` before you add tools."
                 )
 
+    @property
+    def for_apps(self) -> frozenset[str]:
+        """The names of the tools that interfaces alone may call, and no model."""
+        return self._find_apart()[1]
+
+    @property
+    def always_listed(self) -> list[str]:
+        """The names of the tools that are listed beside a search: those of middleware, and those for interfaces."""
+        return self._find_apart()[2]
+
+    def _find_apart(self) -> tuple[Any, frozenset[str], list[str]]:
+        revision, found = (self.tools_revision, self.bindings_revision), self._apart
+        if found[0] != revision:
+            entries = list(self.entries.values())
+            for_apps = frozenset(entry.name for entry in entries if entry.is_for_apps)
+            listed = [e.name for e in entries if e.is_of_middleware or e.name in for_apps]
+            found = self._apart = revision, for_apps, listed
+        return found
+
     def remove(self, names: list[str]) -> None:
         """Remove all of these tools or none. Raises ToolLookupError for an unknown name."""
         with self._lock:
@@ -362,7 +383,7 @@ class ToolStore:
         """Replace the definition of a tool."""
         with self._lock:
             self._remember_secrets([entry.name])
-            entry.spec.replace_template(template, body)
+            entry.spec._replace_template(template, body)  # noqa: SLF001  # of this package
             self.bindings_revision += 1
 
     def _remove_entries(self, is_removed: Callable[[Entry], bool]) -> None:
@@ -563,13 +584,12 @@ class ToolStore:
 
     def _brought_by(self, middleware: Iterable[Middleware]) -> list[Entry]:
         """Return the tools that some middleware has in its `tools`, without those that are here."""
-        functions = [function for layer in middleware for function in getattr(layer, "tools", ())]
+        functions = {f: getattr(layer, "tool_options", {}) for layer in middleware for f in getattr(layer, "tools", ())}
         known = [entry.spec.function for entry in self.entries.values()] if functions else []
         entries = []
-        for function in functions:
+        for function, options in functions.items():
             if function not in known:
-                known.append(function)
-                spec = self.spec_class.from_function(function, output="json")
+                spec = self.spec_class.from_function(function, **{"output": "json", **options})
                 entry = Entry(spec, spec.name, f"the middleware of {spec.name!r}", {}, self.locks)
                 entry.on_duplicate, entry.is_of_middleware = "raise", True
                 entries.append(entry)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -63,6 +63,12 @@ class StructuredOutput:
                 raise ToolkitError(
                     f"{name!r} of {self._model.__name__!r} is secret, and a model would have to write it."
                 )
+
+    @property
+    def field_names(self) -> Collection[str]:
+        """The names of the fields in the arguments of a call."""
+        names: Collection[str] = self._schema["properties"].keys()
+        return names
 
     def definition(self, definition: ToolDefinition) -> ToolDefinition:
         """Return the tool's definition with the fields."""

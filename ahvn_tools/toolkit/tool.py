@@ -185,7 +185,7 @@ class ToolkitTool(ToolSpec):
         self._view.store.unbind(param, self._entry)
         return self
 
-    def transform(self, **_options: Unpack[ToolOptions]) -> NoReturn:
+    def transform(self, *, preset: Mapping[str, Any] | None = None, **_options: Unpack[ToolOptions]) -> NoReturn:  # noqa: ARG002  # as of a spec
         """Refuse: a copy would lose what the toolkit demands of the tool. Raises ToolkitError."""
         raise ToolkitError(
             f"{self.name!r} belongs to a toolkit. Change it where it is added, with the options of `add`, "
@@ -384,7 +384,8 @@ def export_arguments(
     programs may call. A tool of an MCP server for which the export would raise is reported and left out: a server must
     not break the export of the other tools.
     """
-    entries = list(view.listed_entries())
+    for_apps = view.store.for_apps
+    entries = [entry for entry in view.listed_entries() if entry.name not in for_apps]
     own = {entry.name: sorted(entry.allowed_callers) for entry in entries if entry.allowed_callers is not None}
     if own and not takes_callers(format):
         entries, own = [entry for entry in entries if entry.allows(DIRECT)], {}

@@ -85,14 +85,13 @@ if TYPE_CHECKING:  # slow, and few toolkits need it
     from ahvn_tools.toolkit.background_calls import CallStatus
     from ahvn_tools.toolkit.batch import Batch, ModelAnswer
     from ahvn_tools.toolkit.conversation import Conversation
-    from ahvn_tools.toolkit.converse import ConverseOptions, Event, ModelFunction, Start
+    from ahvn_tools.toolkit.conversation_loop import ConverseOptions, Event, ModelFunction, Start
     from ahvn_tools.toolkit.imported_server import ImportOptions
     from ahvn_tools.toolkit.mapped_calls import MappedCall
     from ahvn_tools.toolkit.mcp_imports import MCPImports
     from ahvn_tools.toolkit.mcp_server import ToolkitServerOptions
-    from ahvn_tools.toolkit.observed_call import CancelWhen, OnOutput
-    from ahvn_tools.toolkit.resume import Approved, Reason, Waiting
-    from ahvn_tools.toolkit.run import Run
+    from ahvn_tools.toolkit.resume import Waiting
+    from ahvn_tools.toolkit.run import Decisions, Run
     from ahvn_tools.toolkit.tool_rules import RuleDecision
 
 
@@ -239,7 +238,7 @@ class Toolkit:
         - Calls: `timeout` in seconds, `middleware`, `postprocess`, `exclusive`, `task`, `max_items`, `max_bytes`.
         - Where bodies run: `isolation`, `ship`, `ship_secrets`, `keep_children`, `run_in_thread`.
         - The definition of one tool: `name`, `title`, `description`, `examples`, `annotations`, `meta`, `version`,
-          `icons`, `input_schema`, `output_schema`, `output`, `render`.
+          `icons`, `ui`, `input_schema`, `output_schema`, `output`, `render`.
         - How a function is read: `parse_docstring`, `docstring_sections`, `include_long_description`,
           `description_separator`, `include_var_positional`, `include_var_keyword`, `coerce_numbers_to_str`, `convert`,
           `external`.
@@ -303,8 +302,8 @@ class Toolkit:
     ) -> Self:
         """Bind a parameter in every tool that has it, now and later, as `ToolSpec.bind` does in one.
 
-        A secret binding reaches the tools of an MCP server only where `add_mcp(…, binds=[…])` names the parameter.
-        Another one reaches the tools that were there when the server was added; later ones wait for
+        A secret binding reaches the tools of an MCP server only where `add_mcp(…, may_receive=[…])` names the
+        parameter. Another one reaches the tools that were there when the server was added; later ones wait for
         `servers[…].accept`.
 
         Raises BindError for a parameter that cannot be taken out of the input schema of a tool. A tool of an MCP server
@@ -422,13 +421,6 @@ class Toolkit:
         """Return the tools to list beside a search: these, and that which reads skills, as `skills_prompt` says."""
         core, reader = self._view.store.require_names(names), self._view.store.skill_reader
         return core if reader is None else (*core, reader.name)
-
-    @property
-    def has_code_mode(self) -> bool:
-        """Whether the toolkit has a tool with which a model runs programs."""
-        from ahvn_tools.toolkit.code_mode import is_code_tool
-
-        return any(is_code_tool(entry.spec) for entry in self._view.store.entries.values())
 
     def add_code_mode(
         self,
@@ -866,7 +858,8 @@ class Toolkit:
 
     def definitions(self) -> list[ToolDefinition]:
         """Return the definitions to list to a model: of each visible tool or, after `add_search`, of those it lists."""
-        return [self._view.definition(entry) for entry in self._view.listed_entries()]
+        view, for_apps = self._view, self._view.store.for_apps
+        return [view.definition(entry) for entry in view.listed_entries() if entry.name not in for_apps]
 
     @overload
     def to(
@@ -947,30 +940,9 @@ class Toolkit:
         """Call a tool and return a ToolResult, also for an error of the tool."""
         return calls.execute(self._view, name, arguments, calls.CallOptions.create(options))
 
-    async def aexec(
-        self,
-        name: str,
-        arguments: Arguments = None,
-        /,
-        *,
-        on_output: OnOutput | None = None,
-        cancel_when: CancelWhen | None = None,
-        **options: Unpack[CallKeywords],
-    ) -> ToolResult:
-        """Call a tool from async code and return a ToolResult, also for an error of the tool.
-
-        `on_output`, sync or async, takes what the tool passes to `ToolContext.append_output`, in its order; the tool
-        waits until it has returned. `cancel_when` is an Event, an object with `aborted`, or a function. It is asked 20
-        times a second, and the call is cancelled when it is true. What the two raise ends the call, and is raised.
-        """
-        made = calls.CallOptions.create(options)
-        if on_output is None and cancel_when is None:
-            return await calls.aexecute(self._view, name, arguments, made)
-        from ahvn_tools.toolkit import observed_call  # few calls need it
-
-        return await observed_call.aexecute(
-            self._view, name, arguments, made, on_output=on_output, cancel_when=cancel_when
-        )
+    async def aexec(self, name: str, arguments: Arguments = None, /, **options: Unpack[CallKeywords]) -> ToolResult:
+        """Call a tool from async code and return a ToolResult, also for an error of the tool."""
+        return await calls.aexecute(self._view, name, arguments, calls.CallOptions.create(options))
 
     def validate(self, name: str, arguments: Arguments = None, /) -> ToolResult:
         """Check the arguments of a call, and run nothing; see `ToolSpec.validate`. `explain` applies the rules."""
@@ -1082,16 +1054,7 @@ class Toolkit:
         """Run all calls of a model's answer from async code, and yield what `stream_run` yields."""
         return self._batch(answer, format).astream()
 
-    def resume(
-        self,
-        waiting: Waiting,
-        *,
-        approved: Approved | None = None,
-        results: Mapping[str, Any] | None = None,
-        arguments: Mapping[str, Any] | None = None,
-        reason: Reason = None,
-        always: bool = False,
-    ) -> Run:
+    def resume(self, waiting: Waiting, **decisions: Unpack[Decisions]) -> Run:
         """Continue the calls that waited, and return the Run, in which some may go on waiting.
 
         `waiting` is a Run with pending calls, the status of a background call, or one request (also as its JSON data,
@@ -1101,7 +1064,8 @@ class Toolkit:
         edits, of a request or by call id: they are merged into the model's arguments, and contain again what a saved
         request hides as secret. `reason`, a text or by call id, is for the model of a rejected call. `results` has the
         values of external calls by call id: what the function would return, or an exception, such as a ToolError, for
-        a call that has failed. A tool that has changed since is not run: its call ends with the code `changed`.
+        a call that has failed. `always` remembers the rules of the approved requests. A tool that has changed since is
+        not run: its call ends with the code `changed`.
 
         Raises ToolkitError for a request that was used before, has expired or is of another session, for secret
         arguments that differ from the requested ones, and for a value that the tool could not have returned. Then no
@@ -1109,27 +1073,13 @@ class Toolkit:
         """
         from ahvn_tools.toolkit.resume import resumed_batch
 
-        return resumed_batch(
-            self._view, waiting, approved=approved, results=results, arguments=arguments, reason=reason, always=always
-        ).run()
+        return resumed_batch(self._view, waiting, decisions).run()
 
-    async def aresume(
-        self,
-        waiting: Waiting,
-        *,
-        approved: Approved | None = None,
-        results: Mapping[str, Any] | None = None,
-        arguments: Mapping[str, Any] | None = None,
-        reason: Reason = None,
-        always: bool = False,
-    ) -> Run:
+    async def aresume(self, waiting: Waiting, **decisions: Unpack[Decisions]) -> Run:
         """Continue the calls that waited from async code, as `resume` does."""
         from ahvn_tools.toolkit.resume import aresumed_batch
 
-        batch = await aresumed_batch(
-            self._view, waiting, approved=approved, results=results, arguments=arguments, reason=reason, always=always
-        )
-        return await batch.arun()
+        return await (await aresumed_batch(self._view, waiting, decisions)).arun()
 
     def converse(self, model: ModelFunction, messages: Start, **options: Unpack[ConverseOptions]) -> Conversation:
         """Ask a model and run its calls until it answers without any, and return the conversation.
@@ -1144,17 +1094,17 @@ class Toolkit:
         Raises what the model raises; `Conversation.from_error` returns the conversation up to there. Raises
         MalformedAnswerError after too many retries, and ToolkitError as `run` and `resume` do.
         """
-        from ahvn_tools.toolkit.converse import converse
+        from ahvn_tools.toolkit.conversation_loop import ConversationLoop
 
-        return converse(self, model, messages, options)
+        return ConversationLoop(self, model, messages, options).run()
 
     async def aconverse(
         self, model: ModelFunction, messages: Start, **options: Unpack[ConverseOptions]
     ) -> Conversation:
         """Ask a model and run its calls from async code, as `converse` does. A sync model runs in a worker thread."""
-        from ahvn_tools.toolkit.converse import aconverse
+        from ahvn_tools.toolkit.conversation_loop import ConversationLoop
 
-        return await aconverse(self, model, messages, options)
+        return await ConversationLoop(self, model, messages, options).arun()
 
     def stream_converse(
         self, model: ModelFunction, messages: Start, **options: Unpack[ConverseOptions]
@@ -1164,17 +1114,17 @@ class Toolkit:
         That is a TextDelta for each piece of text, the ToolCalls of each answer, the chunks of their tools and their
         results, both ToolResults, and at the end the Conversation. Leaving the loop ends the request and all calls.
         """
-        from ahvn_tools.toolkit.converse import stream_converse
+        from ahvn_tools.toolkit.conversation_loop import ConversationLoop
 
-        return stream_converse(self, model, messages, options)
+        return ConversationLoop(self, model, messages, options).stream()
 
     def astream_converse(
         self, model: ModelFunction, messages: Start, **options: Unpack[ConverseOptions]
     ) -> AsyncGenerator[Event, None]:
         """Converse from async code, and yield what `stream_converse` yields."""
-        from ahvn_tools.toolkit.converse import astream_converse
+        from ahvn_tools.toolkit.conversation_loop import ConversationLoop
 
-        return astream_converse(self, model, messages, options)
+        return ConversationLoop(self, model, messages, options).astream()
 
     def _batch(self, answer: ModelAnswer, format: str | None, *, run_in_thread: bool = True) -> Batch:  # noqa: A002  # as above
         from ahvn_tools.toolkit.batch import parse_answer
@@ -1257,8 +1207,8 @@ class Toolkit:
         `server` is a URL, a command as a string or as a list of words, an `mcp.json` (its path or its data), the path
         of a script, a FastMCP server, client or transport, or what `mcp.connect` returned. `name` is for `remove_mcp`
         and messages; `timeout`, in seconds, applies to each call. A tool whose name is taken is refused, unless
-        `on_duplicate` is `"rename"` (`find` to `server_find`) or `"replace"`. `binds` names the parameters that secret
-        bindings may fill, and any binding in later tools.
+        `on_duplicate` is `"rename"` (`find` to `server_find`) or `"replace"`. `may_receive` names the parameters that
+        secret bindings may fill, and any binding in later tools.
 
         Raises ToolConnectionError when no server can be reached, ToolkitError, ToolLookupError and BindError for what
         does not fit; nothing is added then.

@@ -293,8 +293,7 @@ class StoreView:
             name in entries and self.is_visible(entries[name]) for name in listing.search_tool_names
         ):
             return self.visible_entries()
-        of_middleware = [entry.name for entry in list(entries.values()) if entry.is_of_middleware]
-        names = dict.fromkeys((*listing.core, *listing.search_tool_names, *of_middleware))
+        names = dict.fromkeys((*listing.core, *listing.search_tool_names, *self.store.always_listed))
         return (entries[name] for name in names if name in entries and self.is_visible(entries[name]))
 
     def skills(self, *, inactive: bool = False) -> dict[str, ToolkitSkill]:
@@ -323,12 +322,12 @@ class StoreView:
             raise ToolkitError(f"A query is a text, not a {type(query).__name__}.")
         if not isinstance(k, int) or k < 1:  # type: ignore[redundant-expr]  # callers may pass anything
             raise ToolkitError(f"k is the number of tools to return, at least 1, not {k!r}.")
-        entries = dict(self.store.entries)
+        entries, for_apps = dict(self.store.entries), self.store.for_apps
         k = min(k, len(entries))
         visible = {
             name: entry
             for name, entry in entries.items()
-            if self.is_visible(entry) and (caller is None or entry.allows(caller))
+            if self.is_visible(entry) and name not in for_apps and (caller is None or entry.allows(caller))
         }
         listing = self.store.search_listing
         if listing is not None and listing.rank is not None:

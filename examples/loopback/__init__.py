@@ -11,6 +11,7 @@ service has one module, with the same names:
 - `answer(calls, text, request)`: the answer that holds these calls (pairs of name and arguments), or this text.
 - `events(answer)`: the same answer as a stream.
 - `error_body(message)`: the body of an error.
+- `malformed_answer(answer)`: the answer with its calls discarded; only of services that do that.
 
 `tool_names` and `results` raise Refusal for what the real service would refuse, with its message where that is known.
 """

@@ -13,6 +13,7 @@ from .rules import check_closed, check_name, check_root, check_unique, new_id, r
 ROUTE = re.compile(r"v1/messages")
 CONTENT_TYPE = frames.SERVER_SENT
 MAX_STRICT_TOOLS = 20
+SIGNATURE = "c2lnbmVkIGJ5IHRoZSBsb29wYmFjayBzZXJ2ZXI="
 KEYS = {
     "type",
     "name",
@@ -56,6 +57,13 @@ def results(request: dict[str, Any]) -> list[str]:
         if message["role"] == "assistant":
             refuse_waiting(waiting, number)
             waiting = [block["id"] for block in blocks if block["type"] == "tool_use"]
+            if waiting and "thinking" in request:
+                refuse(
+                    blocks[0].get("signature") != SIGNATURE,
+                    f"messages.{number}.content.0.type: Expected `thinking` or `redacted_thinking`, but found "
+                    f"`{blocks[0]['type']}`. When `thinking` is enabled, a final `assistant` message must start with a "
+                    "thinking block.",
+                )
             refuse(not all(re.fullmatch(r"[a-zA-Z0-9_-]+", call_id) for call_id in waiting), "Invalid tool_use.id.")
             texts = []
             continue
@@ -98,6 +106,8 @@ def answer(calls: list[tuple[str, dict[str, Any]]], text: str, request: dict[str
         {"type": "tool_use", "id": new_id("toolu_"), "name": name, "input": arguments, "caller": {"type": "direct"}}
         for name, arguments in calls
     ]
+    if blocks and "thinking" in request:
+        blocks.insert(0, {"type": "thinking", "thinking": "A tool knows it.", "signature": SIGNATURE})
     return {
         "id": "msg_1",
         "type": "message",
@@ -120,6 +130,8 @@ def _events(answer: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield {"type": "message_start", "message": {**answer, "content": [], "stop_reason": None}}
     for index, block in enumerate(answer["content"]):
         empty: dict[str, Any] = {"input": {}} if block["type"] == "tool_use" else {"text": ""}
+        if block["type"] == "thinking":
+            empty = {"thinking": "", "signature": ""}
         yield {"type": "content_block_start", "index": index, "content_block": {**block, **empty}}
         for delta in _deltas(block):
             yield {"type": "content_block_delta", "index": index, "delta": delta}
@@ -133,6 +145,9 @@ def _deltas(block: dict[str, Any]) -> list[dict[str, Any]]:
     """Return a block's pieces; a call without arguments has none."""
     if block["type"] == "text":
         return [{"type": "text_delta", "text": half} for half in frames.halves(block["text"])]
+    if block["type"] == "thinking":
+        thoughts = [{"type": "thinking_delta", "thinking": half} for half in frames.halves(block["thinking"])]
+        return [*thoughts, {"type": "signature_delta", "signature": block["signature"]}]
     text = json.dumps(block["input"]) if block["input"] else ""
     return [{"type": "input_json_delta", "partial_json": half} for half in frames.halves(text)]
 

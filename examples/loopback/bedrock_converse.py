@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Iterator
@@ -37,6 +38,11 @@ def results(request: dict[str, Any]) -> list[str]:
     """Return the results; the next message answers all calls of a message, and the tools stay in the request."""
     waiting: list[str] = []
     texts: list[str] = []
+    roles = [message["role"] for message in request["messages"]]
+    refuse(
+        any(first == second for first, second in itertools.pairwise(roles)),
+        "A conversation must alternate between user and assistant roles. Make sure the conversation alternates.",
+    )
     for number, message in enumerate(request["messages"]):
         found = [block["toolResult"] for block in message["content"] if "toolResult" in block]
         calls = [block["toolUse"] for block in message["content"] if "toolUse" in block]
@@ -80,6 +86,11 @@ def answer(calls: list[tuple[str, dict[str, Any]]], text: str, request: dict[str
         "usage": {"inputTokens": 1, "outputTokens": 1, "totalTokens": 2},
         "metrics": {"latencyMs": 1},
     }
+
+
+def malformed_answer(answer: dict[str, Any]) -> dict[str, Any]:
+    """Return an answer whose call was discarded."""
+    return {**answer, "output": {"message": {"role": "assistant", "content": []}}, "stopReason": "malformed_tool_use"}
 
 
 def events(answer: dict[str, Any]) -> Iterator[bytes]:

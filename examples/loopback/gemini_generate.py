@@ -135,6 +135,12 @@ def answer(calls: list[tuple[str, dict[str, Any]]], text: str, request: dict[str
     }
 
 
+def malformed_answer(answer: dict[str, Any]) -> dict[str, Any]:
+    """Return an answer whose call was discarded."""
+    candidate = {"index": 0, "content": {"role": "model", "parts": []}, "finishReason": "MALFORMED_FUNCTION_CALL"}
+    return {**answer, "candidates": [candidate]}
+
+
 def events(answer: dict[str, Any]) -> Iterator[bytes]:
     """Yield a chunk for each part, and one that ends it."""
     (candidate,) = answer["candidates"]

@@ -18,6 +18,8 @@ __all__ = ("CONTENT_TYPE", "ROUTE", "answer", "error_body", "events", "required_
 ROUTE = re.compile(r"v1/responses")
 CONTENT_TYPE = frames.SERVER_SENT
 MAX_ID = 64
+REASONING = "reasoning.encrypted_content"
+ENCRYPTED = "ZW5jcnlwdGVkIGJ5IHRoZSBsb29wYmFjayBzZXJ2ZXI="
 
 
 def tool_names(request: dict[str, Any]) -> list[str]:
@@ -43,8 +45,13 @@ def results(request: dict[str, Any]) -> list[str]:
     """Return the results; every call has an output, and every output a call before it."""
     waiting: list[str] = []
     texts: list[str] = []
+    reasoning = ENCRYPTED if REASONING in request.get("include", ()) else None
+    found: str | None = None
     for item in [] if isinstance(request["input"], str) else request["input"]:
-        if item.get("type") == "function_call":
+        if item.get("type") == "reasoning":
+            found = item.get("encrypted_content")
+        elif item.get("type") == "function_call":
+            refuse(found != reasoning, "A 'function_call' was provided without its required 'reasoning' item.")
             refuse(len(item["call_id"]) > MAX_ID, "Invalid 'call_id': string too long.")
             waiting.append(item["call_id"])
             texts = []
@@ -79,6 +86,8 @@ def answer(calls: list[tuple[str, dict[str, Any]]], text: str, request: dict[str
         }
         for name, arguments in calls
     ]
+    if REASONING in request.get("include", ()) and items:
+        items.insert(0, {"type": "reasoning", "id": new_id("rs_"), "summary": [], "encrypted_content": ENCRYPTED})
     if text:
         part = {"type": "output_text", "text": text, "annotations": []}
         items = [
@@ -116,12 +125,14 @@ def _events(answer: dict[str, Any]) -> Iterator[dict[str, Any]]:
     for index, item in enumerate(answer["output"]):
         at = {"output_index": index, "item_id": item["id"]}
         empty: dict[str, Any] = {"arguments": ""} if item["type"] == "function_call" else {"content": []}
+        empty = {} if item["type"] == "reasoning" else empty
         yield {
             "type": "response.output_item.added",
             "output_index": index,
             "item": {**item, **empty, "status": "in_progress"},
         }
-        yield from _call_events(item, at) if item["type"] == "function_call" else _text_events(item, at)
+        if item["type"] != "reasoning":
+            yield from _call_events(item, at) if item["type"] == "function_call" else _text_events(item, at)
         yield {"type": "response.output_item.done", "output_index": index, "item": item}
     yield {"type": "response.completed", "response": answer}
 

@@ -55,6 +55,8 @@ class Loopback:
         """
         self.arguments: Sequence[dict[str, Any]] = arguments
         self.turns: Iterator[model.Call] = iter(turns)
+        self.malformed = 0
+        """How many of the next answers have a malformed call, of services that discard one."""
         self.requests: list[dict[str, Any]] = []
         """The bodies of the requests, oldest first, refused ones included."""
         self._server = _Server(("127.0.0.1", 0), _Handler)
@@ -117,6 +119,8 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             loopback = self.server.loopback
             answer = model.make_answer(service, request, loopback.arguments, loopback.turns)
+            if loopback.malformed > 0:
+                loopback.malformed, answer = loopback.malformed - 1, service.malformed_answer(answer)
         except Refusal as refusal:
             self._send(400, service.error_body(str(refusal)))
             return

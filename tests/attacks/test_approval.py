@@ -16,10 +16,9 @@ from pydantic import BaseModel, Field
 
 from ahvn_tools import Call, Next, ToolCall, ToolContext, Toolkit, ToolResult
 from ahvn_tools.errors import ToolkitError, ToolSpecError
-from ahvn_tools.middleware.approve import approve
 from ahvn_tools.middleware.cache import cache
+from ahvn_tools.middleware.pending import ApprovalRequest
 from ahvn_tools.middleware.retry import retry
-from ahvn_tools.middleware.waiting import ApprovalRequest
 from tests.attacks.attack import CANARY, Attack, Outcome, ends_with, equals, rows
 
 KEY = "the key of both processes"
@@ -564,10 +563,10 @@ def approved_then_cached() -> list[Any]:
         ran.append(path)
         return "content"
 
-    kit = Toolkit("k", middleware=[approve(), cache()])
+    kit = Toolkit("k", middleware=[cache()])
     from ahvn_tools import ToolSpec
 
-    kit.add(ToolSpec.from_function(read, annotations={"readOnlyHint": True}))
+    kit.add(ToolSpec.from_function(read, annotations={"readOnlyHint": True}), requires_approval=True)
     call = ToolCall(id="c1", name="read", arguments={"path": "/x"})
     kit.resume(kit.run([call]), approved=True)
     again = kit.run([call])
@@ -637,7 +636,7 @@ def mutual_bodies() -> list[Any]:
     ran: list[Any] = []
 
     def send(to: str, context: ToolContext) -> str:
-        context.require_approval()
+        context.ask("send")
         ran.append(to)
         return ""
 

@@ -147,7 +147,7 @@ def second_server_under_one_name() -> Any:
         kit.exec("tool")
         return [CANARY in str(server.calls) for server in (first, second)]
 
-    return imported(first.fastmcp, attack, binds=["api_key"])
+    return imported(first.fastmcp, attack, may_receive=["api_key"])
 
 
 def accepted_in_a_race() -> Any:
@@ -345,7 +345,7 @@ def echoed_secret() -> Any:
 
         schema = {"type": "object", "properties": {"api_key": {"type": "string"}}}
         server = answering(answer, parameters=schema)
-        results.append(imported(server, lambda kit: kit.exec("ask"), binds=["api_key"]))
+        results.append(imported(server, lambda kit: kit.exec("ask"), may_receive=["api_key"]))
     return results
 
 

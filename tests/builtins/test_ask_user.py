@@ -81,7 +81,7 @@ def test_a_user_who_has_left_is_a_result():
     async def never(questions: list[Question], context: ToolContext) -> Any:
         await asyncio.Event().wait()
 
-    assert ask(kit_of(never, seconds=0.01)).value["status"] == "left"
+    assert ask(kit_of(never, timeout=0.01)).value["status"] == "left"
 
 
 def test_the_time_of_the_user_does_not_count_towards_the_timeout():
@@ -117,6 +117,23 @@ def test_an_answer_that_does_not_fit_is_refused_and_the_call_still_waits(questio
     assert result.value == {"status": "declined", "answers": {}}
 
 
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ({"status": "left"}, {"status": "left", "answers": {}}),
+        ({"status": "declined", "answers": {"tea": "x"}}, {"status": "declined", "answers": {}}),
+        ({"status": "answered", "answers": {"tea": "green"}}, {"status": "answered", "answers": ANSWERED}),
+    ],
+)
+def test_a_frontend_may_send_the_whole_result(value, expected):
+    kit = kit_of()
+    run = kit.run([ToolCall(id="c1", name="ask_user", arguments={"questions": QUESTIONS})])
+    for wrong in ({"status": "gone"}, {**value, "answers": 3}, {"status": "answered", "answers": {"tea": "red"}}):
+        with pytest.raises(ToolkitError, match="is refused"):
+            kit.resume(run, results={"c1": wrong})
+    assert kit.resume(run, results={"c1": value}).results[0][1].value == expected
+
+
 @pytest.mark.parametrize("answers", ["green", 3, [], {"tea": "green", "coffee": "x"}])
 def test_what_is_no_mapping_by_the_names_of_the_questions_is_refused(answers):
     kit = kit_of()
@@ -131,7 +148,7 @@ KINDS = {
     "choice": st.sampled_from(["green", "black"]),
     "choices": st.lists(st.sampled_from(["green", "black"]), unique=True),
     "text": st.text(max_size=50),
-    "number": st.integers() | st.floats(allow_nan=False, allow_infinity=False),
+    "number": st.integers() | st.just(10**400) | st.floats(allow_nan=False, allow_infinity=False),
     "yes_no": st.booleans(),
 }
 
@@ -157,7 +174,7 @@ def test_an_answer_comes_back_as_it_was_given(kind, data):
         ([{"name": "a", "text": ""}], "1 to 1,000 characters"),
         ([{"name": "a", "text": "?", "kind": "choice", "options": ["x"] * 51}], "more than 50 options"),
         ([{"name": "a", "text": "?", "kind": "date"}], "Invalid arguments"),
-        ([{"name": "a", "text": "?"}, {"name": "a", "text": "?"}], "Each question needs a name of its own."),
+        ([{"name": "a", "text": "?"}, {"name": "a", "text": "?"}], "Two questions have the same name."),
         ([{"name": "a", "text": "?", "kind": "choice"}], "The question 'a' needs at least 2 different options."),
         ([{"name": "a", "text": "?", "kind": "choice", "options": ["x", "x"]}], "at least 2 different options"),
         ([{"name": "a", "text": "?", "kind": "choice", "options": ["x", "y\u202e"]}], "invisible characters"),
@@ -185,7 +202,7 @@ def test_outside_of_a_toolkit_nobody_waits_for_the_answers():
         AskUser().toolspec("ask_user").call(questions=QUESTIONS)
 
 
-@pytest.mark.parametrize("options", [{"handler": 3}, {"seconds": 0}, {"seconds": "1"}, {"seconds": math.inf}])
+@pytest.mark.parametrize("options", [{"handler": 3}, {"timeout": 0}, {"timeout": "1"}, {"timeout": math.inf}])
 def test_wrong_options_are_refused(options):
     with pytest.raises(DefinitionError):
         AskUser(**options)
@@ -333,6 +350,19 @@ one, two = await asyncio.gather(ask_user(questions={QUESTIONS[:1]!r}), ask_user(
     server = kit_of().add_code_mode().to_fastmcp_server()
     result = await call(server, mode, person, "run_code", {"code": code})
     assert (result.structured_content, len(person.messages)) == ({"result": [{"tea": "black"}, "declined"]}, 2)
+
+
+@MODES
+@pytest.mark.parametrize("inner_mode", ["legacy", "2026-07-28"])
+async def test_the_user_of_a_gateways_client_answers(mode, inner_mode):
+    gateway, person = Toolkit("gateway"), Person({"tea": "black"})
+    await gateway.aadd_mcp(kit_of().to_fastmcp_server(), mode=inner_mode)
+    try:
+        result = await call(gateway.to_fastmcp_server(), mode, person, "ask_user", {"questions": QUESTIONS[:1]})
+    finally:
+        await gateway.aremove_mcp()
+    assert result.structured_content["answers"] == {"tea": "black"}
+    assert person.messages[0].splitlines()[0] == "The MCP server 'desk' asks: The model asks you:"
 
 
 async def test_a_handler_of_the_host_answers_for_clients():

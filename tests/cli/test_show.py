@@ -184,3 +184,19 @@ def test_call_sends_files_with_their_names(capsys):
         assert main(["call", "kit.yaml", "upload", "file@=nowhere"]) == 2
         assert len(echo.received) == 3
     assert "cannot be read" in capsys.readouterr().err
+
+
+def test_the_interface_of_a_tool_is_shown_and_listed(tmp_path, capsys):
+    tmp_path.joinpath("desk.py").write_text(
+        "from ahvn_tools import tool\n"
+        "@tool(ui='ui://desk/orders.html')\n"
+        "def orders() -> str:\n    '''List the orders.'''\n"
+        "@tool(ui={'visibility': ['app']})\n"
+        "def refresh() -> str:\n    '''Read them again.'''\n"
+    )
+    assert main(["show", "desk.py", "orders"]) == 0
+    assert re.search(r"^interface:\s+ui://desk/orders.html$", capsys.readouterr().out, re.MULTILINE)
+    assert main(["list", "desk.py"]) == 0
+    _, orders, refresh = capsys.readouterr().out.splitlines()
+    assert "has an interface" in orders
+    assert "only for interfaces" in refresh

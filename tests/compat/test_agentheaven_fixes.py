@@ -191,7 +191,7 @@ def test_a_tool_that_a_server_lists_is_a_tool():
 
 
 async def test_available_says_whether_the_client_is_connected(client):
-    tool = await ToolSpec.from_client(client, "number")
+    tool = await ToolSpec.afrom_client(client, "number")
     assert tool.available()
     assert tool.state == {}
     await client.close()

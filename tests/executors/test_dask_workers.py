@@ -20,7 +20,7 @@ distributed = pytest.importorskip("distributed", reason="needs the extra `dask`"
 
 from ahvn_tools import ToolContext, ToolResult, ToolSpec  # noqa: E402  # it needs the package
 from ahvn_tools.executors import DaskExecutor  # noqa: E402  # it needs the package
-from ahvn_tools.executors.dask.call import find_client_calls  # noqa: E402  # it needs the package
+from ahvn_tools.executors.dask.dask_call import find_client_calls  # noqa: E402  # it needs the package
 from ahvn_tools.executors.dask.scheduler_calls import REPLY_TOPIC, START_OPERATION  # noqa: E402  # it needs the package
 from tests.execution.entry_points import until  # noqa: E402  # it needs the package
 from tests.execution.workers.bodies import read_pids  # noqa: E402  # it needs the package

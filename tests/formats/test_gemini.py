@@ -342,8 +342,8 @@ def output(result: ToolResult) -> Any:
 def test_a_value_is_sent_as_data_if_the_text_contains_nothing_more():
     text = TextContent(type="text", text='{"a": 1}')
     assert output(ToolResult({"a": 1}, {"a": 1}, blocks=(text,))) == {"a": 1}
-    assert output(ToolResult(1, {"a": 1}, blocks=(text,), is_unwrapped=True)) == {"a": 1}
-    assert output(ToolResult(1, {"a": 1}, is_unwrapped=True)) == {"a": 1}
+    assert output(ToolResult(1, {"a": 1}, blocks=(text,), _is_unwrapped=True)) == {"a": 1}
+    assert output(ToolResult(1, {"a": 1}, _is_unwrapped=True)) == {"a": 1}
     assert output(ToolResult(1, {"result": 1})) == 1
     assert output(ToolResult(2, {"a": 2}, blocks=(text,))) == '{"a": 1}'
     assert output(ToolResult("Rome", blocks=(TextContent(type="text", text="Rome"),))) == "Rome"

@@ -323,7 +323,7 @@ class Changes(RuleBasedStateMachine):
     def transform(self, description: str) -> None:
         other = self.spec.transform(description=description)
         self.others = [*self.others, other][-2:]
-        self.spec.replace_template(other.compiled.template, other.body)
+        self.spec._replace_template(other.compiled.template, other.body)
 
     @rule(name=NAMES, tags=st.frozensets(st.sampled_from(["a", "b"]), min_size=1))
     def add(self, name: str, tags: frozenset[str]) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from ahvn_tools.errors import SourceError
 from ahvn_tools.loading import folder
-from ahvn_tools.loading.options import ReadOptions
+from ahvn_tools.loading.read_options import ReadOptions
 from ahvn_tools.manifest import load
 
 TOOL = "from ahvn_tools import tool\n@tool\ndef {name}() -> str:\n    'Tell.'\n    return {value}\n"

@@ -117,7 +117,7 @@ def test_what_is_no_tool_is_refused(source, message):
 
 
 def test_the_repr_of_a_server_source_does_not_show_credentials():
-    from ahvn_tools.loading.options import ReadOptions
+    from ahvn_tools.loading.read_options import ReadOptions
     from ahvn_tools.loading.servers import read
 
     config = {"mcpServers": {"a": {"url": "http://127.0.0.1:1", "headers": {"Authorization": "hidden-token"}}}}

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from ahvn_tools.errors import SourceError
-from ahvn_tools.loading.options import ReadOptions
 from ahvn_tools.loading.python_modules import read
+from ahvn_tools.loading.read_options import ReadOptions
 from ahvn_tools.manifest import load
 
 TOOL = "from ahvn_tools import tool\n@tool\ndef {name}() -> str:\n    return {value}\n"

@@ -15,7 +15,7 @@ import yaml
 from ahvn_tools import ToolSpec, load
 from ahvn_tools.errors import SourceError
 from ahvn_tools.loading import openapi
-from ahvn_tools.loading.options import ReadOptions
+from ahvn_tools.loading.read_options import ReadOptions
 from ahvn_tools.manifest.loader import aload
 from ahvn_tools.sources.budget import Budget
 from tests.sources.openapi.documents import PETSTORE, document, json_body, one_operation, parameter

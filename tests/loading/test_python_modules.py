@@ -10,8 +10,8 @@ import pytest
 
 from ahvn_tools import Toolkit
 from ahvn_tools.errors import SourceError
-from ahvn_tools.loading.options import ReadOptions
 from ahvn_tools.loading.python_modules import read
+from ahvn_tools.loading.read_options import ReadOptions
 from ahvn_tools.manifest import load
 
 TOOLS = """

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from ahvn_tools.errors import SourceError
-from ahvn_tools.loading.options import ReadOptions
+from ahvn_tools.loading.read_options import ReadOptions
 from ahvn_tools.loading.servers import read
 from ahvn_tools.manifest import load
 

@@ -326,3 +326,20 @@ def test_the_callers_of_tools_are_one_or_a_list(load_text: Load) -> None:
 def test_what_is_no_caller_is_an_error_with_its_line(load_text: Load, wrong: str) -> None:
     with pytest.raises(SourceError, match=r"kit\.yaml:1: sources\[0\]"):
         load_text(f"sources: [{{source: notes.py, allowed_callers: {wrong}}}]")
+
+
+@pytest.mark.parametrize(
+    ("ui", "html"),
+    [
+        ("page.html", "<p>page</p>"),
+        ("{html: page.html, visibility: [app]}", "<p>page</p>"),
+        ("ui://desk/page.html", None),
+        ("{text: <b>, resourceUri: 'ui://desk/page.html'}", "<b>"),
+    ],
+)
+def test_a_tool_has_a_page(load_text, folder, ui, html):
+    (folder / "page.html").write_text("<p>page</p>")
+    kit = load_text(f"sources: [notes.py]\ntools: {{find: {{ui: {ui}}}}}")
+    interface = kit["find"].compiled.template.options["ui"]
+    assert interface.html == html
+    assert kit["find"].definition.meta["ui"]["resourceUri"] == interface.uri

@@ -8,14 +8,13 @@ import logging
 import pytest
 
 from ahvn_tools import middleware
-from ahvn_tools.loading.options import ReadOptions
+from ahvn_tools.loading.read_options import ReadOptions
 from ahvn_tools.manifest.middleware_table import MIDDLEWARE, build
 
 NOT_YAML = {"approver", "exceptions", "meter", "tracer"}
 """Options that are functions, classes or objects."""
 
 SAMPLES = {
-    "approve": {"when": False},
     "cache": {"ttl": 3.5, "size": 2, "tools": ["a", "b"]},
     "keep_large": {"max_chars": 5_000, "folder": "kept", "max_bytes": 10_000_000, "max_age": 60.5},
     "limit": {"per_second": 3, "wait": 0.5},

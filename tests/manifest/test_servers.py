@@ -87,7 +87,7 @@ def test_options_of_a_server_and_of_single_tools(load_text: Load, loaded: list[T
             group: books
             tags: remote
             env: {{SHELF: "${{SHELF}}"}}
-            binds: user
+            may_receive: user
             timeout: 60
           - notes.py
         tools:
@@ -281,10 +281,10 @@ def test_a_server_that_cannot_be_reached_is_a_source_error(folder: Path) -> None
         load("notes.py", "http://127.0.0.1:9/mcp")
 
 
-def test_binds_may_name_a_parameter_of_a_tool_that_is_left_out(loaded: list[Toolkit]) -> None:
-    """It may come back: `binds` are for tools now and later."""
+def test_may_receive_may_name_a_parameter_of_a_tool_that_is_left_out(loaded: list[Toolkit]) -> None:
+    """It may come back: `may_receive` is for tools now and later."""
     server = FastMCP("own")
     server.tool(lambda user: user, name="ask")
     server.tool(lambda: 1, name="one")
-    loaded.append(Toolkit("k").add_mcp(server, binds="user", exclude="ask"))
+    loaded.append(Toolkit("k").add_mcp(server, may_receive="user", exclude="ask"))
     assert [spec.name for spec in loaded[0]] == ["one"]

@@ -254,6 +254,7 @@ ROWS: dict[str, list[Case]] = {
             "deep/wire.json": json.dumps(WIRE), "other.yaml": "sources: []",
         }),
         manifest("middleware: [{replay: {path: calls.jsonl}}]", **{"calls.jsonl": '{"version": 1}\n'}),
+        manifest("sources: [wire.json]\ntools: {'*': {ui: a.html}}", wire__json=json.dumps(WIRE), a__html="a"),
         manifest(EXTERNAL.format("api.json"), "{server}", **{"api.json": PARTS, "part.json": PART}),
     ],
     "a file that is read, elsewhere": [
@@ -267,6 +268,8 @@ ROWS: dict[str, list[Case]] = {
             EXTERNAL.format("../b.json"), "{server}", "./b.json", "./part.json", **{"b.json": PARTS, "part.json": PART}
         ),
         inner("middleware: [{replay: {path: ../calls.jsonl}}]", "./calls.jsonl", **{"calls.jsonl": ""}),
+        inner("tools: {'*': {ui: ../a.html}}", "./a.html", **{"a.html": "a"}),
+        inner("tools: {'*': {ui: {html: ../a.html}}}", "./a.html", **{"a.html": "a"}),
     ],
     "`ca_file`": [
         Case("tool.yaml", ("{server}", "./ca.pem"), {"tool.yaml": TOOL + "ca_file: ca.pem", "ca.pem": ""}),

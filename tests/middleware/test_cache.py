@@ -24,7 +24,6 @@ from ahvn_tools import (
     ToolSpecError,
     reg_toolspec,
 )
-from ahvn_tools.middleware import approve
 from ahvn_tools.middleware.cache import cache
 from ahvn_tools.middleware.limit import limit
 from ahvn_tools.results import ToolResult
@@ -503,22 +502,6 @@ def test_calls_that_need_no_approval_are_cached_in_any_order(is_outside):
     kit, counter, asked = asked_kit(**order, requires_approval=lambda arguments: arguments["query"] != "tea")
     assert [kit.exec("look", {"query": "tea"}).meta.get("cached") for _ in range(2)] == [None, True]
     assert (counter.runs, asked) == (1, [])
-
-
-def test_outside_of_approve_as_a_middleware_it_answers_what_that_does_not_select():
-    is_night = False
-    counter, asked = Counter(), []
-
-    def decide(request: ApprovalRequest) -> str:
-        asked.append(request.tool)
-        return "Not at night."
-
-    kit = Toolkit("kit", middleware=[cache(), approve(decide, when=lambda _: is_night)])
-    kit.add(ToolSpec.from_function(counter.look, name="look", **READ))
-    assert [kit.exec("look").meta.get("cached") for _ in range(2)] == [None, True]
-    is_night = True
-    assert kit.exec("look").error.code == "rejected"
-    assert (counter.runs, asked) == (1, ["look"])
 
 
 def test_an_approval_that_the_validated_arguments_need_is_asked_for():

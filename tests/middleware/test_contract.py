@@ -13,7 +13,6 @@ import pytest
 
 from ahvn_tools import ToolError, Toolkit, ToolSpec, middleware
 from ahvn_tools.middleware import Middleware, postprocess
-from ahvn_tools.middleware.approve import approve
 from ahvn_tools.middleware.cache import cache
 from ahvn_tools.middleware.keep_large import keep_large
 from ahvn_tools.middleware.limit import limit
@@ -34,7 +33,6 @@ from tests.execution.entry_points import (
 )
 
 MADE: dict[str, Callable[[Any], Middleware]] = {
-    "approve": lambda _: approve(lambda _: True),
     "cache": lambda _: cache(),
     "keep_large": lambda _: keep_large(),
     "keep_large, in a folder": lambda folder: keep_large(folder=folder / "kept"),

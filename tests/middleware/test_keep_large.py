@@ -14,16 +14,18 @@ import sys
 import time
 import weakref
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from fastmcp import Client
 from hypothesis import strategies as st
 
-from ahvn_tools import ToolContext, Toolkit, ToolSpecError
+from ahvn_tools import Toolkit, ToolSpecError
 from ahvn_tools.errors import ToolkitError
 from ahvn_tools.middleware import cache, keep_large, kept_json, kept_results, record, replay, truncate
 from ahvn_tools.results import ToolCall, ToolResult, text_block
+from tests.mcp.loopback import over_http
 from tests.property_checks import EXAMPLES, run_examples
 
 LINES = "\n".join(f"line {number}" for number in range(2_000))
@@ -116,7 +118,7 @@ def test_pages_of_characters(options):
         (0, 6): f"[characters 0 to 6 of {size}; read on with start=6]\nline 0",
         (7, 6): f"[characters 7 to 13 of {size}; read on with start=13]\nline 1",
         (size - 4, 100): f"[characters {size - 4} to {size} of {size}]\n1999",
-        (10**15, 5): f"[characters {10**15} to {size} of {size}]\n",
+        (size, 5): f"[nothing at start={size}: there are {size} characters, and the first is number 0]",
     }
     assert {key: read(kit, handle, start=key[0], limit=key[1]) for key in expected} == expected
 
@@ -126,8 +128,10 @@ def test_pages_of_lines(options):
     handle = handle_of(kit.exec("lines"))
     assert read(kit, handle, unit="lines", start=1_998, limit=9) == "[lines 1998 to 2000 of 2000]\nline 1998\nline 1999"
     assert read(kit, handle, unit="lines", start=5, limit=1) == "[lines 5 to 6 of 2000; read on with start=6]\nline 5"
-    assert read(kit, handle, unit="lines", start=10**15) == f"[lines {10**15} to {10**15} of 2000]\n"
-    assert len(read(kit, handle, unit="lines", limit=10**15)) <= 1_000
+    assert read(kit, handle, unit="lines", start=10**12) == (
+        f"[nothing at start={10**12}: there are 2000 lines, and the first is number 0]"
+    )
+    assert len(read(kit, handle, unit="lines", limit=10**12)) <= 1_000
 
 
 def test_a_line_that_is_too_long_is_read_by_characters(options):
@@ -182,7 +186,7 @@ def test_json_is_read_by_path(options):
         ("/3/nam", None, None): "There is nothing at 'nam' in /3, which is object of 3 members.",
         ("/3/id/x", None, None): "There is nothing at 'x' in /3/id, which is 3.",
         ("/-1", None, None): "There is nothing at '-1' in /, which is array of 500 items.",
-        ("", 10**15, None): f"[items {10**15} to {10**15} of 500]\n[]",
+        ("", 10**12, None): f"[nothing at start={10**12}: there are 500 items, and the first is number 0]",
     }
     found = {}
     for path, start, limit in expected:
@@ -231,17 +235,79 @@ def test_a_text_that_is_json_is_read_by_path_too(options):
     assert "start, limit" in seen(kit.exec("give", {"value": f"[{LINES}"}))
 
 
+@pytest.mark.parametrize(
+    ("text", "is_json"),
+    [
+        (f"[NaN, {LINES!r}]", False),
+        (f'["{LINES[:2000]}"', False),
+        ("[" * 3_000, False),
+        (f"[{'9' * 5_000}]", False),
+        (json.dumps(["\ud800", "x" * 2_000], ensure_ascii=False), False),
+        (f" \n{json.dumps(ROWS)}", True),
+        (json.dumps({"a": ["x" * 2_000]}), True),
+    ],
+)
+def test_a_text_that_looks_like_json(options, text, is_json):
+    kit = make_kit(options)
+    page = read(kit, handle_of(kit.exec("give", {"value": text})), limit=1)
+    assert page.startswith(("[items", "[members") if is_json else "[characters 0 to 1")
+
+
+def test_data_of_any_depth_and_with_any_text_is_kept(options):
+    kit = make_kit(options)
+    nested: list = ["\ud800", "x" * 100_000]
+    for _ in range(150):
+        nested = [nested]
+
+    @kit.tool(output_schema=None)
+    def deep():
+        return nested
+
+    handle = handle_of(kit.exec("deep"))
+    assert read(kit, handle, path="/0" * 151, limit=9).endswith("\n\ud800")
+    assert search(kit, handle, "x" * 9).startswith(f"[1 found, as path: value]\n{'/0' * 90}")
+
+
+@pytest.mark.parametrize(("depth", "name"), [(150, "a" * 20_000), (150, "a/~")], ids=["long names", "deep"])
+def test_the_index_of_json_is_small(depth, name):
+    """Each path contains all names above it, so of long or many ones it would be larger than the result."""
+    data = {"leaf": "x" * 100_000}
+    for _ in range(depth):
+        data = {name: data}
+    text, index = kept_json.to_indexed_text(data)
+    kept = kept_json.KeptJson(kept_results.KeptText(text, index), index)
+    path = f"/{kept_json.escape(name)}" * depth
+    assert (len(index) <= 11, sum(map(len, index)) <= 10_000) == (True, True)
+    assert json.loads(text) == data
+    assert kept.read(f"{path}/leaf", 99_999, None, 100).endswith("\nx")
+    assert f"{path}/leaf: " in kept.search("leaf", 0, 20, 100_000_000)
+
+
+def test_a_search_goes_on_behind_names_and_texts_that_are_too_long(options):
+    kit = make_kit(options)
+
+    @kit.tool
+    def wide() -> dict:
+        return {"k" * 5_000: 1, "k": 2}
+
+    handle = handle_of(kit.exec("wide"))
+    assert len(search(kit, handle, "k", limit=1)) < 1_000
+    assert search(kit, handle, "k", start=1).endswith("\n/k: 2")
+    handle = handle_of(kit.exec("give", {"value": "y" * 3_000}))
+    assert "search on with start=2000]" in search(kit, handle, "y" * 1_000, limit=2)
+
+
 def test_a_text_is_found_in_any_case(options):
     kit = make_kit(options)
     handle = handle_of(kit.exec("give", {"value": f"{'x' * 5_000} The End. İstanbul {'y' * 5_000} the end"}))
     assert search(kit, handle, "THE END", limit=1).split("\n") == [
-        "[1 found, as position: text; search on with start=10020]",
-        f"5001: {'x' * 79} The End. İstanbul {'y' * 69}",
+        "[1 found, as line:character: text; search on with start=10020]",
+        f"0:5001: {'x' * 79} The End. İstanbul {'y' * 69}",
     ]
-    assert search(kit, handle, "the end", start=10_020).split(":")[1].split("\n")[1] == "10020"
-    assert search(kit, handle, "istanbul").split(":")[1].split("\n")[1] == "5010"
+    assert search(kit, handle, "the end", start=10_020).split("\n")[1].startswith("0:10020: ")
+    assert search(kit, handle, "istanbul").split("\n")[1].startswith("0:5010: ")
     assert search(kit, handle, "(a+)+$") == "[not found]"
-    assert search(kit, handle, "the end", start=10**15) == "[not found]"
+    assert search(kit, handle, "the end", start=10**12) == "[not found]"
 
 
 def test_a_text_is_found_where_blocks_meet(options, monkeypatch):
@@ -249,10 +315,23 @@ def test_a_text_is_found_where_blocks_meet(options, monkeypatch):
     kit = make_kit(options)
     handle = handle_of(kit.exec("lines"))
     expected = [LINES.index(f"line {number}\n") for number in range(0, 2_000, 17)]
-    found = [int(search(kit, handle, f"line {number}\n", limit=1).split("\n")[1].partition(":")[0])
-             for number in range(0, 2_000, 17)]  # fmt: skip
-    assert found == expected
+    found = [search(kit, handle, f"line {number}\n", limit=1).split("\n")[1] for number in range(0, 2_000, 17)]
+    assert found == [
+        f"{number}:{position}: line {number}" for number, position in zip(range(0, 2_000, 17), expected, strict=True)
+    ]
     assert read(kit, handle, unit="lines", start=1_234, limit=1).endswith("\nline 1234")
+
+
+def test_a_search_says_the_line_that_read_result_reads(options):
+    kit = make_kit(options)
+    handle = handle_of(kit.exec("give", {"value": f"one\n  two\tthree\n\nfour {'x' * 2_000}\nfive"}))
+    label = "[1 found, as line:character: text]"
+    assert search(kit, handle, "TWO") == f"{label}\n1:6:   two\tthree"
+    assert search(kit, handle, "three", start=8) == f"{label}\n1:10:   two\tthree"
+    assert search(kit, handle, "\n\nfour") == f"{label}\n1:15:   two\tthree  four {'x' * 79}"
+    assert search(kit, handle, "x\nf") == f"{label}\n3:2021: {'x' * 81} five"
+    assert search(kit, handle, "five") == f"{label}\n4:2023: five"
+    assert read(kit, handle, unit="lines", start=1, limit=1).endswith("\n  two\tthree")
 
 
 def test_names_and_values_of_json_are_found(options):
@@ -319,7 +398,16 @@ def test_each_part_of_json_is_read_and_found_where_it_is(max_examples, run_chars
 
 @pytest.mark.parametrize(
     "arguments",
-    [{"start": -1}, {"limit": 0}, {"limit": -5}, {"unit": "bytes"}, {"start": 1.5}, {"handle": None}],
+    [
+        {"start": -1},
+        {"start": 10**30},
+        {"limit": 10**30},
+        {"limit": 0},
+        {"limit": -5},
+        {"unit": "bytes"},
+        {"start": 1.5},
+        {"handle": None},
+    ],
 )
 def test_arguments_that_do_not_fit_are_refused(options, arguments):
     kit = make_kit(options)
@@ -709,17 +797,22 @@ async def test_a_served_client_reads_its_own_results(options):
     assert not (list(options["folder"].rglob("result_*")) if options else [])
 
 
-def test_a_secret_that_a_server_repeats_is_masked_in_what_is_kept(options):
-    kit = make_kit(options)
+def test_what_is_masked_inside_is_masked_in_what_is_kept(options, tmp_path):
+    kit = Toolkit("kit", middleware=[keep_large(1_000, **options)]).bind("key", secret=True)
 
-    @kit.tool
-    def leak(key: str, context: ToolContext) -> str:
-        raise ValueError(key * 500)
+    def mask(call, result: ToolResult) -> ToolResult:
+        return replace(result, value=result.value.replace("hunter2", "***"))
 
-    kit.bind("key", secret=True)
-    session = kit.session(key="hunter2hunter2")
-    assert "hunter2" not in repr(session.exec("leak"))
-    assert "hunter2" not in repr(kit._view.store.middleware[0])
+    @kit.tool(postprocess=mask)
+    def repeat(key: str) -> str:
+        return f"{key}\n" * 500
+
+    session = kit.session(key="hunter2")
+    handle = handle_of(session.exec("repeat"))
+    assert read(session, handle, limit=7).endswith("\n***\n***")
+    assert search(session, handle, "hunter2") == "[not found]"
+    assert not [file for file in tmp_path.rglob("result_*") if b"hunter2" in file.read_bytes()]
+    assert "***" not in repr(kit._view.store.middleware)
 
 
 def test_a_forked_process_leaves_the_files(tmp_path):
@@ -728,3 +821,61 @@ def test_a_forked_process_leaves_the_files(tmp_path):
     handle = handle_of(session.exec("lines"))
     kept_results._remove_own(next(tmp_path.rglob(handle)).parent, os.getpid() + 1)
     assert read(session, handle, limit=4).endswith("\nline")
+
+
+def test_check_finds_that_its_tools_were_removed():
+    kit = make_kit({})
+    assert not [finding for finding in kit.check() if finding.rule == "unused-middleware"]
+    (finding,) = [finding for finding in kit.remove("read_result").check() if finding.rule == "unused-middleware"]
+    assert "its tool 'read_result' was removed" in str(finding)
+
+
+async def test_a_client_that_cannot_be_recognized_reads_the_beginning(options):
+    """Over HTTP with the newest protocol, a server does not know which requests are of one client."""
+    kit = make_kit(options)
+    with over_http(kit.to_fastmcp_server()) as url:
+        async with Client(url, mode="auto") as client:
+            result = await client.call_tool("lines")
+            assert result.content[0].text.endswith("It is not kept.]")
+            assert "handle" not in result.meta["kept"]
+        async with Client(url, mode="legacy") as client:
+            handle = (await client.call_tool("lines")).meta["kept"]["handle"]
+            part = await client.call_tool("read_result", {"handle": handle, "limit": 4})
+            assert part.content[0].text.endswith("\nline")
+
+
+def test_one_object_serves_several_toolkits_and_their_sessions_stay_apart(options):
+    layer = keep_large(1_000, **options)
+    kits = [Toolkit(name, middleware=[layer]).add(lambda: LINES, name="lines") for name in ("one", "two")]
+    handles = [handle_of(kit.exec("lines")) for kit in kits]
+    assert read(kits[0], handles[0], limit=4).endswith("\nline")
+    assert read(kits[1], handles[0]) == NOT_FOUND
+
+
+def test_its_tools_only_read():
+    kit = make_kit({})
+    for name in ("read_result", "search_result"):
+        assert kit[name].definition.annotations == {"readOnlyHint": True}
+
+
+def test_a_middleware_of_the_host_brings_its_tools():
+    class Counter:
+        """Counts calls, and tells models how many there were."""
+
+        tool_options = {"title": "Count", "tags": {"count"}}
+
+        def __init__(self) -> None:
+            self.count = 0
+            self.tools = [self.calls]
+
+        async def __call__(self, call, next):
+            self.count += call.name != "calls"
+            return await next(call)
+
+        def calls(self) -> int:
+            """Return how many calls there were."""
+            return self.count
+
+    kit = Toolkit("kit", middleware=[Counter()]).add(lambda: 1, name="one")
+    kit.call("one")
+    assert (kit.call("calls"), kit["calls"].tags, kit["calls"].definition.title) == (1, {"count"}, "Count")

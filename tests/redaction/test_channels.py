@@ -19,9 +19,9 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from pydantic import BaseModel, SecretStr
 
-from ahvn_tools import Secret, ToolCall, Toolkit, ToolSpec
+from ahvn_tools import ApprovalRules, Secret, ToolCall, Toolkit, ToolSpec
 from ahvn_tools.formats import BUILT_IN
-from ahvn_tools.middleware import approve, log, record, trace
+from ahvn_tools.middleware import log, record, trace
 from ahvn_tools.sources.http import connections
 from tests.sources.http.service import Received, respond, serve
 
@@ -187,7 +187,7 @@ async def test_no_report_of_a_call_has_it(case: Case, form: str, tmp_path: Path)
 
 
 def test_no_stored_request_has_it(case: Case) -> None:
-    kit = case.make(Toolkit("k", middleware=[approve()]))
+    kit = case.make(Toolkit("k", rules=ApprovalRules(mode="ask")))
     (spec,) = kit
     run = kit.run([ToolCall(id="c", name=spec.name, arguments={"form": "plain", **case.arguments})])
     (request,) = run.pending

@@ -7,10 +7,10 @@ import json
 import pytest
 
 from ahvn_tools.errors import DefinitionError, InvalidResultError
-from ahvn_tools.mcp.client.remote_tool import ResultParser
+from ahvn_tools.mcp.client.remote_results import ResultParser
 from ahvn_tools.schema.limits import RefGraph, ValidationCost
 from tests.clocks import cpu_limit
-from tests.mcp.client.test_remote_tool import said
+from tests.mcp.client.test_remote_results import said
 
 CHOICES = [{"const": number} for number in range(1000)]
 MAX_COUNT = 20_000

@@ -165,11 +165,6 @@ class TestAliases:
         assert spec.params["city"]["examples"] == ["Oslo"]
         assert spec(city="Rome") == "Rome"
 
-    def test_it_can_be_hidden_by_its_alias(self, function):
-        spec = ToolSpec.from_function(function, arguments={"city": {"hide": True}})
-        assert list(spec.params) == []
-        assert spec() == "Paris"
-
     def test_another_name_is_an_error(self, function):
         with pytest.raises(DefinitionError, match="There is no argument 'town' to change"):
             ToolSpec.from_function(function, arguments={"town": {"description": "A town."}})

@@ -308,13 +308,13 @@ def test_methods_and_callable_objects_never_get_their_instance_from_a_caller():
             made(function, {"type": "object", "properties": {"self": {}}})
 
 
-def test_arguments_can_be_renamed_described_and_hidden():
+def test_arguments_can_be_renamed_described_and_preset():
     spec = made().transform(
         arguments={
             "page-size": {"name": "limit", "description": "How many."},
             "query": {"name": "text to find"},
-            "since": {"hide": True, "default": "2026-01-01T00:00:00Z"},
-        }
+        },
+        preset={"since": "2026-01-01T00:00:00Z"},
     )
     assert list(spec.params) == ["text to find", "limit", "class"]
     sent = {"text to find": "tea", "limit": 2}

@@ -163,7 +163,7 @@ def test_a_wire_tool_without_a_client_does_everything_except_calls():
     assert spec.exec().error.code == "invalid_parameters"
     assert spec.clone().name == "my_tool"
     assert spec.timeout is None
-    with pytest.raises(ToolConnectionError, match=r"client=client.*from_client"):
+    with pytest.raises(ToolConnectionError, match=r"client=client.*afrom_client"):
         spec(query="x")
     assert spec.exec(query="x").error.code == "connection"
     assert pickle.loads(pickle.dumps(spec)).definition == spec.definition

@@ -56,6 +56,7 @@ ALL_OPTIONS: dict[str, Any] = {
     "meta": {"a": [1, {"b": None}]},
     "version": "2",
     "icons": [{"src": "https://icons.example/hello.png"}],
+    "ui": {"text": "<p>hello</p>", "visibility": ["app", "model"], "csp": {"connectDomains": []}},
     "tags": {"social", "a"},
     "timeout": 7.5,
     "max_items": None,
@@ -74,7 +75,7 @@ def _all_options() -> ToolSpec:
 
 def _hidden_arguments() -> ToolSpec:
     spec = ToolSpec.from_function(tools.greet)
-    return spec.transform(arguments={"tone": {"hide": True, "default": "warm"}, "name": {"description": "Who."}})
+    return spec.transform(preset={"tone": "warm"}, arguments={"name": {"description": "Who."}})
 
 
 def _described_partial() -> ToolSpec:

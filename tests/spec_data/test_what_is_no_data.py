@@ -14,7 +14,7 @@ from pydantic import SecretStr
 from ahvn_tools import Toolkit, ToolSpec
 from ahvn_tools.errors import ToolSpecError
 from ahvn_tools.loading.module_import import import_file
-from ahvn_tools.loading.options import ReadOptions
+from ahvn_tools.loading.read_options import ReadOptions
 from tests.imported_modules import forgotten
 from tests.spec_data import tools
 from tests.spec_data.subjects import SCHEMA, from_data

@@ -316,9 +316,9 @@ def test_beside_a_program_a_request_of_the_model_can_be_approved_as_long_as_the_
 @pytest.mark.parametrize(("year", "expected"), [(2020, []), (2099, ["call", "question"])], ids=["late", "in time"])
 async def test_what_an_approver_decides_when_the_program_no_longer_waits_is_rejected(year, expected):
     done: list[str] = []
-    kit = Toolkit("desk", middleware=[middleware.approve(lambda _: True, when=lambda call: call.name == "close")])
+    kit = Toolkit("desk", approver=lambda _: True)
 
-    @kit.tool
+    @kit.tool(requires_approval=True)
     def close() -> None:
         """Close."""
         done.append("call")

@@ -11,10 +11,9 @@ from typing import Annotated, Any
 
 import pytest
 
-from ahvn_tools import Secret, ToolCall, ToolContext, Toolkit, ToolResult, ToolSpec
-from ahvn_tools.errors import ApprovalRequiredError, ToolkitError, ToolSpecError
-from ahvn_tools.middleware.approve import approve
-from ahvn_tools.middleware.waiting import ApprovalRequest
+from ahvn_tools import Secret, ToolCall, ToolContext, Toolkit, ToolResult
+from ahvn_tools.errors import ToolkitError, ToolSpecError
+from ahvn_tools.middleware.pending import ApprovalRequest
 from ahvn_tools.toolkit.run import Run
 
 KEY = "a key that both processes have"
@@ -331,7 +330,7 @@ def test_a_request_expires(monkeypatch):
     assert forever.pending[0].expires_at is None
     monkeypatch.setattr(time, "time", lambda: now + 62)
     for waiting in (run, run.pending[1].to_json()):
-        with pytest.raises(ToolkitError, match="The request has expired"):
+        with pytest.raises(ToolkitError, match="has expired"):
             kit.resume(waiting, approved=True)
     assert removed == []
     assert kit.resume(run, approved=False, reason="too late").is_done
@@ -382,7 +381,7 @@ def test_a_request_of_one_session_is_not_resumed_in_another_and_stays_open(appro
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"approved": {"c1": True}}, r"No call 'c1' waits for approval\. Waiting: \['c2', 'c3'\]"),
+        ({"approved": {"c1": True}}, r"No call 'c1' waits for an approval. Waiting: approved={…}: \['c2', 'c3'\]"),
         ({"approved": True, "arguments": {"cx": {}}}, "No call 'cx' waits"),
     ],
 )
@@ -549,68 +548,11 @@ def test_an_approval_does_not_count_against_the_timeout():
     assert removed == ["/x"]
 
 
-def test_approve_as_a_middleware_applies_to_the_calls_that_when_selects():
-    kit = Toolkit("files", middleware=[approve(when=lambda call: not call.has_hint("readOnlyHint"))])
-
-    @kit.tool
-    def write(path: str) -> str:
-        return path
-
-    assert kit.exec("write", {"path": "a"}).error.code == "approval_required"
-    calls = [ToolCall(id="c1", name="write", arguments={"path": "a"})]
-    run = kit.resume(kit.run(calls), approved=True)
-    assert [result.value for _, result in run.results] == ["a"]
-
-
 def test_a_stream_of_a_call_that_waits_is_its_request_alone():
     kit, _ = kit_of()
     (last,) = kit.stream("remove", {"path": "/x"})
     assert isinstance(last, ToolResult)
     assert (last.is_last, last.error.code) == (True, "approval_required")
-
-
-def careful_kit(**options: Any) -> tuple[Toolkit, list[str]]:
-    """Return a toolkit with a tool that requires an approval in its body."""
-    removed: list[str] = []
-    kit = Toolkit("files", **options)
-
-    @kit.tool
-    def remove(path: str, context: ToolContext) -> str:
-        if path.startswith("/etc"):
-            context.require_approval()
-        removed.append(path)
-        return f"removed {path}"
-
-    return kit, removed
-
-
-def test_a_tool_may_require_an_approval_in_its_body_and_runs_again_when_approved():
-    kit, removed = careful_kit()
-    calls = [ToolCall(id=f"c{n}", name="remove", arguments={"path": path}) for n, path in enumerate(("/tmp/x", "/etc"))]
-    run = kit.run(calls, format="openai")
-    assert removed == ["/tmp/x"]
-    assert [request.arguments for request in run.pending] == [{"path": "/etc"}]
-    assert [message["content"] for message in kit.resume(run, approved=True)] == ["removed /tmp/x", "removed /etc"]
-    assert removed == ["/tmp/x", "/etc"]
-
-
-@pytest.mark.parametrize(("answer", "code"), [(True, None), (False, "rejected"), ({"path": "/etc/y"}, None)])
-async def test_the_approver_decides_on_an_approval_required_in_a_body(answer, code):
-    kit, removed = careful_kit(approver=lambda request: answer)
-    result = await kit.aexec("remove", {"path": "/etc/x"})
-    assert (result.error and result.error.code) == code
-    assert removed == ([] if code else ["/etc/y" if isinstance(answer, dict) else "/etc/x"])
-
-
-def test_outside_a_toolkit_a_required_approval_is_an_error():
-    def remove(path: str, context: ToolContext) -> str:
-        context.require_approval()
-        return path
-
-    spec = ToolSpec.from_function(remove)
-    assert spec.exec(path="/x").error.code == "approval_required"
-    with pytest.raises(ApprovalRequiredError, match="needs an approval"):
-        spec.call(path="/x")
 
 
 def asking(approval_store: Any = None, **edits: Any) -> tuple[Toolkit, Any, list[Any]]:
@@ -732,10 +674,10 @@ def test_two_calls_with_one_id_are_each_checked_against_their_own_request():
 @pytest.mark.parametrize("method", ["acall", "aexec"])
 def test_the_approval_that_a_nested_call_needs_is_not_requested_for_the_outer_tool(method):
     """An approval of the outer tool would approve nothing: the nested call would wait again."""
-    kit, _ = careful_kit()
+    kit, _ = kit_of()
 
     async def around(context: ToolContext) -> Any:
-        return await getattr(context.toolkit, method)("remove", {"path": "/etc/x"})
+        return await getattr(context.toolkit, method)("remove", {"path": "/x"})
 
     run = kit.add(around).run([ToolCall(id="c1", name="around")], format="openai")
     assert run.pending == []

@@ -12,7 +12,6 @@ from pydantic import Field
 
 from ahvn_tools import Secret, ToolCall, Toolkit
 from ahvn_tools.errors import InvalidParametersError, ToolkitError
-from ahvn_tools.middleware import approve
 from ahvn_tools.toolkit.run import Run
 from tests.toolkit.changing_server import ChangingServer
 
@@ -191,7 +190,7 @@ def test_a_slip_in_a_call_of_a_program_leaves_its_request_open(sandbox):
 
 
 @pytest.mark.parametrize("arguments", [{"cent": 3}, {"cents": "lots"}, {}])
-@pytest.mark.parametrize("kind", ["approver", "waiting", "condition", "middleware", "async"])
+@pytest.mark.parametrize("kind", ["approver", "waiting", "condition", "async"])
 def test_a_call_with_invalid_arguments_goes_back_to_the_model_and_no_person_is_asked(arguments, kind):
     asked: list[Any] = []
 
@@ -203,12 +202,8 @@ def test_a_call_with_invalid_arguments_goes_back_to_the_model_and_no_person_is_a
         asked.append(request)
         return True
 
-    options: dict[str, Any] = {
-        "approver": {"approver": approver},
-        "async": {"approver": approver},
-        "middleware": {"middleware": [approve(approver)]},
-    }.get(kind, {})
-    condition = (lambda sent: asked.append(sent) or sent["cents"] > 1) if kind == "condition" else kind != "middleware"
+    options: dict[str, Any] = {"approver": approver} if kind in {"approver", "async"} else {}
+    condition = (lambda sent: asked.append(sent) or sent["cents"] > 1) if kind == "condition" else True
     kit = Toolkit("bank", **options).add(pay, requires_approval=condition)
     if kind == "async":
         result = asyncio.run(kit.aexec("pay", arguments))
@@ -274,12 +269,6 @@ def test_a_served_toolkit_without_an_approver_says_which_calls_nobody_can_approv
     Bank(approver=bank.approver).kit.to_fastmcp_server()
     bank.kit.select(names=["look"]).to_fastmcp_server()
     assert caplog.text == ""
-
-
-@pytest.mark.parametrize("approver", [None, lambda request: True])
-def test_approve_middleware_without_an_approver_is_named_when_it_is_served(approver, caplog):
-    Toolkit("bank", middleware=[approve(approver)]).add(Bank().look).to_fastmcp_server()
-    assert ("The tool 'look': calls that need an approval" in caplog.text) is (approver is None)
 
 
 def test_a_strict_toolkit_without_an_approver_can_be_served(caplog):

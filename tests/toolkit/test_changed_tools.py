@@ -44,10 +44,16 @@ def test_tools_of_a_server_are_described_renamed_and_bound_by_their_new_names():
     assert kit.to("openai")[0]["function"]["parameters"]["required"] == ["query"]
 
 
-def test_presets_and_binds_of_a_server_use_the_new_names_and_hidden_arguments_are_sent():
-    changes = {"find": {"usr": {"name": "user"}, "limit": {"hide": True, "default": 9}}}
+def test_presets_and_binds_of_a_server_use_the_new_names_and_are_sent():
+    changes = {"find": {"usr": {"name": "user"}}}
     kit = Toolkit("k", state={"user": "ann"}).bind("user", secret=True)
-    kit.add_mcp(server(), include=["find"], arguments=changes, binds=["user"], preset={"*": {"q": "tea"}})
+    kit.add_mcp(
+        server(),
+        include=["find"],
+        arguments=changes,
+        may_receive=["user"],
+        preset={"*": {"q": "tea"}, "find": {"limit": 9}},
+    )
     assert (dict(kit["find"].params), kit.call("find")) == ({}, "ann:tea:9")
     assert dict(kit.servers["notes"].receives) == {"find": {"q": None, "usr": "user", "limit": None}}
 
@@ -83,9 +89,9 @@ def test_a_new_definition_of_the_server_keeps_the_changes_and_the_binding():
     assert (kit.call("wipe"), list(kit["wipe"].params)) == ("ann False", ["all"])
 
 
-def test_a_tool_that_loses_a_changed_argument_is_blocked_and_nothing_hidden_is_shown():
+def test_a_tool_that_loses_a_changed_argument_is_blocked():
     notes = server()
-    kit = Toolkit("k").add_mcp(notes, arguments={"wipe": {"usr": {"hide": True, "default": "nobody"}}})
+    kit = Toolkit("k").add_mcp(notes, arguments={"wipe": {"usr": {"default": "nobody"}}})
     assert kit.call("wipe") == "nobody"
     notes.local_provider.remove_tool("wipe")
 
@@ -117,9 +123,11 @@ def _wipe_as_before():
 
 def test_a_spec_a_registry_and_a_toolkit_are_changed_where_they_are_added_only():
     spec = ToolSpec.from_function(search)
-    arguments = {"search": {"query": {"name": "text"}}, "put": {"text": {"name": "note"}}, "add": {"b": {"hide": True}}}
+    arguments = {"search": {"query": {"name": "text"}}, "put": {"text": {"name": "note"}}}
     inner = Toolkit("inner").add(add)
-    kit = Toolkit("k").add(spec, Notes(), inner, describe={"get": "Read."}, arguments=arguments, prefix="p_")
+    kit = Toolkit("k").add(
+        spec, Notes(), inner, describe={"get": "Read."}, arguments=arguments, preset={"b": 1}, prefix="p_"
+    )
     assert [list(tool.params) for tool in kit] == [["text", "user", "limit"], ["note"], ["number"], ["a"]]
     assert (kit.call("p_search", {"text": "q"}), kit.call("p_put", {"note": "n"}), kit.call("p_add", {"a": 1})) == (
         "guest:q:3",

@@ -299,7 +299,6 @@ def test_inline_declarations_are_those_of_the_view(desk: Desk, sandbox: MontySan
 def test_the_tools_can_have_other_names(sandbox: MontySandbox) -> None:
     kit = Toolkit("k").add(ok).add_code_mode(sandbox=sandbox, run_tool={"name": "python"})
     assert kit.call("python", {"code": "ok()"}) == "ok"
-    assert kit.has_code_mode
 
 
 def test_what_is_no_sandbox_and_no_limit_is_refused() -> None:

@@ -107,10 +107,9 @@ def test_a_background_program_has_the_progress_of_its_calls(kit: Toolkit) -> Non
     assert status.progress == {"progress": 2, "total": 2, "message": "index: page 2"}
 
 
-def test_output_to_a_function_of_the_host_is_what_the_program_prints(kit: Toolkit) -> None:
-    printed: list[str] = []
-    result = asyncio.run(kit.aexec("run_code", {"code": CODE}, on_output=printed.append))
-    assert printed == ["start\n", "end\n"]
+def test_the_output_of_a_stream_is_what_the_program_prints(kit: Toolkit) -> None:
+    *chunks, result = kit.stream("run_code", {"code": CODE})
+    assert [chunk.value for chunk in chunks if chunk.meta.get("output")] == ["start\n", "end\n"]
     assert result.value == [1, 2]
 
 

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from ahvn_tools import ToolCall, ToolContext, Toolkit
-from ahvn_tools.middleware import approve
+from ahvn_tools import ApprovalRules, ToolCall, ToolContext, Toolkit
 from ahvn_tools.toolkit.run import Run
 
 pytest.importorskip("pydantic_monty", reason="programs need the extra `code`")
@@ -176,19 +175,16 @@ def test_a_tool_that_was_removed_while_a_program_runs_is_not_called(sandbox: Mon
     assert kit.call("run_code", {"code": code}).startswith("There is no tool 'visible'")
 
 
-@pytest.mark.parametrize("where", ["tool", "middleware"])
-def test_an_approver_decides_on_each_call_once(sandbox: MontySandbox, where: str) -> None:
+def test_an_approver_decides_on_each_call_once(sandbox: MontySandbox) -> None:
     asked, made = [], []
 
     def decide(request: Any) -> Any:
         asked.append((request.tool, request.arguments, request.call_id))
         return {"amount": 5} if request.arguments["amount"] == 500 else request.arguments["amount"] < 50 or "Too much."
 
-    by_middleware = where == "middleware"
-    middleware = [approve(decide, when=lambda call: call.name == "pay")] if by_middleware else []
-    kit = Toolkit("k", approver=None if by_middleware else decide, middleware=middleware)
+    kit = Toolkit("k", approver=decide)
 
-    @kit.tool(requires_approval=not by_middleware)
+    @kit.tool(requires_approval=True)
     def pay(amount: int) -> int:
         """Pay."""
         made.append(amount)
@@ -202,10 +198,10 @@ def test_an_approver_decides_on_each_call_once(sandbox: MontySandbox, where: str
     assert made == [1, 5]
 
 
-@pytest.mark.parametrize("where", ["middleware", "option"])
+@pytest.mark.parametrize("where", ["rules", "option"])
 def test_a_program_that_was_approved_itself_is_not_asked_for_again(sandbox: MontySandbox, where: str) -> None:
     made: list[int] = []
-    kit = Toolkit("k", middleware=[approve()] if where == "middleware" else [])
+    kit = Toolkit("k", rules=ApprovalRules(ask=["run_code"]) if where == "rules" else None)
 
     @kit.tool(requires_approval=True)
     def pay(amount: int) -> int:

@@ -143,7 +143,7 @@ def test_a_body_ends_its_session_there(executor):
 
 async def test_a_served_tool_runs_there_and_reports_progress_to_its_client(executor):
     def is_served(context: ToolContext) -> list[bool]:
-        return [context.is_served, context.masks_errors]
+        return [context.is_served, context._masks_errors]
 
     kit = Toolkit("k", executor=executor).add(bodies.report, bodies.raise_error, is_served, isolation="executor")
     assert kit.call("is_served") == [False, True]

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -124,6 +125,26 @@ def test_one_answer_decides_on_approvals_and_results():
     run = make_kit().resume(waiting(make_kit(), CHOOSE, LOCATE, ADD), approved={"c2": False}, results={"c1": "a"})
     assert run.is_done
     assert [result.error and result.error.code for _, result in run.results] == [None, "rejected", None]
+
+
+@given(st.lists(st.sampled_from(["choose", "locate", "add"]), min_size=1, max_size=4), st.data())
+def test_no_order_of_decisions_and_restarts_changes_the_messages(names, data):
+    """Each step answers some of the calls that wait; a step that was done before is refused."""
+    made = {"choose": CHOOSE, "locate": LOCATE, "add": ADD}
+    kit = make_kit()
+    run = waiting(kit, *(made[name] for name in names))
+    values = {f"c{n}": {"choose": f"v{n}", "locate": {"lat": n}, "add": None}[name] for n, name in enumerate(names, 1)}
+    while run.pending:
+        some = data.draw(st.lists(st.sampled_from(run.pending), min_size=1, unique_by=lambda request: request.call_id))
+        approved = {request.call_id: True for request in some if isinstance(request, ApprovalRequest)}
+        results = {request.call_id: values[request.call_id] for request in some if isinstance(request, ExternalCall)}
+        before, run = run, restart(run) if data.draw(st.booleans()) else run
+        assert list(run) == []
+        run = kit.resume(run, approved=approved, results=results)
+        with pytest.raises(ToolkitError, match="was used before"):
+            kit.resume(before, approved=approved, results=results)
+    expected = {"choose": lambda n: f"v{n}", "locate": lambda n: json.dumps({"lat": n}), "add": lambda n: "3"}
+    assert contents(run) == {f"c{n}": expected[name](n) for n, name in enumerate(names, 1)}
 
 
 def test_the_arguments_that_an_approver_has_edited_are_those_of_the_external_call():
@@ -387,9 +408,9 @@ def test_neither_kind_can_be_used_as_the_other():
     with pytest.raises(ToolkitError, match="has been changed"):
         kit.resume(forged, results={"c2": {"lat": 1}})
     run = waiting(kit, CHOOSE, LOCATE)
-    with pytest.raises(ToolkitError, match="No call 'c2' waits for its result"):
+    with pytest.raises(ToolkitError, match="No call 'c2' waits for a result"):
         kit.resume(run, results={"c2": {"lat": 1}})
-    with pytest.raises(ToolkitError, match=r"No call 'c1' waits for approval.*These wait for their result.*\['c1'\]"):
+    with pytest.raises(ToolkitError, match=r"No call 'c1' waits for an approval.*results={…}: .*\['c1'\]"):
         kit.resume(run, approved={"c1": True})
     assert [call.call_id for call in kit.resume(run, approved=True).pending] == ["c1", "c2"]
 
@@ -503,9 +524,9 @@ def test_secret_arguments_are_masked_and_not_needed_again():
     [
         ({}, "Pass approved=True or False, or results="),
         ({"results": "a"}, "are a dict by call id"),
-        ({"results": {"c9": "a"}}, "No call 'c9' waits for its result"),
-        ({"results": {3: "a"}}, "No call 3 waits for its result"),
-        ({"approved": {"c1": True}}, "No call 'c1' waits for approval"),
+        ({"results": {"c9": "a"}}, "No call 'c9' waits for a result"),
+        ({"results": {3: "a"}}, "No call 3 waits for a result"),
+        ({"approved": {"c1": True}}, "No call 'c1' waits for an approval"),
     ],
 )
 def test_what_does_not_fit_continues_nothing(options, problem):
@@ -726,6 +747,42 @@ def test_add_and_the_decorator_of_a_toolkit_take_the_option():
     assert called == []
 
 
+class Searching:
+    """A tool as LangChain has it."""
+
+    name, description, args_schema, tags, metadata = "search", "Search.", WHAT, None, None
+    response_format, return_direct = "content", False
+
+    def run(self, *_: Any, **__: Any) -> str:
+        return "ran"
+
+
+def test_a_tool_that_has_another_body_cannot_be_external():
+    wire = choose.to_mcp()
+    for make in (
+        lambda: ToolSpec.from_mcp(wire, external=True),
+        lambda: ToolSpec.from_http("user", "https://api.example/{user_id}", external=True),
+        lambda: ToolSpec.from_langchain(Searching(), external=True),  # type: ignore[arg-type]  # enough of one
+    ):
+        with pytest.raises(DefinitionError, match="external"):
+            make()
+
+
+def test_one_of_several_results_for_a_call_is_taken():
+    kit = make_kit()
+    run, values = waiting(kit), [f"value {number}" for number in range(8)]
+
+    def supply(value: str) -> Any:
+        try:
+            return only_result(kit.resume(run, results={"c1": value})).value
+        except ToolkitError:
+            return None
+
+    with ThreadPoolExecutor(8) as threads:
+        taken = [value for value in threads.map(supply, values) if value is not None]
+    assert len(taken) == 1
+
+
 def test_a_tool_without_a_function_must_be_external():
     with pytest.raises(DefinitionError, match="external=True"):
         ToolSpec.from_schema("locate", WHAT)
@@ -760,7 +817,7 @@ async def test_a_client_gets_the_call_that_its_host_resumes():
     async with Client(kit.to_fastmcp_server()) as client:
         result = await client.call_tool("choose", {"options": ["a"]}, raise_on_error=False)
     assert (result.is_error, result.content[0].text) == (
-        True, "The result of the call of 'choose' is supplied from outside, and has been requested.",
+        True, "The call of 'choose' needs a result from outside, which has been requested.",
     )  # fmt: skip
     call = ExternalCall.from_json(result.meta["external_call"])
     session = kit.session(session_id=call.session_id)

@@ -15,9 +15,8 @@ import pytest
 from fastmcp import Client
 from pydantic import TypeAdapter
 
-from ahvn_tools import ToolCall, ToolContext, ToolError, Toolkit, ToolResult, ToolSpec
+from ahvn_tools import ApprovalRules, ToolCall, ToolContext, ToolError, Toolkit, ToolResult, ToolSpec
 from ahvn_tools.errors import ToolkitError
-from ahvn_tools.middleware.approve import approve
 from tests.toolkit.subjects import passing
 
 SECRET = "sesame-7f3a9c"
@@ -102,7 +101,7 @@ def test_the_messages_of_a_run_do_not_contain_it():
 
 
 async def test_a_resumed_call_hides_it():
-    kit = kit_of(middleware=[approve()])
+    kit = kit_of(rules=ApprovalRules(mode="ask"))
     waiting = kit.run([ToolCall(id="c1", name="read")])
     assert (await only_result(kit.aresume(waiting, approved=True))).text == "Error calling tool 'read'"
 

@@ -512,7 +512,7 @@ class TestNames:
             ({"preset": 5}, "preset must be a mapping by tool"),
             ({"preset": {"find": "x"}}, "preset must be a mapping by tool"),
             ({"mode": "new"}, "mode must be 'auto', 'legacy' or '2026-07-28', not 'new'"),
-            ({"binds": {"user": "id"}}, "binds must be names of parameters"),
+            ({"may_receive": {"user": "id"}}, "may_receive must be names of parameters"),
         ],
     )
     def test_options_of_a_wrong_kind_are_refused_with_the_right_one(self, options, message):

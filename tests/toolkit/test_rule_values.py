@@ -480,6 +480,26 @@ def test_addresses_are_read_as_a_client_reads_them(address: str, allowed: bool, 
     assert decision({"mode": "allow", "deny": [deny]}, "fetch", address=address) == ("deny" if denied else "allow")
 
 
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        ("https://a.example.org/x", "allow"),
+        ("https://a.example.org:8443/x", "ask"),
+        ("https://evil.com;.example.org/x", "ask"),
+        ("https://evil.com:80.example.org/x", "ask"),
+        ("https://evil.com\\.example.org/x", "ask"),
+        ("https:///a.example.org/x", "ask"),
+        ("https:/a.example.org/x", "ask"),
+        ("https://a.example.org/x\n", "ask"),
+        ("https://evil.com/?.example.org/x", "ask"),
+        ("https://evil.com#.example.org/x", "ask"),
+        ("xhttps://a.example.org/x", "ask"),
+    ],
+)
+def test_a_wildcard_in_a_host_stands_for_names_of_hosts(address: str, expected: str):
+    assert decision({"allow": ['fetch(address: "https://*.example.org/**")']}, "fetch", address=address) == expected
+
+
 # patterns
 
 

@@ -46,7 +46,7 @@ class TestSecretBindings:
         server, other = ChangingServer(**TAKES_KEY), ChangingServer("other", guess="api_key")
         if is_bound_first:
             kit.bind("api_key", secret=True)
-        kit.add_mcp(server.fastmcp, binds=["api_key"]).add_mcp(other.fastmcp)
+        kit.add_mcp(server.fastmcp, may_receive=["api_key"]).add_mcp(other.fastmcp)
         if not is_bound_first:
             kit.bind("api_key", secret=True)
         kit.call("weather", {"city": "Oslo"})
@@ -65,7 +65,7 @@ class TestSecretBindings:
         kit.bind("api_key", secret=True).add_mcp(server.fastmcp)
         result = kit.exec("weather", {"city": "Oslo"})
         assert (result.error.code, server.calls) == ("unbound_state", [])
-        assert "binds=['api_key']" in str(result.exception)
+        assert "may_receive=['api_key']" in str(result.exception)
 
     def test_a_secret_binding_of_the_tool_itself_reaches_it(self, kit):
         server = ChangingServer(**TAKES_KEY)
@@ -122,12 +122,12 @@ class TestSecretBindings:
         async with await mcp.aconnect(server.fastmcp) as connected, Client(server.fastmcp) as client:
             kit.bind("api_key", secret=True).bind("user")
             kit.add(ToolSpec.from_server(connected)["weather"])
-            kit.add(await ToolSpec.from_client(client, "forecast"))
+            kit.add(await ToolSpec.afrom_client(client, "forecast"))
             await kit.acall("weather")
             await kit.acall("forecast")
             assert server.calls == [("weather", {}), ("forecast", {})]
             kit["weather"].bind("api_key", secret=True)
-            bound = (await ToolSpec.from_client(client, "forecast")).bind("api_key", secret=True)
+            bound = (await ToolSpec.afrom_client(client, "forecast")).bind("api_key", secret=True)
             kit.add(bound, rename="bound")
             await kit.acall("weather")
             await kit.acall("bound")
@@ -268,7 +268,7 @@ class TestOtherBindings:
 
     def test_what_was_named_for_a_server_reaches_its_later_tools_at_once(self, kit):
         server = ChangingServer(**TAKES_KEY)
-        kit.bind("api_key", secret=True).bind("user").add_mcp(server.fastmcp, binds=("api_key",))
+        kit.bind("api_key", secret=True).bind("user").add_mcp(server.fastmcp, may_receive=("api_key",))
         server.put("forecast", "city! api_key")
         server.put("history", "api_key user")
         kit.refresh_mcp()
@@ -325,15 +325,15 @@ class TestOtherBindings:
 
 class TestNestedToolkits:
     @pytest.mark.parametrize(
-        ("binds", "is_bound_inside", "received"),
+        ("names", "is_bound_inside", "received"),
         [((), False, {}), ("api_key", False, {"api_key": "of the outer one"}), ((), True, {"api_key": KEY})],
         ids=["not named", "named", "bound inside"],
     )
     def test_a_secret_of_the_outer_toolkit_reaches_a_server_of_the_inner_one_if_that_named_it(
-        self, kit, binds, is_bound_inside, received
+        self, kit, names, is_bound_inside, received
     ):
         server = ChangingServer(**TAKES_KEY)
-        kit.add_mcp(server.fastmcp, binds=binds)
+        kit.add_mcp(server.fastmcp, may_receive=names)
         if is_bound_inside:
             kit["weather"].bind("api_key")
         outer = Toolkit("outer").add(kit).bind("api_key", "other_key", "of the outer one", secret=True)
@@ -367,16 +367,16 @@ class TestNestedToolkits:
 
 
 class TestNames:
-    @pytest.mark.parametrize("binds", ["api_ky", ["city", "api_ky"]])
-    def test_a_parameter_that_no_tool_has_is_an_error(self, kit, binds):
+    @pytest.mark.parametrize("names", ["api_ky", ["city", "api_ky"]])
+    def test_a_parameter_that_no_tool_has_is_an_error(self, kit, names):
         with pytest.raises(BindError, match=r"'api_ky'.*Did you mean 'api_key'"):
-            kit.add_mcp(ChangingServer(**TAKES_KEY).fastmcp, binds=binds)
+            kit.add_mcp(ChangingServer(**TAKES_KEY).fastmcp, may_receive=names)
         assert (len(kit), kit.servers) == (0, {})
 
-    @pytest.mark.parametrize("binds", [5, {"api_key": "key"}, [5], [""]])
-    def test_names_that_are_no_names_are_errors(self, kit, binds):
-        with pytest.raises(ToolkitError, match=r"binds must be names"):
-            kit.add_mcp(ChangingServer(**TAKES_KEY).fastmcp, binds=binds)
+    @pytest.mark.parametrize("names", [5, {"api_key": "key"}, [5], [""]])
+    def test_names_that_are_no_names_are_errors(self, kit, names):
+        with pytest.raises(ToolkitError, match=r"may_receive must be names"):
+            kit.add_mcp(ChangingServer(**TAKES_KEY).fastmcp, may_receive=names)
 
 
 def test_the_warning_about_a_waiting_tool_is_logged_once(kit, caplog):
@@ -396,9 +396,9 @@ def test_check_names_a_required_secret_that_a_server_may_not_receive(kit, caplog
     kit["own"].bind("api_key", secret=True)
     (finding,) = [found for found in kit.check() if found.rule == "unsent-secret"]
     assert (finding.tool, finding.severity) == ("weather", "error")
-    assert "binds=['api_key']" in finding.fix
+    assert "may_receive=['api_key']" in finding.fix
     kit.to("openai")
     assert "'api_key' is bound to a secret that its MCP server may not receive" in caplog.text
     assert KEY not in caplog.text + str(finding)
-    kit.remove_mcp("remote").add_mcp(server.fastmcp, binds=["api_key"])
+    kit.remove_mcp("remote").add_mcp(server.fastmcp, may_receive=["api_key"])
     assert not [found for found in kit.check() if found.rule == "unsent-secret"]

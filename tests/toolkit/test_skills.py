@@ -405,6 +405,14 @@ class TestCheck:
             ("unmatched-skill-tool", "warning"), ("unmatched-skill-tool", "note"),
         ]  # fmt: skip
         assert found[3].fix == "Did you mean 'search'?"
+        untrusted = (
+            Toolkit("k")
+            .add(add)
+            .add_skills(write_skill(tmp_path, "x", front_matter="allowed-tools: add\n"), trust=False)
+        )
+        assert [one.problem for one in untrusted.check(formats=["openai"]) if one.tool is None] == [
+            "'add' in `allowed-tools` has no effect, because the skill is not trusted"
+        ]
         assert found[1].place == f"{tmp_path}/bad/tee/SKILL.md, line 5"
 
 

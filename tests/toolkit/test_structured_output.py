@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import BaseModel, Field, RootModel, SecretStr, create_model, model_validator
 
-from ahvn_tools import Secret, Toolkit, ToolResult, ToolSpec
+from ahvn_tools import ApprovalRules, Secret, ToolCall, Toolkit, ToolResult, ToolSpec
 from ahvn_tools.errors import InvalidParametersError, ToolkitError, ToolLookupError
 from tests.toolkit.changing_server import ChangingServer
 
@@ -380,3 +380,16 @@ OtherPlant, OtherCat = create_model("Plant", place=(str, ...)), create_model("Ca
 Spare = create_model("Source_2", size=(int, ...))
 
 Other = create_model("Source", place=(str, ...))
+
+
+def test_a_call_with_fields_waits_for_its_approval_and_follows_rules():
+    for options in ({"rules": ApprovalRules(mode="ask", deny=['finish(title: "bad")'])}, {}):
+        kit = Toolkit("work", **options).add(finish, requires_approval=not options).finish_with("finish", Report)
+        call = ToolCall(id="c1", name="finish", arguments={"summary": "tea", "title": "Tea"})
+        run = kit.run([call])
+        assert run.pending[0].arguments == {"summary": "tea", "title": "Tea"}
+        result = kit.resume(run, approved=True).results[0][1]
+        assert (result.value, result.meta["structured"]) == ("guest: tea", Report(title="Tea"))
+        assert kit.exec("finish", {"summary": "tea", "titel": "Tea"}).error.code == "invalid_parameters"
+        denied = kit.exec("finish", {"summary": "tea", "title": "bad"}).error.code
+        assert denied == ("rejected" if options else "approval_required")

@@ -22,7 +22,7 @@ from ahvn_tools.builtins.database.statement import (
     StatementLimits,
     UnreachableError,
     lock_error,
-    timeout_error,
+    statement_timeout_error,
 )
 from ahvn_tools.errors import ToolError
 
@@ -129,7 +129,7 @@ class PostgreSQLSession(DatabaseSession):
         """Return PostgreSQL's message for the model."""
         state, message = error.sqlstate, error.diag.message_primary or str(error)
         if state == _TIMEOUT_STATE:
-            return timeout_error(self._limits.timeout)
+            return statement_timeout_error(self._limits.timeout)
         if state == _LOCK_STATE:
             return lock_error(self._lock_timeout)
         if not state and (

@@ -44,7 +44,7 @@ TOO_MUCH_MEMORY: Final = "The statement needs too much memory. Read fewer rows, 
 SEVERAL_STATEMENTS: Final = "The query has several statements. Pass one statement at a time."
 
 
-def timeout_error(timeout: float, *, knows_locks: bool = True) -> ToolError:
+def statement_timeout_error(timeout: float, *, knows_locks: bool = True) -> ToolError:
     """Return the error of a statement that was stopped after `timeout` seconds.
 
     `knows_locks`: whether one that waits for a lock has another error.

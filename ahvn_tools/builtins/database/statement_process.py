@@ -16,7 +16,7 @@ from ahvn_tools.builtins.database.statement import (
     NotReadOnlyError,
     StatementRequest,
     UnreachableError,
-    timeout_error,
+    statement_timeout_error,
 )
 from ahvn_tools.builtins.processes.private_folder import as_file
 from ahvn_tools.context import ToolContext
@@ -75,7 +75,7 @@ def _run(engine: str, target: str, request: StatementRequest, context: ToolConte
                 break
             context.check_cancelled()
             if time.monotonic() > end:
-                raise timeout_error(timeout, knows_locks=engine != "other")
+                raise statement_timeout_error(timeout, knows_locks=engine != "other")
     finally:
         process.kill()
         process.communicate()

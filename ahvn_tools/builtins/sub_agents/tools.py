@@ -139,7 +139,8 @@ class SubAgents(ToolRegistry):
                 explanation="Pass a runner: an async function that runs one sub-agent.",
             )
         tasks = self._to_tasks(context_summary, sub_agents, context)
-        group = SubAgentGroup(self._runner, tasks, self._submitted, masks_errors=context.masks_errors)
+        masks_errors = context._masks_errors  # noqa: SLF001  # of this package
+        group = SubAgentGroup(self._runner, tasks, self._submitted, masks_errors=masks_errors)
         for task in tasks:
             self._sub_agents[task.id] = _SubAgent(group=group, depth=task.depth)
         try:

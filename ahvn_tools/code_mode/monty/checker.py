@@ -6,7 +6,7 @@ import contextlib
 import threading
 from typing import Final
 
-from ahvn_tools.code_mode.monty.process import ProgramProcess
+from ahvn_tools.code_mode.monty.program_process import ProgramProcess
 from ahvn_tools.code_mode.monty.worker import MontyWorker, acquire_slot
 from ahvn_tools.code_mode.monty_process.messages import START
 from ahvn_tools.code_mode.sandbox import SandboxError

@@ -11,9 +11,9 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Final, Self
 
 from ahvn_tools.after_fork import reset_after_fork
-from ahvn_tools.code_mode.limits import CodeLimits
+from ahvn_tools.code_mode.code_limits import CodeLimits
 from ahvn_tools.code_mode.monty.checker import MontyChecker
-from ahvn_tools.code_mode.monty.process import ProgramProcess, Spawner
+from ahvn_tools.code_mode.monty.program_process import ProgramProcess, Spawner
 from ahvn_tools.code_mode.monty.worker import MontyWorker
 from ahvn_tools.code_mode.sandbox import Answer, Event, Finished, FunctionCall, Later, SandboxProgram, Value, Waiting
 from ahvn_tools.errors import ToolkitError

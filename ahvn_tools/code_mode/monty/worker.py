@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, Final
 
-from ahvn_tools.code_mode.monty.process import ProgramProcess
+from ahvn_tools.code_mode.monty.program_process import ProgramProcess
 from ahvn_tools.code_mode.sandbox import InvalidProgramError, ProgramError, SandboxBusyError, SandboxError
 from ahvn_tools.execution.threads import run_in_thread, thread_pool
 from ahvn_tools.execution.workers.pool import ProcessPool

@@ -25,9 +25,9 @@ from typing import Any, Final, NoReturn
 import pydantic_monty as monty
 
 from ahvn_tools.code_mode.monty_process import FORK, NUMBER, REAP
-from ahvn_tools.code_mode.monty_process.check import check_types
 from ahvn_tools.code_mode.monty_process.messages import FILE_NAME
-from ahvn_tools.code_mode.monty_process.program import MontyProgram, time_limit
+from ahvn_tools.code_mode.monty_process.monty_program import MontyProgram, time_limit
+from ahvn_tools.code_mode.monty_process.type_check import check_types
 from ahvn_tools.code_mode.sandbox import InvalidProgramError, ProgramError, SandboxError
 from ahvn_tools.execution.workers.frames import read_frame, write_frame
 from ahvn_tools.execution.workers.process_tree import adopt_orphans

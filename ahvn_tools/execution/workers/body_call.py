@@ -14,7 +14,7 @@ from ahvn_tools.execution.pickling import dumps, is_picklable, to_path
 from ahvn_tools.execution.plan import Arguments, Body, Plan
 from ahvn_tools.execution.threads import EmitItemSync
 from ahvn_tools.execution.workers import replies
-from ahvn_tools.execution.workers.request import ContextSnapshot, WorkerRequest
+from ahvn_tools.execution.workers.worker_request import ContextSnapshot, WorkerRequest
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.redaction.texts import redact
 

@@ -15,7 +15,7 @@ from ahvn_tools.execution.outcome import Outcome, is_consumable, is_iterator
 from ahvn_tools.execution.pickling import FunctionPath, SizeLimitError
 from ahvn_tools.execution.workers import replies
 from ahvn_tools.execution.workers.link import Link
-from ahvn_tools.execution.workers.request import ContextSnapshot, WorkerRequest
+from ahvn_tools.execution.workers.worker_request import ContextSnapshot, WorkerRequest
 
 
 def run_request(pickled: bytes, link: Link) -> bytes:
@@ -49,12 +49,12 @@ class BodyRun:
 
     def _cancel(self) -> None:
         for context in self._contexts:
-            context.cancel()
+            context._cancel()  # noqa: SLF001  # of this package
 
     def run(self) -> bytes:
         """Run the body to its end and return the reply that ends the call."""
         outcome = Outcome.capture(self._run_body)
-        ends_session = any(context.ends_session for context in self._contexts)
+        ends_session = any(context._ends_session for context in self._contexts)  # noqa: SLF001  # of this package
         error, max_bytes = outcome.error, self._request.max_reply_bytes
         if isinstance(error, ChunkPickleError):
             return replies.encode("unpicklable", ends_session, *error.args)

@@ -16,7 +16,7 @@ from ahvn_tools.errors import PickleError, ToolConnectionError
 from ahvn_tools.execution.pickling import dumps, to_path
 from ahvn_tools.execution.plan import ItemLimits
 from ahvn_tools.execution.workers import replies
-from ahvn_tools.execution.workers.request import WorkerRequest
+from ahvn_tools.execution.workers.worker_request import WorkerRequest
 
 T = TypeVar("T")
 

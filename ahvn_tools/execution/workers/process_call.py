@@ -16,8 +16,8 @@ from ahvn_tools.execution.threads import EmitItemSync
 from ahvn_tools.execution.workers import replies, slots, worker_process
 from ahvn_tools.execution.workers.body_call import BodyCall, WorkerLostError
 from ahvn_tools.execution.workers.link import Link
-from ahvn_tools.execution.workers.request import ProcessEnvironment
 from ahvn_tools.execution.workers.worker_process import WorkerProcess
+from ahvn_tools.execution.workers.worker_request import ProcessEnvironment
 
 Result = TypeVar("Result")
 

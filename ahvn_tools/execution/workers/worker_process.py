@@ -20,7 +20,7 @@ from ahvn_tools.after_fork import reset_after_fork
 from ahvn_tools.execution.workers.frames import read_frame, write_frame
 from ahvn_tools.execution.workers.pool import ProcessPool
 from ahvn_tools.execution.workers.process_tree import kill_tree
-from ahvn_tools.execution.workers.request import get_import_options, get_sys_path
+from ahvn_tools.execution.workers.worker_request import get_import_options, get_sys_path
 
 MAX_CALLS = 1000
 """A worker ends after so many calls, with what their bodies have left in it."""

@@ -14,7 +14,7 @@ from ahvn_tools.execution.workers.call_executor import CallExecutor, CallObserve
 if TYPE_CHECKING:
     from distributed import Client
 
-    from ahvn_tools.executors.dask.call import DaskCall
+    from ahvn_tools.executors.dask.dask_call import DaskCall
 
 LOOP_SECONDS: Final = 10.0
 """How long a call waits for the event loop of the client to accept it."""
@@ -55,7 +55,7 @@ class DaskExecutor(CallExecutor):
 
     def start_call(self, task: CallTask, observer: CallObserver) -> RunningCall:
         """Run the body of a tool in a Dask worker. Raises RuntimeError when the client takes no work."""
-        from ahvn_tools.executors.dask.call import DaskCall
+        from ahvn_tools.executors.dask.dask_call import DaskCall
 
         loop = self._check()
         call = DaskCall(

@@ -19,7 +19,7 @@ from ahvn_tools.errors import (
 )
 from ahvn_tools.execution.background_loop import blocked_loops, running_loop
 from ahvn_tools.mcp.client.errors import CONNECTION_CLOSED
-from ahvn_tools.mcp.client.remote_tool import ResultParser
+from ahvn_tools.mcp.client.remote_results import ResultParser
 from ahvn_tools.redaction.texts import SecretTexts
 
 _TRANSPORT_PACKAGES = frozenset({"anyio", "httpcore", "httpcore2", "httpx", "httpx2"})

@@ -29,9 +29,7 @@ from ahvn_tools.execution.runner import capture_outcome
 from ahvn_tools.execution.threads import call_host_function, run_in_thread
 from ahvn_tools.mcp.client.caller import GetRoots, IdleClock, make_meta, run_call
 from ahvn_tools.mcp.client.client_settings import STRUCTURED_META_KEY, ClientSettings
-from ahvn_tools.mcp.client.connection import ConnectionPool, Session, list_pages
-from ahvn_tools.mcp.client.errors import sanitize_text
-from ahvn_tools.mcp.client.options import (
+from ahvn_tools.mcp.client.connect_options import (
     CLIENT,
     ChangeListener,
     ConnectOptions,
@@ -39,8 +37,10 @@ from ahvn_tools.mcp.client.options import (
     is_credentials_provider,
     validate_names,
 )
+from ahvn_tools.mcp.client.connection import ConnectionPool, Session, list_pages
+from ahvn_tools.mcp.client.errors import sanitize_text
 from ahvn_tools.mcp.client.refresh import Refresher
-from ahvn_tools.mcp.client.remote_tool import (
+from ahvn_tools.mcp.client.remote_results import (
     ResultParser,
     make_resource_tool,
     to_tool_result,
@@ -50,6 +50,7 @@ from ahvn_tools.mcp.trust.changes import Changes, compare, to_wire
 from ahvn_tools.mcp.trust.limits import Limits
 from ahvn_tools.mcp.trust.pins import Pins
 from ahvn_tools.mcp.trust.screening import screen, screen_prompts
+from ahvn_tools.middleware.pending import REQUEST_KEYS
 from ahvn_tools.redaction.values import reveal_secrets
 from ahvn_tools.results import ToolResult
 from ahvn_tools.schema.root_parameters import root_parameter_names
@@ -77,11 +78,10 @@ MAX_INSTRUCTIONS_CHARS = 4_000
 PIN_CHECK_TTL = 2.0  # seconds for which a pin check is valid over HTTP, where a restart of the server goes unnoticed
 
 
-RESERVED_META_KEYS: Final = frozenset({
-    "approval", "attempts", "cached", "changed", "duration", "ends_session", "external_call", "further_requests",
-    "omitted_chars",
-    "output", "progress", "structured", STRUCTURED_META_KEY,
-})  # fmt: skip
+RESERVED_META_KEYS: Final = REQUEST_KEYS | {
+    "attempts", "cached", "changed", "duration", "ends_session", "omitted_chars", "output", "progress", "structured",
+    STRUCTURED_META_KEY,
+}  # fmt: skip
 """Keys of a result's `meta` that this package writes: a server's values of these keys are dropped."""
 
 
@@ -109,7 +109,7 @@ class RemoteTool:
         if self.is_changed:
             raise tool_changed_error(self.name)
         try:
-            received = await self.server.call_tool(self.name, arguments, context)
+            received = await self.server.acall_tool(self.name, arguments, context)
         except ToolTimeoutError as error:  # of the idle timeout; raised, it would be an error of the tool
             return ToolResult(error=ErrorDetail(code=error.code, message=error.message))
         result = self.result_parser.parse(received)
@@ -433,7 +433,7 @@ class RemoteServer:
             except Exception:
                 log.exception("A listener to changes of the MCP server %r failed.", self.name)
 
-    async def call_tool(self, name: str, arguments: dict[str, Any], context: ToolContext) -> Any:
+    async def acall_tool(self, name: str, arguments: dict[str, Any], context: ToolContext) -> Any:
         """Call a tool of the server in the context of a call here, and return its result. Raises ToolCallError."""
         headers = await self._resolve_headers(context.state)
         clock = IdleClock(name, self._idle_timeout)
@@ -456,7 +456,7 @@ class RemoteServer:
             )
             return await clock.run(call)
 
-    async def read_resource(
+    async def aread_resource(
         self, uri: str, state: Mapping[str, Any], timeout: float | None = None
     ) -> ReadResourceResult:
         """Return a resource of the server, with the credentials of a state. Raises ToolCallError."""
@@ -469,11 +469,11 @@ class RemoteServer:
         )
         return result
 
-    async def list_resources(self) -> list[Resource]:
+    async def alist_resources(self) -> list[Resource]:
         """List the resources of the server as it sends them. Raises as `arefresh` does."""
         return await self._list("resources", lambda client: client.list_resources_mcp)
 
-    async def list_prompts(self) -> Mapping[str, Prompt]:
+    async def alist_prompts(self) -> Mapping[str, Prompt]:
         """List the prompts of the server, which are screened as its tools are. Raises as `arefresh` does."""
         revision = self.prompts_revision
         listed = await self._list("prompts", lambda client: client.list_prompts_mcp)
@@ -503,7 +503,7 @@ class RemoteServer:
         headers = await self._resolve_headers(self.get_host_state())
         return await self._pool.request(fetch, f"Listing the {kind}", headers=headers, timeout=self._limits.listing)
 
-    async def get_prompt(
+    async def aget_prompt(
         self, name: str, arguments: dict[str, str], state: Mapping[str, Any], timeout: float | None
     ) -> GetPromptResult:
         """Return the messages of a prompt, with the credentials of a state. Raises ToolCallError."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import functools
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from fastmcp.exceptions import PromptError, ResourceError
@@ -35,6 +35,7 @@ from ahvn_tools.invisible import escape
 from ahvn_tools.json_types import exceeds_size
 from ahvn_tools.results import ToolResult, describe_link, sent_meta, to_sendable, whole_value
 from ahvn_tools.schema.jsonschema import compile_validator
+from ahvn_tools.user_interface import HTML_TYPE
 
 CallHandler = Callable[[dict[str, Any]], Awaitable[ToolResult]]
 
@@ -88,14 +89,17 @@ def to_fastmcp_result(result: ToolResult) -> FastMCPResult:
     """Return a result that can be sent as FastMCP's."""
     # blocks that were made from the value are valid: FastMCP need not validate them again
     create = FastMCPResult.model_construct if result.blocks is None else FastMCPResult
-    # reserved metadata comes from another server, whose tool this is, and does not describe this one
-    meta = {key: value for key, value in sent_meta(result).items() if not key.startswith(RESERVED_META_PREFIX)}
     return create(
         content=result.content,
         structured_content=result.structured_content,
-        meta=meta or None,
+        meta=_without_reserved(sent_meta(result)),
         is_error=result.is_error,
     )
+
+
+def _without_reserved(meta: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Return metadata without the protocol's own: that comes from another server, and does not describe this one."""
+    return {key: value for key, value in (meta or {}).items() if not key.startswith(RESERVED_META_PREFIX)} or None
 
 
 def to_fastmcp_tool(
@@ -141,22 +145,33 @@ class LinkedResource(Resource):
             raise ResourceError(error.message) from None
         return ResourceResult(
             contents=[
-                ResourceContent(base64.b64decode(item.blob), mime_type=item.mime_type)
-                if isinstance(item, BlobResourceContents)
-                else ResourceContent(item.text, mime_type=item.mime_type)
+                ResourceContent(
+                    base64.b64decode(item.blob) if isinstance(item, BlobResourceContents) else item.text,
+                    mime_type=item.mime_type,
+                    meta=_without_reserved(item.meta),
+                )
                 for item in read.contents
             ]
         )
 
 
-def to_fastmcp_resource(uri: str, read: ReadResource) -> LinkedResource | None:
+def to_fastmcp_resource(uri: str, read: ReadResource, **fields: Any) -> LinkedResource | None:
     """Return the resource of a URI; None for a URI that FastMCP does not know as one."""
     try:
-        resource = LinkedResource.model_validate({"uri": uri, "name": uri[:100]})
+        resource = LinkedResource.model_validate({"uri": uri, "name": uri[:100], **fields})
     except ValueError:
         return None
     resource._read_linked = read  # noqa: SLF001  # pydantic accepts no private attribute in its constructor
     return resource
+
+
+def to_fastmcp_page(uri: str, meta: Mapping[str, Any] | None) -> LinkedResource | None:
+    """Return the page of a tool, as it is listed."""
+    return to_fastmcp_resource(uri, _refuse_reading, mime_type=HTML_TYPE, meta=meta)
+
+
+async def _refuse_reading() -> ReadResourceResult:
+    raise NotImplementedError("A listed resource is looked up again when it is read.")
 
 
 GetPrompt = Callable[[dict[str, str]], Awaitable[GetPromptResult]]

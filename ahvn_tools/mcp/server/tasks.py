@@ -204,7 +204,7 @@ async def count_tasks(docket: Docket) -> int:
 
 
 @dataclass(frozen=True)
-class Place:
+class TaskPlace:
     """What a task of a client counts as, from its creation to its end, towards the limit of the client."""
 
     client: str
@@ -237,7 +237,7 @@ class Place:
         return docket.key(f"client:{self.client}")
 
 
-async def set_owner(docket: Docket, task_id: str, principal: str | None, place: Place | None) -> None:
+async def set_owner(docket: Docket, task_id: str, principal: str | None, place: TaskPlace | None) -> None:
     """Store which user has started a task, and its place; None: the client has no token."""
     record = {"principal": principal or _ANONYMOUS, "place": None if place is None else asdict(place)}
     async with docket.redis() as redis:
@@ -257,7 +257,7 @@ async def leave_place_of(docket: Docket, task_id: str) -> None:
     async with docket.redis() as redis:
         record: bytes | None = await redis.get(_owner_key(docket, task_id))
     if record is not None and (place := json.loads(record)["place"]) is not None:
-        await Place(**place).leave(docket)
+        await TaskPlace(**place).leave(docket)
 
 
 def _owner_key(docket: Docket, task_id: str) -> str:
@@ -342,7 +342,7 @@ class ServedTasks(TasksExtension):
         if mode is not None:
             self._register(params.name)
             client = client_of(Request.current())
-            place = None if client is None else Place(client)
+            place = None if client is None else TaskPlace(client)
             params = params.model_copy(update={"arguments": _to_payload(params, place)})
         async with self._limit_waiting() as timeout:
 
@@ -364,7 +364,7 @@ class ServedTasks(TasksExtension):
                 await set_owner(self._docket, outcome.task_id, principal_of(Request.current()), place)
             return outcome
 
-    async def _find_refusal(self, place: Place | None) -> str | None:
+    async def _find_refusal(self, place: TaskPlace | None) -> str | None:
         """Return why a call cannot become a task; if it can, its client has taken the place."""
         if await count_tasks(self._docket) >= MAX_TASKS:
             return "Too many tasks wait."
@@ -475,12 +475,12 @@ class ServedTasks(TasksExtension):
             return _error("cancelled", f"The server was stopped while {quote_name(payload['name'])} ran.")
 
     @asynccontextmanager
-    async def _keep_place(self, fields: JsonObject | None) -> AsyncIterator[Place | None]:
+    async def _keep_place(self, fields: JsonObject | None) -> AsyncIterator[TaskPlace | None]:
         """Let a task have its place, which it has left if it has asked its client something, until it ends."""
         if fields is None:
             yield None
             return
-        place = Place(**fields)
+        place = TaskPlace(**fields)
         async with self._limit_keeping():
             await place.keep(self._docket)
         try:
@@ -489,7 +489,7 @@ class ServedTasks(TasksExtension):
             async with self._limit_keeping():
                 await place.leave(self._docket)
 
-    async def _keep(self, place: Place | None) -> None:
+    async def _keep(self, place: TaskPlace | None) -> None:
         """Ask for the task that runs, so that FastMCP does not forget it."""
         task = get_task_context()
         assert task is not None  # noqa: S101  # this runs in a task
@@ -542,7 +542,7 @@ class TaskRunner(Tool):
         return await self._run_task(arguments, execution)
 
 
-def _to_payload(params: CallToolRequestParams, place: Place | None) -> JsonObject:
+def _to_payload(params: CallToolRequestParams, place: TaskPlace | None) -> JsonObject:
     """Return what is stored for a call."""
     request = snapshot_codec().encode(json.dumps(TaskRequest.to_snapshot(Request.current())))
     return {

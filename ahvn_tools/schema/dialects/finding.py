@@ -46,3 +46,8 @@ def not_enforced(keyword: str, place: str) -> Finding:
     """Return the finding about a keyword that a provider does not enforce."""
     problem = f"{keyword!r} is not enforced"
     return Finding(severity="warning", place=place, problem=problem, fix=NOT_ENFORCED_FIX, effect="wider")
+
+
+def not_strict(place: str, problem: str, fix: str) -> Finding:
+    """Return the finding about a reason why a tool cannot be strict."""
+    return Finding(severity="note", place=place, problem=problem, fix=fix, rule=NOT_STRICT)

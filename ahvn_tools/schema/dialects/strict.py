@@ -14,7 +14,7 @@ from typing import Any, Final
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.schema.dialects.description import EXACTLY_ONE, append_description, describe_default, describe_rule
 from ahvn_tools.schema.dialects.dialect import Dialect
-from ahvn_tools.schema.dialects.finding import NOT_STRICT, Finding
+from ahvn_tools.schema.dialects.finding import Finding, not_enforced, not_strict
 from ahvn_tools.schema.dialects.merge import add_missing_properties, are_exclusive, merge
 from ahvn_tools.schema.dialects.translate import translate
 from ahvn_tools.schema.keywords import iter_schemas, join_path, type_keyword, type_names, value_types
@@ -190,16 +190,10 @@ class _StrictConverter:
         return resolve_ref(node, {"$defs": self._definitions})
 
     def _add_losses(self, keywords: list[str], path: str) -> None:
-        if keywords:
-            from ahvn_tools.schema.dialects.finding import not_enforced
-
-            self.losses += [not_enforced(keyword, path) for keyword in keywords]
+        self.losses += [not_enforced(keyword, path) for keyword in keywords]
 
     def _add_reason(self, path: str, reason: str) -> JsonObject:
-        from ahvn_tools.schema.dialects.finding import NOT_STRICT, Finding
-
-        fix = _FIXES.get(reason, _DEFAULT_FIX)
-        self.reasons.append(Finding(severity="note", place=path, problem=reason, fix=fix, rule=NOT_STRICT))
+        self.reasons.append(not_strict(path, reason, _FIXES.get(reason, _DEFAULT_FIX)))
         return {}
 
     def _check_limits(self, strict: JsonObject) -> None:
@@ -274,11 +268,7 @@ def to_anthropic_strict(schema: JsonObject) -> tuple[JsonObject | None, list[Fin
 def _find_reasons(schema: JsonObject) -> list[Finding]:
     """Return what Anthropic's strict tools do not accept although OpenAI's do."""
     paths = ("" if ref == "#" else f"$defs.{ref.removeprefix(DEFS_PREFIX)}" for ref in sorted(find_cyclic_refs(schema)))
-    reasons = [
-        Finding(severity="note", place=path, problem="it is recursive", fix="Limit its nesting.", rule=NOT_STRICT)
-        for path in paths
-    ]
+    reasons = [not_strict(path, "it is recursive", "Limit its nesting.") for path in paths]
     if any("allOf" in node for node in iter_schemas(schema)):
-        problem, fix = "'allOf' is not allowed", "Make it one schema."
-        reasons.append(Finding(severity="note", place="", problem=problem, fix=fix, rule=NOT_STRICT))
+        reasons.append(not_strict("", "'allOf' is not allowed", "Make it one schema."))
     return reasons

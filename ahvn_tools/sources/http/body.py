@@ -106,7 +106,7 @@ class HTTPBody:
 
         No redirect takes a body with an argument of `private_names` to another origin.
         """
-        from ahvn_tools.sources.http.call import send  # httpx2 is imported when a tool is called
+        from ahvn_tools.sources.http.http_call import send  # httpx2 is imported when a tool is called
 
         return await send(self, arguments, private_names)
 

@@ -136,6 +136,8 @@ def build_from_url(
     `environment` has the variables of credentials, `origin` is as of `build_template`. Raises DefinitionError.
     """
     check_options(options, HTTPToolOptions)
+    if options.get("external"):
+        raise DefinitionError("An external tool sends no request: make it with ToolSpec.from_schema(…, external=True).")
     own = {key: value for key, value in options.items() if key in REQUEST_KEYS and value is not None}
     tool_options = {key: value for key, value in options.items() if key not in {*REQUEST_KEYS, "input_schema"}}
     base_url, path, query, in_url = _parse_url(api_url)

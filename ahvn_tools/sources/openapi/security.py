@@ -16,9 +16,9 @@ from ahvn_tools.sources.budget import BudgetError
 from ahvn_tools.sources.http.checks import check_headers
 from ahvn_tools.sources.http.credentials import Credential, read_headers
 from ahvn_tools.sources.http.request import ApiKey, ApiKeyLocation, Basic, ClientCredentials, Security
-from ahvn_tools.sources.openapi.arguments import argument_name
 from ahvn_tools.sources.openapi.document import DocumentError, Node
 from ahvn_tools.sources.openapi.options import SchemeCredential
+from ahvn_tools.sources.openapi.parameters import argument_name
 
 _HOW: Final = "a security scheme is apiKey, http, oauth2 or openIdConnect. For another one, pass None in `auth`"
 

@@ -14,11 +14,11 @@ from ahvn_tools.schema.refs import unused_name
 from ahvn_tools.sources.budget import Budget
 from ahvn_tools.sources.http.body import HTTPBody, build_template, require_trust
 from ahvn_tools.sources.http.request import HTTPRequest
-from ahvn_tools.sources.openapi.arguments import build_arguments, fit_path, read_parameters, tool_name, without
 from ahvn_tools.sources.openapi.bodies import Body, read_body, read_output_schema
 from ahvn_tools.sources.openapi.document import Document, DocumentError, Node, OpenFile
 from ahvn_tools.sources.openapi.operations import MAX_REASON_CHARS, Operation, explain, find_operations, select
 from ahvn_tools.sources.openapi.options import OpenAPIOptions, parse_options
+from ahvn_tools.sources.openapi.parameters import build_arguments, fit_path, read_parameters, tool_name, without
 from ahvn_tools.sources.openapi.schemas import SchemaConverter
 from ahvn_tools.sources.openapi.security import SecuritySchemes
 from ahvn_tools.sources.openapi.servers import Servers

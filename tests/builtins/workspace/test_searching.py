@@ -205,7 +205,7 @@ def test_files_that_are_left_out_before_they_are_decoded_change_no_result(tmp_pa
 def test_a_cancelled_search_ends(desk):
     desk.write("a.txt", "key")
     context = ToolContext(tool=SEARCH)
-    context.cancel()
+    context._cancel()
     with pytest.raises(CallCancelledError):
         desk.workspace.search_file_contains_keyword(".", "key", context)
 

@@ -314,14 +314,12 @@ class TestContext:
 
     def test_an_approved_call_is_approved_in_the_worker(self) -> None:
         def body(context: ToolContext) -> str:
-            context.require_approval()
-            return f"allowed in {context.run_id}"
+            return f"{context.is_approved} in {context.run_id}"
 
-        toolkit = Toolkit("kit")
-        toolkit.add(body, isolation="process")
+        toolkit = Toolkit("kit").add(body, isolation="process", requires_approval=True)
         run = toolkit.run([ToolCall(id="c1", name="body")], format="openai")
         assert [request.tool for request in run.pending] == ["body"]
-        assert "allowed in run_" in toolkit.resume(run, approved=True)[0]["content"]
+        assert "True in run_" in toolkit.resume(run, approved=True)[0]["content"]
 
     def test_the_body_knows_that_its_host_forbids_files(self) -> None:
         def body(context: ToolContext) -> bool:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import strategies as st
 
 from ahvn_tools import ToolDefinition, formats
-from ahvn_tools.formats.rendering import tool
+from ahvn_tools.formats.rendering import tool_exporter
 from tests.property_checks import EXAMPLES, run_examples
 
 MEMBERS = st.fixed_dictionaries(
@@ -29,9 +29,9 @@ OBJECTS = st.fixed_dictionaries(
 def test_the_short_way_and_the_long_way_give_the_same(max_examples):
     def check(schema, name):
         exports = []
-        for accepts in (tool.is_plain_object, lambda _: False):
+        for accepts in (tool_exporter.is_plain_object, lambda _: False):
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(tool, "is_plain_object", accepts)
+                patch.setattr(tool_exporter, "is_plain_object", accepts)
                 definition = ToolDefinition(name="add", description="Add.", input_schema=schema)
                 findings = [str(found) for found in formats.portability(definition).get(name, ())]
                 exports.append((json.dumps(formats.get(name).export([definition]), sort_keys=True), findings))

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from ahvn_tools import ToolDefinition, ToolSpec, formats
-from ahvn_tools.formats import anthropic, bedrock, openai
+from ahvn_tools.lint import verdicts
+from ahvn_tools.schema.dialects.finding import NOT_STRICT
 from tests.formats.awkward_schemas import CASES
 from tests.formats.providers import provider
 
@@ -70,17 +71,27 @@ def test_a_tool_that_alone_exceeds_a_limit_of_anthropic_is_not_strict_and_has_a_
     assert problems("anthropic", fitting) == []
 
 
-@pytest.mark.parametrize("module", [anthropic, bedrock, openai])
-@pytest.mark.exhaustive
-def test_an_awkward_tool_is_strict_unless_a_finding_explains_why_not(module):
-    unexplained = []
-    for case, schema in CASES.items():
-        definition = ToolDefinition(name="f", input_schema=schema)
-        (tool,) = module.export([definition], strict=True)
-        flat = tool.get("function", tool.get("toolSpec", tool))
-        if not flat["strict"] and not module.findings(definition):
-            unexplained.append(case)
-    assert unexplained == []
+def is_strict(name: str, definition: ToolDefinition) -> bool:
+    (tool,) = formats.get(name).export([definition], strict=True)
+    return bool(tool.get("function", tool.get("toolSpec", tool))["strict"])
+
+
+@pytest.mark.parametrize("name", [*STRICT, "langchain"])
+@pytest.mark.parametrize(
+    "case",
+    [
+        case
+        if case in {"anyOf of requirements", "not at the root", "a reference bomb", "many unions"}
+        else pytest.param(case, marks=pytest.mark.exhaustive)
+        for case in CASES
+    ],
+)
+def test_a_finding_and_the_verdict_say_whether_a_tool_can_be_strict(name, case):
+    definition = ToolDefinition(name="f", input_schema=CASES[case])
+    reasons = [finding for finding in formats.portability(definition)[name] if finding.rule == NOT_STRICT]
+    assert is_strict(name, definition) is (reasons == [])
+    verdict = verdicts(definition, [name])[name]
+    assert verdict == "refused" or (verdict == "not strict") is (reasons != [])
 
 
 def test_an_unenforced_rule_is_a_warning_at_its_path():
@@ -167,7 +178,7 @@ def test_a_name_of_an_argument_that_claude_refuses_is_an_error(name):
 
 
 def test_a_registered_format_can_have_findings(monkeypatch):
-    four = {name: getattr(openai, name) for name in ("export", "calls", "results", "choice")}
+    four = {name: getattr(formats.get("openai"), name) for name in ("export", "calls", "results", "choice")}
     found = [formats.Finding(severity="error", place="a", problem="no", fix="Yes.")]
     monkeypatch.setattr(formats, "_registered", {})
     formats.register("without findings", SimpleNamespace(**four))

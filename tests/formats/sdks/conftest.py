@@ -29,7 +29,7 @@ def server(line: tuple[Loopback, Any]) -> Loopback:
     server, _ = line
     server.requests.clear()
     server.arguments = [{}]
-    server.turns = iter(())
+    server.turns, server.malformed = iter(()), 0
     return server
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from typing import Any, ClassVar
 
 import pytest
 
 from ahvn_tools import Conversation, TextDelta, ToolCall, Toolkit, ToolResult, formats
+from ahvn_tools.errors import MalformedAnswerError
 from examples.loopback import Loopback
 from tests.formats.sdks.cases import draw, forecast, sink
 
@@ -40,7 +42,7 @@ def check_events(events: list[Any], stream: bool) -> None:
     assert "".join(texts) == SAID
     assert kinds == [ToolCall, ToolCall, ToolResult, ToolResult, *[TextDelta] * len(texts), Conversation]
     assert [event.arguments for event in events[:2]] == [OSLO, ROME]
-    assert [event.id for event in events[:2]] == [event.id for event in events[2:4]]
+    assert {event.id for event in events[:2]} == {event.id for event in events[2:4]}
 
 
 class Conversing:
@@ -150,9 +152,59 @@ class AsyncConversing:
                 [event async for event in session_of(forecast).astream_converse(model, [self.QUESTION])], stream
             )
 
+    async def test_an_async_reader_that_leaves_ends_the_request(self: Any, server):
+        server.arguments = [OSLO, ROME]
+        async with self.connect_async(server.url(self.SERVICE)) as client:
+            model, session = self.model(client, stream=True), session_of(forecast)
+            async with contextlib.aclosing(session.astream_converse(model, "How will it be?")) as events:
+                async for event in events:
+                    if isinstance(event, TextDelta):
+                        break
+            assert (await session.aconverse(model, "How will it be?")).text == SAID
+
     @each_form
     async def test_an_async_client_serves_a_sync_conversation(self: Any, server, stream):
         server.arguments = [OSLO, ROME]
         async with self.connect_async(server.url(self.SERVICE)) as client:
             model = self.model(client, stream=stream)
             check_events(list(session_of(forecast).stream_converse(model, [self.QUESTION])), stream)
+
+
+class ReasoningConversing:
+    """Conversations with a model that reasons before its calls."""
+
+    REASONING: ClassVar[dict[str, Any]]
+    """The options with which it does."""
+
+    @each_form
+    def test_the_reasoning_of_a_model_returns_to_it_also_from_json(self: Any, server, client, stream):
+        """The service refuses a call that comes back without its signed or encrypted reasoning."""
+        server.arguments = [OSLO, ROME]
+        model = self.model(client, stream=stream, **self.REASONING)
+        waiting = session_of(forecast, requires_approval=True).converse(model, "How will it be?")
+        assert len(waiting.pending) == 2
+        later = Conversation.from_json(json.loads(json.dumps(waiting.to_json())))
+        done = session_of(forecast, requires_approval=True).converse(model, later, approved=True)
+        assert (done.text, len(server.requests)) == (SAID, 2)
+
+
+class MalformedConversing:
+    """Conversations with a service that discards malformed calls."""
+
+    @each_form
+    def test_a_malformed_call_is_asked_for_again(self: Any, server, client, stream):
+        server.arguments, server.malformed = [OSLO, ROME], 2
+        conversation = session_of(forecast).converse(self.model(client, stream=stream), "How will it be?")
+        assert (conversation.text, conversation.turns, len(server.requests)) == (SAID, 2, 4)
+        assert "malformed" not in str(conversation.messages)
+        assert "The call was malformed" in str(server.requests[1])
+
+    @each_form
+    def test_a_call_that_stays_malformed_is_an_error_with_the_conversation(self: Any, server, client, stream):
+        server.arguments, server.malformed = [OSLO, ROME], 3
+        model = self.model(client, stream=stream)
+        with pytest.raises(MalformedAnswerError, match="3 malformed answers") as raised:
+            session_of(forecast).converse(model, "How will it be?")
+        conversation = Conversation.from_error(raised.value)
+        assert conversation.usage.total_tokens == 6
+        assert session_of(forecast).converse(model, conversation).text == SAID

@@ -10,13 +10,15 @@ from anthropic import Anthropic, AsyncAnthropic
 from anthropic.types import MessageParam, ToolChoiceParam, ToolParam
 
 from tests.formats.sdks.contract import AsyncContract, Contract
+from tests.formats.sdks.conversing import ReasoningConversing
 from tests.formats.sdks.type_checks import fits
 
 
-class TestMessages(Contract, AsyncContract):
+class TestMessages(Contract, AsyncContract, ReasoningConversing):
     FORMAT = "anthropic"
     SERVICE = "anthropic_messages"
     TOKENS = 4
+    REASONING = {"thinking": {"type": "enabled", "budget_tokens": 1024}}
     REQUEST = {"model": "m", "max_tokens": 100}
     WITH_OWN_TOOL = {"tools": [{"name": "own", "input_schema": {"type": "object"}}], "export": {"strict": True}}
     OPTIONS = [

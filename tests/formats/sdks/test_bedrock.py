@@ -14,6 +14,7 @@ from botocore.validate import ParamValidator
 
 from tests.formats.sdks.cases import PIXEL
 from tests.formats.sdks.contract import Contract
+from tests.formats.sdks.conversing import MalformedConversing
 
 
 def check(**fields):
@@ -34,7 +35,7 @@ def client_of(url):
     )
 
 
-class TestConverse(Contract):
+class TestConverse(Contract, MalformedConversing):
     FORMAT = "bedrock"
     SERVICE = "bedrock_converse"
     TOKENS = 4

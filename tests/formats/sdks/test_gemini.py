@@ -15,6 +15,7 @@ from ahvn_tools import ToolCall, formats
 from tests.formats.sdks.cases import forecast, spec_of
 from tests.formats.sdks.contexts import awaited_stream
 from tests.formats.sdks.contract import OSLO, ROME, AsyncContract, Contract, calls_of
+from tests.formats.sdks.conversing import MalformedConversing
 from tests.formats.sdks.type_checks import fits_model
 
 
@@ -41,7 +42,7 @@ def schema(value, spelled):
     return {spelled(word): inner.get(word, lambda told: told)(said) for word, said in value.items()}
 
 
-class TestGenerateContent(Contract, AsyncContract):
+class TestGenerateContent(Contract, AsyncContract, MalformedConversing):
     """The third generation numbers and signs its calls, and sees images in responses."""
 
     FORMAT = "gemini"

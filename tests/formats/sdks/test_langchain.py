@@ -805,7 +805,7 @@ def test_tags_metadata_and_options_of_a_tool():
     assert (spec.name, spec.description, spec.tags, spec.timeout, spec()) == ("p", "P.", {"b"}, 60, "x")
     with pytest.raises(DefinitionError, match="'parse_docstring' is an option for Python functions"):
         ToolSpec.from_langchain(paid, parse_docstring=True)
-    renamed = ToolSpec.from_langchain(plus, arguments={"a": {"name": "first"}, "b": {"hide": True, "default": 5}})
+    renamed = ToolSpec.from_langchain(plus, arguments={"a": {"name": "first"}}).transform(preset={"b": 5})
     assert (list(renamed.params), renamed(first=1)) == (["first"], 6)
 
 

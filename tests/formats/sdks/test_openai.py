@@ -20,6 +20,7 @@ from ahvn_tools.formats import openai
 from tests.formats.sdks.cases import forecast, spec_of
 from tests.formats.sdks.contexts import awaited_stream
 from tests.formats.sdks.contract import OSLO, ROME, AsyncContract, Contract, calls_of
+from tests.formats.sdks.conversing import ReasoningConversing
 from tests.formats.sdks.type_checks import fits
 
 
@@ -94,9 +95,10 @@ class TestChat(OpenAIContract):
         fits(list[ChatCompletionMessageParam], openai.results([(call, ToolResult("pong"))]))
 
 
-class TestResponses(OpenAIContract):
+class TestResponses(OpenAIContract, ReasoningConversing):
     FORMAT = "openai-responses"
     SERVICE = "openai_responses"
+    REASONING = {"include": ["reasoning.encrypted_content"], "store": False}
     TOKENS = 4
     WITH_OWN_TOOL = {"tools": [{"type": "function", "name": "own", "parameters": {"type": "object"}, "strict": False}]}
     OPTIONS = [

@@ -113,7 +113,7 @@ async def client(request, tmp_path) -> AsyncIterator[Any]:
 
 
 async def test_remote_tool_works_like_a_local_spec(client):
-    spec = await ToolSpec.from_client(client, "search", examples=[{"query": "x"}])
+    spec = await ToolSpec.afrom_client(client, "search", examples=[{"query": "x"}])
     assert (spec.name, spec.description, spec.tags) == ("search", "Search the shelf.", {"read"})
     assert spec.definition.annotations == {"readOnlyHint": True}
     assert list(spec.params) == ["query", "limit", "user"]
@@ -125,7 +125,7 @@ async def test_remote_tool_works_like_a_local_spec(client):
 
 
 async def test_bound_parameter_is_sent_but_absent_from_the_schema(client):
-    spec = (await ToolSpec.from_client(client, "search")).bind("user", "session.user", "ann")
+    spec = (await ToolSpec.afrom_client(client, "search")).bind("user", "session.user", "ann")
     assert list(spec.params) == ["query", "limit"]
     assert (await spec.acall(query="x"))["user"] == "ann"
     spec.state["session"]["user"] = "bob"
@@ -134,31 +134,31 @@ async def test_bound_parameter_is_sent_but_absent_from_the_schema(client):
 
 
 async def test_stream_of_a_remote_tool_is_its_last_result(memory):
-    spec = await ToolSpec.from_client(memory, "add")
+    spec = await ToolSpec.afrom_client(memory, "add")
     assert [(result.value, result.is_last) async for result in spec.astream(a=1, b=2)] == [(3, True)]
 
 
 async def test_unknown_tool_error_names_near_misses(memory):
     with pytest.raises(ToolLookupError, match=r"The server has no tool 'serch'. Did you mean 'search'"):
-        await ToolSpec.from_client(memory, "serch")
+        await ToolSpec.afrom_client(memory, "serch")
 
 
 async def test_sync_call_from_another_thread_works(client):
-    spec = await ToolSpec.from_client(client, "add")
+    spec = await ToolSpec.afrom_client(client, "add")
     assert await asyncio.to_thread(spec, a=1, b=2) == 3
     assert (await asyncio.to_thread(spec.exec, a=1, b=2)).value == 3
     assert await asyncio.to_thread(lambda: [result.value for result in spec.stream(a=1, b=2)]) == [3]
 
 
 async def test_sync_call_in_the_clients_loop_raises_instead_of_hanging(client):
-    spec = await ToolSpec.from_client(client, "add")
+    spec = await ToolSpec.afrom_client(client, "add")
     with pytest.raises(SyncCallError, match="acall"):
         spec(a=1, b=2)
     assert await spec.acall(a=1, b=2) == 3
 
 
 async def test_remote_error_is_cut_and_masks_bound_values(client):
-    spec = (await ToolSpec.from_client(client, "fail")).bind("secret", default="classified")
+    spec = (await ToolSpec.afrom_client(client, "fail")).bind("secret", default="classified")
     result = await spec.aexec()
     assert result.error.code == "tool_error"
     assert result.error.message.startswith("refused <secret>")
@@ -171,16 +171,16 @@ async def test_remote_error_is_cut_and_masks_bound_values(client):
 
 
 async def test_timeout_is_on_time_and_keeps_the_session(client):
-    spec = await ToolSpec.from_client(client, "sleep", timeout=0.2)
+    spec = await ToolSpec.afrom_client(client, "sleep", timeout=0.2)
     with pytest.raises(ToolTimeoutError):
         await spec.acall(seconds=30)
     assert (await spec.aexec(seconds=30)).error.code == "timeout"
-    patient = await ToolSpec.from_client(client, "sleep")
+    patient = await ToolSpec.afrom_client(client, "sleep")
     assert await patient.acall(seconds=0) == "slept"
 
 
 async def test_cancelled_call_leaves_the_session_usable(client):
-    spec = await ToolSpec.from_client(client, "sleep")
+    spec = await ToolSpec.afrom_client(client, "sleep")
     task = asyncio.create_task(spec.acall(seconds=30))
     await asyncio.sleep(0.1)
     task.cancel()
@@ -192,8 +192,8 @@ async def test_cancelled_call_leaves_the_session_usable(client):
 async def test_from_client_checks_options_and_bindings():
     async with Client(in_memory()) as client:
         with pytest.raises(ValueError, match=r"'usr'.*'user'"):
-            await ToolSpec.from_client(client, "search", binds={"usr": "user"})
-        spec = await ToolSpec.from_client(client, "search", name="find", tags={"b"})
+            await ToolSpec.afrom_client(client, "search", binds={"usr": "user"})
+        spec = await ToolSpec.afrom_client(client, "search", name="find", tags={"b"})
         assert (spec.name, spec.tags) == ("find", {"b"})
         assert (await spec.acall(query="x"))["query"] == "x"
 
@@ -204,7 +204,7 @@ async def test_from_client_checks_options_and_bindings():
 async def test_spec_knows_whether_its_client_is_connected(memory):
     async with Client(in_memory()) as own:
         listed = (await own.list_tools())[0]
-        spec = await ToolSpec.from_client(own, listed.name)
+        spec = await ToolSpec.afrom_client(own, listed.name)
         assert spec.is_connected
         assert spec.clone().is_connected
     assert not spec.is_connected
@@ -216,7 +216,7 @@ async def test_spec_knows_whether_its_client_is_connected(memory):
 
 async def test_closed_client_is_a_connection_error():
     async with Client(in_memory()) as client:
-        spec = await ToolSpec.from_client(client, "add")
+        spec = await ToolSpec.afrom_client(client, "add")
     result = await spec.aexec(a=1, b=2)
     assert result.error.code == "connection"
     with pytest.raises(ToolConnectionError, match="connect it again"):
@@ -225,7 +225,7 @@ async def test_closed_client_is_a_connection_error():
 
 async def test_client_that_never_connected_is_a_connection_error():
     with pytest.raises(ToolConnectionError, match="connect it first"):
-        await ToolSpec.from_client(Client(in_memory()), "add")
+        await ToolSpec.afrom_client(Client(in_memory()), "add")
 
 
 def test_client_that_is_entered_again_in_another_loop_works():
@@ -233,7 +233,7 @@ def test_client_that_is_entered_again_in_another_loop_works():
 
     async def make_spec() -> ToolSpec:
         async with client:
-            spec = await ToolSpec.from_client(client, "add")
+            spec = await ToolSpec.afrom_client(client, "add")
             assert await spec.acall(a=1, b=2) == 3
             return spec
 
@@ -250,7 +250,7 @@ def test_client_that_is_entered_again_in_another_loop_works():
 
 
 async def test_client_that_moves_between_running_loops_is_called_in_the_one_where_it_is_connected(memory):
-    spec = await ToolSpec.from_client(memory, "add")
+    spec = await ToolSpec.afrom_client(memory, "add")
     await memory.close()
 
     async def call_in_another_loop() -> int:
@@ -268,16 +268,16 @@ async def test_server_that_dies_is_a_connection_error(tmp_path):
     client = Client(transport, init_timeout=60)
     with contextlib.suppress(Exception):  # closing a dead connection may raise in the client
         async with client:
-            die, add = await ToolSpec.from_client(client, "die"), await ToolSpec.from_client(client, "add")
+            die, add = await ToolSpec.afrom_client(client, "die"), await ToolSpec.afrom_client(client, "add")
             codes = [(await die.aexec()).error.code, (await add.aexec(a=1, b=2)).error.code]
             with pytest.raises(ToolConnectionError):
-                await ToolSpec.from_client(client, "add")
+                await ToolSpec.afrom_client(client, "add")
     assert codes == ["connection", "connection"]
 
 
 async def test_pickled_spec_has_no_connection():
     async with Client(in_memory()) as client:
-        spec = (await ToolSpec.from_client(client, "search")).bind("limit", default=3)
+        spec = (await ToolSpec.afrom_client(client, "search")).bind("limit", default=3)
         twin = pickle.loads(pickle.dumps(spec))
     assert twin.definition == spec.definition
     assert twin.exec(query="x").error.code == "connection"
@@ -305,7 +305,7 @@ class UncheckedClient:
 
 
 async def call_tool(client: Any, name: str) -> Any:
-    return await (await ToolSpec.from_client(client, name)).aexec()
+    return await (await ToolSpec.afrom_client(client, name)).aexec()
 
 
 async def test_result_is_checked_and_sanitized_even_if_the_client_does_not():
@@ -358,27 +358,27 @@ class MinimalClient:
 
 async def test_any_object_with_the_two_client_methods_works():
     client = MinimalClient()
-    spec = await ToolSpec.from_client(client, "echo", name="renamed")
+    spec = await ToolSpec.afrom_client(client, "echo", name="renamed")
     assert await spec.acall(a="1") == "1"
     assert client.calls == [("echo", {"a": "1"})]
 
 
 async def test_other_client_errors_are_raised_unchanged():
     client = MinimalClient()
-    spec = await ToolSpec.from_client(client, "echo")
+    spec = await ToolSpec.afrom_client(client, "echo")
     client.error = ForeignToolError("no such luck")
     with pytest.raises(ForeignToolError, match="no such luck"):
         await spec.acall(a="1")
     assert (await spec.aexec(a="1")).error.message == "no such luck"
     with pytest.raises(ForeignToolError):
-        await ToolSpec.from_client(client, "echo")
+        await ToolSpec.afrom_client(client, "echo")
 
 
 async def test_transport_error_is_a_connection_error():
     import anyio
 
     client = MinimalClient()
-    spec = await ToolSpec.from_client(client, "echo")
+    spec = await ToolSpec.afrom_client(client, "echo")
     for error in (anyio.ClosedResourceError(), ConnectionResetError(), RuntimeError("not connected")):
         client.error = error
         assert (await spec.aexec(a="1")).error.code == "connection"

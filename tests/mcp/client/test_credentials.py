@@ -243,7 +243,7 @@ def test_users_see_no_credential_of_their_own_connection_only(url: str) -> None:
 async def test_the_credentials_of_a_connected_client_are_masked(url: str, is_error: bool) -> None:
     client = Client(StreamableHttpTransport(url, headers={"X-Key": "canary-4242"}, auth="canary-token"))
     async with client:
-        spec = await ToolSpec.from_client(client, "talk")
+        spec = await ToolSpec.afrom_client(client, "talk")
         result = await spec.aexec(is_error=is_error)
     assert "authorization=Bearer ***" in result.text
     assert "canary-token" not in result.text
@@ -254,5 +254,5 @@ async def test_the_credentials_of_a_connected_client_are_masked(url: str, is_err
 async def test_the_variables_of_a_connected_client_are_masked_in_errors(name: str) -> None:
     command, *arguments = echoing(REPLIES[name])
     async with Client(StdioTransport(command, arguments, env={"SERVICE": CANARY})) as client:
-        result = await (await ToolSpec.from_client(client, "talk")).aexec()
+        result = await (await ToolSpec.afrom_client(client, "talk")).aexec()
     assert result.text == "bad key ***"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ahvn_tools import Toolkit, ToolResult, ToolSpec, tool
-from ahvn_tools.middleware import Call, Next, approve, log
+from ahvn_tools.middleware import Call, Next, log
 
 
 def add(a: int, b: int = 1) -> int:
@@ -59,7 +59,6 @@ kit.session().run(None)  # type: ignore[arg-type]  # pyright: ignore[reportArgum
 kit.call("twice", number=2)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 Toolkit("mistakes", middlewares=[])  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 kit.tools  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
-approve(wen=True)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 kit.exec(name="twice")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 kit.converse(ask_nothing, "Hello", max_turn=3)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 kit.resume({}, True)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]

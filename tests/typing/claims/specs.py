@@ -73,5 +73,5 @@ async def calls() -> None:
     value: int = await spec.acall(a=1)
     async for result in spec.astream(a=1):
         assert_type(result, ToolResult)
-    assert_type(await ToolSpec.from_client(object(), "plus"), ToolSpec)
+    assert_type(await ToolSpec.afrom_client(object(), "plus"), ToolSpec)
     print(value)

@@ -7,7 +7,6 @@ from typing import Any, assert_type
 
 from ahvn_tools import ToolDefinition, Toolkit, ToolResult
 from ahvn_tools.middleware import Call, Middleware, Next
-from ahvn_tools.middleware.approve import approve
 from ahvn_tools.middleware.cache import cache
 from ahvn_tools.middleware.limit import limit
 from ahvn_tools.middleware.log import log
@@ -60,7 +59,6 @@ stack: list[Middleware] = [
     log("calls", max_chars=100),
     trace(content=True),
     metrics(),
-    approve(lambda request: request.tool != "shout", when=lambda call: not call.has_hint("readOnlyHint")),
     truncate(max_chars=1_000, head_ratio=0.5),
     limit(per_minute=60, wait=2.5),
     cache(ttl=60),

@@ -13,7 +13,7 @@ from mcp_types import CallToolResult, EmbeddedResource, ImageContent, ResourceLi
 from ahvn_tools import invisible
 from ahvn_tools.errors import InvalidResultError
 from ahvn_tools.mcp.client.errors import MAX_ERROR_CHARS, sanitize_text
-from ahvn_tools.mcp.client.remote_tool import ResultParser
+from ahvn_tools.mcp.client.remote_results import ResultParser
 
 IMAGE = ImageContent(type="image", data="AAAA", mimeType="image/png")
 LINK = ResourceLink(type="resource_link", uri="http://169.254.169.254/x", name="x")
@@ -212,7 +212,7 @@ def test_sanitized_text_is_escaped_and_cut(text, most):
 HOSTILE = """
 from mcp_types import CallToolResult
 from ahvn_tools.errors import InvalidResultError
-from ahvn_tools.mcp.client.remote_tool import ResultParser
+from ahvn_tools.mcp.client.remote_results import ResultParser
 answers = ResultParser("x", {"type": "object", "properties": {"a": {"type": "string", "pattern": "^(a+)+$"}}})
 try:
     answers.parse(CallToolResult(content=[], structured_content={"a": "a" * 60 + "!"}))

@@ -47,7 +47,7 @@ class ContextSnapshot:
         """Return a snapshot of a context with this part of its state. What nobody reads is not sent."""
         names = (
             "call_id", "tool", "run_id", "caller", "session_id", "roots", "forbids_files", "is_approved", "is_served",
-            "is_anonymous", "masks_errors",
+            "is_anonymous", "_masks_errors",
         )  # fmt: skip
         has_progress_reader = has_reader or context._links.report is not None  # noqa: SLF001  # bodies need no name for it
         return cls({name: getattr(context, name) for name in names}, state, has_reader, has_progress_reader)

@@ -156,6 +156,21 @@ def test_events_come_in_their_order(session, made, is_async):
     assert first[-1].stop_reason == "waiting"
 
 
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_model_may_stream_one_answer_and_not_the_next(session, is_async):
+    def read() -> list[Any]:
+        script = Script(Stream(*chunks_of(ask(TEA))), say("Done."))
+        if not is_async:
+            return list(session.stream_converse(script, "Go."))
+
+        async def collect() -> list[Any]:
+            return [event async for event in session.astream_converse(script, "Go.")]
+
+        return asyncio.run(collect())
+
+    assert read()[-2] == TextDelta("Done.")
+
+
 def test_the_chunks_of_tools_come_before_their_results(session):
     def count(to: int) -> Iterator[int]:
         """Count."""
@@ -168,6 +183,32 @@ def test_the_chunks_of_tools_come_before_their_results(session):
         (0, False, "c0"), (1, False, "c0"), ([0, 1], True, "c0"),
     ]  # fmt: skip
     assert events[-2] == TextDelta("Done.")
+
+
+def test_a_result_comes_as_soon_as_its_call_ends_and_once():
+    kit, seen = Toolkit("pair"), threading.Event()
+
+    @kit.tool
+    def slow() -> str:
+        """End after the result of the other tool was seen."""
+        assert seen.wait(30)
+        return "slow"
+
+    @kit.tool
+    def fast() -> str:
+        """End at once."""
+        return "fast"
+
+    broken = ask(("slow", {}), ("fast", {}), ("fast", {}), ("missing", {}))
+    broken["tool_calls"][2]["function"]["arguments"] = "{"
+    results = []
+    for event in kit.stream_converse(Script(broken, say("Done.")), "Go."):
+        if isinstance(event, ToolResult):
+            results.append((event.id, event.value))
+            if event.value == "fast":
+                seen.set()
+    assert sorted(results) == [("c0", "slow"), ("c1", "fast"), ("c2", None), ("c3", None)]
+    assert results.index(("c1", "fast")) < results.index(("c0", "slow"))
 
 
 # waiting
@@ -183,7 +224,7 @@ def test_a_waiting_conversation_goes_on_in_another_process(session, tmp_path):
     code = f"""
         import json, pathlib
         from ahvn_tools import Conversation
-        from tests.toolkit.test_converse import make_kit, say, Script
+        from tests.toolkit.test_conversation_loop import make_kit, say, Script
         waiting = Conversation.from_json(json.loads(pathlib.Path({str(file)!r}).read_text(encoding="utf-8")))
         script = Script(say("Both done."))
         done = make_kit().session(user="Ann", session_id="ann").converse(script, waiting, approved=True)
@@ -277,7 +318,7 @@ def test_a_conversation_of_one_turn_at_a_time_survives_a_kill(tmp_path):
     code = f"""
         import json, pathlib, sys, time
         from ahvn_tools import Conversation
-        from tests.toolkit.test_converse import make_logging_kit, ask, Script
+        from tests.toolkit.test_conversation_loop import make_logging_kit, ask, Script
         def block(messages, tools):
             print("asked again", flush=True)
             time.sleep(60)
@@ -445,6 +486,13 @@ def test_a_malformed_answer_is_asked_for_again(session, name):
     assert len(script.requests[1][0]) == (1 if name == "bedrock" else 2)  # Bedrock refuses two of the user's in a row
 
 
+def test_malformed_answers_count_in_a_row_alone(session):
+    bad, good, _ = MALFORMED["gemini"]
+    use = {"candidates": [{"content": {"parts": [{"functionCall": {"name": "find", "args": {"topic": "tea"}}}]}}]}
+    script = Script(bad, bad, use, bad, bad, good, format="gemini")
+    assert session.converse(script, "Go.").turns == 2
+
+
 @each_malformed
 @pytest.mark.parametrize("max_retries", [0, 1])
 def test_too_many_malformed_answers_are_an_error_with_the_conversation(session, name, max_retries):
@@ -532,6 +580,9 @@ def test_the_format_is_that_of_the_call_the_model_or_the_answer(session):
     assert session.converse(Script(text), "Go.", format="anthropic").format == "anthropic"
     with pytest.raises(ToolkitError, match="it looks like 'anthropic'"):
         session.converse(Script(text), "Go.", format="openai")
+    done = session.converse(Script(text, format="anthropic"), "Go.")
+    with pytest.raises(ToolkitError, match="is in the format 'anthropic', and the model takes 'openai'"):
+        session.converse(Script(say("Hi"), format="openai"), done)
 
 
 def test_calls_alone_and_text_alone_are_answers(session):
@@ -606,6 +657,62 @@ def test_other_data_is_no_conversation():
 
 
 # leaving
+
+
+class Stream:
+    """A stream as SDKs have them: an iterator with `close`."""
+
+    def __init__(self, *events: Any) -> None:
+        self.events, self.closed = iter(events), 0
+
+    def __iter__(self) -> Stream:
+        return self
+
+    def __next__(self) -> Any:
+        return next(self.events)
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+class AsyncStream(Stream):
+    """An async one, whose `close` is awaited."""
+
+    __iter__ = None  # type: ignore[assignment]
+
+    def __aiter__(self) -> AsyncStream:
+        return self
+
+    async def __anext__(self) -> Any:
+        for event in self.events:
+            return event
+        raise StopAsyncIteration
+
+    async def close(self) -> None:  # type: ignore[override]
+        self.closed += 1
+
+
+@pytest.mark.parametrize("kind", [Stream, AsyncStream])
+@pytest.mark.parametrize("is_async", [False, True], ids=["from-sync", "from-async"])
+@pytest.mark.parametrize("leaves", [False, True], ids=["reads-all", "leaves"])
+def test_the_stream_of_an_sdk_is_closed(session, kind, is_async, leaves):
+    stream = kind(chunk_of({"content": "a"}), chunk_of({"content": "b"}))
+
+    async def read() -> None:
+        async with contextlib.aclosing(session.astream_converse(lambda messages, tools: stream, "Go.")) as events:
+            async for _ in events:
+                if leaves:
+                    break
+
+    if is_async:
+        asyncio.run(read())
+    else:
+        with contextlib.closing(session.stream_converse(lambda messages, tools: stream, "Go.")) as events:
+            for _ in events:
+                if leaves:
+                    break
+    assert stream.closed >= 1
+    assert leaves or stream.closed == 1
 
 
 @pytest.mark.parametrize("kind", ["sync", "async"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ahvn_tools.errors import SourceError
-from ahvn_tools.loading.options import expand
+from ahvn_tools.loading.read_options import expand
 
 
 def test_variables_are_replaced_in_texts_lists_and_mappings():

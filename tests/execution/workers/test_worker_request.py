@@ -6,7 +6,7 @@ import pytest
 
 from ahvn_tools.context import ToolContext
 from ahvn_tools.execution.plan import ItemLimits
-from ahvn_tools.execution.workers.request import ContextSnapshot, ProcessEnvironment, WorkerRequest
+from ahvn_tools.execution.workers.worker_request import ContextSnapshot, ProcessEnvironment, WorkerRequest
 
 
 def test_the_repr_of_a_request_shows_no_value(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from typing import Final
 
 from ahvn_tools.code_mode.monty_process import FORK, NUMBER, REAP
 from ahvn_tools.execution.workers.frames import read_frame, write_frame
-from ahvn_tools.execution.workers.request import get_import_options, get_sys_path
+from ahvn_tools.execution.workers.worker_request import get_import_options, get_sys_path
 from ahvn_tools.json_types import JsonObject
 
 _PROGRAM: Final = """

@@ -1,4 +1,4 @@
-"""Converse: ask a model and run its calls, again and again, until it has answered or something has to be decided."""
+"""ConversationLoop: ask a model and run its calls until it has answered, or something has to be decided."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import inspect
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from ahvn_tools import formats
 from ahvn_tools.errors import MalformedAnswerError, ToolkitError, unknown_options
@@ -21,18 +21,17 @@ from ahvn_tools.formats.json_data import replace_surrogates
 from ahvn_tools.formats.parsing.payload import dump_models, is_stream
 from ahvn_tools.formats.parsing.text_calls import extract_text
 from ahvn_tools.formats.turn import NO_USAGE, Model, Turn
-from ahvn_tools.middleware.waiting import pending_requests
+from ahvn_tools.middleware.pending import pending_requests
 from ahvn_tools.results import ToolCall, ToolResult
 from ahvn_tools.settings import is_count, must_be
 from ahvn_tools.toolkit.batch import Batch
 from ahvn_tools.toolkit.conversation import Conversation, StopReason
 from ahvn_tools.toolkit.entry_options import COUNT, checked, validate_callable
-from ahvn_tools.toolkit.run import Run
+from ahvn_tools.toolkit.run import Decisions, Run
 from ahvn_tools.toolkit.structured_output import STRUCTURED_KEY
 
 if TYPE_CHECKING:
     from ahvn_tools.formats import FormatName
-    from ahvn_tools.toolkit.resume import Approved, Reason, Results
 
 _DEFAULT_FORMAT: Final = "openai"
 """The format of the tools for a model that does not name one, until an answer shows its own."""
@@ -58,16 +57,6 @@ class Tools(Protocol):
     @property
     def aresume(self) -> Callable[..., Awaitable[Run]]:
         """The same for async code."""
-
-
-class Decisions(TypedDict, total=False):
-    """What `resume` is called with for a conversation that waits."""
-
-    approved: Approved | None
-    results: Results
-    arguments: Mapping[str, Any] | None
-    reason: Reason
-    always: bool
 
 
 class ConverseOptions(Decisions, total=False):
@@ -98,65 +87,53 @@ ModelFunction: TypeAlias = Callable[[list[Any], Any], Any]
 """A model: a function of messages and tools that returns an answer, an awaitable of one, or the events of a stream."""
 
 
-def converse(kit: Tools, model: ModelFunction, start: Start, options: ConverseOptions) -> Conversation:
-    """Return the conversation at its end."""
-    *_, conversation = _Conversing(kit, model, start, options, emits=False).stream()
-    return conversation  # type: ignore[return-value]  # the last event
+class ConversationLoop:
+    """A conversation while it goes on, once. Its methods do the same, for the four kinds of callers."""
 
-
-async def aconverse(kit: Tools, model: ModelFunction, start: Start, options: ConverseOptions) -> Conversation:
-    """Return the conversation at its end, from async code."""
-    async with contextlib.aclosing(_Conversing(kit, model, start, options, emits=False).astream()) as events:
-        return [event async for event in events][-1]  # type: ignore[return-value]  # the last event
-
-
-def stream_converse(
-    kit: Tools, model: ModelFunction, start: Start, options: ConverseOptions
-) -> Generator[Event, None, None]:
-    """Return the events of a conversation, for a sync reader."""
-    return _Conversing(kit, model, start, options, emits=True).stream()
-
-
-def astream_converse(
-    kit: Tools, model: ModelFunction, start: Start, options: ConverseOptions
-) -> AsyncGenerator[Event, None]:
-    """Return the events of a conversation, for an async reader."""
-    return _Conversing(kit, model, start, options, emits=True).astream()
-
-
-class _Conversing:
-    """A conversation while it goes on. `stream` and `astream` do the same, for the two kinds of callers."""
-
-    def __init__(
-        self, kit: Tools, model: ModelFunction, start: Start, options: ConverseOptions, *, emits: bool
-    ) -> None:
+    def __init__(self, kit: Tools, model: ModelFunction, start: Start, options: ConverseOptions) -> None:
+        """Raises ToolkitError and TypeError for what does not fit."""
         if unknown := unknown_options(options, ConverseOptions.__annotations__):
             raise TypeError(f"converse(): {unknown}")
         given: dict[str, Any] = {**options}
-        self.kit, self.emits = kit, emits
+        self.kit, self.emits = kit, False
         self.model: Any = validate_callable("A model", "a function of messages and tools", model)
         before = start if isinstance(start, Conversation) else None
         self.format: str | None = given.pop("format", None) or getattr(model, "format", None)
-        self.format = self.format or (before.format if before else None)
+        if before is not None and before.format is not None:
+            _require_same_format(before.format, self.format)
+            self.format = before.format
         self.turns_left: int = checked("max_turns", given.pop("max_turns", 20), COUNT)
         self.max_retries: int = checked("max_retries", given.pop("max_retries", 2), _RETRIES)
         self.decisions: Any = given
         self.waiting = before.run if before is not None and before.pending else None
         _require_decisions(self.waiting, given)
         self.messages = _with_text(self.format, [], start) if isinstance(start, str) else [*_messages_of(start)]
-        self.run = before.run if before else None
+        self.latest_run = before.run if before else None
         self.text, self.turns, self.usage = (before.text, before.turns, before.usage) if before else ("", 0, NO_USAGE)
         self.stop_reason: StopReason | None = None
         self.problem: str | None = None
         self.retries = 0
         self.answer: Any = None
         self.turn = Turn()
+        self.shown: dict[int, ToolResult] = {}
+        """The results of the last answer that were yielded, by the ids of the objects."""
         self.is_streamed = self.has_left = False
         if self.format is not None:
             _turn_function(self.format)
 
-    def stream(self) -> Generator[Event, None, None]:
-        """Yield what happens, then the conversation."""
+    def run(self) -> Conversation:
+        """Return the conversation at its end."""
+        *_, conversation = self.stream(emits=False)
+        return conversation  # type: ignore[return-value]  # the last event
+
+    async def arun(self) -> Conversation:
+        """Return the conversation at its end, from async code."""
+        async with contextlib.aclosing(self.astream(emits=False)) as events:
+            return [event async for event in events][-1]  # type: ignore[return-value]  # the last event
+
+    def stream(self, *, emits: bool = True) -> Generator[Event, None, None]:
+        """Yield what happens if it `emits` that, then the conversation."""
+        self.emits = emits
         with self._kept():
             if self.waiting is not None:
                 yield from self._take(self.kit.resume(self.waiting, **self.decisions))
@@ -167,8 +144,9 @@ class _Conversing:
                     yield from self._take(run)
         yield self._conversation(self.stop_reason)
 
-    async def astream(self) -> AsyncGenerator[Event, None]:
+    async def astream(self, *, emits: bool = True) -> AsyncGenerator[Event, None]:
         """Yield what happens, then the conversation, to an async reader."""
+        self.emits = emits
         with self._kept():
             if self.waiting is not None:
                 for result in self._take(await self.kit.aresume(self.waiting, **self.decisions)):
@@ -191,27 +169,25 @@ class _Conversing:
             return
         for event in self._events_of(batch):
             yield event
-        async with contextlib.aclosing(batch.astream()) as items:
+        async with contextlib.aclosing(replace(batch, streams_results=True).astream()) as items:
             async for item in items:
-                for event in self._take(item) if isinstance(item, Run) else [item]:
+                for event in self._take(item) if isinstance(item, Run) else self._to_results([item]):
                     yield event
 
     def _run(self, batch: Batch) -> Generator[Event, None, Run]:
         """Run the calls of an answer and yield them, with the chunks of their tools; return the run."""
         yield from self._events_of(batch)
-        for item in batch.stream():
+        for item in replace(batch, streams_results=True).stream():
             if isinstance(item, Run):
                 return item
-            yield item
+            yield from self._to_results([item])
         raise AssertionError  # pragma: no cover  # the run is the last item
 
     @contextlib.contextmanager
     def _kept(self) -> Generator[None]:
-        """Attach the conversation to an exception that ends it, unless the reader has left."""
+        """Attach the conversation to an exception that ends it."""
         try:
             yield
-        except GeneratorExit:
-            raise
         except BaseException as error:
             self._conversation("failed" if self.waiting is None else "waiting").attach_to(error)
             raise
@@ -221,7 +197,7 @@ class _Conversing:
             messages=[*self.messages],
             text=self.text,
             stop_reason=stop_reason,
-            run=self.run,
+            run=self.latest_run,
             turns=self.turns,
             usage=self.usage,
             format=self.format,
@@ -233,7 +209,7 @@ class _Conversing:
         export = self.model.export if isinstance(self.model, Model) else {}
         tools = self.kit.to(name, read_only=name in formats.BUILT_IN, **export)
         messages = [*self.messages] if self.problem is None else _with_text(name, self.messages, self.problem)
-        container, model = None if self.run is None else self.run.container, self.model
+        container, model = None if self.latest_run is None else self.latest_run.container, self.model
         if container is not None and isinstance(model, Model) and not _has_expired(container):
             model = model.in_container(container.id)
         return model, messages, tools
@@ -338,6 +314,7 @@ class _Conversing:
                 )
             self.retries += 1
             return None
+        self.shown = {}
         self.retries, self.turn = 0, replace(turn, messages=_to_sendable(turn.messages), text=_to_sendable(turn.text))
         return batch
 
@@ -351,11 +328,18 @@ class _Conversing:
         if self.waiting is None:
             self.messages += self.turn.messages
             self.text, self.turns, self.turns_left = self.turn.text, self.turns + 1, self.turns_left - 1
-        self.run, self.waiting = run, None
+        self.latest_run, self.waiting = run, None
         self.messages += run.messages
         self.stop_reason = self._find_stop_reason(run)
-        results = [result for _, result in run.results] if self.emits else []
-        return [result for result in results if not pending_requests(result.meta)]
+        return self._to_results([result for _, result in run.results])
+
+    def _to_results(self, results: Sequence[ToolResult]) -> list[ToolResult]:
+        """Return the chunks and results to show: none of a call that waits, and no result again."""
+        if not self.emits:
+            return []
+        new = [one for one in results if id(one) not in self.shown and not pending_requests(one.meta)]
+        self.shown |= {id(result): result for result in new if result.is_last}
+        return new
 
     def _find_stop_reason(self, run: Run) -> StopReason | None:
         """Return why the conversation stops after an answer; None if it goes on."""
@@ -379,6 +363,15 @@ def _messages_of(start: Any) -> Sequence[Any]:
     if isinstance(messages, Mapping):
         raise ToolkitError("The messages are one message alone. Pass a list of messages.")
     return messages
+
+
+def _require_same_format(name: str, other: str | None) -> None:
+    """Raise ToolkitError for a model whose format is not that of the conversation."""
+    if other not in (None, name):
+        raise ToolkitError(
+            f"The conversation is in the format {name!r}, and the model takes {other!r}. Go on with a model of "
+            f"{name!r}, or pass messages that are written in {other!r}."
+        )
 
 
 def _require_decisions(waiting: Run | None, decisions: Mapping[str, Any]) -> None:

@@ -11,7 +11,7 @@ from ahvn_tools.errors import DefinitionError, ToolLookupError, near_misses
 from ahvn_tools.formats.rendering.names import MAX_NAME_LENGTH, index_by_wire_name, to_list, wire_name
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.schema.dialects.dialect import Dialect
-from ahvn_tools.schema.dialects.finding import Finding
+from ahvn_tools.schema.dialects.finding import Finding, not_strict
 from ahvn_tools.schema.dialects.merge import add_missing_properties, flatten_root
 from ahvn_tools.schema.dialects.normalize import normalize
 from ahvn_tools.schema.dialects.translate import translate
@@ -32,6 +32,8 @@ _UNENFORCED_ROOT_RULE = Finding(
     fix="The description states it and the tool enforces it. To avoid this, make the root one plain object.",
     effect="wider",
 )
+_NOT_STRICT_ROOT_RULE = not_strict("", "it has a rule at its root", "Make the root one plain object.")
+_NOT_STRICT_REFERENCES = not_strict("", "its '$ref's cannot all be replaced by their targets", "Refer less often.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +72,7 @@ class ToolExporter:
             findings += [_UNENFORCED_ROOT_RULE, *restrictions]
         if strict and self.to_strict is not None:
             strict_schema, strict_findings = self._make_strict(schema, self.to_strict)
-            findings += strict_findings
+            findings += [*strict_findings, *([_NOT_STRICT_ROOT_RULE] if rules else [])]
             if strict_schema is not None and not rules:
                 return ExportedTool(schema=strict_schema, description=description, is_strict=True, findings=findings)
         schema, losses = translate(add_missing_properties(schema), self.dialect)
@@ -95,7 +97,7 @@ class ToolExporter:
         if strict_schema is None or self.dialect.supports_references:
             return strict_schema, findings
         strict_schema, losses = translate(strict_schema, self.dialect)
-        return (None if losses else strict_schema), [*findings, *losses]
+        return (None, [*findings, *losses, _NOT_STRICT_REFERENCES]) if losses else (strict_schema, findings)
 
 
 def export_all(
