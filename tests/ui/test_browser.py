@@ -23,7 +23,7 @@ def set_json(page: Any, value: Any) -> None:
 
 
 def test_every_page_is_visited(page: Any, serve: Callable[..., str]) -> None:
-    address = serve(open_desk().select(include=["draw", "fail"]), "/desk", token="one-token")
+    address = serve(open_desk().select(names=["draw", "fail"]), "/desk", token="one-token")
     page.goto(f"{address}/?token=one-token")
     assert page.url == f"{address}/"
     visited, pending = set[str](), [page.url]
