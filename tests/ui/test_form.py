@@ -144,6 +144,26 @@ def test_hand_made_values_stay_as_they_are(page: Any, address: str) -> None:
     assert keeps_values(page, address, cases) > 20
 
 
+def test_schemas_that_grow_without_end_are_shown(page: Any, address: str) -> None:
+    """Of a server that is not trusted: what a schema contains many times is looked at once."""
+    page.goto(address)
+    levels = {f"L{n}": {"anyOf": [{"$ref": f"#/$defs/L{n + 1}"}] * 20} for n in range(20)}
+    many = {f"p{n}": {"$ref": "#/$defs/Many"} for n in range(20)}
+    definitions = {
+        **levels,
+        "L20": {"type": "string"},
+        "Loop": {"anyOf": [{"$ref": "#/$defs/Loop"}] * 9},
+        "All": {"allOf": [{"$ref": "#/$defs/All"}] * 9},
+        "Many": {"type": "object", "properties": many, "required": list(many)},
+    }
+    properties = {name: {"$ref": f"#/$defs/{name}"} for name in ("L0", "Loop", "All", "Many")}
+    schema = {"type": "object", "properties": properties, "required": list(properties), "$defs": definitions}
+    values: list[Any] = [{}, {"L0": "a", "Loop": 1, "All": {"b": 2}, "Many": {"p0": {"p1": 3}}}]
+    begin = "async ([base, schema]) => new (await import(`${base}/static/form.js`)).Form(null, schema).value"
+    assert page.evaluate(begin, [address, schema])["Many"]["p0"]
+    assert keeps_values(page, address, [(schema, value) for value in values]) > 2
+
+
 def recorded_schemas() -> Iterator[dict[str, Any]]:
     """The input schemas of GitHub's tools, of functions of BFCL, and of the operations of vendors."""
     for file, key in (("github_mcp_tools.jsonl", "inputSchema"), ("bfcl_functions.jsonl", "parameters")):

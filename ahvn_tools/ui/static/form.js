@@ -7,6 +7,8 @@ const html = htm.bind(h);
 const JSON_NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/;
 const NOT_IN_TEXT_FIELDS = /[\0\r]/;
 const MAX_DEPTH = 8;
+const MAX_ALTERNATIVES = 64;
+const MAX_BLANKS = 1000; // how many values a value that the form begins with may have: schemas may be hostile
 
 const toPointer = (path) => path.map((step) => `/${String(step).replaceAll("~", "~0").replaceAll("/", "~1")}`).join("");
 const same = (one, other) => JSON.stringify(one) === JSON.stringify(other);
@@ -52,41 +54,57 @@ class Schema {
   constructor(root) {
     this.root = root;
     this.resolved = new WeakMap();
+    this.flat = new WeakMap();
   }
 
-  resolve(schema, depth = 0) {
+  resolve(schema) {
     if (!isObject(schema)) return {};
-    if (!this.resolved.has(schema)) this.resolved.set(schema, this.withoutReferences(schema, depth));
+    if (!this.resolved.has(schema)) {
+      this.resolved.set(schema, {}); // for a schema that is a part of itself
+      this.resolved.set(schema, this.withoutReferences(schema));
+    }
     return this.resolved.get(schema);
   }
 
-  withoutReferences(schema, depth) {
+  withoutReferences(schema) {
     let node = schema;
     for (let count = 0; typeof node.$ref === "string" && count < 32; count++) {
       const { $ref, ...rest } = node;
       const target = this.find($ref);
       node = { title: $ref.split("/").at(-1), ...(isObject(target) ? target : {}), ...rest };
     }
-    if (!Array.isArray(node.allOf) || depth > MAX_DEPTH) return node;
+    if (!Array.isArray(node.allOf)) return node;
     const { allOf, ...rest } = node;
-    return allOf.map((part) => this.resolve(part, depth + 1)).reduceRight((whole, part) => merge(part, whole), rest);
+    return allOf.map((part) => this.resolve(part)).reduceRight((whole, part) => merge(part, whole), rest);
   }
 
   find(reference) {
     if (!reference.startsWith("#")) return undefined;
-    const steps = decodeURIComponent(reference.slice(1)).split("/").slice(1);
+    let steps;
+    try {
+      steps = decodeURIComponent(reference.slice(1)).split("/").slice(1);
+    } catch {
+      return undefined;
+    }
     return steps.reduce((node, step) => node?.[step.replaceAll("~1", "/").replaceAll("~0", "~")], this.root);
   }
 
   /** The alternatives of a schema, without unions in them. */
-  alternatives(schema, depth = 0) {
+  alternatives(schema) {
     const node = this.resolve(schema);
-    const { anyOf, oneOf, ...rest } = node;
+    if (!this.flat.has(node)) {
+      this.flat.set(node, [{}]); // as above
+      this.flat.set(node, this.listAlternatives(node));
+    }
+    return this.flat.get(node);
+  }
+
+  listAlternatives(node) {
+    const { anyOf, oneOf, default: _default, ...shared } = node;
     const branches = anyOf ?? oneOf;
-    if (Array.isArray(branches) && depth < MAX_DEPTH) {
-      const parts = branches.flatMap((branch) => this.alternatives(branch, depth + 1));
-      const { default: _default, ...shared } = rest;
-      return parts.map((part) => merge(shared, part));
+    if (Array.isArray(branches) && branches.length) {
+      const parts = branches.slice(0, MAX_ALTERNATIVES).flatMap((branch) => this.alternatives(branch));
+      return parts.slice(0, MAX_ALTERNATIVES).map((part) => merge(shared, part));
     }
     if (has(node, "enum") || has(node, "const")) return [node];
     if (Array.isArray(node.type)) return node.type.map((type) => ({ ...node, type }));
@@ -99,7 +117,7 @@ class Schema {
     if (Array.isArray(node.enum)) return node.enum.some((option) => same(option, value)) ? 0 : 10;
     const [wanted, actual] = [kindOf(node), typeOf(value)];
     if (wanted && wanted !== actual && !(wanted === "number" && actual === "integer")) return 100;
-    if (depth > 3) return 0;
+    if (depth > 2) return 0;
     if (actual === "array") return value.length ? this.nearest(value[0], itemSchema(node, 0), depth) / 10 : 0;
     if (actual !== "object") return wanted ? 0 : 1;
     const absent = (node.required ?? []).filter((name) => !has(value, name)).length;
@@ -119,15 +137,16 @@ class Schema {
   }
 
   /** The value with which a member begins. */
-  blank(schema, depth = 0) {
+  blank(schema, depth = 0, budget = { left: MAX_BLANKS }) {
     const node = this.resolve(schema);
+    budget.left -= 1;
     if (has(node, "default")) return structuredClone(node.default);
     const nodes = this.alternatives(node);
     const chosen = nodes.find((each) => kindOf(each) !== "null") ?? nodes[0];
     if (has(chosen, "const")) return structuredClone(chosen.const);
     if (chosen.enum?.length) return structuredClone(chosen.enum[0]);
-    const required = depth > MAX_DEPTH ? [] : chosen.required ?? [];
-    const make = (name) => [name, this.blank(chosen.properties?.[name], depth + 1)];
+    const required = depth > MAX_DEPTH || budget.left < 0 ? [] : chosen.required ?? [];
+    const make = (name) => [name, this.blank(chosen.properties?.[name], depth + 1, budget)];
     const blanks = { object: () => Object.fromEntries(required.map(make)), array: () => [], string: () => "", boolean: () => false };
     return { ...blanks, integer: () => 0, number: () => 0 }[kindOf(chosen)]?.() ?? null;
   }
@@ -143,14 +162,8 @@ const itemSchema = (node, index) => node.prefixItems?.[index] ?? (Array.isArray(
 
 function memberSchema(node, name) {
   if (has(node.properties ?? {}, name)) return node.properties[name];
-  const pattern = Object.keys(node.patternProperties ?? {}).find((each) => {
-    try {
-      return new RegExp(each, "u").test(name);
-    } catch {
-      return false; // another dialect of regular expressions
-    }
-  });
-  return pattern === undefined ? node.additionalProperties : node.patternProperties[pattern];
+  const schemas = Object.values(node.patternProperties ?? {}); // their patterns may be of another dialect, or hostile
+  return schemas.length === 1 ? schemas[0] : schemas.length ? {} : node.additionalProperties;
 }
 
 /** Which widget shows a value; any value without one of its own is shown as JSON. */
