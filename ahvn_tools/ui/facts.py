@@ -13,6 +13,7 @@ from ahvn_tools.json_types import JsonObject
 from ahvn_tools.state import MISSING
 
 if TYPE_CHECKING:
+    from ahvn_tools.definition import ToolDefinition
     from ahvn_tools.toolkit.tool import ToolkitTool
 
 FORMATS: Final = formats.BUILT_IN
@@ -86,9 +87,13 @@ def _place(tool: ToolkitTool, name: str) -> tuple[str, str]:
 def verdicts(tool: ToolkitTool) -> dict[str, str]:
     """Return what each provider does with a tool; of a tool that cannot be used yet, nothing."""
     try:
-        return dict(lint.verdicts(tool.definition, FORMATS))
+        return tool.definition.share("ui", _judge)
     except DefinitionError:
         return dict.fromkeys(FORMATS, "unusable")
+
+
+def _judge(definition: ToolDefinition) -> dict[str, str]:
+    return dict(lint.verdicts(definition, FORMATS))
 
 
 def export_facts(tool: ToolkitTool, name: str, *, strict: bool) -> JsonObject:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 """The host names under which the pages are reached by default."""
 
-TOOLS_PER_PAGE = 50
+TOOLS_PER_PAGE = 20
 """How many tools the page about providers judges at a time: each takes some milliseconds."""
 
 _FOLDER = Path(__file__).parent
