@@ -7,6 +7,7 @@ import logging
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ahvn_tools.binding import Binding
@@ -209,6 +210,8 @@ class ToolStore:
         self.approval_store: ApprovalStore = to_approval_store(None)
         self.approval_expiry: float | None = DEFAULT_EXPIRY
         """For how many seconds a request can be approved; None: forever."""
+        self.roots: tuple[Path, ...] = ()
+        """The folders of the toolkit, in which relative paths of rules begin."""
         self.rules: ApprovalRules | None = None
         self.rule_file: RuleFile | None = None
         """Where remembered rules are kept; None: in the session of each."""
