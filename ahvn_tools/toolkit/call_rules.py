@@ -14,7 +14,7 @@ from ahvn_tools.binding import StateScopes
 from ahvn_tools.errors import CallRejectedError, ToolCallError, ToolError, ToolkitError, ToolLookupError, near_misses
 from ahvn_tools.execution.call import Call, Middleware, Next
 from ahvn_tools.execution.plan import Plan
-from ahvn_tools.execution.threads import call_host_function
+from ahvn_tools.execution.threads import call_host_function, run_in_thread
 from ahvn_tools.middleware.approve import ApprovalAnswer, ApprovalDecision, ApprovalMiddleware, Approver, rejection_text
 from ahvn_tools.middleware.pending import ApprovalRequest
 from ahvn_tools.results import ToolResult
@@ -204,7 +204,7 @@ class CallRules:
         async def decide(request: ApprovalRequest) -> ApprovalDecision:
             decision: ApprovalDecision = await call_host_function(approver, request)
             if decision is ApprovalAnswer.ALWAYS and request.suggested_rule is not None:
-                remember(self._view, request)
+                await _remember(self._view, request)
             return decision
 
         return decide
@@ -253,6 +253,14 @@ def remember(view: StoreView, request: ApprovalRequest) -> None:
         return
     switches = view.session_state.switches
     switches.remembered_rules = (*(one for one in switches.remembered_rules if one != rule), rule)
+
+
+async def _remember(view: StoreView, request: ApprovalRequest) -> None:
+    """Remember the call of a request; in a thread if a file is written."""
+    if view.store.rule_file is None:
+        remember(view, request)
+    else:
+        (await run_in_thread(lambda _: remember(view, request))).get()
 
 
 def forget(view: StoreView, text: str) -> None:
