@@ -1093,7 +1093,8 @@ class Toolkit:
         `format` is that of a model which does not name its own: without both, the tools are written for OpenAI.
 
         Raises what the model raises; `Conversation.from_error` returns the conversation up to there. Raises
-        MalformedAnswerError after too many retries, and ToolkitError as `run` and `resume` do.
+        MalformedAnswerError after too many retries and for an answer that cannot be read, and ToolkitError as `run` and
+        `resume` do.
         """
         from ahvn_tools.toolkit.conversation_loop import ConversationLoop
 
