@@ -186,7 +186,8 @@ class _KeepLarge:
             limit: How many places to find at most.
 
         Returns:
-            The places, each with what is there: positions to pass to `start` of the tool that reads, or paths of JSON.
+            The places, each with what is there: of a text, the numbers of line and character, each to be passed to the
+            tool that reads as `start`, with its `unit`; of JSON, paths.
         """
         with self._open(context, handle) as kept:
             if kept.index is not None:

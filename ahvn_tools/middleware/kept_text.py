@@ -70,22 +70,37 @@ def _blocks(text: Text, start: int = 0, overlap: int = 0) -> Iterator[tuple[int,
 
 def labelled(unit: str, start: int, end: int, total: int, content: str) -> str:
     """Return a part after a line that says which part it is, and where the next one begins."""
+    if start >= total and start > 0:
+        return f"[nothing at start={start}: there are {total} {unit}, and the first is number 0]"
     note = f"; read on with start={end}" if end < total else ""
     return f"[{unit} {start} to {end} of {total}{note}]\n{content}"
 
 
 def search_text(text: Text, wanted: str, start: int, limit: int, max_chars: int) -> str:
-    """Return where a text contains another one, in any case, each time with the characters around it."""
+    """Return where a text contains another one, in any case: line, character, and the line as far as it is near."""
     folded, found, used, following = fold(wanted), list[str](), 0, None
+    number, counted = 0, 0
     for position in _find_all(text, folded, start):
-        before, end = max(position - _AROUND, 0), position + len(wanted) + _AROUND
-        line = f"{position}: {' '.join(text.read(before, end).split())}"[: max_chars // 4]
+        number, counted = number + _count_breaks(text, counted, position), position
+        line = f"{number}:{position}: {_line_around(text, position, position + len(wanted))}"[: max_chars // 4]
         used += len(line) + 1
         if len(found) == limit or used > max_chars:
             following = position
             break
         found.append(line)
-    return found_places("position: text", found, following)
+    return found_places("line:character: text", found, following)
+
+
+def _count_breaks(text: Text, start: int, end: int) -> int:
+    return sum(text.read(at, min(at + _BLOCK, end)).count("\n") for at in range(start, end, _BLOCK))
+
+
+def _line_around(text: Text, start: int, end: int) -> str:
+    """Return what is found, and the characters around it that are in the same line."""
+    before = text.read(max(start - _AROUND, 0), start).rpartition("\n")[2]
+    found = text.read(start, end)
+    after = "" if found.endswith("\n") else text.read(end, end + _AROUND).partition("\n")[0]
+    return f"{before}{found}{after}".strip("\n").replace("\n", " ")
 
 
 def _find_all(text: Text, folded: str, start: int) -> Iterator[int]:

@@ -118,7 +118,7 @@ def test_pages_of_characters(options):
         (0, 6): f"[characters 0 to 6 of {size}; read on with start=6]\nline 0",
         (7, 6): f"[characters 7 to 13 of {size}; read on with start=13]\nline 1",
         (size - 4, 100): f"[characters {size - 4} to {size} of {size}]\n1999",
-        (10**12, 5): f"[characters {10**12} to {size} of {size}]\n",
+        (size, 5): f"[nothing at start={size}: there are {size} characters, and the first is number 0]",
     }
     assert {key: read(kit, handle, start=key[0], limit=key[1]) for key in expected} == expected
 
@@ -128,7 +128,9 @@ def test_pages_of_lines(options):
     handle = handle_of(kit.exec("lines"))
     assert read(kit, handle, unit="lines", start=1_998, limit=9) == "[lines 1998 to 2000 of 2000]\nline 1998\nline 1999"
     assert read(kit, handle, unit="lines", start=5, limit=1) == "[lines 5 to 6 of 2000; read on with start=6]\nline 5"
-    assert read(kit, handle, unit="lines", start=10**12) == f"[lines {10**12} to {10**12} of 2000]\n"
+    assert read(kit, handle, unit="lines", start=10**12) == (
+        f"[nothing at start={10**12}: there are 2000 lines, and the first is number 0]"
+    )
     assert len(read(kit, handle, unit="lines", limit=10**12)) <= 1_000
 
 
@@ -184,7 +186,7 @@ def test_json_is_read_by_path(options):
         ("/3/nam", None, None): "There is nothing at 'nam' in /3, which is object of 3 members.",
         ("/3/id/x", None, None): "There is nothing at 'x' in /3/id, which is 3.",
         ("/-1", None, None): "There is nothing at '-1' in /, which is array of 500 items.",
-        ("", 10**12, None): f"[items {10**12} to {10**12} of 500]\n[]",
+        ("", 10**12, None): f"[nothing at start={10**12}: there are 500 items, and the first is number 0]",
     }
     found = {}
     for path, start, limit in expected:
@@ -266,6 +268,21 @@ def test_data_of_any_depth_and_with_any_text_is_kept(options):
     assert search(kit, handle, "x" * 9).startswith(f"[1 found, as path: value]\n{'/0' * 90}")
 
 
+@pytest.mark.parametrize(("depth", "name"), [(150, "a" * 20_000), (150, "a/~")], ids=["long names", "deep"])
+def test_the_index_of_json_is_small(depth, name):
+    """Each path contains all names above it, so of long or many ones it would be larger than the result."""
+    data = {"leaf": "x" * 100_000}
+    for _ in range(depth):
+        data = {name: data}
+    text, index = kept_json.to_indexed_text(data)
+    kept = kept_json.KeptJson(kept_results.KeptText(text, index), index)
+    path = f"/{kept_json.escape(name)}" * depth
+    assert (len(index) <= 11, sum(map(len, index)) <= 10_000) == (True, True)
+    assert json.loads(text) == data
+    assert kept.read(f"{path}/leaf", 99_999, None, 100).endswith("\nx")
+    assert f"{path}/leaf: " in kept.search("leaf", 0, 20, 100_000_000)
+
+
 def test_a_search_goes_on_behind_names_and_texts_that_are_too_long(options):
     kit = make_kit(options)
 
@@ -284,11 +301,11 @@ def test_a_text_is_found_in_any_case(options):
     kit = make_kit(options)
     handle = handle_of(kit.exec("give", {"value": f"{'x' * 5_000} The End. İstanbul {'y' * 5_000} the end"}))
     assert search(kit, handle, "THE END", limit=1).split("\n") == [
-        "[1 found, as position: text; search on with start=10020]",
-        f"5001: {'x' * 79} The End. İstanbul {'y' * 69}",
+        "[1 found, as line:character: text; search on with start=10020]",
+        f"0:5001: {'x' * 79} The End. İstanbul {'y' * 69}",
     ]
-    assert search(kit, handle, "the end", start=10_020).split(":")[1].split("\n")[1] == "10020"
-    assert search(kit, handle, "istanbul").split(":")[1].split("\n")[1] == "5010"
+    assert search(kit, handle, "the end", start=10_020).split("\n")[1].startswith("0:10020: ")
+    assert search(kit, handle, "istanbul").split("\n")[1].startswith("0:5010: ")
     assert search(kit, handle, "(a+)+$") == "[not found]"
     assert search(kit, handle, "the end", start=10**12) == "[not found]"
 
@@ -298,10 +315,23 @@ def test_a_text_is_found_where_blocks_meet(options, monkeypatch):
     kit = make_kit(options)
     handle = handle_of(kit.exec("lines"))
     expected = [LINES.index(f"line {number}\n") for number in range(0, 2_000, 17)]
-    found = [int(search(kit, handle, f"line {number}\n", limit=1).split("\n")[1].partition(":")[0])
-             for number in range(0, 2_000, 17)]  # fmt: skip
-    assert found == expected
+    found = [search(kit, handle, f"line {number}\n", limit=1).split("\n")[1] for number in range(0, 2_000, 17)]
+    assert found == [
+        f"{number}:{position}: line {number}" for number, position in zip(range(0, 2_000, 17), expected, strict=True)
+    ]
     assert read(kit, handle, unit="lines", start=1_234, limit=1).endswith("\nline 1234")
+
+
+def test_a_search_says_the_line_that_read_result_reads(options):
+    kit = make_kit(options)
+    handle = handle_of(kit.exec("give", {"value": f"one\n  two\tthree\n\nfour {'x' * 2_000}\nfive"}))
+    label = "[1 found, as line:character: text]"
+    assert search(kit, handle, "TWO") == f"{label}\n1:6:   two\tthree"
+    assert search(kit, handle, "three", start=8) == f"{label}\n1:10:   two\tthree"
+    assert search(kit, handle, "\n\nfour") == f"{label}\n1:15:   two\tthree  four {'x' * 79}"
+    assert search(kit, handle, "x\nf") == f"{label}\n3:2021: {'x' * 81} five"
+    assert search(kit, handle, "five") == f"{label}\n4:2023: five"
+    assert read(kit, handle, unit="lines", start=1, limit=1).endswith("\n  two\tthree")
 
 
 def test_names_and_values_of_json_are_found(options):
