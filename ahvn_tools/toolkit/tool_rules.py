@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
-from ahvn_tools.execution.plan import CompiledTool
+from ahvn_tools.execution.compiled_tool import CompiledTool
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.registry import ToolRegistry
 from ahvn_tools.schema.inputs import Parameter, ParameterKind
@@ -57,17 +57,17 @@ class ToolRules:
         self.asked = tuple(rule for rule in rules.asked if rule.is_for(names))
         self.allowed = tuple(rule for rule in rules.allowed if rule.may_allow(entry.name, self.server_names))
         self.selected = (*denied, *self.asked, *self.allowed)
-        self.depends_on_arguments = any(rule.conditions for rule in self.selected)
+        function = entry.spec.function
+        self._only_reads = _owner_table(function, "reading_calls").get(getattr(function, "__name__", ""))
+        self.depends_on_arguments = self._only_reads is not None or any(rule.conditions for rule in self.selected)
         self.hidden = frozenset(name for p in parameters if p.name in compiled.bindings for name in _names_of(p))
         """The names of the bound parameters."""
         self.bound = tuple(rule for rule in denied if rule.parameters & self.hidden)
         """The deny rules that name a bound parameter: its value is known when the call runs."""
         self.denied = tuple(rule for rule in denied if rule not in self.bound)
         self._hints = trusted_annotations(entry)
-        function = entry.spec.function
         module = getattr(function, "__module__", None)
         self._is_of_toolkit = getattr(function, CODE_TOOL, False) or module in _MODULES
-        self._only_reads = _owner_table(function, "reading_calls").get(getattr(function, "__name__", ""))
 
     def _read_parameters(self, compiled: CompiledTool, function: Any) -> Collection[Parameter]:
         """Set what is known of the parameters: their names, defaults, and what their texts are; return them."""

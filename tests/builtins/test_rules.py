@@ -127,6 +127,7 @@ def test_each_parameter_for_a_path_is_compared_as_a_path(make_kit: Any, folder: 
 )
 def test_a_git_command_that_only_reads_runs_in_each_mode(make_kit: Any, args: str, ask: str, read_only: str):
     arguments = {"uri": ".", "args": args}
+    assert make_kit(mode="ask")["git_cmd"].approval is None
     assert make_kit(mode="ask").explain("git_cmd", arguments).decision == ask
     assert make_kit(mode="read_only").explain("git_cmd", arguments).decision == read_only
     assert make_kit(mode="allow", deny=["git_cmd"]).explain("git_cmd", arguments).decision == "deny"

@@ -1,6 +1,7 @@
 """Rules for approvals: which calls run, ask and are denied, on each way of a call."""
 
 import asyncio
+import fcntl
 import json
 import os
 import subprocess
@@ -26,7 +27,8 @@ from ahvn_tools.errors import (
 )
 from ahvn_tools.middleware import cache, keep_large
 from ahvn_tools.secret_key import SecretKey
-from ahvn_tools.toolkit.remembered_rules import RememberedRule, RuleFile
+from ahvn_tools.toolkit import remembered_rules
+from ahvn_tools.toolkit.remembered_rules import RuleFile
 
 READS = {"readOnlyHint": True}
 ADDS = {"destructiveHint": False}
@@ -120,6 +122,17 @@ def test_deny_beats_ask_beats_allow_beats_the_mode(rules: dict[str, Any], decisi
     explained = kit.explain("remove", {"path": "a.txt"})
     assert (explained.decision, explained.why) == (decision, why)
     assert (explained.rule is not None) == (why == "rule")
+
+
+@pytest.mark.parametrize("mode", ["read_only", "ask", "accept_edits", "allow"])
+def test_what_a_tool_says_of_all_its_calls_is_what_is_explained_of_one(mode: Any):
+    rules = ApprovalRules(mode=mode, ask=["find"], deny=['remove(path: "x*")'], allow=["pay"])
+    kit = make_kit(rules)
+    outer = Toolkit("outer").add(kit)
+    for name, values in ARGUMENTS.items():
+        for one in (kit, outer):
+            said, explained = one[name].approval, one.explain(name, values)
+            assert said is None if name == "remove" and mode != "read_only" else said == explained, (name, one.name)
 
 
 def test_an_allow_rule_does_not_replace_the_approval_that_a_tool_requires():
@@ -322,44 +335,60 @@ def test_a_file_keeps_rules_over_a_restart_and_only_the_key_makes_one(tmp_path: 
         make_kit(rules, secret_key=KEY)
 
 
-_ADDING = """
+def test_no_process_and_no_toolkit_loses_a_rule_of_another_one_or_brings_one_back(tmp_path: Path):
+    """Each process reads the file, changes its rules and writes it; four do so at the same time."""
+    path, key, count = tmp_path / "rules.json", "k" * 32, 20
+    names = [f"first{number}" for number in range(count)]
+    code = """
 import sys
 from ahvn_tools.secret_key import SecretKey
 from ahvn_tools.toolkit.remembered_rules import RememberedRule, RuleFile
-file = RuleFile(sys.argv[1], SecretKey.create(sys.argv[2]))
-print("ready", flush=True)
-sys.stdin.readline()
-for number in range(20):
-    file.add(RememberedRule(tool=sys.argv[3], fingerprint="x", arguments={"number": number}))
+
+verb, path, key, *names = sys.argv[1:]
+file = RuleFile(path, SecretKey.create(key))
+input()
+for name in names:
+    rule = RememberedRule(tool=name, fingerprint="", arguments={})
+    file.add(rule) if verb == "add" else file.remove(rule.text)
 """
 
+    def run(*jobs: tuple[str, list[str]]) -> list[str]:
+        started = [
+            subprocess.Popen([sys.executable, "-c", code, verb, path, key, *given], stdin=subprocess.PIPE)
+            for verb, given in jobs
+        ]
+        for process in started:
+            process.stdin.write(b"\n")  # type: ignore[union-attr]  # it is a pipe
+            process.stdin.flush()  # type: ignore[union-attr]
+        for process in started:
+            process.communicate()
+        assert [process.returncode for process in started] == [0] * len(started)
+        return sorted(rule.tool for rule in RuleFile(path, SecretKey.create(key)).read())
 
-def test_processes_that_write_a_file_at_once_lose_no_rule(tmp_path: Path):
-    file = tmp_path / "rules.json"
-    command = [sys.executable, "-c", _ADDING, str(file), KEY]
-    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    running = [subprocess.Popen([*command, name], **pipes) for name in "abc"]
-    assert [process.stdout.readline() for process in running] == ["ready\n"] * 3
-    for process in running:
-        process.stdin.write("\n")
-        process.stdin.flush()
-    assert [process.communicate()[0] for process in running] == [""] * 3
-    assert [process.returncode for process in running] == [0, 0, 0]
-    assert len(json.loads(file.read_text())["rules"]) == 60
-    assert [one.name for one in tmp_path.iterdir()] == ["rules.json"]
+    assert run(("add", names)) == sorted(names)
+    others = [[f"{name}{number}" for number in range(count)] for name in ("second", "third")]
+    added = run(("remove", names[:10]), ("remove", names[10:]), *(("add", one) for one in others))
+    assert added == sorted([*others[0], *others[1]])
 
 
-def test_a_folder_that_another_process_has_locked_is_no_endless_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    fcntl = pytest.importorskip("fcntl")
-    monkeypatch.setattr("ahvn_tools.toolkit.remembered_rules.MAX_WAIT", 0.0)
-    rules = RuleFile(tmp_path / "rules.json", SecretKey.create(KEY))
+def test_a_locked_folder_of_the_rules_is_an_error_and_the_call_runs(tmp_path: Path, monkeypatch, caplog):
+    monkeypatch.setattr(remembered_rules, "LOCK_SECONDS", 0)
+    rules = ApprovalRules(remember=tmp_path / "rules.json")
+    kit = Toolkit("kit", rules=rules, secret_key="k" * 32, approver=lambda request: ApprovalAnswer.ALWAYS)
+
+    @kit.tool
+    def send(to: str) -> str:
+        """Send."""
+        return to
+
     descriptor = os.open(tmp_path, os.O_RDONLY)
-    fcntl.flock(descriptor, fcntl.LOCK_EX)
-    with pytest.raises(ToolkitError, match="another process has locked"):
-        rules.add(RememberedRule(tool="a", fingerprint="x", arguments={}))
-    os.close(descriptor)
-    rules.add(RememberedRule(tool="a", fingerprint="x", arguments={}))
-    assert len(rules.read()) == 1
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        assert kit.call("send", {"to": "a"}) == "a"
+    finally:
+        os.close(descriptor)
+    assert "another process has locked its folder; try again later" in caplog.text
+    assert kit.remembered_rules == []
 
 
 @pytest.mark.parametrize(
