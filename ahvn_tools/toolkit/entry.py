@@ -113,6 +113,9 @@ _HOW_TO_CALL: Final = {DIRECT: "directly", PROGRAMMATIC: "by a program"}
 SWITCHES_GROUPS: Final = "switches_groups"
 """An attribute of a body whose parameters are the groups of the toolkit."""
 
+NEEDS_SESSION: Final = "needs_session"
+"""An attribute of a body that works on what an earlier call of the session has left, or leaves it for a later one."""
+
 _MARKS: Final = (DELEGATES, SWITCHES_GROUPS)
 
 READS_SKILLS: Final = "reads_skills"
