@@ -106,6 +106,13 @@ class CallRules:
             decisions.append(layer.rules.judge(renamed, self._base, mode, requires_approval=requires_approval))
         return strictest(decisions)
 
+    def decision_on_all_calls(self) -> RuleDecision | None:
+        """Return the decision on each call, whatever its arguments are; None if it depends on them."""
+        depends = callable(self._entry.requires_approval) or any(one.rules.depends_on_arguments for one in self._layers)
+        if depends and not any(one.rules.find_denial(one.view.approval_mode) for one in self._layers):
+            return None
+        return self._judge_by_rules({}, requires_approval=self._entry.requires_approval is True)
+
     def explain(self, plan: Plan, arguments: dict[str, Any], scopes: StateScopes) -> RuleDecision:
         """Return the decision about a call that is not made, with the bound values that need no resolver.
 

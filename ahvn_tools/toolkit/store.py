@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ahvn_tools.binding import Binding
 from ahvn_tools.errors import SourceError, ToolkitError, ToolLookupError, near_misses, quote_name
-from ahvn_tools.execution.plan import CompiledTool
+from ahvn_tools.execution.compiled_tool import CompiledTool
 from ahvn_tools.formats.read_only import ReadOnlyExports
 from ahvn_tools.schema.dialects.finding import Finding
 from ahvn_tools.secret_key import SecretKey

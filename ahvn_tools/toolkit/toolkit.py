@@ -517,8 +517,11 @@ class Toolkit:
         source: str | PathLike[str] | Iterable[str | PathLike[str]],
         description: str | None = None,
         replace: bool = False,
-    ) -> None:
+    ) -> dict[str, str]:
         """Write the tools that are listed to a model as a skill: a folder with a `SKILL.md`, and a file for each tool.
+
+        Returns why each tool that is left out is, by its name: its group is inactive, or it cannot work as a command
+        of its own, such as one that reads what an earlier call has left.
 
         It says how to call them with the command `ahvn-tools call`, which finds them in `source`: a file, a module, a
         manifest, a URL, or several. The folder is written whole or not at all; `replace` replaces a skill that is
@@ -526,10 +529,13 @@ class Toolkit:
         credentials, and without tools; OSError.
         """
         from ahvn_tools.skills import export  # few toolkits become skills
+        from ahvn_tools.toolkit.skills import tools_without_commands
 
-        folder = Path(path).absolute()
-        files = export.make_files(folder.name, self.definitions(), export.to_sources(source), description)
+        folder, left_out = Path(path).absolute(), tools_without_commands(self._view)
+        definitions = [one for one in self.definitions() if one.name not in left_out]
+        files = export.make_files(folder.name, definitions, export.to_sources(source), description)
         export.write_skill(folder, files, replaces=replace)
+        return left_out
 
     def _with_view(self, view: StoreView) -> Self:
         """Return an object of the same class with another view of the store."""

@@ -122,6 +122,17 @@ def test_deny_beats_ask_beats_allow_beats_the_mode(rules: dict[str, Any], decisi
     assert (explained.rule is not None) == (why == "rule")
 
 
+@pytest.mark.parametrize("mode", ["read_only", "ask", "accept_edits", "allow"])
+def test_what_a_tool_says_of_all_its_calls_is_what_is_explained_of_one(mode: Any):
+    rules = ApprovalRules(mode=mode, ask=["find"], deny=['remove(path: "x*")'], allow=["pay"])
+    kit = make_kit(rules)
+    outer = Toolkit("outer").add(kit)
+    for name, values in ARGUMENTS.items():
+        for one in (kit, outer):
+            said, explained = one[name].approval, one.explain(name, values)
+            assert said is None if name == "remove" and mode != "read_only" else said == explained, (name, one.name)
+
+
 def test_an_allow_rule_does_not_replace_the_approval_that_a_tool_requires():
     kit = make_kit(ApprovalRules(allow=["pay"]))
     assert kit.explain("pay", {"amount": 5}).why == "requires_approval"
