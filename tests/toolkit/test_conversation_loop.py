@@ -915,6 +915,19 @@ def test_an_answer_that_cannot_be_read_is_an_error_with_the_conversation(name: s
     assert Conversation.from_error(raised.value).messages != []
 
 
+@pytest.mark.parametrize("depth", [500, 900, 100_000])
+@pytest.mark.parametrize("name", ["openai", "anthropic"])
+def test_an_answer_that_is_nested_too_deep_is_an_error_with_the_conversation(name: str, depth: int):
+    nested: Any = 1
+    for _ in range(depth):
+        nested = [nested]
+    content = [{"type": "tool_use", "id": "c1", "name": "f", "input": {"x": nested}}]
+    answer = {"type": "message", "role": "assistant", "content": content, "tool_calls": nested}
+    with pytest.raises(ToolSpecError) as raised:
+        Toolkit("empty").converse(Script(answer, format=name), "Hi")
+    assert Conversation.from_error(raised.value).messages != []
+
+
 def test_what_no_json_has_is_in_no_message():
     """Python's JSON has NaN; the JSON of a database has not."""
     parts = [{"functionCall": {"id": "c1", "name": "f", "args": {"x": float("nan"), "y": [float("-inf"), 1.5]}}}]
