@@ -130,7 +130,7 @@ class _KeepLarge:
     def _find_reader(self, call: Call) -> tuple[Owner, list[str]] | None:
         """Return the session of a call and the names of the tools that read its results; None if it has none."""
         toolkit = None if call.open_toolkit is None else call.open_toolkit()
-        if toolkit is None or call.is_anonymous:
+        if toolkit is None:
             return None
         names = [toolkit._view.visible_name(function) for function in self.tools]  # noqa: SLF001  # of this package
         owner = _owner(toolkit)
@@ -205,8 +205,13 @@ class _KeepLarge:
 
 
 def _owner(toolkit: Any) -> Owner | None:
-    """Return the session of a toolkit; None for one that has ended."""
+    """Return the session of a toolkit; None for one that has ended.
+
+    Clients that the server cannot distinguish have one in common. Each knows only the handles that it has received.
+    """
     view = toolkit._view  # noqa: SLF001  # of this package
+    if view.session_state.switches.is_anonymous:
+        return Owner(view.store, ())
     try:
         return Owner(view.background_calls, view.lasting_ids)
     except ToolkitError:

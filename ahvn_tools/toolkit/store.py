@@ -241,7 +241,7 @@ class ToolStore:
         nothing unless `refuses_server_clashes`: it is refused or renamed where its name is taken, and when another tool
         takes its name.
         """
-        entries = [*entries, *self._brought_by(layer for entry in entries for layer in entry.middleware)]
+        entries = [*entries, *self._brought_by((layer for entry in entries for layer in entry.middleware), entries)]
         self.has_tools_of_middleware |= any(entry.is_of_middleware for entry in entries)
         for entry in entries:
             entry.refuse_uninterruptible(self.timeout)
@@ -582,10 +582,10 @@ class ToolStore:
 
         return undo
 
-    def _brought_by(self, middleware: Iterable[Middleware]) -> list[Entry]:
-        """Return the tools that some middleware has in its `tools`, without those that are here."""
+    def _brought_by(self, middleware: Iterable[Middleware], added: Iterable[Entry] = ()) -> list[Entry]:
+        """Return the tools that some middleware has in its `tools`, without those that are here or `added`."""
         functions = {f: getattr(layer, "tool_options", {}) for layer in middleware for f in getattr(layer, "tools", ())}
-        known = [entry.spec.function for entry in self.entries.values()] if functions else []
+        known = [entry.spec.function for entry in (*self.entries.values(), *added)] if functions else []
         entries = []
         for function, options in functions.items():
             if function not in known:
