@@ -31,7 +31,7 @@ from ahvn_tools.toolkit.entry_options import refuse_unknown_options, to_name_set
 from ahvn_tools.toolkit.selection import Selection
 from ahvn_tools.toolkit.served_caller import ContinuedCalls, continued_call_id
 from ahvn_tools.toolkit.served_interfaces import find_interfaces, read_from_server, with_served_uris
-from ahvn_tools.toolkit.sessions import ClientState, ClientStates, SessionState
+from ahvn_tools.toolkit.sessions import CANNOT_SWITCH, ClientState, ClientStates, SessionState
 from ahvn_tools.toolkit.visibility import StoreView
 from ahvn_tools.user_interface import SCHEME
 from ahvn_tools.version import __version__
@@ -241,10 +241,7 @@ class ToolkitServer:
 
         (view, client), seconds = await self._prepare_call(entry, request, self._open_session)
         if client.is_anonymous and entry is not None and entry.switches_groups:
-            raise ToolNotAvailableError(
-                "Groups cannot be switched: the server cannot distinguish this client from others and stores nothing.",
-                tool=name,
-            )
+            raise ToolNotAvailableError(CANNOT_SWITCH, tool=name)
         before = client.listed_revision or _list_revision(view)
         result = await self._run(view, name, arguments, request, seconds)
         if entry is not None and entry.server_name is not None:

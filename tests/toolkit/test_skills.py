@@ -377,8 +377,21 @@ class TestServed:
     async def test_for_a_client_that_is_not_known_again_nothing_is_activated(self, kit):
         async with over_http(kit) as url, Client(url) as client:
             answer = await client.call_tool("read_skill", {"name": "sums"})
-            assert answer.data.endswith("references/rules.md")
+            assert answer.data.endswith(
+                "references/rules.md\n\nTools of these groups are not available: 'math'. Groups cannot be switched: "
+                "the server cannot distinguish this client from others and stores nothing."
+            )
         assert kit.groups["math"] is False
+
+    @pytest.mark.parametrize(
+        ("root", "place"), [("", "skills/tea"), ("skills", "tea"), ("skills/tea", "."), ("x", None)]
+    )
+    async def test_a_client_learns_no_folder_of_the_server(self, folder, tmp_path, root, place):
+        (tmp_path / "x").mkdir()
+        kit = Toolkit("k", roots=[tmp_path / root]).add_skills(folder)
+        async with Client(kit.to_fastmcp_server()) as client:
+            text = (await client.call_tool("read_skill", {"name": "tea"})).data
+        assert text == ("Boil." if place is None else f"Boil.\n\nThe skill is in the folder {place!r}.")
 
     async def test_a_skill_for_an_audience_is_not_served_to_everyone(self, folder):
         kit = Toolkit("k").add_skills(folder / "tea", audience="main").add_skills(folder / "mail")
