@@ -23,6 +23,7 @@ from ahvn_tools.mcp.server.components import GetPrompt
 from ahvn_tools.mcp.server.request import Request
 from ahvn_tools.results import ToolResult
 from ahvn_tools.settings import is_count
+from ahvn_tools.skills import SKILL_SCHEME
 from ahvn_tools.toolkit import calls, check, served_prompts
 from ahvn_tools.toolkit.code_mode import is_program_tool
 from ahvn_tools.toolkit.elicitation import Elicitation
@@ -30,7 +31,7 @@ from ahvn_tools.toolkit.entry import Entry
 from ahvn_tools.toolkit.entry_options import refuse_unknown_options, to_name_set, validate_callable
 from ahvn_tools.toolkit.selection import Selection
 from ahvn_tools.toolkit.served_caller import ContinuedCalls, continued_call_id
-from ahvn_tools.toolkit.served_interfaces import find_interfaces, read_from_server, with_served_uris
+from ahvn_tools.toolkit.served_interfaces import find_interfaces, list_pages, read_from_server, with_served_uris
 from ahvn_tools.toolkit.sessions import CANNOT_SWITCH, ClientState, ClientStates, SessionState
 from ahvn_tools.toolkit.visibility import StoreView
 from ahvn_tools.user_interface import SCHEME
@@ -265,14 +266,19 @@ class ToolkitServer:
                     self._links.pop(next(iter(self._links)))
 
     async def find_resource(self, uri: str, request: Request) -> Callable[[], Awaitable[ReadResourceResult]] | None:
-        """Return what reads the page of a tool, or a resource to which a tool of a server has referred the client.
+        """Return what reads a resource; None if there is none.
 
-        None if there is none.
+        That is the page of a tool, a file of a skill, or what a tool of a server has referred the client to.
         """
-        if uri.startswith(SCHEME):
+        if uri.startswith((SCHEME, SKILL_SCHEME)):
             view, _, state = await self._open_session_for_reading(request)
             if (page := find_interfaces(view).get(uri)) is not None:
                 return functools.partial(page.read, view, state)
+            if view.store.skills:
+                from ahvn_tools.toolkit import served_skills  # few toolkits have skills
+
+                if (found := served_skills.find_file(view, uri)) is not None:
+                    return functools.partial(served_skills.read_file, *found, state)
         entry = self._links.get((request.session_id, uri))
         if entry is None or await self.find(entry.name, request) is None:
             return None
@@ -281,10 +287,15 @@ class ToolkitServer:
         view, _, state = await self._open_session_for_reading(request)
         return functools.partial(read_from_server, view, entry, uri, state)
 
-    async def list_resources(self, request: Request) -> list[tuple[str, dict[str, Any] | None]]:
-        """Return the URI and the `_meta` of each page of a tool that this client may see."""
+    async def list_resources(self, request: Request) -> list[tuple[str, Mapping[str, Any]]]:
+        """Return the URI and the fields of the pages of the tools that this client may see, and of its skills."""
         view, _ = await self._open_session(request, reads_state=False)
-        return [(page.uri, page.meta) for page in find_interfaces(view).values()]
+        pages = await list_pages(view)
+        if not view.store.skills:
+            return pages
+        from ahvn_tools.toolkit.served_skills import list_skills  # few toolkits have skills
+
+        return [*pages, *list_skills(view)]
 
     async def _run(
         self, view: StoreView, name: str, arguments: dict[str, Any], request: Request, seconds: float | None
