@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ahvn_tools.mcp.trust.limits import Budgets, Limits
     from ahvn_tools.middleware import Call, Middleware, Next
     from ahvn_tools.middleware.approve import ApprovalAnswer
-    from ahvn_tools.middleware.waiting import ApprovalRequest, ExternalCall
+    from ahvn_tools.middleware.pending import ApprovalRequest, ExternalCall
     from ahvn_tools.redaction.names import Secret
     from ahvn_tools.registry import ToolRegistry, reg_toolspec
     from ahvn_tools.results import ToolCall, ToolResult
@@ -54,7 +54,7 @@ _PUBLIC_NAMES = {
     "mcp.trust.limits": ["Budgets", "Limits"],
     "middleware": ["Call", "Middleware", "Next"],
     "middleware.approve": ["ApprovalAnswer"],
-    "middleware.waiting": ["ApprovalRequest", "ExternalCall"],
+    "middleware.pending": ["ApprovalRequest", "ExternalCall"],
     "redaction.names": ["Secret"],
     "registry": ["ToolRegistry", "reg_toolspec"],
     "results": ["ToolCall", "ToolResult"],

@@ -40,7 +40,7 @@ from ahvn_tools.schema.keywords import WRAP_RESULT_KEY
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-    from ahvn_tools.middleware.waiting import ApprovalRequest
+    from ahvn_tools.middleware.pending import ApprovalRequest
     from ahvn_tools.toolkit import Toolkit
 
 FAILED_STATUS: Final = 1
@@ -180,12 +180,10 @@ def _print_frames(result: ToolResult) -> None:
 
 
 def _describe_pending(result: ToolResult) -> str:
-    request = result.meta.get("approval")
-    if request is None or result.error is None:
-        return "This call needs an approval."
-    from ahvn_tools.middleware.waiting import ApprovalRequest  # slow, and few calls need it
+    from ahvn_tools.middleware.pending import ApprovalRequest, pending_requests  # slow, and few calls need it
 
-    return f"This call needs an approval: {describe_request(ApprovalRequest.from_json(request))}."
+    described = [describe_request(one) for one in pending_requests(result.meta) if isinstance(one, ApprovalRequest)]
+    return f"This call needs an approval{': ' * bool(described)}{'; '.join(described)}."
 
 
 class CallOutput:

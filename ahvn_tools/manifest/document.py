@@ -168,6 +168,9 @@ _SHOWN_KEYS: Final = frozenset(
 _MCP_JSON_PREFIXES: Final = frozenset({"env", "input"})
 """What VS Code writes before the name of a variable: `${env:NAME}`."""
 
+_SECRET_KEY: Final[Place] = ("approval", "secret_key")
+"""A value that must not be in a file, so its variable has no default."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Resolved:
@@ -266,9 +269,8 @@ class _Resolver:
         elif default is not None:
             return default
         else:
-            self._add_problem(
-                path, f"the environment variable {name!r} is not set. Set it, or write `${{{name}:default}}`"
-            )
+            advice = "Set it" if path == _SECRET_KEY else f"Set it, or write `${{{name}:default}}`"
+            self._add_problem(path, f"the environment variable {name!r} is not set. {advice}")
         return ""
 
     def _look_up(self, name: str, path: Place) -> str | None:

@@ -26,7 +26,7 @@ from ahvn_tools.execution.pipeline import inner_middleware, run_if_large_in_thre
 from ahvn_tools.execution.threads import call_host_function
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.middleware import reporting
-from ahvn_tools.middleware.waiting import ApprovalRequest, arguments_digest, pending_result
+from ahvn_tools.middleware.pending import ApprovalRequest, arguments_digest, pending_result
 from ahvn_tools.results import ToolResult
 
 _TOO_LATE: Final = "the program that has made it no longer waits for the result"

@@ -16,7 +16,7 @@ from ahvn_tools.execution.outcome import Outcome
 from ahvn_tools.execution.pipeline import run_if_large_in_thread
 from ahvn_tools.execution.plan import Plan, result_required_error
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.middleware.waiting import ExternalCall, pending_result, without_requests
+from ahvn_tools.middleware.pending import ExternalCall, pending_result, without_requests
 from ahvn_tools.results import ToolResult
 
 RESULT_RULES: Final = "result_rules"

@@ -1,7 +1,7 @@
 """Large JSON as a text with an index, so that a part is read, or found, without parsing all of it.
 
 Members that follow each other are a run of about 64,000 characters, which is parsed where one of them is needed. A
-member that is larger, and an object or array, has an entry of its own in the index.
+member that is larger, and an object or array, has an entry of its own in the index, unless it is deep.
 """
 
 from __future__ import annotations
@@ -21,6 +21,12 @@ from ahvn_tools.middleware.kept_text import Text, fold, found_places, labelled, 
 from ahvn_tools.results import to_text
 
 _RUN_CHARS: Final = 64_000
+_INDEXED_DEPTH: Final = 10
+_INDEXED_PATH_CHARS: Final = 1_000
+"""Deeper members, and those with longer paths, have no entry of their own: each level is encoded again, and each path
+contains those above it.
+"""
+
 _BATCH: Final = 64
 """So many members are encoded at once: one by one takes five times as long."""
 
@@ -88,11 +94,13 @@ class _Writer:
         if number:
             self._write(", ")
         (name, value), text = members[0], _encode(members, is_object=container.is_object)
-        if len(text) > _RUN_CHARS and isinstance(value, dict | list):
+        inner_path = f"{path}/{escape(name)}"
+        is_indexed = inner_path.count("/") <= _INDEXED_DEPTH and len(inner_path) <= _INDEXED_PATH_CHARS
+        if len(text) > _RUN_CHARS and is_indexed and isinstance(value, dict | list):
             if container.is_object:
                 self._write(f"{to_json(str(name))}: ")
             start = self._position
-            self.add(value, f"{path}/{escape(name)}")
+            self.add(value, inner_path)
             container.runs.append((number, start, self._position, str(name)))
             return
         first, start, end, inner = container.runs[-1] if container.runs else (0, 0, 0, "")

@@ -26,7 +26,7 @@ from ahvn_tools.errors import ToolSpecError, suggests_options
 from ahvn_tools.execution.call import Call, Middleware, Next
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.middleware import reporting
-from ahvn_tools.middleware.waiting import FIRST_KEYS, FURTHER_KEY, arguments_digest
+from ahvn_tools.middleware.pending import FIRST_KEYS, FURTHER_KEY, arguments_digest
 from ahvn_tools.redaction.texts import JsonRedactor
 from ahvn_tools.regular_file import MAX_BYTES, open_regular
 from ahvn_tools.results import ToolResult, without_raw_value

@@ -248,8 +248,11 @@ class _Reader:
 
 
 def _split_tools(text: str) -> list[str]:
-    """Return the names in a text, each with its argument pattern; some authors put commas between them."""
-    return re.findall(r"[^\s,()]+(?:\([^)]*\))?", text)
+    """Return the names in a text, each with its argument pattern; some authors put commas between them.
+
+    A pattern without its closing parenthesis is the rest of the text: the search for it is not repeated.
+    """
+    return re.findall(r"[^\s,()]+(?:\([^)]*(?:\)|\Z))?", text)
 
 
 def _find_in_texts(description: str, body: str, place: str, first_line: int, *, is_trusted: bool) -> Iterator[Finding]:

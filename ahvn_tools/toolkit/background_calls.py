@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import (
-    ApprovalRequiredError,
     CallCancelledError,
     LimitExceededError,
-    ResultRequiredError,
     ToolkitError,
     ToolLookupError,
     ToolNotAvailableError,
@@ -28,7 +26,7 @@ from ahvn_tools.toolkit import locks
 
 if TYPE_CHECKING:  # slow, and few toolkits run calls in the background
     from ahvn_tools.execution.call import CallScope, EmitChunk
-    from ahvn_tools.middleware.waiting import ApprovalRequest, ExternalCall
+    from ahvn_tools.middleware.pending import PendingRequest
 
     RunCall = Callable[[EmitChunk], Awaitable[ToolResult]]
     """Runs a call, whose chunks it passes to its argument. It raises nothing but its own cancellation."""
@@ -60,16 +58,16 @@ class CallStatus:
         return self.result is None
 
     @property
-    def pending(self) -> ApprovalRequest | ExternalCall | None:
+    def pending(self) -> PendingRequest | None:
         """The first of `requests`; None unless the call waits for an approval or its result."""
         return next(iter(self.requests), None)
 
     @property
-    def requests(self) -> list[ApprovalRequest | ExternalCall]:
+    def requests(self) -> list[PendingRequest]:
         """What the call waits for, for `Toolkit.resume`; a program may wait for several calls."""
-        if self.result is None or self.state not in ("waiting_for_approval", "waiting_for_result"):
+        if self.result is None or not self.state.startswith("waiting"):
             return []
-        from ahvn_tools.middleware.waiting import pending_requests  # slow, and few calls wait
+        from ahvn_tools.middleware.pending import pending_requests  # slow, and few calls wait
 
         return pending_requests(self.result.meta)
 
@@ -78,12 +76,13 @@ def state_of(result: ToolResult | None) -> CallState:
     """Return the state of a call with this result; None: it has none yet."""
     if result is None:
         return "running"
-    code = None if result.error is None else result.error.code
-    if code == ApprovalRequiredError.code and "approval" in result.meta:
-        return "waiting_for_approval"
-    if code == ResultRequiredError.code and "external_call" in result.meta:
-        return "waiting_for_result"
-    return "done" if code is None else "cancelled" if code == CallCancelledError.code else "failed"
+    if result.error is None:
+        return "done"
+    from ahvn_tools.middleware.pending import find_kind  # slow, and most calls succeed
+
+    if (kind := find_kind(result)) is not None:
+        return kind.state
+    return "cancelled" if result.error.code == CallCancelledError.code else "failed"
 
 
 DEFAULT_MAX_RUNNING: Final = 16
@@ -246,7 +245,7 @@ class BackgroundCalls:
         call.cancel()
         return True
 
-    def set_resumed_results(self, results: Iterable[tuple[ApprovalRequest | ExternalCall, ToolResult]]) -> None:
+    def set_resumed_results(self, results: Iterable[tuple[PendingRequest, ToolResult]]) -> None:
         """Take over the results of calls that waited here with these requests, and were resumed."""
         for request, result in results:
             call = self._calls.get(request.model_call_id)  # another call may have the same id

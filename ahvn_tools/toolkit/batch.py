@@ -35,7 +35,7 @@ from ahvn_tools.execution.threads import CallerThread
 from ahvn_tools.formats import detection
 from ahvn_tools.formats.continuation import NO_CONTINUATION, Continuation
 from ahvn_tools.formats.parsing.tool_calls import INVALID_RESPONSE
-from ahvn_tools.middleware.waiting import ApprovalRequest, ExternalCall, without_other_request
+from ahvn_tools.middleware.pending import PendingRequest, without_other_request
 from ahvn_tools.results import DIRECT, ToolCall, ToolResult
 from ahvn_tools.toolkit import calls, model_tools
 from ahvn_tools.toolkit.calls import CallOptions
@@ -159,7 +159,7 @@ class Batch:
     """What the answer says about the next request."""
     known_results: Mapping[int, ToolResult] = field(default_factory=dict)
     """Results of calls that are not run (again), by the index of the call."""
-    requests: Mapping[int, ApprovalRequest | ExternalCall] = field(default_factory=dict)
+    requests: Mapping[int, PendingRequest] = field(default_factory=dict)
     """The requests that were decided, by the index of the call; those of calls to run were approved."""
     supplied: Mapping[int, Outcome] = field(default_factory=dict)
     """What was supplied from outside for external calls, by the index of the call."""
@@ -284,8 +284,6 @@ class Batch:
     def _call_options(self, index: int, call: ToolCall, emit: EmitChunk | None = None) -> CallOptions:
         program, request = self.programs.get(index), self.requests.get(index)
         signed = request if program is None else program.program
-        approval = request if isinstance(request, ApprovalRequest) else None
-        supplied = self.supplied.get(index)
         caller = call.caller if signed is None else signed.caller
         return CallOptions(
             id=call.id,
@@ -293,9 +291,9 @@ class Batch:
             caller=caller,
             answer_by=None if caller == DIRECT else self.continuation.answer_by,
             resumed_program=program,
-            supplied=supplied,
-            is_approved=bool(program or supplied) or (approval is not None and approval.approves_call),
-            approved_questions=() if approval is None else approval.questions,
+            supplied=self.supplied.get(index),
+            is_approved=program is not None or (request is not None and request.approves_call),
+            approved_questions=() if request is None else request.approved_questions,
             emit=None if emit is None else make_emit(emit, call.id),
             run_in_thread=self.run_in_thread,
         )
@@ -329,7 +327,7 @@ class Batch:
         return Run.create(pairs, self.format, self.continuation)
 
 
-def changed_text(view: StoreView, request: ApprovalRequest | ExternalCall) -> str | None:
+def changed_text(view: StoreView, request: PendingRequest) -> str | None:
     """Return what the model reads when the tool of a request has changed since, else None."""
     entry = view.store.entries.get(request.tool)
     if entry is None or view.definition(entry).fingerprint == request.fingerprint:

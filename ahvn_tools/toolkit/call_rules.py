@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,11 +12,11 @@ from typing import Any
 
 from ahvn_tools.binding import StateScopes
 from ahvn_tools.errors import CallRejectedError, ToolCallError, ToolkitError, ToolLookupError, near_misses
-from ahvn_tools.execution.call import Call, Next
+from ahvn_tools.execution.call import Call, Middleware, Next
 from ahvn_tools.execution.plan import Plan
 from ahvn_tools.execution.threads import call_host_function
-from ahvn_tools.middleware.approve import ApprovalAnswer, ApprovalDecision, Approver, rejection_text
-from ahvn_tools.middleware.waiting import ApprovalRequest
+from ahvn_tools.middleware.approve import ApprovalAnswer, ApprovalDecision, ApprovalMiddleware, Approver, rejection_text
+from ahvn_tools.middleware.pending import ApprovalRequest
 from ahvn_tools.results import ToolResult
 from ahvn_tools.state import MISSING
 from ahvn_tools.toolkit.entry import Entry
@@ -46,6 +47,11 @@ class CallRules:
         self._layers = tuple(_layers(view, entry))
         folders = getattr(getattr(entry.spec.function, "__self__", None), "folders", None)
         self._base = PathBase(getattr(folders, "roots", None) or (view.roots if roots is None else roots) or ())
+
+    @functools.cached_property
+    def middleware(self) -> tuple[Middleware, ...]:
+        """What decides about a call in the pipeline, outermost first."""
+        return self, ApprovalMiddleware(self._approver(), self.asks)
 
     @property
     def never_asks(self) -> bool:
@@ -162,7 +168,7 @@ class CallRules:
             )
             raise CallRejectedError(rejection_text(self._entry.name, f"{reason}."), tool=self._entry.name)
 
-    def approver(self) -> Approver | None:
+    def _approver(self) -> Approver | None:
         """Return the approver of the toolkit, whose answer "always" is remembered."""
         if (approver := self._view.store.approver) is None:
             return None

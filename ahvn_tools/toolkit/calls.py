@@ -199,7 +199,7 @@ def start(view: StoreView, name: str, arguments: Arguments | None, options: Call
     """Start a background call and return its id. Raises as `_find` and `BackgroundCalls.start` do."""
     from ahvn_tools.execution import pipeline
     from ahvn_tools.execution.runner import capture_outcome
-    from ahvn_tools.middleware.waiting import without_other_request
+    from ahvn_tools.middleware.pending import without_other_request
     from ahvn_tools.toolkit.background_calls import BackgroundCall
 
     middleware, call = _prepare_stream(view.without_session(), name, arguments, options)
@@ -234,7 +234,7 @@ def _prepare(
     entry, plan, arguments = _find(view, name, arguments, options)
     rules = _rules(view, entry, options)
     middleware = _middleware(view, entry, plan, rules)
-    if rules is not None and len(middleware) == _RULES_ALONE and options is DEFAULT_OPTIONS and not plan.takes_context:
+    if rules is not None and middleware == rules.middleware and options is DEFAULT_OPTIONS and not plan.takes_context:
         allowed = rules.allowed_plan(plan, arguments)
         if allowed is not None:
             return allowed, entry.spec.body, (), arguments, state_scopes(view, entry)
@@ -391,10 +391,6 @@ def _approval_expiry(view: StoreView, answer_by: float | None) -> float | None:
     return left if own is None else min(own, left)
 
 
-_RULES_ALONE: Final = 2
-"""How many middleware a call has that has only rules."""
-
-
 def _rules(view: StoreView, entry: Entry, options: CallOptions) -> CallRules | None:
     """Return the rules that decide about a call; None if each call of the tool runs."""
     if not (view.store.has_rules or entry.inner) or not view.has_rules(entry):
@@ -414,15 +410,14 @@ def _middleware(view: StoreView, entry: Entry, plan: Plan, rules: CallRules | No
         from ahvn_tools.middleware.external import may_wait, supply_result, wait_for_result
 
         own = (wait_for_result, *own, supply_result) if may_wait(plan, entry.spec.body) else own
-    if rules is not None or entry.requires_approval is not False or plan.takes_context:
+    if rules is not None:
+        own = (*rules.middleware, *own)
+    elif entry.requires_approval is not False or plan.takes_context:
         from ahvn_tools.middleware.approve import ApprovalMiddleware
 
-        if rules is not None:
-            own = (rules, ApprovalMiddleware(rules.approver(), rules.asks), *own)
-        else:
-            condition = entry.requires_approval
-            when = condition if isinstance(condition, bool) else entry.requires_approval_for
-            own = (ApprovalMiddleware(view.store.approver, when), *own)
+        condition = entry.requires_approval
+        when = condition if isinstance(condition, bool) else entry.requires_approval_for
+        own = (ApprovalMiddleware(view.store.approver, when), *own)
     return (*shared, *own) if shared else own
 
 

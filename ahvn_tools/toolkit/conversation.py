@@ -11,7 +11,7 @@ from ahvn_tools.errors import ToolSpecError
 from ahvn_tools.formats.parsing.payload import dump_models
 from ahvn_tools.formats.turn import NO_USAGE, Usage
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.middleware.waiting import ApprovalRequest, ExternalCall
+from ahvn_tools.middleware.pending import PendingRequest
 from ahvn_tools.toolkit.run import Run
 from ahvn_tools.toolkit.structured_output import STRUCTURED_KEY
 
@@ -52,7 +52,7 @@ class Conversation:
     """The format of the messages; None while no answer has shown it."""
 
     @property
-    def pending(self) -> list[ApprovalRequest | ExternalCall]:
+    def pending(self) -> list[PendingRequest]:
         """What the conversation waits for."""
         return [] if self.run is None else self.run.pending
 

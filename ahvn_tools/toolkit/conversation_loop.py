@@ -8,7 +8,7 @@ import inspect
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from ahvn_tools import formats
 from ahvn_tools.errors import MalformedAnswerError, ToolkitError, unknown_options
@@ -21,18 +21,17 @@ from ahvn_tools.formats.json_data import replace_surrogates
 from ahvn_tools.formats.parsing.payload import dump_models, is_stream
 from ahvn_tools.formats.parsing.text_calls import extract_text
 from ahvn_tools.formats.turn import NO_USAGE, Model, Turn
-from ahvn_tools.middleware.waiting import pending_requests
+from ahvn_tools.middleware.pending import pending_requests
 from ahvn_tools.results import ToolCall, ToolResult
 from ahvn_tools.settings import is_count, must_be
 from ahvn_tools.toolkit.batch import Batch
 from ahvn_tools.toolkit.conversation import Conversation, StopReason
 from ahvn_tools.toolkit.entry_options import COUNT, checked, validate_callable
-from ahvn_tools.toolkit.run import Run
+from ahvn_tools.toolkit.run import Decisions, Run
 from ahvn_tools.toolkit.structured_output import STRUCTURED_KEY
 
 if TYPE_CHECKING:
     from ahvn_tools.formats import FormatName
-    from ahvn_tools.toolkit.resume import Approved, Reason, Results
 
 _DEFAULT_FORMAT: Final = "openai"
 """The format of the tools for a model that does not name one, until an answer shows its own."""
@@ -58,16 +57,6 @@ class Tools(Protocol):
     @property
     def aresume(self) -> Callable[..., Awaitable[Run]]:
         """The same for async code."""
-
-
-class Decisions(TypedDict, total=False):
-    """What `resume` is called with for a conversation that waits."""
-
-    approved: Approved | None
-    results: Results
-    arguments: Mapping[str, Any] | None
-    reason: Reason
-    always: bool
 
 
 class ConverseOptions(Decisions, total=False):
@@ -126,7 +115,8 @@ class ConversationLoop:
         self.retries = 0
         self.answer: Any = None
         self.turn = Turn()
-        self.shown: list[ToolResult] = []
+        self.shown: dict[int, ToolResult] = {}
+        """The results of the last answer that were yielded, by the ids of the objects."""
         self.is_streamed = self.has_left = False
         if self.format is not None:
             _turn_function(self.format)
@@ -324,7 +314,7 @@ class ConversationLoop:
                 )
             self.retries += 1
             return None
-        self.shown = []
+        self.shown = {}
         self.retries, self.turn = 0, replace(turn, messages=_to_sendable(turn.messages), text=_to_sendable(turn.text))
         return batch
 
@@ -347,8 +337,8 @@ class ConversationLoop:
         """Return the chunks and results to show: none of a call that waits, and no result again."""
         if not self.emits:
             return []
-        new = [one for one in results if not (pending_requests(one.meta) or any(one is shown for shown in self.shown))]
-        self.shown += [result for result in new if result.is_last]
+        new = [one for one in results if id(one) not in self.shown and not pending_requests(one.meta)]
+        self.shown |= {id(result): result for result in new if result.is_last}
         return new
 
     def _find_stop_reason(self, run: Run) -> StopReason | None:

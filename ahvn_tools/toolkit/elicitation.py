@@ -15,7 +15,7 @@ from ahvn_tools.invisible import escape, escape_line
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.mcp.server.request import Request
 from ahvn_tools.middleware.approve import rejection_text
-from ahvn_tools.middleware.waiting import ApprovalRequest, arguments_digest
+from ahvn_tools.middleware.pending import ApprovalRequest, arguments_digest
 from ahvn_tools.secret_key import SecretKey
 
 MAX_SECONDS: Final = 600.0

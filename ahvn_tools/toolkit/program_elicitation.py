@@ -6,19 +6,20 @@ what the client sends back, which only the server can read, and it continues fro
 
 from __future__ import annotations
 
+import functools
 import json
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, cast
 
 from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import InputRequiredError, ToolError, ToolkitError
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.mcp.server.request import Request
-from ahvn_tools.middleware.external import ResultRules, body_arguments, find_rules
-from ahvn_tools.middleware.waiting import (
+from ahvn_tools.middleware.external import body_arguments, find_rules
+from ahvn_tools.middleware.pending import (
     REQUEST_KEYS,
     ApprovalRequest,
-    ExternalCall,
+    PendingRequest,
     arguments_digest,
     pending_requests,
 )
@@ -27,7 +28,7 @@ from ahvn_tools.toolkit.batch import Batch
 from ahvn_tools.toolkit.calls import state_scopes
 from ahvn_tools.toolkit.elicitation import FORM, is_approval, to_message
 from ahvn_tools.toolkit.resume import aresumed_batch
-from ahvn_tools.toolkit.run import Run, waiting_call
+from ahvn_tools.toolkit.run import Decisions, Run, pending_call
 from ahvn_tools.toolkit.visibility import StoreView
 
 
@@ -48,12 +49,11 @@ class ProgramElicitation:
         meta = data["requests"]
         if self._is_anonymous and data.get("is_anonymous") is True:  # the client is known by nothing but this state
             self._view.session_state.continue_session(pending_requests(meta)[0].session_id)
-        waiting = Run.create([waiting_call(pending_requests(meta))], None)
-        approved, results = self._read_answers(waiting.pending)
-        if not approved and not results:
+        waiting = Run.create([pending_call(pending_requests(meta))], None)
+        if not (decisions := self._read_answers(waiting.pending)):
             return self.ask(waiting.results[0][1])
         try:
-            return await aresumed_batch(self._view, waiting, approved=approved, results=results)
+            return await aresumed_batch(self._view, waiting, decisions)
         except ToolkitError as error:
             raise ToolError(
                 "The program cannot continue: it has continued before, has waited for too long, or the server cannot "
@@ -66,8 +66,8 @@ class ProgramElicitation:
 
         The client neither decides on calls that need an approval as a whole, nor supplies results of external tools.
         """
-        requests = {request.id: self._to_form(request) for request in pending_requests(result.meta)}
-        forms = {key: form for key, form in requests.items() if form is not None}
+        questions = {request.id: self._find_question(request) for request in pending_requests(result.meta)}
+        forms = {key: question[0] for key, question in questions.items() if question is not None}
         if not forms:
             return result
         meta = {name: result.meta[name] for name in REQUEST_KEYS if name in result.meta}
@@ -76,41 +76,31 @@ class ProgramElicitation:
         detail = ErrorDetail(code=InputRequiredError.code, message="The user is asked.", mcp_response=response)
         return ToolResult(error=detail, id=result.id)
 
-    def _to_form(self, request: ApprovalRequest | ExternalCall) -> tuple[str, JsonObject] | None:
-        """Return the message and the form for what a tool asks; None for what the client does not decide on."""
+    def _find_question(self, request: PendingRequest) -> tuple[tuple[str, JsonObject], Callable[[Any], Any]] | None:
+        """Return the message and the form that ask the client, and what reads its answer; None: it is not asked."""
         if isinstance(request, ApprovalRequest):
-            return None if request.action is None else (to_message(request), FORM)
-        found = self._find_rules(request)
-        return None if found is None else found[0].to_form(found[1])
-
-    def _find_rules(self, request: ExternalCall) -> tuple[ResultRules, Mapping[str, Any]] | None:
-        """Return the rules for the result of a call, with its arguments; None if the client is not asked for it."""
+            return None if request.action is None else ((to_message(request), FORM), is_approval)
         entry = self._view.store.entries.get(request.tool)
         rules = None if entry is None else find_rules(entry.spec.body)
         if entry is None or rules is None:
             return None
         plan, scopes = self._view.compiled_tool(entry).plan, state_scopes(self._view, entry)
-        return rules, body_arguments(plan, request.arguments, scopes)
+        arguments = body_arguments(plan, request.arguments, scopes)
+        return rules.to_form(arguments), functools.partial(rules.read, arguments)
 
-    def _read_answers(
-        self, requests: Iterable[ApprovalRequest | ExternalCall]
-    ) -> tuple[dict[str, bool], dict[str, Any]]:
+    def _read_answers(self, requests: Iterable[PendingRequest]) -> Decisions:
         """Return the client's decisions and its results, by call id."""
-        approved: dict[str, bool] = {}
-        results: dict[str, Any] = {}
+        decisions: dict[str, dict[str, Any]] = {}
         for request in requests:
             answer = self._request.find_answer(request.id)
-            if answer is None or self._to_form(request) is None:
+            if answer is None or (question := self._find_question(request)) is None:
                 continue
-            if isinstance(request, ApprovalRequest):
-                approved[request.call_id] = is_approval(answer)
-            elif (found := self._find_rules(request)) is not None:
-                rules, arguments = found
-                try:
-                    results[request.call_id] = rules.read(arguments, answer)
-                except ToolError as error:
-                    results[request.call_id] = error
-        return approved, results
+            try:
+                decision = question[1](answer)
+            except ToolError as error:
+                decision = error
+            decisions.setdefault(request.decided_by, {})[request.call_id] = decision
+        return cast("Decisions", decisions)
 
     @property
     def _is_anonymous(self) -> bool:

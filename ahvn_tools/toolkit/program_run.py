@@ -48,16 +48,15 @@ from ahvn_tools.errors import LimitExceededError, ToolError, near_misses
 from ahvn_tools.execution.call import CallScope
 from ahvn_tools.execution.threads import run_in_thread
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.middleware.truncate import whole_blocks
-from ahvn_tools.middleware.waiting import (
-    ApprovalRequest,
-    ExternalCall,
+from ahvn_tools.middleware.pending import (
+    PendingRequest,
     RequestSigner,
     pending_requests,
     pending_result,
     read_request,
     without_other_request,
 )
+from ahvn_tools.middleware.truncate import whole_blocks
 from ahvn_tools.redaction.names import is_secret_name
 from ahvn_tools.redaction.texts import SecretTexts
 from ahvn_tools.redaction.values import find_secrets, reveal_secrets
@@ -170,7 +169,7 @@ class ProgramRun:
         self._code, self._mentioned = saved.code, saved.functions
         self._functions = {name: function.tool for name, function in saved.functions.items()}
         self._secrets = hide_bound_values(self._view, self._find_mentioned_entries(), self._context)
-        known: dict[int, Answer | ApprovalRequest | ExternalCall] = {}
+        known: dict[int, Answer | PendingRequest] = {}
         state = replace(saved.state, waiting=dict(saved.state.waiting))
         for key, request in saved.requests.items():
             call, decision = state.waiting[key], resumed.decisions.get(key)
@@ -190,7 +189,7 @@ class ProgramRun:
         self,
         state: ProgramState,
         start: Callable[[SandboxSession, Callable[[str], None]], Awaitable[Event]],
-        known: Mapping[int, Answer | ApprovalRequest | ExternalCall],
+        known: Mapping[int, Answer | PendingRequest],
         saved: SavedProgram | None = None,
     ) -> Any:
         fingerprints = {function.tool: function.fingerprint for function in self._mentioned.values()}
@@ -229,7 +228,7 @@ class ProgramRun:
 
     def _to_pending(self, end: Suspended, state: ProgramState, snapshot: bytes) -> ToolResult | Failure:
         """Return the result of a program that waits, with its requests; a Failure if it is too large to be stored."""
-        requests: dict[int, ApprovalRequest | ExternalCall] = end.unanswered
+        requests: dict[int, PendingRequest] = end.unanswered
         saved = SavedProgram(
             call_id=self._context.call_id or "",
             tool=self._context.tool or "",
@@ -257,7 +256,7 @@ class ProgramRun:
         again = replace(saved, id=uuid.uuid4().hex, requests={key: r.to_json() for key, r in requests.items()})
         return self._sign(again.to_json(), requests.values())
 
-    def _sign(self, program: JsonObject, requests: Iterable[ApprovalRequest | ExternalCall]) -> ToolResult:
+    def _sign(self, program: JsonObject, requests: Iterable[PendingRequest]) -> ToolResult:
         signer = RequestSigner(self._view.store.secret_key)
         unsigned = [replace(request, program=program) for request in requests]
         return pending_result(*[replace(request, signature=signer.sign(request)) for request in unsigned])
@@ -288,7 +287,7 @@ class ProgramRun:
     def _stub(self, function: str) -> ToolStub:
         return ToolStub.of(self._view.definition(self._entries[self._functions[function]]), function)
 
-    async def _run_call(self, call: ProgramCall) -> Answer | ApprovalRequest | ExternalCall:
+    async def _run_call(self, call: ProgramCall) -> Answer | PendingRequest:
         answer = await self._calls.run(call, self._decisions.get(call.number))
         is_answered = isinstance(answer, Value | Failure)
         return answer if is_answered or not self._has_secrets() else Failure(_HAS_SECRETS)
@@ -451,7 +450,7 @@ class ProgramCalls:
         if state.ends_session:
             context.end_session()
 
-    async def run(self, call: ProgramCall, decision: ProgramDecision | None) -> Answer | ApprovalRequest | ExternalCall:
+    async def run(self, call: ProgramCall, decision: ProgramDecision | None) -> Answer | PendingRequest:
         """Make a call; `decision` says what a person has approved of it. Return its request if it has to wait."""
         context, view = self._context, self._view
         entry = view.store.entries.get(call.tool)
@@ -528,7 +527,7 @@ class ProgramCalls:
         masked = self._secrets.mask(saved), self._secrets.mask_bytes(snapshot)
         return self._has_passed_secret or masked != (saved, snapshot)
 
-    def _to_answer(self, call: ProgramCall, result: ToolResult) -> Answer | ApprovalRequest | ExternalCall:
+    def _to_answer(self, call: ProgramCall, result: ToolResult) -> Answer | PendingRequest:
         if result.meta.get("ends_session") is True:
             self._state.ends_session = True
             self._context.end_session()

@@ -14,7 +14,7 @@ from typing import Any, Final
 from ahvn_tools import atomic_file
 from ahvn_tools.errors import ToolkitError
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.middleware.waiting import is_same_json, rule_text
+from ahvn_tools.middleware.pending import is_same_json, rule_text
 from ahvn_tools.regular_file import open_regular
 from ahvn_tools.secret_key import SecretKey
 

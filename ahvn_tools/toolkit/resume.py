@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, ClassVar, Final, TypeVar
 
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
@@ -20,17 +20,20 @@ from ahvn_tools.errors import (
     ToolNotAvailableError,
     ToolNotFoundError,
     UnboundStateError,
+    unknown_options,
 )
 from ahvn_tools.execution.outcome import Outcome
 from ahvn_tools.execution.threads import run_in_thread
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.middleware import external
 from ahvn_tools.middleware.approve import rejected_result, rejection_text
-from ahvn_tools.middleware.waiting import (
+from ahvn_tools.middleware.pending import (
+    FIRST_KEYS,
     ApprovalRequest,
     ExternalCall,
+    PendingRequest,
     RequestSigner,
-    WaitingRequest,
+    SignedRequest,
     arguments_digest,
     is_same_json,
     pending_requests,
@@ -45,7 +48,7 @@ from ahvn_tools.toolkit.call_rules import remember
 from ahvn_tools.toolkit.calls import find_entry, state_scopes
 from ahvn_tools.toolkit.code_mode import is_program_tool
 from ahvn_tools.toolkit.entry import Entry
-from ahvn_tools.toolkit.run import Run, waiting_call
+from ahvn_tools.toolkit.run import Approved, Decisions, Reason, Run, pending_call
 from ahvn_tools.toolkit.server_access import is_missing
 from ahvn_tools.toolkit.visibility import StoreView
 
@@ -57,86 +60,97 @@ _CHANGED: Final = (
     "process, Toolkit(…, secret_key=…). To approve with other arguments, pass them as arguments=…."
 )
 
+_Kind = TypeVar("_Kind", bound=SignedRequest)
+
 _STILL_OPEN: Final = "The request is still open."
 
-Waiting = Run | ApprovalRequest | ExternalCall | CallStatus | Mapping[str, Any]
+Waiting = Run | PendingRequest | CallStatus | Mapping[str, Any]
 """A run with pending calls, a background call that waits, or one request, also as its JSON data."""
-
-Approved = bool | Mapping[str, bool]
-"""Whether calls are approved: all of them, or each by its call id."""
-
-Reason = str | Mapping[str, str] | None
-"""Why calls are rejected: all of them, or each by its call id."""
-
-Results = Mapping[str, Any] | None
-"""The values of external calls, by call id; an exception, or an error ToolResult, for a call that has failed."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Decision:
-    """A person's decision on one call."""
+class _Approval:
+    """A person's decision on one ApprovalRequest."""
 
     is_approved: bool
     reason: str = ""
     edits: Any
     """The approver's own arguments."""
+    error: ClassVar[None] = None
+    is_result: ClassVar[bool] = False
+    """Whether it is a result, also for a call that is not approved."""
+
+    def start(
+        self, view: StoreView, request: ApprovalRequest, call: ToolCall | ProgramCall
+    ) -> tuple[JsonObject, Outcome | None]:
+        """Return the arguments with which the call runs, and its result if that is known. Raises ToolkitError."""
+        return _approved_arguments(view, request, call, self.edits), None
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Supplied:
-    """What was supplied for one external call."""
+    """What was supplied for one ExternalCall."""
 
     value: Any
     error: ToolResult | None
     """The error result that the value is, if it is one."""
+    reason: ClassVar[str] = ""
+    is_result: ClassVar[bool] = True
 
     @property
     def is_approved(self) -> bool:
         """Whether the call gets a value."""
         return self.error is None
 
+    def start(
+        self, view: StoreView, request: ExternalCall, call: ToolCall | ProgramCall
+    ) -> tuple[JsonObject, Outcome | None]:
+        """Return the same as `_Approval.start`. Raises ToolkitError for a value that the tool refuses."""
+        is_known = arguments_digest(call.arguments, view.store.secret_key) == request.digest
+        return call.arguments if is_known else request.arguments, self._outcome(view, request)
 
-def resumed_batch(
-    view: StoreView,
-    waiting: Waiting,
-    *,
-    approved: Approved | None = None,
-    results: Results = None,
-    arguments: Mapping[str, Any] | None = None,
-    reason: Reason = None,
-    always: bool = False,
-) -> Batch:
+    def _outcome(self, view: StoreView, request: ExternalCall) -> Outcome:
+        if isinstance(self.value, Exception):
+            return Outcome(error=self.value)
+        if self.error is not None or (entry := _find_startable(view, request.tool)) is None:
+            return Outcome(self.error or self.value)  # the call of a removed tool is answered like any other
+        plan, scopes = view.compiled_tool(entry).plan, state_scopes(view, entry)
+        return external.supply(plan, entry.spec.body, scopes, request, self.value)
+
+
+_Decision = _Approval | _Supplied
+
+
+def resumed_batch(view: StoreView, waiting: Waiting, decisions: Decisions) -> Batch:
     """Return the batch that continues what waited, and mark its requests as decided. It runs at most once.
-
-    `always` remembers the rules of the approved requests.
 
     Raises ToolkitError for what does not fit the requests, and for a request that was decided before.
     """
+    if unknown := unknown_options(decisions, Decisions.__annotations__):
+        raise TypeError(f"resume(): {unknown}")
+    approved, results, reason = decisions.get("approved"), decisions.get("results"), decisions.get("reason")
     background_calls = view.background_calls
-    run, edits = _to_run(waiting, approved, arguments)
+    run, edits = _to_run(waiting, approved, decisions.get("arguments"))
     _require_single_ids(run, [names for names in (approved, edits, reason, results) if isinstance(names, Mapping)])
     if approved is None and results is None:
         raise ToolkitError("Pass approved=True or False, or results={call_id: value} for external calls.")
-    decisions: dict[str, _Decision | _Supplied] = {
-        **_decisions(run, approved, edits, reason),
-        **_supplied_values(view, run, results),
-    }
+    by_id: dict[str, _Decision] = {**_approvals(run, approved, edits, reason), **_supplied_values(view, run, results)}
     calls = [call for call, _ in run.results]
     known_results: dict[int, ToolResult] = {}
-    requests: dict[int, ApprovalRequest | ExternalCall] = {}
+    requests: dict[int, PendingRequest] = {}
     supplied: dict[int, Outcome] = {}
     programs: dict[int, ResumedProgram] = {}
-    decided: list[ApprovalRequest | ExternalCall] = []
-    kept = _rules_to_remember(run, decisions) if always else []
+    decided: list[PendingRequest] = []
+    kept = _rules_to_remember(run, by_id) if decisions.get("always") else []
     signer, forgotten_until = RequestSigner(view.store.secret_key), view.store.approval_store.forgotten_until()
     now = max(time.time(), forgotten_until)  # what was forgotten has expired, also if the clock was set back
     for index, (call, result) in enumerate(run.results):
-        chosen = [request for request in pending_requests(result.meta) if request.call_id in decisions]
+        chosen = [request for request in pending_requests(result.meta) if request.call_id in by_id]
         if not chosen:
             known_results[index] = result
             continue
         requests[index] = chosen[0]
-        decided_calls = [(request, decisions[request.call_id]) for request in chosen]
+        decided_calls = [(request, by_id[request.call_id]) for request in chosen]
         continued = (
             _continue(view, signer, now, call, decided_calls[0])
             if chosen[0].program is None
@@ -146,10 +160,9 @@ def resumed_batch(
             programs[index] = continued
         elif isinstance(continued, ToolResult):
             known_results[index] = continued
-        elif isinstance(continued, tuple):
-            calls[index], supplied[index] = continued
         else:
-            calls[index] = continued
+            calls[index], outcome = continued
+            supplied |= {} if outcome is None else {index: outcome}
         decided += [request for request in chosen if signer.has_signed(request)]  # others cannot be approved here
     decided = [one for one in decided if one.expires_at is None or one.expires_at > forgotten_until]  # nor can these
     _mark_decided(view, decided, [resumed.program for resumed in programs.values()])
@@ -162,12 +175,12 @@ def resumed_batch(
     )  # fmt: skip
 
 
-def _rules_to_remember(run: Run, decisions: Mapping[str, _Decision | _Supplied]) -> list[ApprovalRequest]:
+def _rules_to_remember(run: Run, decisions: Mapping[str, _Decision]) -> list[ApprovalRequest]:
     """Return the approved requests, whose rules are remembered. Raises ToolkitError for one that has none."""
     approved: list[ApprovalRequest] = []
     for request in run.pending:
         decision = decisions.get(request.call_id)
-        if not (isinstance(request, ApprovalRequest) and isinstance(decision, _Decision) and decision.is_approved):
+        if not (isinstance(request, ApprovalRequest) and isinstance(decision, _Approval) and decision.is_approved):
             continue
         if request.suggested_rule is None or decision.edits:
             raise ToolkitError(
@@ -178,9 +191,9 @@ def _rules_to_remember(run: Run, decisions: Mapping[str, _Decision | _Supplied])
     return approved
 
 
-async def aresumed_batch(view: StoreView, waiting: Waiting, **decisions: Any) -> Batch:
+async def aresumed_batch(view: StoreView, waiting: Waiting, decisions: Decisions) -> Batch:
     """Return the batch from async code; the store of approvals may wait for a file, so this runs in a thread."""
-    batch: Batch = (await run_in_thread(lambda _: resumed_batch(view, waiting, **decisions))).get()
+    batch: Batch = (await run_in_thread(lambda _: resumed_batch(view, waiting, decisions))).get()
     return batch
 
 
@@ -189,14 +202,14 @@ def _to_run(waiting: Waiting, approved: Approved | None, arguments: Any) -> tupl
     if isinstance(waiting, CallStatus):
         if not waiting.requests:
             raise ToolkitError(f"The call {waiting.id!r} does not wait for anything: it is {waiting.state}.")
-        waiting = Run.create([waiting_call(waiting.requests)], None)
+        waiting = Run.create([pending_call(waiting.requests)], None)
     if isinstance(waiting, Run):
         return waiting, {} if arguments is None else arguments
-    request = waiting if isinstance(waiting, WaitingRequest) else read_request(waiting)
+    request = waiting if isinstance(waiting, SignedRequest) else read_request(waiting)
     if isinstance(request, ApprovalRequest) and not isinstance(approved, bool):
         raise ToolkitError("One request is approved or not: pass approved=True or False.")
     try:
-        run = Run.create([waiting_call([request])], None)
+        run = Run.create([pending_call([request])], None)
     except RecursionError:
         raise ToolkitError("This request is nested too deep.") from None
     return run, {} if arguments is None else {request.call_id: arguments}
@@ -212,9 +225,21 @@ def _require_single_ids(run: Run, decisions: Sequence[Mapping[str, Any]]) -> Non
         )
 
 
-def _decisions(run: Run, approved: Approved | None, edits: Any, reason: Reason) -> dict[str, _Decision]:
+def _requests_of(run: Run, kind: type[_Kind]) -> dict[str, _Kind]:
+    """Return the pending requests of one kind, by call id."""
+    return {request.call_id: request for request in run.pending if isinstance(request, kind)}
+
+
+def _unknown_call(run: Run, call_id: Any, kind: type[PendingRequest]) -> ToolkitError:
+    """Return the error for a decision on a call that does not wait for it."""
+    by_argument = {kind.decided_by: sorted(_requests_of(run, kind)) for kind in FIRST_KEYS.values()}
+    waiting = "; ".join(f"{name}={{…}}: {ids}" for name, ids in by_argument.items() if ids)
+    return ToolkitError(f"No call {call_id!r} waits for {kind.needs[0]}. Waiting: {waiting or 'none'}.")
+
+
+def _approvals(run: Run, approved: Approved | None, edits: Any, reason: Reason) -> dict[str, _Approval]:
     """Return the decisions by call id. Raises ToolkitError for those that fit no pending call."""
-    pending = {request.call_id for request in run.pending if isinstance(request, ApprovalRequest)}
+    pending = _requests_of(run, ApprovalRequest).keys()
     choices = dict.fromkeys(pending, approved) if isinstance(approved, bool) else {} if approved is None else approved
     if not (isinstance(choices, Mapping) and all(isinstance(choice, bool) for choice in choices.values())):  # type: ignore[redundant-expr]  # callers may pass anything
         raise ToolkitError("Calls are approved or not: pass approved=True, False, or one of them by call id.")
@@ -224,9 +249,7 @@ def _decisions(run: Run, approved: Approved | None, edits: Any, reason: Reason) 
     accepted = choices.keys() - rejected
     reasons = reason if isinstance(reason, Mapping) else {} if reason is None else dict.fromkeys(rejected, reason)
     if unknown := (choices.keys() | edits.keys() | reasons.keys()) - pending:
-        raise ToolkitError(
-            f"No call {min(unknown)!r} waits for approval. Waiting: {sorted(pending)}.{_external_hint(run)}"
-        )
+        raise _unknown_call(run, min(unknown), ApprovalRequest)
     if not edits.keys() <= accepted:
         raise ToolkitError(f"Arguments are for approved calls, unlike {min(edits.keys() - accepted)!r}.")
     if (reason is not None and not reasons) or not reasons.keys() <= rejected:
@@ -234,39 +257,30 @@ def _decisions(run: Run, approved: Approved | None, edits: Any, reason: Reason) 
     if not all(isinstance(text, str) for text in reasons.values()):
         raise ToolkitError("A reason is a text for the model.")
     return {
-        call_id: _Decision(is_approved=is_approved, reason=reasons.get(call_id, ""), edits=edits.get(call_id, {}))
+        call_id: _Approval(is_approved=is_approved, reason=reasons.get(call_id, ""), edits=edits.get(call_id, {}))
         for call_id, is_approved in choices.items()
     }
 
 
-def _external_hint(run: Run) -> str:
-    names = sorted(request.call_id for request in run.pending if isinstance(request, ExternalCall))
-    return f" These wait for their result, results={{…}}: {names}." if names else ""
-
-
-def _supplied_values(view: StoreView, run: Run, results: Results) -> dict[str, _Supplied]:
+def _supplied_values(view: StoreView, run: Run, results: Any) -> dict[str, _Supplied]:
     """Return what was supplied, by call id. Raises ToolkitError for ids of no call that waits for its result."""
     if not isinstance(results, Mapping | None):
         raise ToolkitError("The results of external calls are a dict by call id: results={call_id: value}.")
-    requests = {request.call_id: request for request in run.pending if isinstance(request, ExternalCall)}
-    if unknown := (results or {}).keys() - requests.keys():
-        raise ToolkitError(
-            f"No call {min(unknown, key=str)!r} waits for its result. Waiting: {sorted(requests)}. Calls that wait for "
-            "an approval are decided with approved=…."
+    values, requests = results or {}, _requests_of(run, ExternalCall)
+    if unknown := values.keys() - requests.keys():
+        raise _unknown_call(run, min(unknown, key=str), ExternalCall)
+    masks_errors = view.store.masks_errors
+    return {
+        call_id: _Supplied(
+            value=value, error=external.to_error_result(value, requests[call_id], masks_errors=masks_errors)
         )
-    errors = {
-        call_id: external.to_error_result(value, requests[call_id], masks_errors=view.store.masks_errors)
-        for call_id, value in (results or {}).items()
+        for call_id, value in values.items()
     }
-    return {call_id: _Supplied(value=value, error=errors[call_id]) for call_id, value in (results or {}).items()}
-
-
-_Continued = ToolCall | ToolResult | tuple[ToolCall, Outcome]
 
 
 def _continue(
-    view: StoreView, signer: RequestSigner, now: float, call: ToolCall, decided: tuple[Any, _Decision | _Supplied]
-) -> _Continued:
+    view: StoreView, signer: RequestSigner, now: float, call: ToolCall, decided: tuple[Any, _Decision]
+) -> tuple[ToolCall, Outcome | None] | ToolResult:
     """Return the call to run, with what was supplied for it; its result if it does not run.
 
     Raises ToolkitError for what does not fit.
@@ -274,17 +288,14 @@ def _continue(
     request, decision = decided
     _require_valid(view, signer, now, request, decision)
     changed = changed_text(view, request)
-    is_usable = changed is None and signer.has_signed(request) and not _has_expired(request, now)
-    if not decision.is_approved and not (isinstance(decision, _Supplied) and is_usable):
+    is_usable = changed is None and signer.has_signed(request) and not request.has_expired(now)
+    if not (decision.is_approved or (decision.is_result and is_usable)):
         return _to_rejected(request.tool, call, decision)
     if changed is not None:
         return changed_result(changed, call)
     requested = call if request.tool == call.name else model_tools.inner_call(call) or call
-    if isinstance(decision, _Decision):
-        return replace(requested, name=request.tool, arguments=_approved_arguments(view, request, requested, decision))
-    is_known = arguments_digest(requested.arguments, view.store.secret_key) == request.digest
-    arguments = requested.arguments if is_known else request.arguments
-    return replace(requested, name=request.tool, arguments=arguments), _to_outcome(view, request, decision)
+    arguments, outcome = decision.start(view, request, requested)
+    return replace(requested, name=request.tool, arguments=arguments), outcome
 
 
 def _continue_program(
@@ -292,7 +303,7 @@ def _continue_program(
     signer: RequestSigner,
     now: float,
     call: ToolCall,
-    decided: Sequence[tuple[Any, _Decision | _Supplied]],
+    decided: Sequence[tuple[Any, _Decision]],
 ) -> ToolResult | ResumedProgram:
     """Return the program to continue or, if it does not, the result of its call. Raises as `_continue` does."""
     for request, decision in decided:
@@ -317,48 +328,23 @@ def _continue_program(
     )
 
 
-def _to_rejected(tool: str, call: ToolCall, decision: _Decision | _Supplied) -> ToolResult:
+def _to_rejected(tool: str, call: ToolCall, decision: _Decision) -> ToolResult:
     """Return the result of a call that does not run: of a rejected one, or the error that was supplied."""
-    error = decision.error if isinstance(decision, _Supplied) else None
-    reason = decision.reason if isinstance(decision, _Decision) else ""
-    return replace(error or rejected_result(tool, reason), id=call.id)
+    return replace(decision.error or rejected_result(tool, decision.reason), id=call.id)
 
 
-def _to_outcome(view: StoreView, request: ExternalCall, decision: _Supplied) -> Outcome:
-    """Return what was supplied. Raises ToolkitError for a value or a call that the tool refuses."""
-    if isinstance(decision.value, Exception):
-        return Outcome(error=decision.value)
-    if decision.error is not None or (entry := _find_startable(view, request.tool)) is None:
-        return Outcome(decision.error or decision.value)  # the call of a removed tool is answered like any other
-    plan, scopes = view.compiled_tool(entry).plan, state_scopes(view, entry)
-    return external.supply(plan, entry.spec.body, scopes, request, decision.value)
-
-
-def _decide(
-    view: StoreView, saved: SavedProgram, request: ApprovalRequest | ExternalCall, decision: _Decision | _Supplied
-) -> ProgramDecision:
+def _decide(view: StoreView, saved: SavedProgram, request: Any, decision: _Decision) -> ProgramDecision:
     """Return the decision on one call of a program. Raises ToolkitError for arguments that do not fit."""
-    arguments: JsonObject = {}
-    if isinstance(request, ExternalCall) and isinstance(decision, _Supplied):
-        rejection = changed_text(view, request)
-        return ProgramDecision(
-            arguments=saved.state.waiting[saved.find_call(request.id)].arguments,
-            is_call_approved=True,
-            approved_questions=(),
-            rejection=rejection,
-            supplied=None if rejection is not None else _to_outcome(view, request, decision),
-        )
-    assert isinstance(request, ApprovalRequest)  # noqa: S101  # as its decision is
-    assert isinstance(decision, _Decision)  # noqa: S101
-    rejection = changed_text(view, request) if decision.is_approved else rejection_text(request.tool, decision.reason)
-    if rejection is None:
-        call = saved.state.waiting[saved.find_call(request.id)]
-        arguments = _to_json(request.tool, _approved_arguments(view, request, call, decision))
+    runs = decision.is_approved or decision.is_result
+    rejection = changed_text(view, request) if runs else rejection_text(request.tool, decision.reason)
+    call = saved.state.waiting[saved.find_call(request.id)]
+    arguments, outcome = ({}, None) if rejection is not None else decision.start(view, request, call)
     return ProgramDecision(
-        arguments=arguments,
+        arguments=_to_json(request.tool, arguments),
         is_call_approved=request.approves_call,
-        approved_questions=request.questions,
+        approved_questions=request.approved_questions,
         rejection=rejection,
+        supplied=outcome,
     )
 
 
@@ -372,47 +358,34 @@ def _to_json(tool: str, arguments: JsonObject) -> JsonObject:
 
 
 def _require_valid(
-    view: StoreView,
-    signer: RequestSigner,
-    now: float,
-    request: ApprovalRequest | ExternalCall,
-    decision: _Decision | _Supplied,
+    view: StoreView, signer: RequestSigner, now: float, request: PendingRequest, decision: _Decision
 ) -> None:
     """Raise ToolkitError for a request of another session, and for one that cannot be approved."""
     if signer.has_signed(request):
         _require_session(view, request)
     elif decision.is_approved:
         raise ToolkitError(_CHANGED)
-    if decision.is_approved and _has_expired(request, now):
-        if isinstance(request, ExternalCall):
-            raise ToolkitError(
-                f"The call {request.call_id!r} has expired. Pass a ToolError as its result, so that the model can go "
-                "on; Toolkit(…, approval_expiry=…) sets how long calls wait."
-            )
+    if decision.is_approved and request.has_expired(now):
         raise ToolkitError(
-            "The request has expired: it was not approved in time. Reject it, so that the model can ask again; "
-            "Toolkit(…, approval_expiry=…) sets how long requests can be approved."
+            f"The request for the call {request.call_id!r} has expired. {request.expired_fix}; "
+            "Toolkit(…, approval_expiry=…) sets how long calls wait."
         )
 
 
-def _has_expired(request: ApprovalRequest | ExternalCall, now: float) -> bool:
-    return request.expires_at is not None and now >= request.expires_at
-
-
-def _require_session(view: StoreView, request: ApprovalRequest | ExternalCall) -> None:
+def _require_session(view: StoreView, request: PendingRequest) -> None:
     session_id = view.session_state.session_id if view.is_session else None
     if request.session_id != session_id:
         raise ToolkitError("The request was made in another session. Resume it there, with the same session_id.")
 
 
 def _approved_arguments(
-    view: StoreView, request: ApprovalRequest, call: ToolCall | ProgramCall, decision: _Decision
+    view: StoreView, request: ApprovalRequest, call: ToolCall | ProgramCall, edits: Any
 ) -> JsonObject:
     """Return the arguments with which an approved call runs. Raises ToolkitError for a call that could not start.
 
     The secret arguments that a saved request does not hold are taken from the approver's.
     """
-    edits, key = decision.edits, view.store.secret_key
+    key = view.store.secret_key
     if not isinstance(edits, Mapping):
         raise ToolkitError(f"An approver's arguments are a dict by parameter, not a {type(edits).__name__}.")
     is_known = arguments_digest(call.arguments, key) == request.digest
@@ -477,14 +450,12 @@ def _require_same_secrets(view: StoreView, request: ApprovalRequest, exact: Json
         raise ToolkitError(f"The secret arguments {[*request.secrets]} are not those that were asked for.")
 
 
-def _mark_decided(
-    view: StoreView, requests: list[ApprovalRequest | ExternalCall], programs: list[SavedProgram]
-) -> None:
+def _mark_decided(view: StoreView, requests: list[PendingRequest], programs: list[SavedProgram]) -> None:
     """Mark requests as decided before their calls run. Raises ToolkitError for one that already is.
 
     A program that continues is marked, too: none of its requests can let it continue from the same point again.
     """
-    decided: list[ApprovalRequest | ExternalCall | SavedProgram] = [*requests, *programs]
+    decided: list[PendingRequest | SavedProgram] = [*requests, *programs]
     expiries = {one.id: one.expires_at for one in decided}
     if decided and (len(expiries) < len(decided) or not view.store.approval_store.decide(expiries)):
         raise ToolkitError(

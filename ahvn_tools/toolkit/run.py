@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NoReturn, Self, overload
+from typing import Any, Final, NoReturn, Self, TypedDict, overload
 
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
@@ -14,17 +14,37 @@ from ahvn_tools.errors import ToolSpecError
 from ahvn_tools.formats.continuation import NO_CONTINUATION, Container, Continuation
 from ahvn_tools.formats.rendering.names import wire_name
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.middleware.waiting import (
+from ahvn_tools.middleware.pending import (
     FIRST_KEYS,
     FURTHER_KEY,
-    ApprovalRequest,
-    ExternalCall,
+    PendingRequest,
     pending_requests,
     pending_result,
     read_request,
     without_requests,
 )
 from ahvn_tools.results import ToolCall, ToolResult, to_sendable, without_raw_value
+
+Approved = bool | Mapping[str, bool]
+"""Whether calls are approved: all of them, or each by its call id."""
+
+Reason = str | Mapping[str, str] | None
+"""Why calls are rejected: all of them, or each by its call id."""
+
+
+class Decisions(TypedDict, total=False):
+    """What `resume` does with the calls that wait."""
+
+    approved: Approved | None
+    """Whether calls that wait for an approval are approved."""
+    results: Mapping[str, Any] | None
+    """The values of external calls, by call id; an exception, or an error ToolResult, for a call that has failed."""
+    arguments: Mapping[str, Any] | None
+    """The approver's edits, of one request or by call id."""
+    reason: Reason
+    """For the model of a rejected call."""
+    always: bool
+    """Whether the rules of the approved requests are remembered."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -48,7 +68,7 @@ class Run(Sequence[JsonObject]):
     messages: list[JsonObject] = field(default_factory=list)
     results: list[tuple[ToolCall, ToolResult]] = field(default_factory=list)
     """Each call with its result, in the order of the answer. Empty if the model has made no call."""
-    pending: list[ApprovalRequest | ExternalCall] = field(default_factory=list)
+    pending: list[PendingRequest] = field(default_factory=list)
     """The calls that wait for an approval or, those of external tools, for their result, for `Toolkit.resume`; several
     of one program have the same program. While there are any, there are no messages: providers accept one answer per
     call, and all answers at once."""
@@ -181,7 +201,7 @@ def _from_json(data: Mapping[str, Any]) -> tuple[list[Pair], str | None, Continu
         raise ToolSpecError(_WRONG_DATA) from None
 
 
-def waiting_call(requests: Sequence[ApprovalRequest | ExternalCall], **fields: Any) -> Pair:
+def pending_call(requests: Sequence[PendingRequest], **fields: Any) -> Pair:
     """Return the call of these requests, with the further `fields` of a call, and the result that says that it waits.
 
     There are several requests only for one program.
@@ -207,7 +227,7 @@ def _call_from_json(item: Mapping[str, Any]) -> Pair:
     if "request" in item:
         first = read_request(item["request"])
         meta = {first.meta_key: item["request"], FURTHER_KEY: item.get("further", [])}
-        return waiting_call(pending_requests(meta), **fields)
+        return pending_call(pending_requests(meta), **fields)
     call = ToolCall(id=item["id"], name=item["name"], error=item["error"], **fields)
     return call, _result_from_json(item["result"], call.id)
 

@@ -29,7 +29,7 @@ from ahvn_tools.execution.deadline import cancel_and_wait
 from ahvn_tools.mcp.client.caller import current_caller
 from ahvn_tools.mcp.server.progress import MAX_QUEUED, STALL_SECONDS, ProgressReporter
 from ahvn_tools.mcp.server.request import Request
-from ahvn_tools.middleware.waiting import arguments_digest
+from ahvn_tools.middleware.pending import arguments_digest
 from ahvn_tools.results import ToolResult
 from ahvn_tools.secret_key import SecretKey
 from ahvn_tools.toolkit.elicitation import MAX_SECONDS

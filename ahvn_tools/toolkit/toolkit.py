@@ -90,8 +90,8 @@ if TYPE_CHECKING:  # slow, and few toolkits need it
     from ahvn_tools.toolkit.mapped_calls import MappedCall
     from ahvn_tools.toolkit.mcp_imports import MCPImports
     from ahvn_tools.toolkit.mcp_server import ToolkitServerOptions
-    from ahvn_tools.toolkit.resume import Approved, Reason, Waiting
-    from ahvn_tools.toolkit.run import Run
+    from ahvn_tools.toolkit.resume import Waiting
+    from ahvn_tools.toolkit.run import Decisions, Run
     from ahvn_tools.toolkit.tool_rules import RuleDecision
 
 
@@ -1054,16 +1054,7 @@ class Toolkit:
         """Run all calls of a model's answer from async code, and yield what `stream_run` yields."""
         return self._batch(answer, format).astream()
 
-    def resume(
-        self,
-        waiting: Waiting,
-        *,
-        approved: Approved | None = None,
-        results: Mapping[str, Any] | None = None,
-        arguments: Mapping[str, Any] | None = None,
-        reason: Reason = None,
-        always: bool = False,
-    ) -> Run:
+    def resume(self, waiting: Waiting, **decisions: Unpack[Decisions]) -> Run:
         """Continue the calls that waited, and return the Run, in which some may go on waiting.
 
         `waiting` is a Run with pending calls, the status of a background call, or one request (also as its JSON data,
@@ -1073,7 +1064,8 @@ class Toolkit:
         edits, of a request or by call id: they are merged into the model's arguments, and contain again what a saved
         request hides as secret. `reason`, a text or by call id, is for the model of a rejected call. `results` has the
         values of external calls by call id: what the function would return, or an exception, such as a ToolError, for
-        a call that has failed. A tool that has changed since is not run: its call ends with the code `changed`.
+        a call that has failed. `always` remembers the rules of the approved requests. A tool that has changed since is
+        not run: its call ends with the code `changed`.
 
         Raises ToolkitError for a request that was used before, has expired or is of another session, for secret
         arguments that differ from the requested ones, and for a value that the tool could not have returned. Then no
@@ -1081,27 +1073,13 @@ class Toolkit:
         """
         from ahvn_tools.toolkit.resume import resumed_batch
 
-        return resumed_batch(
-            self._view, waiting, approved=approved, results=results, arguments=arguments, reason=reason, always=always
-        ).run()
+        return resumed_batch(self._view, waiting, decisions).run()
 
-    async def aresume(
-        self,
-        waiting: Waiting,
-        *,
-        approved: Approved | None = None,
-        results: Mapping[str, Any] | None = None,
-        arguments: Mapping[str, Any] | None = None,
-        reason: Reason = None,
-        always: bool = False,
-    ) -> Run:
+    async def aresume(self, waiting: Waiting, **decisions: Unpack[Decisions]) -> Run:
         """Continue the calls that waited from async code, as `resume` does."""
         from ahvn_tools.toolkit.resume import aresumed_batch
 
-        batch = await aresumed_batch(
-            self._view, waiting, approved=approved, results=results, arguments=arguments, reason=reason, always=always
-        )
-        return await batch.arun()
+        return await (await aresumed_batch(self._view, waiting, decisions)).arun()
 
     def converse(self, model: ModelFunction, messages: Start, **options: Unpack[ConverseOptions]) -> Conversation:
         """Ask a model and run its calls until it answers without any, and return the conversation.

@@ -17,8 +17,8 @@ from pydantic import BaseModel, Field
 from ahvn_tools import Call, Next, ToolCall, ToolContext, Toolkit, ToolResult
 from ahvn_tools.errors import ToolkitError, ToolSpecError
 from ahvn_tools.middleware.cache import cache
+from ahvn_tools.middleware.pending import ApprovalRequest
 from ahvn_tools.middleware.retry import retry
-from ahvn_tools.middleware.waiting import ApprovalRequest
 from tests.attacks.attack import CANARY, Attack, Outcome, ends_with, equals, rows
 
 KEY = "the key of both processes"

@@ -13,7 +13,7 @@ import sys
 import sysconfig
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import httpx2
 import pytest
@@ -25,6 +25,8 @@ from mcp.client.streamable_http import streamable_http_client
 
 import ahvn_tools
 from ahvn_tools.cli.app import main
+from ahvn_tools.cli.serve import serve
+from ahvn_tools.toolkit.approval_rules import MODES
 from tests.cli.served import COMMAND, ENVIRONMENT, LONGEST, Served, run
 
 MODERN = {
@@ -355,3 +357,8 @@ def test_the_installed_script_runs_the_command():
     ran = subprocess.run([script, "--version"], capture_output=True, text=True, timeout=LONGEST, check=True)
     assert ran.stdout == f"{ahvn_tools.__version__}\n"
     assert shutil.which("ahvn-tools", path=script.parent)
+
+
+def test_the_modes_of_serve_are_those_of_a_toolkit():
+    (mode, _) = get_args(get_type_hints(serve)["mode"])
+    assert get_args(mode) == MODES

@@ -110,6 +110,7 @@ kit.yaml:1: toolsets.b: There is no toolset 'a'. Known: 'b'.\
     ("approval: {approver: notes}", snapshot("kit.yaml:1: approval.approver: 'notes' is no import path: write `module:name` or `FILE.py:name`.")),
     ("approval: {approver: 'notes:askk'}", snapshot("kit.yaml:1: approval.approver: notes has no 'askk'. Did you mean 'ask'?")),
     ("approval: {secret_key: 0123456789abcdef0123}", snapshot("kit.yaml:1: approval.secret_key: a key is no part of a file, nor its default: write `${APPROVAL_KEY}`, and set that variable.")),
+    ("approval: {secret_key: '${UNSET}'}", snapshot("kit.yaml:1: approval.secret_key: the environment variable 'UNSET' is not set. Set it.")),
     ("approval: {secret_key: '${KEY}'}", snapshot("kit.yaml:1: approval.secret_key: A secret_key is a text or bytes of at least 16 bytes; create one with secrets.token_hex(32) and keep it where your passwords are.")),
     ("approval: {deny: [find, 'find(']}", snapshot('kit.yaml:1: approval.deny[1]: \'find(\' is no rule: conditions on arguments are in parentheses. Write a rule as in git_*, notes/find or shell_exec(cmd: "git status*").')),
     ("approval: {mode: readonly}", snapshot("kit.yaml:1: approval.mode: it is one of 'read_only', 'ask', 'accept_edits', 'allow'. Did you mean 'read_only'?")),

@@ -269,6 +269,21 @@ def test_data_of_any_depth_and_with_any_text_is_kept(options):
     assert search(kit, handle, "x" * 9).startswith(f"[1 found, as path: value]\n{'/0' * 90}")
 
 
+@pytest.mark.parametrize(("depth", "name"), [(150, "a" * 20_000), (150, "a/~")], ids=["long names", "deep"])
+def test_the_index_of_json_is_small(depth, name):
+    """Each path contains all names above it, so of long or many ones it would be larger than the result."""
+    data = {"leaf": "x" * 100_000}
+    for _ in range(depth):
+        data = {name: data}
+    text, index = kept_json.to_indexed_text(data)
+    kept = kept_json.KeptJson(kept_results.KeptText(text, index), index)
+    path = f"/{kept_json.escape(name)}" * depth
+    assert (len(index) <= 11, sum(map(len, index)) <= 10_000) == (True, True)
+    assert json.loads(text) == data
+    assert kept.read(f"{path}/leaf", 99_999, None, 100).endswith("\nx")
+    assert f"{path}/leaf: " in kept.search("leaf", 0, 20, 100_000_000)
+
+
 def test_a_search_goes_on_behind_names_and_texts_that_are_too_long(options):
     kit = make_kit(options)
 

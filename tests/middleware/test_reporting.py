@@ -13,9 +13,9 @@ from pydantic import BaseModel, Field, SecretStr
 from ahvn_tools import ToolCall, ToolError, Toolkit, ToolResult
 from ahvn_tools.middleware import Call, Next, reporting
 from ahvn_tools.middleware.log import log
+from ahvn_tools.middleware.pending import arguments_digest
 from ahvn_tools.middleware.record import record
 from ahvn_tools.middleware.trace import trace
-from ahvn_tools.middleware.waiting import arguments_digest
 from ahvn_tools.redaction.names import Secret
 
 

@@ -38,6 +38,12 @@ def test_allowed_tools_in_each_form(written):
     assert read(f"{MINIMAL}\nallowed-tools: {written}").allowed_tools == ("a", "b")
 
 
+def test_a_pattern_of_a_tool_that_is_not_closed_is_the_rest():
+    """Its end is looked for once: otherwise the time would grow with the square of the length."""
+    endless = "a(" * 45_000
+    assert read(f"{MINIMAL}\nallowed-tools: find {endless}").allowed_tools == ("find", endless)
+
+
 @pytest.mark.parametrize(
     ("text", "line", "words"),
     [

@@ -13,7 +13,7 @@ import pytest
 
 from ahvn_tools import Secret, ToolCall, ToolContext, Toolkit, ToolResult
 from ahvn_tools.errors import ToolkitError, ToolSpecError
-from ahvn_tools.middleware.waiting import ApprovalRequest
+from ahvn_tools.middleware.pending import ApprovalRequest
 from ahvn_tools.toolkit.run import Run
 
 KEY = "a key that both processes have"
@@ -330,7 +330,7 @@ def test_a_request_expires(monkeypatch):
     assert forever.pending[0].expires_at is None
     monkeypatch.setattr(time, "time", lambda: now + 62)
     for waiting in (run, run.pending[1].to_json()):
-        with pytest.raises(ToolkitError, match="The request has expired"):
+        with pytest.raises(ToolkitError, match="has expired"):
             kit.resume(waiting, approved=True)
     assert removed == []
     assert kit.resume(run, approved=False, reason="too late").is_done
@@ -381,7 +381,7 @@ def test_a_request_of_one_session_is_not_resumed_in_another_and_stays_open(appro
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"approved": {"c1": True}}, r"No call 'c1' waits for approval\. Waiting: \['c2', 'c3'\]"),
+        ({"approved": {"c1": True}}, r"No call 'c1' waits for an approval. Waiting: approved={…}: \['c2', 'c3'\]"),
         ({"approved": True, "arguments": {"cx": {}}}, "No call 'cx' waits"),
     ],
 )

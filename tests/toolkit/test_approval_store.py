@@ -130,7 +130,7 @@ def test_an_approval_is_used_once_although_the_clock_jumps_forward_and_back(stor
         assert store.decide({"another": None})
         assert store.forgotten_until() == used["expires_at"]
     for request in (used, undecided):
-        with pytest.raises(ToolkitError, match="The request has expired: it was not approved in time"):
+        with pytest.raises(ToolkitError, match="Reject it, so that"):
             kit.resume(request, approved=True)
         assert kit.resume(request, approved=False).results[0][1].error.code == "rejected"
     assert removed == ["/x"]

@@ -17,7 +17,7 @@ from mcp.shared.exceptions import MCPError
 from ahvn_tools import ApprovalRequest, Secret, ToolCall, ToolContext, Toolkit, ToolSpec
 from ahvn_tools.errors import CallRejectedError, ToolError, ToolkitError
 from ahvn_tools.middleware import retry
-from ahvn_tools.middleware.waiting import arguments_digest
+from ahvn_tools.middleware.pending import arguments_digest
 from ahvn_tools.toolkit import elicitation
 from ahvn_tools.toolkit.elicitation import Elicitation
 from ahvn_tools.toolkit.run import Run

@@ -408,9 +408,9 @@ def test_neither_kind_can_be_used_as_the_other():
     with pytest.raises(ToolkitError, match="has been changed"):
         kit.resume(forged, results={"c2": {"lat": 1}})
     run = waiting(kit, CHOOSE, LOCATE)
-    with pytest.raises(ToolkitError, match="No call 'c2' waits for its result"):
+    with pytest.raises(ToolkitError, match="No call 'c2' waits for a result"):
         kit.resume(run, results={"c2": {"lat": 1}})
-    with pytest.raises(ToolkitError, match=r"No call 'c1' waits for approval.*These wait for their result.*\['c1'\]"):
+    with pytest.raises(ToolkitError, match=r"No call 'c1' waits for an approval.*results={…}: .*\['c1'\]"):
         kit.resume(run, approved={"c1": True})
     assert [call.call_id for call in kit.resume(run, approved=True).pending] == ["c1", "c2"]
 
@@ -524,9 +524,9 @@ def test_secret_arguments_are_masked_and_not_needed_again():
     [
         ({}, "Pass approved=True or False, or results="),
         ({"results": "a"}, "are a dict by call id"),
-        ({"results": {"c9": "a"}}, "No call 'c9' waits for its result"),
-        ({"results": {3: "a"}}, "No call 3 waits for its result"),
-        ({"approved": {"c1": True}}, "No call 'c1' waits for approval"),
+        ({"results": {"c9": "a"}}, "No call 'c9' waits for a result"),
+        ({"results": {3: "a"}}, "No call 3 waits for a result"),
+        ({"approved": {"c1": True}}, "No call 'c1' waits for an approval"),
     ],
 )
 def test_what_does_not_fit_continues_nothing(options, problem):
@@ -817,7 +817,7 @@ async def test_a_client_gets_the_call_that_its_host_resumes():
     async with Client(kit.to_fastmcp_server()) as client:
         result = await client.call_tool("choose", {"options": ["a"]}, raise_on_error=False)
     assert (result.is_error, result.content[0].text) == (
-        True, "The result of the call of 'choose' is supplied from outside, and has been requested.",
+        True, "The call of 'choose' needs a result from outside, which has been requested.",
     )  # fmt: skip
     call = ExternalCall.from_json(result.meta["external_call"])
     session = kit.session(session_id=call.session_id)

@@ -50,6 +50,7 @@ from ahvn_tools.mcp.trust.changes import Changes, compare, to_wire
 from ahvn_tools.mcp.trust.limits import Limits
 from ahvn_tools.mcp.trust.pins import Pins
 from ahvn_tools.mcp.trust.screening import screen, screen_prompts
+from ahvn_tools.middleware.pending import REQUEST_KEYS
 from ahvn_tools.redaction.values import reveal_secrets
 from ahvn_tools.results import ToolResult
 from ahvn_tools.schema.root_parameters import root_parameter_names
@@ -77,11 +78,10 @@ MAX_INSTRUCTIONS_CHARS = 4_000
 PIN_CHECK_TTL = 2.0  # seconds for which a pin check is valid over HTTP, where a restart of the server goes unnoticed
 
 
-RESERVED_META_KEYS: Final = frozenset({
-    "approval", "attempts", "cached", "changed", "duration", "ends_session", "external_call", "further_requests",
-    "omitted_chars",
-    "output", "progress", "structured", STRUCTURED_META_KEY,
-})  # fmt: skip
+RESERVED_META_KEYS: Final = REQUEST_KEYS | {
+    "attempts", "cached", "changed", "duration", "ends_session", "omitted_chars", "output", "progress", "structured",
+    STRUCTURED_META_KEY,
+}  # fmt: skip
 """Keys of a result's `meta` that this package writes: a server's values of these keys are dropped."""
 
 

@@ -22,7 +22,7 @@ from ahvn_tools import (
     reg_toolspec,
 )
 from ahvn_tools.formats import Finding
-from ahvn_tools.middleware.waiting import ApprovalRequest, ExternalCall
+from ahvn_tools.middleware.pending import ApprovalRequest, ExternalCall
 from ahvn_tools.toolkit import Run
 
 if TYPE_CHECKING:

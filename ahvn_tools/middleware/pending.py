@@ -1,6 +1,6 @@
-"""WaitingRequest: a call that waits for an approval, or for its result, as data for another process and a later time.
+"""PendingRequest: a call that waits for an approval, or for its result, as data for another process and a later time.
 
-`ApprovalRequest` and `ExternalCall` are its two kinds.
+Another kind is a class in `PendingRequest`, and the class of the decisions on it in `toolkit/resume.py`.
 """
 
 from __future__ import annotations
@@ -9,13 +9,19 @@ import json
 import math
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, ClassVar, Final, Literal, Self
+from typing import Any, ClassVar, Final, Literal, Self, TypeAlias, get_args
 
 from ahvn_tools import invisible
 from ahvn_tools.error_detail import ErrorDetail
-from ahvn_tools.errors import ApprovalRequiredError, InvalidParametersError, ResultRequiredError, ToolSpecError
+from ahvn_tools.errors import (
+    ApprovalRequiredError,
+    InvalidParametersError,
+    ResultRequiredError,
+    ToolCallError,
+    ToolSpecError,
+)
 from ahvn_tools.execution.call import ApprovalQuestion, Call
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.middleware import reporting
@@ -34,18 +40,18 @@ class RequestSigner:
         self._digests: dict[int, tuple[JsonObject, str]] = {}
         """Programs with their digests, by the ids of the objects."""
 
-    def sign(self, request: WaitingRequest) -> str:
+    def sign(self, request: SignedRequest) -> str:
         """Return the signature of a request."""
         return self._key.digest(request.words, self._signed_data(request))
 
-    def has_signed(self, request: WaitingRequest) -> bool:
+    def has_signed(self, request: SignedRequest) -> bool:
         """Return whether the request is unchanged since a toolkit with this key made it."""
         try:
             return self._key.is_digest(request.signature, request.words, self._signed_data(request))
         except (TypeError, ValueError, RecursionError):  # arguments that are not JSON
             return False
 
-    def _signed_data(self, request: WaitingRequest) -> JsonObject:
+    def _signed_data(self, request: SignedRequest) -> JsonObject:
         """Return all attributes but the signature, with the digest of the program."""
         data = {name: value for name, value in vars(request).items() if name != "signature"}
         return data if request.program is None else {**data, "program": self._program_digest(request.program)}
@@ -57,7 +63,7 @@ class RequestSigner:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class WaitingRequest:
+class SignedRequest:
     """One call that waits. It identifies the tool's definition, the exact arguments and the session.
 
     Its toolkit has signed it: a changed request, or one of a toolkit with another `secret_key`, is not resumed.
@@ -65,8 +71,18 @@ class WaitingRequest:
 
     words: ClassVar[str]
     """What it is; a signature of one kind is not valid for another."""
+    needs: ClassVar[tuple[str, str]]
+    """What a call waits for, and what several do."""
     meta_key: ClassVar[str]
     """Its key in the `meta` of a result."""
+    error: ClassVar[type[ToolCallError]]
+    """The error of a call that waits."""
+    state: ClassVar[Literal["waiting_for_approval", "waiting_for_result"]]
+    """The state of a background call that waits."""
+    decided_by: ClassVar[Literal["approved", "results"]]
+    """The argument of `Toolkit.resume` that decides on it by its call id."""
+    expired_fix: ClassVar[str]
+    """What to do when it has expired."""
 
     id: str
     """Unique: it is resumed once."""
@@ -112,6 +128,20 @@ class WaitingRequest:
         """The id of the model's call that waits: that of the program, for a call that a program has made."""
         return self.call_id if self.program is None else str(self.program["call_id"])
 
+    @property
+    def approves_call(self) -> bool:
+        """Whether the call as a whole is approved when it is resumed."""
+        return True
+
+    @property
+    def approved_questions(self) -> tuple[str, ...]:
+        """Keyed digests of what the tool has asked for in the call, and may do when it is resumed."""
+        return ()
+
+    def has_expired(self, now: float) -> bool:
+        """Return whether it can no longer be resumed at a time, in seconds since 1970."""
+        return self.expires_at is not None and now >= self.expires_at
+
     def signed_by(self, key: SecretKey) -> Self:
         """Return the request with the signature of a toolkit's key."""
         return replace(self, signature=RequestSigner(key).sign(self))
@@ -150,14 +180,19 @@ def _common_fields(call: Call) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class ApprovalRequest(WaitingRequest):
+class ApprovalRequest(SignedRequest):
     """One call that waits for approval. It identifies the tool's definition, the exact arguments and the session.
 
     Its toolkit has signed it: a changed request, or one of a toolkit with another `secret_key`, is not resumed.
     """
 
-    words: ClassVar[str] = "an approval request"
-    meta_key: ClassVar[str] = "approval"
+    words = "an approval request"
+    needs = "an approval", "approvals"
+    meta_key = "approval"
+    error = ApprovalRequiredError
+    state = "waiting_for_approval"
+    decided_by = "approved"
+    expired_fix = "Reject it, so that the model can ask again"
 
     action: str | None
     """What the tool asks for in its own words, with `ToolContext.ask`; None: the call as a whole needs an approval."""
@@ -197,6 +232,11 @@ class ApprovalRequest(WaitingRequest):
         """Whether the call as a whole is approved when this request is."""
         return self.action is None or self.is_call_approved
 
+    @property
+    def approved_questions(self) -> tuple[str, ...]:
+        """Its questions."""
+        return self.questions
+
     def merge_edits(self, edits: Mapping[str, Any], arguments: Mapping[str, Any]) -> JsonObject:
         """Return the arguments of the call with those that an approver has edited.
 
@@ -220,14 +260,19 @@ def rule_text(tool: str, arguments: Mapping[str, Any]) -> str:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class ExternalCall(WaitingRequest):
+class ExternalCall(SignedRequest):
     """One call whose result is supplied from outside: `Toolkit.resume(run, results={call.call_id: value})`.
 
     Its toolkit has signed it: a changed call, or one of a toolkit with another `secret_key`, takes no value.
     """
 
-    words: ClassVar[str] = "an external call"
-    meta_key: ClassVar[str] = "external_call"
+    words = "an external call"
+    needs = "a result from outside", "results from outside"
+    meta_key = "external_call"
+    error = ResultRequiredError
+    state = "waiting_for_result"
+    decided_by = "results"
+    expired_fix = "Pass a ToolError as its result, so that the model can go on"
 
     kind: Literal["external_call"] = "external_call"
     """What it is, as JSON data."""
@@ -241,9 +286,10 @@ class ExternalCall(WaitingRequest):
         return [*super()._checks(), self.kind == ExternalCall.kind]
 
 
-FIRST_KEYS: Final[Mapping[str, type[ApprovalRequest | ExternalCall]]] = {
-    kind.meta_key: kind for kind in (ApprovalRequest, ExternalCall)
-}
+PendingRequest: TypeAlias = ApprovalRequest | ExternalCall
+"""A request of any kind. Of several, those of the first kind come first: callers that know no other ask for these."""
+
+FIRST_KEYS: Final[Mapping[str, type[PendingRequest]]] = {kind.meta_key: kind for kind in get_args(PendingRequest)}
 """The kinds of requests, by their keys in the `meta` of a result; only one of the keys is there."""
 
 FURTHER_KEY: Final = "further_requests"
@@ -254,38 +300,40 @@ REQUEST_KEYS: Final = frozenset({*FIRST_KEYS, FURTHER_KEY})
 _ARGUMENTS_PURPOSE: Final = "arguments of a call"
 
 
-def read_request(data: Any) -> ApprovalRequest | ExternalCall:
-    """Return the request of either kind that is exported as JSON data. Raises ToolSpecError for any other data."""
-    is_external = isinstance(data, Mapping) and data.get("kind") == "external_call"
-    return ExternalCall.from_json(data) if is_external else ApprovalRequest.from_json(data)
+def read_request(data: Any) -> PendingRequest:
+    """Return the request of any kind that is exported as JSON data. Raises ToolSpecError for any other data."""
+    kind = str(data.get("kind")) if isinstance(data, Mapping) else ""
+    return FIRST_KEYS.get(kind, ApprovalRequest).from_json(data)
 
 
-def pending_result(*requests: ApprovalRequest | ExternalCall) -> ToolResult:
+def pending_result(*requests: PendingRequest) -> ToolResult:
     """Return the error result of a call that waits, with its requests.
 
-    A program may wait for several calls, each with a request; their program is in the result once. Approvals are first:
-    a caller that knows nothing else asks for these.
+    A program may wait for several calls, each with a request; their program is in the result once.
     """
-    first, *further = sorted(requests, key=lambda request: isinstance(request, ExternalCall))
-    error = ApprovalRequiredError if isinstance(first, ApprovalRequest) else ResultRequiredError
+    order = [*FIRST_KEYS]
+    first, *further = ordered = sorted(requests, key=lambda request: order.index(request.meta_key))
     meta: JsonObject = {first.meta_key: first.to_json()}
     if further:
         meta[FURTHER_KEY] = [replace(other, program=None).to_json() for other in further]
-    detail = ErrorDetail(code=error.code, message=_to_message(first, further))
+    detail = ErrorDetail(code=first.error.code, message=_to_message(ordered))
     return ToolResult(error=detail, meta=meta, id=first.model_call_id)
 
 
-def _to_message(first: ApprovalRequest | ExternalCall, further: list[ApprovalRequest | ExternalCall]) -> str:
-    if isinstance(first, ExternalCall):
-        whose = f"{1 + len(further)} calls" if further else f"the call of {first.tool!r}"
-        return f"The result of {whose} is supplied from outside, and has been requested."
-    if any(isinstance(other, ExternalCall) for other in further):
-        return f"{1 + len(further)} calls need approvals or results from outside, which have been requested."
-    count = f"{1 + len(further)} calls need approvals, which have" if further else ""
-    return f"{count or f'The call of {first.tool!r} needs an approval, which has'} been requested."
+def _to_message(requests: Sequence[PendingRequest]) -> str:
+    if len(requests) == 1:
+        return f"The call of {requests[0].tool!r} needs {requests[0].needs[0]}, which has been requested."
+    needs = " or ".join(dict.fromkeys(request.needs[1] for request in requests))
+    return f"{len(requests)} calls need {needs}, which have been requested."
 
 
-def pending_requests(meta: Mapping[str, Any]) -> list[ApprovalRequest | ExternalCall]:
+def find_kind(result: ToolResult) -> type[PendingRequest] | None:
+    """Return the kind of the request that a result waits for; None if it does not wait."""
+    code = None if result.error is None else result.error.code
+    return next((kind for key, kind in FIRST_KEYS.items() if key in result.meta and kind.error.code == code), None)
+
+
+def pending_requests(meta: Mapping[str, Any]) -> list[PendingRequest]:
     """Return the requests in the `meta` of a result. Raises ToolSpecError for what is none."""
     first = next((kind.from_json(meta[key]) for key, kind in FIRST_KEYS.items() if key in meta), None)
     if first is None:
