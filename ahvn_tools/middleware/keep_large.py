@@ -58,7 +58,8 @@ def keep_large(
     uses the middleware has the tools `read_result` and `search_result`, which read the rest in parts of at most
     `max_chars` characters. Only `content`, which formats and MCP send to models, is replaced: `value`, `text` and
     `structured_content` stay whole for the host and for programs, and `meta["kept"]` has the handle and the number of
-    characters. Images and other blocks without text stay. Errors and the chunks of a stream are not changed.
+    characters. Images and other blocks without text stay. Errors and the chunks of a stream are not changed. Over MCP,
+    `structured_content` of a kept result is only sent for a tool with an output schema, for which MCP requires it.
 
     Results are kept in memory or, with `folder`, as files, for the session of the call and until it ends: at most
     `max_bytes` in all, each for `max_age` seconds, the oldest dropped first. In a folder, a session that is opened with

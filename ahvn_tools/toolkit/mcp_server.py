@@ -21,6 +21,7 @@ from ahvn_tools.mcp.client.remote_results import MAX_URI_CHARS
 from ahvn_tools.mcp.server.app import ServedToolsServer
 from ahvn_tools.mcp.server.components import GetPrompt
 from ahvn_tools.mcp.server.request import Request
+from ahvn_tools.middleware.truncate import TruncatedBlocks
 from ahvn_tools.results import ToolResult
 from ahvn_tools.settings import is_count
 from ahvn_tools.skills import SKILL_SCHEME
@@ -245,6 +246,8 @@ class ToolkitServer:
             raise ToolNotAvailableError(CANNOT_SWITCH, tool=name)
         before = client.listed_revision or _list_revision(view)
         result = await self._run(view, name, arguments, request, seconds)
+        if entry is not None and _is_kept(result) and view.definition(entry).output_schema is None:
+            result = replace(result, structured_content=None)  # MCP requires it where there is an output schema
         if entry is not None and entry.server_name is not None:
             self._remember_links(request, entry, result)
         now = _list_revision(view)
@@ -399,6 +402,11 @@ class ToolkitServer:
             expected = kind.__name__.lower()
             raise ToolkitError(f"`{option}` must return a {expected} for each request, not a {type(value).__name__}.")
         return value
+
+
+def _is_kept(result: ToolResult) -> bool:
+    """Return whether `keep_large` has kept a result, and the model reads an outline."""
+    return isinstance(result.blocks, TruncatedBlocks) and "handle" in result.meta.get("kept", {})
 
 
 def _list_revision(view: StoreView) -> tuple[Any, ...]:

@@ -831,6 +831,25 @@ def test_check_finds_that_its_tools_were_removed():
     assert "its tool 'read_result' was removed" in str(finding)
 
 
+async def test_a_client_gets_structured_content_of_kept_results_only_where_mcp_requires_it(options):
+    kit = make_kit(options)
+    for name, fields in {"with_schema": {}, "without": {"output_schema": None}}.items():
+        kit.add(lambda count: {str(number): number for number in range(count)}, name=name, input_schema={
+            "type": "object", "properties": {"count": {"type": "integer"}}, "required": ["count"]
+        }, **({"output_schema": {"type": "object"}} | fields))  # fmt: skip
+    async with Client(kit.to_fastmcp_server()) as client:
+        sent = {
+            (name, count): (await client.call_tool(name, {"count": count})).structured_content
+            for name in ("with_schema", "without")
+            for count in (1, 900)
+        }
+    whole = {str(number): number for number in range(900)}
+    assert sent == {
+        ("with_schema", 1): {"0": 0}, ("with_schema", 900): whole, ("without", 1): {"0": 0}, ("without", 900): None
+    }  # fmt: skip
+    assert kit.exec("without", {"count": 900}).structured_content == whole
+
+
 @pytest.mark.parametrize("nested", [False, True])
 async def test_clients_that_cannot_be_recognized_read_by_their_handles(options, nested):
     """Over HTTP with the newest protocol, a server does not know which requests are of one client."""
