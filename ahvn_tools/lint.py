@@ -48,7 +48,7 @@ RULES: Final[dict[str, Rule]] = {
     "name-clash": Rule(summary="two tools have one name for models", severity="error"),
     "refused": Rule(summary="a provider refuses the tool, or a model cannot use it as intended", severity="error"),
     "refused-argument-name": Rule(summary="a provider refuses the name of a parameter", severity="error"),
-    "not-enforced": Rule(summary="a provider receives less than the schema says", severity="warning"),
+    "not-enforced": Rule(summary="a provider receives less than the schema says", severity="note"),
     "narrowed": Rule(summary="a provider accepts less than the tool does", severity="warning"),
     "adapted": Rule(summary="a provider receives another form of the schema", severity="note"),
     NOT_STRICT: Rule(summary="the tool cannot be exported with strict=True", severity="note"),
@@ -97,7 +97,7 @@ def is_severe(finding: Finding, level: str) -> bool:
     return level in levels and levels.index(finding.severity) <= levels.index(level)
 
 
-_FIELDS = ("name", "title", "description", "returns", "usage")
+_FIELDS = ("name", "title", "description", "returns")
 _JSON_FIELDS = ("annotations", "examples", "meta", "icons")
 
 

@@ -7,6 +7,7 @@ import getpass
 import json
 import math
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -42,6 +43,12 @@ if TYPE_CHECKING:
 
     from ahvn_tools.middleware.pending import ApprovalRequest
     from ahvn_tools.toolkit import Toolkit
+
+_OUTPUT: Final = re.compile(
+    r"^STD(?:OUT|ERR|OUT AND STDERR):\n(?P<text>.*?)(?=^[A-Z]+:$|\Z)|<(?P<tag>stdout|stderr)>(?P<inner>.*?)</(?P=tag)>",
+    re.MULTILINE | re.DOTALL,
+)
+"""The output of a process in the results of the built-in tools."""
 
 FAILED_STATUS: Final = 1
 TIMEOUT_STATUS: Final = 124
@@ -196,6 +203,8 @@ class CallOutput:
         self._is_terminal = stdout.isatty()
         self._progress = ProgressBar() if sys.stderr.isatty() else None
         self._has_items = False
+        self._shown: set[str] | None = set() if self._is_terminal and sys.stderr.isatty() else None
+        """The lines that the person has seen already; None if the result does not follow them in one terminal."""
         self.is_wrapped = False
         """Whether the structured content of a result is `{\"result\": value}`, by FastMCP's convention."""
 
@@ -217,7 +226,10 @@ class CallOutput:
                 self._progress.update(chunk)
         elif chunk.meta.get("output"):
             self.pause()
-            print(output.escape(_to_text(chunk.value)), file=sys.stderr, flush=True)  # noqa: T201  # the output of a command
+            text = _to_text(chunk.value)
+            print(output.escape(text), file=sys.stderr, flush=True)  # noqa: T201  # the output of a command
+            if self._shown is not None:
+                self._shown.update(text.splitlines())
         else:
             self._has_items = True
             self.pause()
@@ -267,9 +279,21 @@ class CallOutput:
         if not self._is_terminal:
             self._print(_to_text(value, is_ascii=not self._is_unicode))
         elif isinstance(value, str):
-            self._print(output.escape(value))
+            if text := self._without_shown(value):
+                self._print(output.escape(text))
         else:
             self._print_highlighted(output.to_json(value))
+
+    def _without_shown(self, text: str) -> str:
+        """Return a text without the outputs in it whose lines were all shown while the tool ran."""
+        if not (shown := self._shown):
+            return text
+
+        def left(match: re.Match[str]) -> str:
+            lines = (match["text"] or match["inner"] or "").splitlines()
+            return "" if shown.issuperset(lines) else match[0]
+
+        return _OUTPUT.sub(left, text).rstrip("\n")
 
     def _print_highlighted(self, text: str) -> None:
         from rich.console import Console

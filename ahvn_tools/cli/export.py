@@ -89,12 +89,16 @@ def export(
 
 def _write_skill(kit: Toolkit, folder: Path, sources: Sequence[str | Path], *, force: bool) -> None:
     try:
-        kit.to_skill(folder, source=sources, replace=force)
+        left_out = kit.to_skill(folder, source=sources, replace=force)
     except ToolkitError as error:
         raise CommandError(str(error).replace("replace=True", "--force")) from None
     except OSError as error:
         raise CommandError(f"{folder} cannot be written: {error.strerror}.") from error
-    print_message(f"Wrote the skill {folder.name!r} with {plural(len(kit.definitions()), 'tool')} to {folder}.")
+    count = sum(definition.name not in left_out for definition in kit.definitions())
+    print_message(f"Wrote the skill {folder.name!r} with {plural(count, 'tool')} to {folder}.")
+    for reason in dict.fromkeys(left_out.values()):
+        names = ", ".join(name for name, why in left_out.items() if why == reason)
+        print_message(f"Left out, because {reason.replace('its group', 'the group')}: {names}.")
 
 
 def _names_without_strict(exported: list[Any]) -> list[str]:

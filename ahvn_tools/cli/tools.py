@@ -195,6 +195,7 @@ def _facts(spec: Any, data: dict[str, Any]) -> list[tuple[str, str]]:
         ("tags", ", ".join(data["tags"])),
         ("audience", ", ".join(data["audience"])),
         ("hints", ", ".join(hints(spec))),
+        ("approval", f"{data['approval']}: {data['approval_reason']}"),
         ("interface", resource_uri(data.get("meta")) or ""),
         ("version", data.get("version") or ""),
         ("origin", data["origin"]),
@@ -238,17 +239,37 @@ def summary(spec: ToolSpec) -> str:
 
 
 def hints(spec: ToolSpec) -> list[str]:
-    """Return the hints that the annotations state, and whether the tool has an interface, or is for one."""
-    annotations, meta = spec.compiled.template.annotations or {}, spec.compiled.template.meta
+    """Return the hints of the annotations, and whether the tool is external, has an interface, or is for one."""
+    template = spec.compiled.template
+    annotations, meta = template.annotations or {}, template.meta
     hints = [HINTS[key][not value] for key, value in annotations.items() if key in HINTS and isinstance(value, bool)]
+    if template.is_external:
+        hints.append("external")
     if is_for_apps(meta):
         return [*hints, "only for interfaces"]
     return hints if resource_uri(meta) is None else [*hints, "has an interface"]
 
 
 def labels(spec: Any) -> dict[str, Any]:
-    """Return the group, tags and audience of a tool in a toolkit."""
-    return {"group": spec.group, "tags": sorted(spec.tags), "audience": sorted(spec.audience)}
+    """Return the group, tags and audience of a tool in a toolkit, who may call it, and what happens to its calls.
+
+    `visibility` is that of MCP Apps. `approval` is allow, ask or deny, or "by arguments" if it depends on those.
+    """
+    template, required, decision = spec.compiled.template, spec.labels["requires_approval"], spec.approval
+    ui = (template.meta or {}).get("ui")
+    return {
+        "group": spec.group,
+        "tags": sorted(spec.tags),
+        "audience": sorted(spec.audience),
+        "visibility": (ui.get("visibility") if isinstance(ui, dict) else None) or ["model", "app"],
+        "external": template.is_external,
+        "requires_approval": BY_ARGUMENTS if callable(required) else required,
+        "approval": BY_ARGUMENTS if decision is None else decision.decision,
+        "approval_reason": "It depends on the arguments." if decision is None else decision.reason,
+    }
+
+
+BY_ARGUMENTS: Final = "by arguments"
 
 
 def credentials(spec: Any) -> dict[str, str]:
@@ -263,10 +284,11 @@ def credentials(spec: Any) -> dict[str, str]:
 def to_row(spec: Any) -> tuple[str, ...]:
     """Return a row of the table with these `HEADINGS`."""
     tags, audience = ", ".join(sorted(spec.tags)), ", ".join(sorted(spec.audience))
-    return spec.name, signature(spec), summary(spec), spec.group, tags, ", ".join(hints(spec)), audience
+    shown = ", ".join(hints(spec))
+    return spec.name, signature(spec), summary(spec), spec.group, tags, shown, audience, labels(spec)["approval"]
 
 
-HEADINGS: Final = ("name", "signature", "description", "group", "tags", "hints", "audience")
+HEADINGS: Final = ("name", "signature", "description", "group", "tags", "hints", "audience", "approval")
 
 
 def to_data(spec: Any) -> dict[str, Any]:

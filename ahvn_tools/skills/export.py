@@ -35,8 +35,9 @@ Each tool is called by a command, with its arguments as one JSON object:
 {call} '{{"NAME": "VALUE"}}'
 ```
 
-For arguments with quotes or many lines, write `-` in place of the object, and the object to stdin. The result is on
-stdout. The exit status is 0, 1 for an error of the tool, and 2 for wrong arguments: stderr says what is wrong.
+{where}For arguments with quotes or many lines, write `-` in place of the object, and the object to stdin. The
+result is on stdout. The exit status is 0, 1 for an error of the tool, and 2 for wrong arguments: stderr says what is
+wrong.
 
 Read the file of a tool before you call it.
 
@@ -93,7 +94,9 @@ def make_files(
         f"| `{_cell(one.name)}` | {_cell(_summary(one))} | [{paths[one.name]}]({paths[one.name]}) |"
         for one in definitions
     ]
-    body = _BODY.format(name=name, call=_command(sources, "TOOL"), rows="\n".join(rows))
+    files_here = [f"`{_cell(one)}`" for one in sources if not os.path.isabs(one) and os.path.exists(one.split(":")[0])]  # noqa: PTH110, PTH117  # a text may be no path
+    where = f"Run it in the folder that contains {' and '.join(files_here)}. " if files_here else ""
+    body = _BODY.format(name=name, call=_command(sources, "TOOL"), where=where, rows="\n".join(rows))
     files = {SKILL_FILE: "\n".join(["---", *lines, "---", body])}
     return files | {paths[one.name]: _reference(one, sources) for one in definitions}
 
@@ -109,7 +112,9 @@ def _quote(value: str) -> str:
 
 def _command(sources: Sequence[str], tool: str) -> str:
     first, *others = map(shlex.quote, sources)
-    return " ".join(["ahvn-tools call", first, shlex.quote(tool), *(f"--source {other}" for other in others)])
+    return " ".join(
+        ["ahvn-tools call", first, shlex.quote(invisible.escape_line(tool)), *(f"--source {other}" for other in others)]
+    )
 
 
 def _summary(definition: ToolDefinition) -> str:

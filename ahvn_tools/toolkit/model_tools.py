@@ -16,15 +16,15 @@ from pydantic import Field
 
 from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import PickleError, ToolCallError, ToolError, ToolLookupError
+from ahvn_tools.execution.compiled_tool import CompiledTool
 from ahvn_tools.execution.convert import call_error_detail, error_result
-from ahvn_tools.execution.plan import CompiledTool
 from ahvn_tools.results import DIRECT, ToolCall, ToolResult, as_readable, media_blocks, text_block, to_text, whole_value
 from ahvn_tools.settings import ToolOptions, validate_options
 from ahvn_tools.sources import function as function_source
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.toolkit import calls
 from ahvn_tools.toolkit.background_calls import CallStatus
-from ahvn_tools.toolkit.entry import DELEGATES, SWITCHES_GROUPS
+from ahvn_tools.toolkit.entry import DELEGATES, NEEDS_SESSION, SWITCHES_GROUPS
 from ahvn_tools.toolkit.entry_options import BASIC_GROUP
 from ahvn_tools.toolkit.selection import Group
 from ahvn_tools.toolkit.store import ToolStore
@@ -145,6 +145,7 @@ def _to_template(groups: Mapping[str, Group], options: Mapping[str, Any]) -> Any
         return _active_groups_text(toolkit)
 
     setattr(set_groups, SWITCHES_GROUPS, True)
+    setattr(set_groups, NEEDS_SESSION, True)
     kind = inspect.Parameter.KEYWORD_ONLY
     context = inspect.Parameter("group_", kind, annotation=ToolContext)  # no group is called so: names are not empty
     set_groups.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # what inspect.signature reads first
@@ -255,6 +256,9 @@ async def cancel_call(id: str, context: ToolContext) -> ToolResult:  # noqa: A00
 
 BACKGROUND_TOOLS: Final[tuple[Callable[..., Any], ...]] = (start_call, call_status, wait_for_call, cancel_call)
 """The functions with which a model runs calls in the background."""
+
+for _function in BACKGROUND_TOOLS:
+    setattr(_function, NEEDS_SESSION, True)
 
 
 def _status(context: ToolContext, id: str) -> CallStatus:  # noqa: A002  # as above

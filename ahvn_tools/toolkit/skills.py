@@ -15,11 +15,12 @@ from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import ToolError, ToolLookupError, clip, near_misses, quote_name
 from ahvn_tools.execution.threads import run_in_thread
 from ahvn_tools.mcp.client.remote_server import RemoteServer
+from ahvn_tools.middleware.external import may_wait
 from ahvn_tools.skills import SKILL_FILE
 from ahvn_tools.skills.folders import FolderFiles, read_folders
 from ahvn_tools.skills.server import read_server
 from ahvn_tools.skills.skill import MAX_DESCRIPTION_CHARS, FoundSkills, Skill, check_file_name, decode, split_text
-from ahvn_tools.toolkit.entry import READS_SKILLS, Entry
+from ahvn_tools.toolkit.entry import NEEDS_SESSION, READS_SKILLS, Entry
 from ahvn_tools.toolkit.entry_options import BASIC_GROUP, SkillOptions, refuse_unknown_options, to_names
 from ahvn_tools.toolkit.mcp_imports import MCPImports
 from ahvn_tools.toolkit.model_tools import require_toolkit
@@ -109,6 +110,20 @@ def to_prompt(view: StoreView) -> str:
             break
         lines.append(text)
     return "\n".join([*lines, "</available_skills>"])
+
+
+def tools_without_commands(view: StoreView) -> dict[str, str]:
+    """Return why tools of a view cannot be called by a command each, or are not listed, by their names."""
+    reasons: dict[str, str] = {}
+    for entry in view.contained_entries():
+        body = entry.spec.body
+        if entry.is_of_middleware or getattr(body, NEEDS_SESSION, False):
+            reasons[entry.name] = "it needs a session of several calls"
+        elif may_wait(view.compiled_tool(entry).plan, body):
+            reasons[entry.name] = "a program or a person supplies its result"
+        elif not view.is_active(entry.group):
+            reasons[entry.name] = f"its group {entry.group!r} is not active"
+    return reasons
 
 
 def _to_line(text: str) -> str:

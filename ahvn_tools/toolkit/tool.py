@@ -14,7 +14,7 @@ from ahvn_tools import formats
 from ahvn_tools.binding import Binding, StateScopes
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import PickleError, ToolkitError
-from ahvn_tools.execution.plan import CompiledTool
+from ahvn_tools.execution.compiled_tool import CompiledTool
 from ahvn_tools.formats.rendering.names import to_list
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import DIRECT, ToolResult
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from ahvn_tools.execution.call import Middleware
     from ahvn_tools.langchain import SpecTool
+    from ahvn_tools.toolkit.tool_rules import RuleDecision
 
 
 class ToolkitTool(ToolSpec):
@@ -120,6 +121,19 @@ class ToolkitTool(ToolSpec):
             "task": entry.task,
             **({} if entry.allowed_callers is None else {"allowed_callers": entry.allowed_callers}),
         }
+
+    @property
+    def approval(self) -> RuleDecision | None:
+        """What happens to all calls by `requires_approval`, the rules and the mode; None: it depends on the arguments.
+
+        >>> from ahvn_tools import ApprovalRules, Toolkit
+        >>> kit = Toolkit("files", rules=ApprovalRules(mode="allow", ask=["remove"])).add(print, name="remove")
+        >>> kit["remove"].approval.reason
+        'The rule remove asks for it.'
+        """
+        from ahvn_tools.toolkit.call_rules import CallRules  # slow, and few programs need it
+
+        return CallRules(self._view, self._entry, None).decision_on_all_calls()
 
     @property
     def server_access(self) -> ServerAccess | None:

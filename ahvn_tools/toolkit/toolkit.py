@@ -179,7 +179,8 @@ class Toolkit:
         self.name = validate_name("name of a toolkit", name)
         store = ToolStore(on_duplicate, timeout, max_concurrency)
         own_state = SessionState(validate_state({} if state is None else state))
-        self._view = StoreView(store, (own_state,), roots=None if roots is None else to_roots(roots))
+        found_roots = None if roots is None else to_roots(roots)
+        self._view, store.roots = StoreView(store, (own_state,), roots=found_roots), found_roots or ()
         store.approver = approver
         if executor is not None:
             from ahvn_tools.execution.plan import validate_executor
@@ -516,8 +517,11 @@ class Toolkit:
         source: str | PathLike[str] | Iterable[str | PathLike[str]],
         description: str | None = None,
         replace: bool = False,
-    ) -> None:
+    ) -> dict[str, str]:
         """Write the tools that are listed to a model as a skill: a folder with a `SKILL.md`, and a file for each tool.
+
+        Returns why each tool that is left out is, by its name: its group is inactive, or it cannot work as a command
+        of its own, such as one that reads what an earlier call has left.
 
         It says how to call them with the command `ahvn-tools call`, which finds them in `source`: a file, a module, a
         manifest, a URL, or several. The folder is written whole or not at all; `replace` replaces a skill that is
@@ -525,10 +529,13 @@ class Toolkit:
         credentials, and without tools; OSError.
         """
         from ahvn_tools.skills import export  # few toolkits become skills
+        from ahvn_tools.toolkit.skills import tools_without_commands
 
-        folder = Path(path).absolute()
-        files = export.make_files(folder.name, self.definitions(), export.to_sources(source), description)
+        folder, left_out = Path(path).absolute(), tools_without_commands(self._view)
+        definitions = [one for one in self.definitions() if one.name not in left_out]
+        files = export.make_files(folder.name, definitions, export.to_sources(source), description)
         export.write_skill(folder, files, replaces=replace)
+        return left_out
 
     def _with_view(self, view: StoreView) -> Self:
         """Return an object of the same class with another view of the store."""
@@ -1093,7 +1100,8 @@ class Toolkit:
         `format` is that of a model which does not name its own: without both, the tools are written for OpenAI.
 
         Raises what the model raises; `Conversation.from_error` returns the conversation up to there. Raises
-        MalformedAnswerError after too many retries, and ToolkitError as `run` and `resume` do.
+        MalformedAnswerError after too many retries and for an answer that cannot be read, and ToolkitError as `run` and
+        `resume` do.
         """
         from ahvn_tools.toolkit.conversation_loop import ConversationLoop
 

@@ -11,7 +11,9 @@ import pytest
 
 from ahvn_tools.cli.app import main
 from ahvn_tools.cli.arguments import read_arguments
+from ahvn_tools.cli.call import CallOutput
 from ahvn_tools.cli.output import UsageError
+from ahvn_tools.results import ToolResult
 from tests.cli.desk import DESK
 
 
@@ -200,6 +202,33 @@ def test_items_are_printed_as_they_come_and_only_once(call):
     status, out, err = call("count", "to=2")
     assert (status, out) == (0, "0\n1\n")
     assert err == "output 0 \\x1b[2J\noutput 1 \\x1b[2J\n"
+
+
+class Terminal(io.StringIO):
+    def __init__(self, *, is_terminal: bool = True):
+        super().__init__()
+        self.isatty = lambda: is_terminal
+
+
+@pytest.mark.parametrize(
+    ("result", "printed"),
+    [
+        ("STDOUT:\na\nb", ""),
+        ("STDOUT:\na\nSTDERR:\nb\nERROR:\nIt failed.", "ERROR:\nIt failed.\n"),
+        ("STDOUT:\na\nunseen\nSTDERR:\nb", "STDOUT:\na\nunseen\n"),
+        ("<returncode>0</returncode><stdout>a\n</stdout><stderr></stderr>", "<returncode>0</returncode>\n"),
+        ("a", "a\n"),
+    ],
+)
+def test_a_terminal_shows_the_output_of_a_process_once(monkeypatch, tmp_path, result, printed):
+    for of_stdout, of_stderr in ((True, True), (True, False), (False, True)):
+        out, err = Terminal(is_terminal=of_stdout), Terminal(is_terminal=of_stderr)
+        monkeypatch.setattr(sys, "stderr", err)
+        output = CallOutput(out, tool="run", folder=tmp_path, is_json=False)
+        output.print_chunk(ToolResult("a\nb\n", meta={"output": True}, is_last=False))
+        output.print_result(ToolResult(result))
+        assert err.getvalue() == "a\nb\n\n"
+        assert out.getvalue() == (printed if of_stdout and of_stderr else f"{result}\n")
 
 
 def test_json_is_one_document_or_a_line_for_each_item(call):

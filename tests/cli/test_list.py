@@ -28,7 +28,7 @@ def test_a_pipe_gets_one_line_for_each_tool_with_all_columns(shop, capsys):
     printed = capsys.readouterr()
     rows = [[cell.strip() for cell in line.split("  ") if cell] for line in printed.out.splitlines()]
     assert rows == [
-        ["NAME", "SIGNATURE", "DESCRIPTION", "GROUP", "TAGS", "HINTS", "AUDIENCE"],
+        ["NAME", "SIGNATURE", "DESCRIPTION", "GROUP", "TAGS", "HINTS", "AUDIENCE", "APPROVAL"],
         [
             "place",
             "(order: dict[str, Any], note: str = '') -> dict[str, int]",
@@ -37,9 +37,19 @@ def test_a_pipe_gets_one_line_for_each_tool_with_all_columns(shop, capsys):
             "orders",
             "changes data, destructive, not idempotent",
             "staff",
+            "allow",
         ],
-        ["status", "(number: int) -> str", "Return the status of an order.", "basic", "orders, read", "read-only", "-"],
-        ["touch", "(name: str) -> Any", "Touch a thing.", "write", "-", "-", "-"],
+        [
+            "status",
+            "(number: int) -> str",
+            "Return the status of an order.",
+            "basic",
+            "orders, read",
+            "read-only",
+            "-",
+            "allow",
+        ],
+        ["touch", "(name: str) -> Any", "Touch a thing.", "write", "-", "-", "-", "allow"],
     ]
     assert printed.err == "loaded\n"  # what a source prints while it is loaded
 
@@ -55,8 +65,52 @@ def test_json_is_one_document_of_all_tools(shop, capsys):
         "group": "basic",
         "tags": ["orders", "read"],
         "audience": [],
+        "visibility": ["model", "app"],
+        "external": False,
+        "requires_approval": False,
+        "approval": "allow",
+        "approval_reason": "No rule names it, and the mode is allow.",
         "annotations": {"readOnlyHint": True},
     }
+
+
+GUARDED = """
+from ahvn_tools import ApprovalRules, Toolkit
+
+rules = ApprovalRules(mode="ask", allow=["free", "checked"], ask=["asked"], deny=["denied", 'some(x: "1")'])
+kit = Toolkit("guarded", rules=rules)
+for name in ("free", "asked", "denied", "some", "other"):
+    kit.add(lambda x: x, name=name, description=name)
+kit.add(lambda x: x, name="checked", description="checked", requires_approval=lambda arguments: True)
+kit.add(lambda: 1, name="shown", annotations={"readOnlyHint": True}, ui={"visibility": ["app"]}, description="d")
+kit.tool(name="far", external=True, description="far", requires_approval=True)(lambda x: x)
+"""
+
+
+def test_an_audit_sees_what_runs_what_asks_and_who_may_call_it(tmp_path, monkeypatch, capsys):
+    (tmp_path / "guarded.py").write_text(GUARDED)
+    monkeypatch.chdir(tmp_path)
+    assert main(["list", "guarded.py", "--json"]) == 0
+    tools = {tool["name"]: tool for tool in json.loads(capsys.readouterr().out)}
+    assert {name: (tool["approval"], tool["approval_reason"]) for name, tool in tools.items()} == {
+        "free": ("allow", "The rule free allows it."),
+        "asked": ("ask", "The rule asked asks for it."),
+        "denied": ("deny", "The rule denied denies it."),
+        "some": ("by arguments", "It depends on the arguments."),
+        "other": ("ask", "No rule names it, and the mode is ask."),
+        "checked": ("by arguments", "It depends on the arguments."),
+        "shown": ("allow", "The mode is ask, and it only reads."),
+        "far": ("ask", "The tool itself requires an approval."),
+    }
+    assert [name for name, tool in tools.items() if tool["external"]] == ["far"]
+    assert {name: tool["requires_approval"] for name, tool in tools.items() if tool["requires_approval"]} == {
+        "checked": "by arguments",
+        "far": True,
+    }
+    assert [name for name, tool in tools.items() if tool["visibility"] == ["app"]] == ["shown"]
+    assert main(["show", "guarded.py", "far"]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "hints: external approval: ask: The tool itself requires an approval." in printed
 
 
 @pytest.mark.parametrize(

@@ -125,4 +125,4 @@ def test_a_rule_on_all_parameters_is_in_the_tools_description():
     assert tool["function"]["description"] == "Look there. maxProperties: 1."
     assert tool["function"]["parameters"] == {"type": "object", "properties": {"a": {"type": "string"}}}
     (found,) = formats.portability(definition)["ollama"]
-    assert (found.severity, str(found)) == ("warning", "the schema: 'maxProperties' is not enforced")
+    assert (found.severity, str(found)) == ("note", "the schema: 'maxProperties' is not enforced")

@@ -733,6 +733,15 @@ def test_a_tool_with_the_middleware_brings_the_tools(options):
     assert outer.call("inner_read_result", {"handle": handle_of(result), "limit": 4}).endswith("\nline")
 
 
+@pytest.mark.parametrize("prefix", ["", "inner_"])
+def test_a_toolkit_with_the_middleware_in_another_one_brings_the_tools_once(options, prefix):
+    outer = Toolkit("outer").add(make_kit(options), prefix=prefix)
+    names = ["lines", "rows", "give", "read_result", "search_result"]
+    assert [tool.name for tool in outer] == [f"{prefix}{name}" for name in names]
+    result = outer.exec(f"{prefix}lines")
+    assert outer.call(f"{prefix}read_result", {"handle": handle_of(result), "limit": 4}).endswith("\nline")
+
+
 def test_names_that_are_taken_are_an_error():
     kit = Toolkit("kit", on_duplicate="keep").add(lambda: 1, name="read_result")
     with pytest.raises(ToolkitError, match="'read_result'"):

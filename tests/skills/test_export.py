@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ahvn_tools import Toolkit, ToolSpec, invisible
@@ -95,6 +95,30 @@ def test_what_cannot_be_written(kit, tmp_path, name, options, words):
     assert names_in(tmp_path) == []
 
 
+def test_tools_that_are_no_commands_and_inactive_groups_are_left_out_and_named(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("tools.py").write_text(
+        "from ahvn_tools import Toolkit, middleware\n"
+        "from ahvn_tools.builtins import AskUser, Shell, Workspace\n"
+        "kit = Toolkit('k').add(Shell(Workspace('.'))).add(AskUser()).add_group('more', 'More.')\n"
+        "kit.add(len, name='size', group='more')\n"
+        "kit.use(middleware.keep_large(max_chars=10_000))\n"
+        "kit.add(kit.groups_tool())\n"
+        "kit.tool(name='far', external=True)(lambda x: x)\n"
+    )
+    assert main(["export", "tools.py", "--skill", "kit"]) == 0
+    assert names_in(Path("kit/references")) == ["shell_exec.md"]
+    assert "in the folder that contains `tools.py`" in Path("kit", SKILL_FILE).read_text()
+    of_sessions = "shell_output, start_job, job_status, job_output, job_input, stop_job, set_groups"
+    assert capsys.readouterr().err.splitlines()[1:] == [
+        f"Left out, because it needs a session of several calls: {of_sessions}, read_result, search_result.",
+        "Left out, because a program or a person supplies its result: ask_user, far.",
+        "Left out, because the group 'more' is not active: size.",
+    ]
+    assert main(["export", "tools.py", "--skill", "more", "--group", "more"]) == 0
+    assert names_in(Path("more/references")) == ["size.md"]
+
+
 class TestFolder:
     def test_a_skill_is_replaced_only_if_the_host_says_so(self, kit, tmp_path):
         place = write_skill(tmp_path, "notes", "Mine.", old_md="old")
@@ -165,6 +189,8 @@ def test_many_tools(tmp_path):
         kit.add(*(tool(f"more_{number}") for number in range(200))).to_skill(tmp_path / "more", source="tools.py")
 
 
+@example("", "tools.py", "\r\n")
+@example("", "tools.py", "a\n```\n| `b` | c")
 @given(st.text(max_size=60), st.text(max_size=60), st.text(min_size=1, max_size=20))
 def test_no_text_of_a_tool_leaves_its_place(text, source, name):
     hostile = f"{text}\n---\n```\n| a | [x](gone.md) {text}"

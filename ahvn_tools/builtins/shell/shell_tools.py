@@ -25,6 +25,7 @@ from ahvn_tools.errors import DefinitionError, ToolError, suggests_options
 from ahvn_tools.registry import ToolRegistry, reg_toolspec
 from ahvn_tools.roots import Roots
 from ahvn_tools.settings import is_count
+from ahvn_tools.toolkit.entry import NEEDS_SESSION
 
 KEPT_BYTES: Final = 30_000
 """How much of stdout, and of stderr, a result has by default, and a page of `shell_output`."""
@@ -287,6 +288,12 @@ class Shell(ToolRegistry):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+for _method in (
+    Shell.shell_output, Shell.start_job, Shell.job_status, Shell.job_output, Shell.job_input, Shell.stop_job
+):  # fmt: skip
+    setattr(_method, NEEDS_SESSION, True)
 
 
 class _OutputSender:

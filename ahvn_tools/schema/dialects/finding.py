@@ -19,9 +19,9 @@ class Finding:
     """What was found, where, and what to do about it. As text: `place: problem`."""
 
     severity: Severity
-    """`error`: the provider would refuse the tool, or a model could not use it as intended. `warning`: the provider
-    receives less than the schema says, and only the tool itself enforces the rest. `note`: it is exported in another
-    form."""
+    """`error`: the provider would refuse the tool, or a model could not use it as intended. `warning`: models may use
+    it wrongly, and you can do something about it. `note`: it is exported in another form, or the tool alone enforces a
+    rule."""
     place: str
     """The path of the member, such as `lines[].color`; empty for the tool as a whole."""
     problem: str
@@ -45,7 +45,7 @@ class Finding:
 def not_enforced(keyword: str, place: str) -> Finding:
     """Return the finding about a keyword that a provider does not enforce."""
     problem = f"{keyword!r} is not enforced"
-    return Finding(severity="warning", place=place, problem=problem, fix=NOT_ENFORCED_FIX, effect="wider")
+    return Finding(severity="note", place=place, problem=problem, fix=NOT_ENFORCED_FIX, effect="wider")
 
 
 def not_strict(place: str, problem: str, fix: str) -> Finding:

@@ -222,7 +222,7 @@ class _Translator:
             return self._merge(siblings, target, path)
         problem = "it is recursive, or too large to repeat"
         self.findings.append(
-            Finding(severity="warning", place=path, problem=problem, fix=NOT_ENFORCED_FIX, effect="wider")
+            Finding(severity="note", place=path, problem=problem, fix=NOT_ENFORCED_FIX, effect="wider")
         )
         target = self._definitions.get(name, {"type": "object"})
         described = {"type": target["type"]} if "type" in target else {}

@@ -94,20 +94,20 @@ def test_a_finding_and_the_verdict_say_whether_a_tool_can_be_strict(name, case):
     assert verdict == "refused" or (verdict == "not strict") is (reasons != [])
 
 
-def test_an_unenforced_rule_is_a_warning_at_its_path():
+def test_an_unenforced_rule_is_a_note_at_its_path():
     definition = of(a={"type": "string", "minLength": 1})
-    assert problems("gemini", definition) == [("warning", "a", "'minLength' is not enforced")]
+    assert problems("gemini", definition) == [("note", "a", "'minLength' is not enforced")]
     assert problems("openai", definition) == []
     (_, schema), *_ = provider("gemini").exported(formats.get("gemini").export([definition]))
     assert schema["properties"]["a"]["description"] == "minLength: 1."
 
 
 @pytest.mark.parametrize("name", ["anthropic", "bedrock"])
-def test_a_rule_that_a_strict_grammar_ignores_is_a_warning_at_its_path(name):
+def test_a_rule_that_a_strict_grammar_ignores_is_a_note_at_its_path(name):
     definition = of(a={"type": "integer", "minimum": 1, "default": 2}, b={"type": "array", "items": {"pattern": "x"}})
     assert problems(name, definition)[:1] == [("note", "b[]", "it accepts any value")]
     definition = of(a={"type": "array", "items": {"type": "integer", "minimum": 1, "default": 2}})
-    assert problems(name, definition) == [("warning", "a[]", "'minimum' is not enforced")]
+    assert problems(name, definition) == [("note", "a[]", "'minimum' is not enforced")]
 
 
 @pytest.mark.parametrize(
@@ -115,19 +115,19 @@ def test_a_rule_that_a_strict_grammar_ignores_is_a_warning_at_its_path(name):
     [({"pattern": "(?=x)"}, "'pattern'"), ({"format": "uri"}, "'format'"), ({"contentEncoding": "hex"}, "'contentE")],
     ids=str,
 )
-def test_a_rule_that_openai_ignores_is_a_warning_though_the_tool_is_strict(node, problem):
+def test_a_rule_that_openai_ignores_is_a_note_though_the_tool_is_strict(node, problem):
     ((severity, place, result),) = problems("openai", of(a={"type": "string", **node}))
-    assert (severity, place) == ("warning", "a")
+    assert (severity, place) == ("note", "a")
     assert result.startswith(problem)
 
 
 def test_the_losses_of_a_tuple_are_found_once():
     pair = {"type": "array", "prefixItems": [{"type": "string"}, {"type": "integer"}], "maxItems": 2}
     assert problems("openai", of(a=pair)) == [
-        ("warning", "a", "'prefixItems' is not enforced"),
+        ("note", "a", "'prefixItems' is not enforced"),
         ("note", "a", "'prefixItems' is not allowed"),
     ]
-    assert problems("gemini", of(a=pair)) == [("warning", "a", "'prefixItems' is not enforced in form='parameters'")]
+    assert problems("gemini", of(a=pair)) == [("note", "a", "'prefixItems' is not enforced in form='parameters'")]
     assert problems("mcp", of(a=pair)) == []
 
 
@@ -136,7 +136,7 @@ def test_only_what_ollama_deletes_is_found():
     assert problems("ollama", unchanged) == []
     reduced = of(a={"type": "integer", "minimum": 1, "default": 2}, b={"type": "object", "properties": {"c": {}}})
     assert problems("ollama", reduced) == [
-        ("warning", "a", "'minimum' is not enforced"),
+        ("note", "a", "'minimum' is not enforced"),
         ("warning", "b", "its structure is only described in words"),
     ]
 

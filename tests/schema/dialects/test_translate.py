@@ -122,7 +122,7 @@ def test_a_second_union_that_loses_a_rule_is_described():
 
 def test_each_keyword_that_is_only_described_is_a_finding():
     translated, findings = translate(object_of(a={"type": "string", "minLength": 1, "default": "x"}), GEMINI)
-    assert [(f.severity, f.place, f.problem) for f in findings] == [("warning", "a", "'minLength' is not enforced")]
+    assert [(f.severity, f.place, f.problem) for f in findings] == [("note", "a", "'minLength' is not enforced")]
     assert translate(object_of(a={"type": "string"}), GEMINI)[1] == []
     assert translated["properties"]["a"]["description"] == 'minLength: 1. Default: "x".'
 

@@ -135,7 +135,7 @@ assert_type([duplicate.new_name for duplicate in kit.duplicates], list[str | Non
 assert_type(kit.add_skills("skills", kit.servers["docs"], group="math", audience=["main"], trust=False), Toolkit)
 assert_type([skill.description for skill in kit.skills.values()], list[str])
 assert_type(kit.remove_skills("tides").skills_prompt(), str)
-assert_type(kit.to_skill("sums", source="tools.py", replace=True), None)
+assert_type(kit.to_skill("sums", source="tools.py", replace=True), dict[str, str])
 assert_type(session.state_dict(), dict[str, Any])
 assert_type(session.load_state_dict({}), Toolkit)
 
