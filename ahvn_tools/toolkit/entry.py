@@ -201,8 +201,6 @@ class Entry:
         """Why the toolkit does not use it although its server lists it: the name belongs to another tool."""
         self.delegates, self.switches_groups = (getattr(spec.body, mark, False) is True for mark in _MARKS)
         """Whether it only calls another tool of the toolkit; whether its parameters are the groups of the toolkit."""
-        self.find_secrets: Callable[..., frozenset[str]] | None = getattr(spec.body, FIND_SECRETS, None)
-        """What returns the names of the arguments that are secret in one call; None: the plan knows them."""
         self.group = options.get("group", BASIC_GROUP)
         self.tags = spec.tags | to_names(options.get("tags", ()))
         self.has_changed_tags = False
@@ -318,6 +316,11 @@ class Entry:
     def has_accepted_parameters(self) -> bool:
         """Whether the host has added it, or accepted it later, as its MCP server described it."""
         return self.server_access is not None and bool(self.server_access.accepted or self._accepted_parameters)
+
+    @functools.cached_property
+    def find_secrets(self) -> Callable[..., frozenset[str]] | None:
+        """What returns the names of the arguments that are secret in one call; None: the plan knows them."""
+        return getattr(self.spec.body, FIND_SECRETS, None)
 
     def has_secret_parameter(self, name: str) -> bool:
         """Return whether it is the host's own tool and marks this parameter as secret."""
