@@ -27,7 +27,8 @@ from ahvn_tools.regular_file import open_regular
 
 log = logging.getLogger(__name__)
 
-_HANDLE: Final = re.compile(r"result_[0-9a-f]{24}")
+_HANDLE: Final = re.compile(r"result_[0-9a-f]{32}")
+"""128 random bits: clients that cannot be distinguished have nothing else that others do not have."""
 _ENCODINGS: Final = (("latin-1", 1), ("utf-16-le", 2), ("utf-32-le", 4))
 """With as many bytes for each character, so that any character of a file is found without reading those before it."""
 
@@ -46,7 +47,8 @@ class Owner:
     anchor: Any
     """An object that lives as long as the session."""
     ids: tuple[str, ...] | None
-    """By which the session is opened again, in another process, too; None for one that ends with its anchor."""
+    """By which the session is opened again, in another process, too; None for one that ends with its anchor, and () for
+    all clients that a server cannot distinguish."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +102,7 @@ class Store(Protocol):
 
 
 def _new_handle() -> str:
-    return f"result_{secrets.token_hex(12)}"
+    return f"result_{secrets.token_hex(16)}"
 
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
