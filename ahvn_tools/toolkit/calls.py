@@ -271,16 +271,16 @@ def _find(
         raise UnboundStateError(
             MISSING_VALUE, tool=name, parameter=unbound.name, key=unbound.name, explanation=plan.unbound_text
         )
-    if options is not DEFAULT_OPTIONS:
-        plan = _apply_options(plan, entry, options)
-    if options.executor is not None or plan.isolation == "executor":
-        plan = _with_executor(view, entry, plan, options)
     if arguments is None:
         arguments = {}
     elif not isinstance(arguments, dict):
         raise InvalidParametersError("Invalid arguments: they are not an object. Pass a dict by parameter.", tool=name)
-    if options.positional:
-        arguments = plan.to_named_arguments(options.positional, arguments)
+    if options is not DEFAULT_OPTIONS:
+        plan = _apply_options(plan, entry, options)
+        if options.positional:
+            arguments = plan.to_named_arguments(options.positional, arguments)
+    if options.executor is not None or plan.isolation == "executor":
+        plan = _with_executor(view, entry, plan, options)
     if view.store.has_structured_outputs and (structured_output := view.structured_output(entry)) is not None:
         plan = plan.without_names(structured_output.field_names)
     if entry.find_secrets is not None:
@@ -352,7 +352,10 @@ _read_state = operator.attrgetter("state")
 
 def state_scopes(view: StoreView, entry: Entry) -> StateScopes:
     """Return the states that a call of a tool reads, in order of precedence."""
-    return (*map(_read_state, view.session_states), *entry.spec.state_scopes)
+    states = view.session_states
+    if len(states) == 1:  # the toolkit itself: half the time
+        return (states[0].state, *entry.spec.state_scopes)
+    return (*map(_read_state, states), *entry.spec.state_scopes)
 
 
 def _make_call(view: StoreView, entry: Entry, plan: Plan, arguments: Arguments, options: CallOptions) -> Call:

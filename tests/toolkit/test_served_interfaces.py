@@ -107,6 +107,9 @@ async def test_pages_of_servers_pass_through_a_gateway_and_stay_apart():
                 "maps_zoom": "<p>maps</p>",
             }
             assert found["maps_chart"][1:] == (HTML_TYPE, {"csp": CSP, "domain": "maps"})
+            listed = [(resource.meta or {}).get("ui") for resource in await client.list_resources()]
+            assert listed[:2] == [{"csp": CSP, "prefersBorder": True}, None]
+            assert listed[2:] == [{"csp": CSP, "domain": name} for name in ("bills", "maps")]
             metas = {tool.name: tool.meta for tool in await client.list_tools()}
             assert metas["maps_chart"]["team"] == "maps"
             assert metas["maps_zoom"]["ui"]["visibility"] == ["app"]
@@ -125,6 +128,8 @@ async def test_a_gateway_of_a_gateway_has_the_pages_too():
     try:
         async with Client(outer.to_fastmcp_server()) as client:
             assert (await pages(client))["x_chart"][0] == "<p>bills</p>"
+            (listed,) = await client.list_resources()
+            assert listed.meta["ui"] == {"csp": CSP, "domain": "bills"}
     finally:
         await outer.aremove_mcp()
         await inner.aremove_mcp()
