@@ -22,7 +22,7 @@ class Action:
     is_risky: bool = False
     """Whether it may do more than it seems: it writes a file that is executed later, or runs an unknown program."""
     runs_later: bool = False
-    """Whether it writes a file that is executed later, or obeyed, by programs that nobody has named."""
+    """Whether it writes a file that is executed later by programs that nobody has named, or executes such a file."""
     details: Mapping[str, Any] = field(default_factory=dict)
     """JSON data for the approver: paths, a diff, the command."""
 

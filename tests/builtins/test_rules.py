@@ -1,5 +1,6 @@
 """Rules for approvals with the built-in tools: what their arguments mean, and what rules leave to the tools."""
 
+import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -292,3 +293,17 @@ def test_no_code_runs_through_a_repository_that_a_model_has_written(make_kit: An
 def test_what_the_host_wants_to_be_asked_is_asked_beside_rules(folder: Path, approve: Any):
     kit = Toolkit("desk", rules=ApprovalRules(allow=["*"])).add(Workspace(folder, approve=approve))
     assert exec_code(kit, "create_file", {"uri": "docs/b.txt", "content": "x"}) == "approval_required"
+
+
+def test_no_rule_allows_a_program_that_a_file_of_the_workspace_has_replaced(folder: Path):
+    program = folder / "bin" / "git"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho replaced\n")
+    program.chmod(0o755)
+    rules = ApprovalRules(allow=['shell_exec(cmd: "git status*")'])
+    path = f"{program.parent}:{os.environ['PATH']}"
+    with Shell(folder, sandbox="none", environment={"PATH": path}) as shell:
+        kit = Toolkit("desk", rules=rules).add(shell)
+        assert exec_code(kit, "shell_exec", {"cmd": "git status"}) == "approval_required"
+        program.unlink()
+        assert exec_code(kit, "shell_exec", {"cmd": "git status"}) is None

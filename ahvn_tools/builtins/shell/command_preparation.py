@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -142,7 +142,9 @@ class CommandPreparation:
         verdict = self._judge(cmd, shell, folders.roots)
         if verdict.decision == "denied":
             raise ToolError(f"This command is not permitted here. {verdict.reason} Use another command.")
-        self._approval.require(context, self._to_action(cmd, folders.display(uri), shell, verdict))
+        action = self._to_action(cmd, folders.display(uri), shell, verdict)
+        is_replaced = self._programs(folders.roots).has_replaced(cmd)  # a rule for calls means the other program
+        self._approval.require(context, replace(action, runs_later=is_replaced))
         return PreparedCommand(
             text=cmd, arguments=shell_arguments(shell, cmd, is_interleaved=is_interleaved), folder=folders.locate(uri),
             confinement=self._confine(folders.roots, shell), environment=self._environment,
@@ -166,9 +168,11 @@ class CommandPreparation:
         self._approval.require(context, action)
         return data
 
+    def _programs(self, roots: tuple[Path, ...]) -> ProgramFolders:
+        return ProgramFolders(self._environment.get("PATH", ""), (*self.folders.roots, *roots))
+
     def _judge(self, cmd: str, shell: str, roots: tuple[Path, ...]) -> Verdict:
-        written = (*self.folders.roots, *roots)
-        verdict = self._rules.judge(cmd, programs=ProgramFolders(self._environment.get("PATH", ""), written))
+        verdict = self._rules.judge(cmd, programs=self._programs(roots))
         if verdict.decision != "allowed":
             return verdict
         if not is_understood_shell(shell):

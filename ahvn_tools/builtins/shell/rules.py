@@ -133,6 +133,14 @@ class ProgramFolders:
         others = os.pathsep.join(folder for folder in self.path.split(os.pathsep) if not self._is_writable(folder))
         return not is_own or shutil.which(program, path=others) is not None
 
+    def has_replaced(self, text: str) -> bool:
+        """Return whether a command line runs a program of a writable folder in the place of another one."""
+        try:
+            commands = split_command_line(text)
+        except NotUnderstoodError:
+            return False
+        return any(self.is_replaced(command.program, is_own=True) for command in commands)
+
     def _is_writable(self, path: str) -> bool:
         return any(place.is_relative_to(folder) for place in places_of(path) for folder in self.writable)
 
