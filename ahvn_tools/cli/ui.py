@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import secrets
 import socket
 from pathlib import Path
@@ -43,12 +42,13 @@ def ui(
     set
         KEY=VALUE or KEY:=JSON: a value of the state, in addition to those of the file. Can be repeated.
     """
-    if importlib.util.find_spec("jinja2") is None:
-        raise CommandError('The pages need the extra `ui`: pip install "ahvn-tools[ui]".')
     values = read_state(state, set or ())
     import uvicorn  # slow, as the pages are
 
-    from ahvn_tools.ui import app
+    try:
+        from ahvn_tools.ui import app
+    except ModuleNotFoundError as error:
+        raise CommandError(f"{error}.") from error
 
     with contextlib.ExitStack() as stack:
         kit = stack.enter_context(open_toolkit(sources, options))

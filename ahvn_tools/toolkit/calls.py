@@ -232,7 +232,7 @@ def _prepare(
 ) -> DirectCall | PipelineCall:
     """Return the call, direct unless middleware, an id or an MCP client needs a pipeline. Raises as `_find` does."""
     entry, plan, arguments = _find(view, name, arguments, options)
-    rules = _rules(view, entry, options)
+    rules = _rules(view, entry, plan, options)
     middleware = _middleware(view, entry, plan, rules)
     if rules is not None and middleware == rules.middleware and options is DEFAULT_OPTIONS and not plan.takes_context:
         allowed = rules.allowed_plan(plan, arguments)
@@ -248,7 +248,7 @@ def _prepare(
 def _prepare_stream(view: StoreView, name: str, arguments: Arguments | None, options: CallOptions) -> PipelineCall:
     """Return the call; a stream always has an id, by which it can be cancelled. Raises as `_find` does."""
     entry, plan, arguments = _find(view, name, arguments, options)
-    rules = _rules(view, entry, options)
+    rules = _rules(view, entry, plan, options)
     middleware = _middleware(view, entry, plan, rules)
     if rules is not None:
         plan = rules.guarded(plan)
@@ -394,14 +394,14 @@ def _approval_expiry(view: StoreView, answer_by: float | None) -> float | None:
     return left if own is None else min(own, left)
 
 
-def _rules(view: StoreView, entry: Entry, options: CallOptions) -> CallRules | None:
-    """Return the rules that decide about a call; None if each call of the tool runs."""
+def _rules(view: StoreView, entry: Entry, plan: Plan, options: CallOptions) -> CallRules | None:
+    """Return the rules that decide about a call; None if each call runs of a tool that asks nothing itself."""
     if not (view.store.has_rules or entry.inner) or not view.has_rules(entry):
         return None
     from ahvn_tools.toolkit.call_rules import CallRules  # slow, and few toolkits have rules
 
     rules = CallRules(view, entry, options.roots)
-    return None if rules.never_asks else rules
+    return None if rules.never_asks and not plan.takes_context else rules
 
 
 def _middleware(view: StoreView, entry: Entry, plan: Plan, rules: CallRules | None) -> tuple[Middleware, ...]:

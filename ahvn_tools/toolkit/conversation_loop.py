@@ -30,6 +30,7 @@ from ahvn_tools.toolkit.conversation import Conversation, StopReason
 from ahvn_tools.toolkit.entry_options import COUNT, checked, validate_callable
 from ahvn_tools.toolkit.run import Decisions, Run
 from ahvn_tools.toolkit.structured_output import STRUCTURED_KEY
+from ahvn_tools.toolkit.visibility import StoreView
 
 if TYPE_CHECKING:
     from ahvn_tools.formats import FormatName
@@ -42,6 +43,8 @@ _RETRIES: Final = must_be("a whole number, at least 0", lambda value: value == 0
 
 class Tools(Protocol):
     """A toolkit or session, as a conversation uses it."""
+
+    _view: StoreView
 
     def to(self, format: str, /, *, read_only: bool = ..., **options: Any) -> Any:  # noqa: A002  # as in Toolkit
         """Return the tools in a format."""
@@ -107,8 +110,10 @@ class ConversationLoop:
         self.max_retries: int = checked("max_retries", given.pop("max_retries", 2), _RETRIES)
         self.decisions: Any = given
         self.waiting = before.run if before is not None and before.pending else None
-        _require_decisions(self.waiting, given)
+        _require_decisions(kit, before, self.decisions)
         self.messages = _with_text(self.format, [], start) if isinstance(start, str) else [*_messages_of(start)]
+        if before is None:
+            _require_results(self.format or _DEFAULT_FORMAT, self.messages)
         self.latest_run = before.run if before else None
         self.text, self.turns, self.usage = (before.text, before.turns, before.usage) if before else ("", 0, NO_USAGE)
         self.stop_reason: StopReason | None = None
@@ -375,15 +380,63 @@ def _require_same_format(name: str, other: str | None) -> None:
         )
 
 
-def _require_decisions(waiting: Run | None, decisions: Mapping[str, Any]) -> None:
-    """Raise ToolkitError for decisions about nothing, and for calls that wait without a decision."""
-    if waiting is None and decisions:
-        raise ToolkitError(f"The conversation waits for nothing. Leave out {min(decisions)}=….")
-    if waiting is not None and not decisions:
+def _require_decisions(kit: Tools, waiting: Conversation | None, decisions: Any) -> None:
+    """Raise ToolkitError for decisions that do not fit, and for calls that wait without a decision."""
+    if waiting is None or waiting.run is None or not waiting.pending:
+        if decisions:
+            raise ToolkitError(f"The conversation waits for nothing. Leave out {min(decisions)}=….")
+        return
+    if not decisions:
         raise ToolkitError(
             f"The conversation waits for {[request.tool for request in waiting.pending]}. Pass approved=… or "
             "results=…, as to `resume`."
         )
+    from ahvn_tools.toolkit.resume import check_decisions  # few conversations wait
+
+    try:
+        check_decisions(kit._view, waiting.run, decisions)  # noqa: SLF001  # of this package
+    except ToolkitError as error:
+        waiting.attach_to(error)
+        raise
+
+
+_RESULT_ROLES: Final = frozenset({"tool", "function"})
+_RESULT_TYPES: Final = frozenset({"tool", "tool_result", "function_call_output"})
+_RESULT_KEYS: Final = frozenset({"functionResponse", "function_response", "toolResult"})
+
+
+def _require_results(name: str, messages: Sequence[Any]) -> None:
+    """Raise ToolkitError for messages whose last calls have no results: providers refuse them.
+
+    Calls and results are counted, as not all formats have ids.
+    """
+    if name not in formats.BUILT_IN or name == "prompt":
+        return
+    results, calls = 0, list[ToolCall]()
+    for message in reversed(messages):
+        data = dump_models(message)
+        found = formats.get(name).calls([data]) if isinstance(data, dict) and data.get("role") != "user" else []
+        if calls and not found:
+            break
+        calls = [*found, *calls]
+        results += 0 if calls else _count_results(data)
+    if len(calls) > results:
+        raise ToolkitError(
+            f"The calls of {[call.name for call in calls]} have no results in the messages. If they wait, pass the "
+            "conversation itself with approved=False or results=…, and ask the next question then. Otherwise append "
+            "their results."
+        )
+
+
+def _count_results(data: Any) -> int:
+    """Return how many results of calls a message contains."""
+    if isinstance(data, list):
+        return sum(map(_count_results, data))
+    if not isinstance(data, dict):
+        return 0
+    if data.get("role") in _RESULT_ROLES or data.get("type") in _RESULT_TYPES or data.keys() & _RESULT_KEYS:
+        return 1
+    return _count_results(data.get("content")) + _count_results(data.get("parts"))
 
 
 def _turn_function(name: str) -> Callable[..., Turn]:

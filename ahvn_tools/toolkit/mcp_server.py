@@ -96,7 +96,7 @@ def build_fastmcp_server(toolkit_name: str, view: StoreView, options: ToolkitSer
     refuse_unknown_options(options, ToolkitServerOptions)
     whole_view = view.with_all_audiences()  # `audience` may name those of a tool that a session leaves out
     check.report_changes(whole_view)
-    check.warn_of_missing_approver(whole_view, whole_view.selected_entries())
+    check.warn_of_missing_approver(whole_view, whole_view.selected_entries(), is_served=True)
     tasks = options.get("tasks")
     for entry in whole_view.listed_entries():
         view.compiled_tool(entry).require_bound()
@@ -305,7 +305,11 @@ class ToolkitServer:
     ) -> ToolResult:
         options = self._call_options if seconds is None else replace(self._call_options, seconds=seconds)
         entry = view.store.entries.get(name)
-        may_ask = entry is not None and view.compiled_tool(entry).plan.takes_context and request.can_elicit
+        may_ask = (
+            entry is not None
+            and (view.compiled_tool(entry).plan.takes_context or view.has_rules(entry))
+            and request.can_elicit
+        )
         if entry is not None and may_ask and continued_call_id(request) is None:
             if request.is_repeated_for_answers and is_program_tool(entry.spec):
                 return await self._run_program(view, name, arguments, request, options)

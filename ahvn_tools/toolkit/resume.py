@@ -126,15 +126,8 @@ def resumed_batch(view: StoreView, waiting: Waiting, decisions: Decisions) -> Ba
 
     Raises ToolkitError for what does not fit the requests, and for a request that was decided before.
     """
-    if unknown := unknown_options(decisions, Decisions.__annotations__):
-        raise TypeError(f"resume(): {unknown}")
-    approved, results, reason = decisions.get("approved"), decisions.get("results"), decisions.get("reason")
+    run, by_id = _read_decisions(view, waiting, decisions)
     background_calls = view.background_calls
-    run, edits = _to_run(waiting, approved, decisions.get("arguments"))
-    _require_single_ids(run, [names for names in (approved, edits, reason, results) if isinstance(names, Mapping)])
-    if approved is None and results is None:
-        raise ToolkitError("Pass approved=True or False, or results={call_id: value} for external calls.")
-    by_id: dict[str, _Decision] = {**_approvals(run, approved, edits, reason), **_supplied_values(view, run, results)}
     calls = [call for call, _ in run.results]
     known_results: dict[int, ToolResult] = {}
     requests: dict[int, PendingRequest] = {}
@@ -173,6 +166,29 @@ def resumed_batch(view: StoreView, waiting: Waiting, decisions: Decisions) -> Ba
         view=view, calls=calls, format=run.format, continuation=run.continuation, known_results=known_results,
         requests=requests, supplied=supplied, programs=programs, background_calls=background_calls,
     )  # fmt: skip
+
+
+def check_decisions(view: StoreView, waiting: Run, decisions: Decisions) -> None:
+    """Raise what `resumed_batch` raises for decisions that do not fit, without the store of approvals; run nothing."""
+    run, by_id = _read_decisions(view, waiting, decisions)
+    if decisions.get("always"):
+        _rules_to_remember(run, by_id)
+    signer, now = RequestSigner(view.store.secret_key), time.time()
+    for request in run.pending:
+        if (decision := by_id.get(request.call_id)) is not None:
+            _require_valid(view, signer, now, request, decision)
+
+
+def _read_decisions(view: StoreView, waiting: Waiting, decisions: Decisions) -> tuple[Run, dict[str, _Decision]]:
+    """Return the run that waits, and the decisions by call id. Raises ToolkitError and TypeError for wrong ones."""
+    if unknown := unknown_options(decisions, Decisions.__annotations__):
+        raise TypeError(f"resume(): {unknown}")
+    approved, results, reason = decisions.get("approved"), decisions.get("results"), decisions.get("reason")
+    run, edits = _to_run(waiting, approved, decisions.get("arguments"))
+    _require_single_ids(run, [names for names in (approved, edits, reason, results) if isinstance(names, Mapping)])
+    if approved is None and results is None:
+        raise ToolkitError("Pass approved=True or False, or results={call_id: value} for external calls.")
+    return run, {**_approvals(run, approved, edits, reason), **_supplied_values(view, run, results)}
 
 
 def _rules_to_remember(run: Run, decisions: Mapping[str, _Decision]) -> list[ApprovalRequest]:

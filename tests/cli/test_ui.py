@@ -1,6 +1,5 @@
 """`ahvn-tools ui`: the printed address opens the pages, on this machine alone, until the process is stopped."""
 
-import importlib.util
 import os
 import re
 import signal
@@ -74,6 +73,8 @@ def test_a_port_in_use_and_a_missing_source_are_said_in_a_line(tools: Path, caps
 def test_without_the_extra_the_message_names_it(
     tools: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    monkeypatch.delitem(sys.modules, "ahvn_tools.ui.site", raising=False)
+    monkeypatch.delattr("ahvn_tools.ui.site", raising=False)
     assert main(["ui", str(tools)]) == 1
     assert 'pip install "ahvn-tools[ui]"' in capsys.readouterr().err

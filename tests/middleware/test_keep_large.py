@@ -465,6 +465,17 @@ def test_the_oldest_results_are_dropped_first(options):
     assert [read(session, handle) == NOT_FOUND for session, handle in handles] == [True, False, False, False]
 
 
+def test_what_is_gone_with_its_session_leaves_space_for_others():
+    layer = keep_large(1_000, max_bytes=3 * len(LINES))
+    kit = Toolkit("kit", middleware=[layer]).add(lambda: LINES, name="lines")
+    for _ in range(10):  # sessions that end
+        kit.session().exec("lines")
+    session = kit.session()
+    handles = [handle_of(session.exec("lines")) for _ in range(4)]
+    found = [read(session, handle, limit=4) != NOT_FOUND for handle in handles]
+    assert found == [False, False, True, True]  # with what Python adds, a third one is too much
+
+
 def test_a_result_that_is_too_large_to_be_kept_is_cut(options):
     kit = make_kit({**options, "max_bytes": 5_000})
     result = kit.exec("lines")

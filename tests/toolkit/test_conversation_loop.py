@@ -292,6 +292,51 @@ def test_an_approved_call_may_be_followed_by_another_that_waits(session):
     assert (again.stop_reason, roles(again)) == ("waiting", ["user", "assistant", "tool", "assistant"])
 
 
+@pytest.mark.parametrize("name", sorted(set(formats.BUILT_IN) - {"mcp", "prompt"}))
+def test_messages_whose_calls_have_no_results_are_refused_in_each_format(name):
+    """A provider refuses such messages: they are what a host makes of a waiting conversation and a new question."""
+    form, kit = formats.get(name), Toolkit("k")
+    made = [ToolCall(id=f"c0000000{number}", name="find", arguments={"topic": "tea"}) for number in range(2)]
+    results = [form.results([(call, ToolResult("tea"))]) for call in made]
+
+    def with_text(messages: list[Any]) -> list[Any]:
+        add = getattr(form, "add_user_text", None)
+        return [*messages, {"role": "user", "content": "Hm?"}] if add is None else add(messages, "Hm?")
+
+    calls, said = [*with_text([]), *form.message(made)], form.message([], text="Tea.")
+    for messages in (with_text([]), calls + results[0] + results[1], with_text(calls + results[0] + results[1])):
+        answer = {"output": [{"type": "message", **said[0]}]} if name == "openai-responses" else said[0]
+        for history in (messages, with_text(messages + said)):
+            assert kit.converse(Script(answer, format=name), history).stop_reason == "answered"
+    for messages in (calls, with_text(calls), with_text(calls + results[0])):
+        for history in (messages, with_text([*with_text([]), *said]) + messages):
+            with pytest.raises(ToolkitError, match=r"\['find', 'find'\] have no results in the messages"):
+                kit.converse(Script(), history, format=name)
+
+
+def test_decisions_that_do_not_fit_are_refused_before_the_first_event(session, monkeypatch):
+    """A web server answers 400 then, and not 200 with a broken stream."""
+    waiting = session.converse(Script(ask(OLD)), "Clean up.")
+    other = make_kit().session(user="Ann", session_id="other")
+    refused: list[tuple[Any, Any, dict[str, Any], str]] = [
+        (session, waiting, {"approved": {"c9": True}}, "No call 'c9' waits"),
+        (session, waiting, {"approved": "yes"}, "pass approved=True"),
+        (session, waiting, {"results": {"c0": 1}}, "No call 'c0' waits for a result"),
+        (session, waiting, {"reason": "No."}, "Pass approved=True or False"),
+        (other, waiting, {"approved": True}, "in another session"),
+    ]
+    for kit, conversation, decisions, message in refused:
+        for stream in (kit.stream_converse, kit.astream_converse):
+            with pytest.raises(ToolkitError, match=message):
+                stream(Script(), conversation, **decisions)
+    monkeypatch.setattr("time.time", lambda: 1e11)
+    with pytest.raises(ToolkitError, match="has expired"):
+        session.stream_converse(Script(), waiting, approved=True)
+    monkeypatch.undo()
+    events = session.stream_converse(Script(say("Done.")), waiting, approved=True)
+    assert [*events][-1].stop_reason == "answered"
+
+
 def test_what_does_not_fit_is_refused_and_loses_nothing(session):
     waiting = session.converse(Script(ask(OLD)), "Clean up.")
     with pytest.raises(ToolkitError, match=r"waits for \['remove'\]. Pass approved"):
@@ -911,6 +956,19 @@ def test_a_program_in_the_providers_sandbox_calls_tools(session):
 )
 def test_an_answer_that_cannot_be_read_is_an_error_with_the_conversation(name: str, answer: Any):
     with pytest.raises(MalformedAnswerError, match=name) as raised:
+        Toolkit("empty").converse(Script(answer, format=name), "Hi")
+    assert Conversation.from_error(raised.value).messages != []
+
+
+@pytest.mark.parametrize("depth", [500, 900, 100_000])
+@pytest.mark.parametrize("name", ["openai", "anthropic"])
+def test_an_answer_that_is_nested_too_deep_is_an_error_with_the_conversation(name: str, depth: int):
+    nested: Any = 1
+    for _ in range(depth):
+        nested = [nested]
+    content = [{"type": "tool_use", "id": "c1", "name": "f", "input": {"x": nested}}]
+    answer = {"type": "message", "role": "assistant", "content": content, "tool_calls": nested}
+    with pytest.raises(ToolSpecError) as raised:
         Toolkit("empty").converse(Script(answer, format=name), "Hi")
     assert Conversation.from_error(raised.value).messages != []
 

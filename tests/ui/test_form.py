@@ -212,6 +212,25 @@ def test_a_chosen_alternative_stays_although_another_fits_too(page: Any, serve: 
     assert json.loads(page.locator("#json").input_value()) == {"a": {"two": ""}}
 
 
+@pytest.mark.parametrize(
+    ("shape", "expected"),
+    [
+        ({"kind": "square", "side": "wide"}, "Square"),
+        ({"kind": "square"}, "Square"),
+        ({"radius": None}, "Circle"),
+        ({"members": 3}, "Group"),
+        ({"members": [], "kind": "square", "side": 1}, "Square"),
+    ],
+)
+def test_a_value_with_mistakes_has_the_alternative_that_it_is_like(
+    page: Any, address: str, shape: Any, expected: str
+) -> None:
+    page.goto(f"{address}/try/draw")
+    page.locator("#json").fill(json.dumps({"shape": shape}))
+    chosen = page.get_by_label("alternative of shape")
+    assert chosen.evaluate("select => select.selectedOptions[0].textContent") == expected
+
+
 def test_members_and_items_are_added_and_removed(page: Any, serve: Any) -> None:
     schema = {
         "type": "object",

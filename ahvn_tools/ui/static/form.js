@@ -122,8 +122,9 @@ class Schema {
     if (actual !== "object") return wanted ? 0 : 1;
     const absent = (node.required ?? []).filter((name) => !has(value, name)).length;
     return Object.entries(value).reduce((sum, [name, inner]) => {
-      if (has(node.properties ?? {}, name)) return sum + Math.min(this.nearest(inner, node.properties[name], depth), 10);
-      return sum + (node.additionalProperties === false ? 5 : 0.2);
+      if (!has(node.properties ?? {}, name)) return sum + (node.additionalProperties === false ? 5 : node.properties ? 2 : 0.2);
+      const isTag = this.alternatives(node.properties[name]).every((each) => has(each, "const") || each.enum);
+      return sum + Math.min(this.nearest(inner, node.properties[name], depth), isTag ? 10 : 1);
     }, absent);
   }
 
@@ -241,7 +242,8 @@ export class Form {
     const fits = chosen !== undefined && this.schema.distance(value, nodes[chosen]) < 100;
     const index = fits ? chosen : this.schema.choose(value, nodes);
     const problems = this.problems.filter((problem) => problem.pointer === pointer);
-    const help = value === undefined ? helpOf(this.schema.resolve(schema)) : helpOf({ ...this.schema.resolve(schema), ...nodes[index] });
+    const whole = this.schema.resolve(schema);
+    const help = helpOf(value === undefined ? whole : { ...whole, ...nodes[index], description: whole.description ?? nodes[index].description });
     return html`<div class=${`field${problems.length ? " wrong" : ""}`} key=${pointer} role="group" aria-label=${name || "arguments"}>
       ${name && html`<div class="name">${controls}<b>${name}</b>${value !== undefined && nodes.length > 1 && this.branches(nodes, index, path, name)}</div>`}
       ${name && help && html`<p class="help">${help}</p>`}
