@@ -78,8 +78,6 @@ class ToolDefinition:
     """MCP icons, a list of `{"src": …}`, or None."""
     returns: str = ""
     """The docstring's description of the return value."""
-    usage: str = ""
-    """The docstring's examples."""
 
     @functools.cached_property
     def fingerprint(self) -> str:

@@ -25,7 +25,7 @@ VERSION: Final = 1
 """Another version may calculate the fingerprints differently."""
 
 FIELDS: Final[dict[str, type]] = {
-    **dict.fromkeys(("name", "title", "description", "version", "returns", "usage"), str),
+    **dict.fromkeys(("name", "title", "description", "version", "returns"), str),
     **dict.fromkeys(("input_schema", "output_schema", "annotations", "meta"), dict),
     **dict.fromkeys(("tags", "examples", "icons"), list),
 }
@@ -36,7 +36,6 @@ _OTHER_FIELDS: Final = {
     "examples": "the examples",
     "version": "the version",
     "returns": "the description of the result",
-    "usage": "the examples in the docstring",
 }
 """What MCP's definition of a tool does not have."""
 

@@ -101,7 +101,10 @@ class SignatureError(ToolSpecError, ValueError):
 
 
 class MalformedAnswerError(ToolSpecError, ValueError):
-    """A model has sent malformed answers only, as often as it was asked; see `Conversation.from_error`."""
+    """A model has sent malformed answers as often as it was asked, or one that cannot be read.
+
+    See `Conversation.from_error`.
+    """
 
 
 class SyncCallError(ToolSpecError, RuntimeError):

@@ -63,7 +63,7 @@ def escape(text: str) -> str:
 
 def escape_line(text: str) -> str:
     """Return a text with its invisible characters, line feeds and tabs escaped."""
-    return escape(text).replace("\n", "\\n").replace("\t", "\\t")
+    return escape(text.replace("\n", "\\n").replace("\t", "\\t"))  # first: `\r` is allowed before a line feed
 
 
 def without(text: str) -> str:

@@ -97,7 +97,7 @@ def is_severe(finding: Finding, level: str) -> bool:
     return level in levels and levels.index(finding.severity) <= levels.index(level)
 
 
-_FIELDS = ("name", "title", "description", "returns", "usage")
+_FIELDS = ("name", "title", "description", "returns")
 _JSON_FIELDS = ("annotations", "examples", "meta", "icons")
 
 

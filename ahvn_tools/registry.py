@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar, Unpack, overload
 
 from ahvn_tools.errors import DefinitionError, ToolLookupError, near_misses
-from ahvn_tools.execution.plan import CompiledTool
+from ahvn_tools.execution.compiled_tool import CompiledTool
 from ahvn_tools.schema.annotations import (
     Namespace,
     annotation_namespace,

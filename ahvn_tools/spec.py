@@ -25,8 +25,8 @@ from ahvn_tools.binding import Binding, StateScopes, bindable_parameters
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import BindError, DefinitionError, StateKeyError, ToolSpecError, near_misses
 from ahvn_tools.execution import direct_call
+from ahvn_tools.execution.compiled_tool import CompiledTool
 from ahvn_tools.execution.outcome import is_self_cancellation, self_cancelled_error
-from ahvn_tools.execution.plan import CompiledTool
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolResult
 from ahvn_tools.schema.annotations import caller_locals

@@ -27,7 +27,6 @@ FULL = {
     "version": "1.0",
     "icons": [{"src": "data:,"}],
     "returns": "The sum.",
-    "usage": ">>> add(1)",
 }
 
 OTHER = {
@@ -43,7 +42,6 @@ OTHER = {
     "version": "1.1",
     "icons": None,
     "returns": "",
-    "usage": "",
 }
 
 

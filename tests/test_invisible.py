@@ -6,7 +6,7 @@ import sys
 import unicodedata
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ahvn_tools import invisible
@@ -112,6 +112,14 @@ def test_an_escaped_text_has_no_invisible_characters(text):
     assert invisible.find(escaped) == []
     assert invisible.escape(escaped) == escaped
     escaped.encode()
+
+
+@example("a\r\nb")
+@given(st.text())
+def test_a_text_in_one_line_has_no_line_break_and_no_invisible_character(text):
+    line = invisible.escape_line(text)
+    assert not {"\n", "\r", "\t"} & {*line}
+    assert invisible.find(line) == []
 
 
 @given(texts)

@@ -30,6 +30,7 @@ COMMANDS: Final = {
     "install": ("install:install", "Let an MCP client start a server of tools."),
     "uninstall": ("install:uninstall", "Remove a server from the configuration of an MCP client."),
     "serve": ("serve:serve", "Serve tools to MCP clients."),
+    "ui": ("ui:ui", "See and try tools in a browser."),
     "new": ("new:new", "Write a small working file to start from, with a test."),
     "completion": ("app:completion", "Print or install the script for completion in a shell."),
 }

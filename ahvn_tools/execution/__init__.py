@@ -1,9 +1,9 @@
 """How a call runs: from validated arguments to a value or a ToolResult.
 
-`plan` holds what is prepared once for a tool. `direct_call` runs a body to its value or its result; `pipeline` runs it
-behind middleware, where `endpoint` runs the body, and streams what it makes. `runner` runs a body in a loop, in one of
-the `threads` or, by `isolation`, in a worker process, within its `deadline`; `consume` iterates what it returned.
-`convert` makes results of outcomes. Sync callers run async bodies on the `background_loop`.
+`compiled_tool` makes the `plan` of a tool, prepared once. `direct_call` runs a body to its value or its result;
+`pipeline` runs it behind middleware, and streams what it makes. `runner` runs a body in a loop, in one of the `threads`
+or, by `isolation`, in a worker process, within its `deadline`; `consume` iterates what it returned. `convert` makes
+results of outcomes. Sync callers run async bodies on the `background_loop`.
 """
 
 from __future__ import annotations

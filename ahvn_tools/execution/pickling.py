@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Self
 
 from ahvn_tools.errors import PickleError, ToolSpecError
-from ahvn_tools.execution.plan import CompiledTool
+from ahvn_tools.execution.compiled_tool import CompiledTool
 from ahvn_tools.json_types import JsonObject
 
 if TYPE_CHECKING:  # few processes load data

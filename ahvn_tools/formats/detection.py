@@ -55,6 +55,8 @@ def _to_data(answer: Any) -> Any:
     try:
         return payload.parse_payload(answer)
     except (ValueError, RecursionError):
+        if not isinstance(answer, str | bytes | bytearray | memoryview):  # an answer that is nested too deep
+            return {}
         return [payload.decode_text(answer, errors="replace")]
     except TypeError:  # a message that only the format `prompt` accepts
         return {"content": getattr(answer, "content", None)}

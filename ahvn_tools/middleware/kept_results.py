@@ -14,7 +14,7 @@ import stat
 import threading
 import time
 import weakref
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -108,7 +108,6 @@ class _Item:
     """One result in memory; the dict of its session holds it."""
 
     content: KeptText
-    size: int
     anchor: weakref.ref[Any]
     """That of the session: a reference to the dict would be a cycle, and memory would be free later."""
     handle: str
@@ -122,32 +121,37 @@ class MemoryStore:
         self._max_bytes, self._max_age = max_bytes, max_age
         self._lock = threading.Lock()
         self._shelves: weakref.WeakKeyDictionary[Any, dict[str, _Item]] = weakref.WeakKeyDictionary()
-        self._order: deque[weakref.ref[_Item]] = deque()
-        """The results, the oldest first. Those of a session are gone with it."""
+        self._sizes: OrderedDict[weakref.ref[_Item], int] = OrderedDict()
+        """The sizes of the results, the oldest first."""
+        self._total = 0
+        self._gone: deque[weakref.ref[_Item]] = deque()
+        """The results that are gone with their session, and are still in `_sizes`."""
 
     def keep(self, owner: Owner, content: KeptText, size: int) -> str | None:
         """Keep a result."""
         if size > self._max_bytes:
             return None
         with self._lock:
-            item = _Item(content, size, weakref.ref(owner.anchor), _new_handle())
+            item = _Item(content, weakref.ref(owner.anchor), _new_handle())
             self._shelves.setdefault(owner.anchor, {})[item.handle] = item
-            self._order.append(weakref.ref(item))
+            self._sizes[weakref.ref(item, self._gone.append)] = size
+            self._total += size
             self._drop()
         return item.handle
 
     def _drop(self) -> None:
         """Drop what is too old or too much."""
-        items = [item for item in (reference() for reference in self._order) if item is not None]
-        total, oldest = sum(item.size for item in items), time.monotonic() - self._max_age
-        self._order = deque(map(weakref.ref, items))
-        for item in items:
-            if total <= self._max_bytes and item.since >= oldest:
-                break
-            total -= item.size
-            if (anchor := item.anchor()) is not None:
-                self._shelves.get(anchor, {}).pop(item.handle, None)
-            self._order.popleft()
+        while self._gone:
+            self._total -= self._sizes.pop(self._gone.popleft(), 0)
+        oldest = time.monotonic() - self._max_age
+        while self._sizes:
+            reference = next(iter(self._sizes))
+            if (item := reference()) is not None:
+                if self._total <= self._max_bytes and item.since >= oldest:
+                    break
+                if (anchor := item.anchor()) is not None:
+                    self._shelves.get(anchor, {}).pop(item.handle, None)
+            self._total -= self._sizes.pop(reference, 0)
 
     @contextlib.contextmanager
     def find(self, owner: Owner, handle: str) -> Generator[Kept | None]:

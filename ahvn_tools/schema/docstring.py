@@ -70,7 +70,7 @@ class Docstring:
     """With the sections that are no parameters, results or examples, and what stands after them."""
     parameters: dict[str, str] = field(default_factory=dict)
     returns: str = ""
-    usage: str = ""
+    examples: str = ""
 
 
 def parse(text: str | None, sections: Collection[str] | None = None) -> Docstring:
@@ -101,7 +101,7 @@ def parse(text: str | None, sections: Collection[str] | None = None) -> Docstrin
         long_description=long_description,
         parameters=_described(parsed),
         returns=(returns.description or "") if returns else "",
-        usage=BLANK_LINE.join(examples),
+        examples=BLANK_LINE.join(examples),
     )
 
 

@@ -112,7 +112,9 @@ def _quote(value: str) -> str:
 
 def _command(sources: Sequence[str], tool: str) -> str:
     first, *others = map(shlex.quote, sources)
-    return " ".join(["ahvn-tools call", first, shlex.quote(tool), *(f"--source {other}" for other in others)])
+    return " ".join(
+        ["ahvn-tools call", first, shlex.quote(invisible.escape_line(tool)), *(f"--source {other}" for other in others)]
+    )
 
 
 def _summary(definition: ToolDefinition) -> str:

@@ -50,7 +50,7 @@ class FolderFiles:
         return names
 
     async def read(self, file: str, _state: Mapping[str, Any]) -> bytes:
-        """Return the content of a file. Raises ToolError."""
+        """Return the content of a file, which is not hidden. Raises ToolError."""
         content: bytes = (await run_in_thread(lambda _: self.read_now(file))).get()
         return content
 
@@ -61,6 +61,8 @@ class FolderFiles:
     def read_now(self, file: str) -> bytes:
         """Return the content of a file as `read` does."""
         path = check_file_name(file)
+        if any(map(_is_hidden, path.split("/"))):
+            raise ToolError(f"The skill has no file {file!r}. {near_misses(file, self.list())}")
         place = resolve_path(path, (self.root,), outside=_OUTSIDE)
         try:
             with os.fdopen(open_regular(place, os.O_RDONLY), "rb") as stream:
@@ -76,6 +78,11 @@ class FolderFiles:
         return content
 
 
+def _is_hidden(name: str) -> bool:
+    """Return whether a file or folder is no part of a skill: a folder may have `.git` or `.env`, with secrets."""
+    return name.startswith(".") or name in _SKIPPED_NAMES
+
+
 def _iter_files(folder: Path, prefix: str, depth: int) -> Iterator[str]:
     try:
         with os.scandir(folder) as members:
@@ -83,7 +90,7 @@ def _iter_files(folder: Path, prefix: str, depth: int) -> Iterator[str]:
     except OSError:
         return
     for entry in entries:
-        if entry.name.startswith(".") or entry.name in _SKIPPED_NAMES:
+        if _is_hidden(entry.name):
             continue
         if entry.is_file(follow_symlinks=False):
             yield prefix + entry.name
@@ -120,7 +127,7 @@ def _inner_folders(folder: Path, *, follows_links: bool) -> list[Path]:
         inner = sorted(folder.iterdir())
     except OSError:  # one of many that cannot be read
         return []
-    shown = [path for path in inner if not path.name.startswith(".") and path.name not in _SKIPPED_NAMES]
+    shown = [path for path in inner if not _is_hidden(path.name)]
     return [path for path in shown if path.is_dir() and (follows_links or not path.is_symlink())]
 
 

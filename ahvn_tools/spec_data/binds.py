@@ -12,8 +12,8 @@ from pydantic_core import to_jsonable_python
 from ahvn_tools.binding import Binding, EnvironmentVariable, WorkerResolver
 from ahvn_tools.context import resolve_context, resolve_transport_context
 from ahvn_tools.errors import ToolSpecError
+from ahvn_tools.execution.compiled_tool import CompiledTool
 from ahvn_tools.execution.pickling import FunctionPath
-from ahvn_tools.execution.plan import CompiledTool
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.schema.argument_changes import ArgumentChange
 from ahvn_tools.settings import ToolOptions, to_wire_annotations, to_wire_icons

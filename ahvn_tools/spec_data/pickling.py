@@ -13,8 +13,8 @@ from typing import Any
 
 from ahvn_tools.binding import Binding
 from ahvn_tools.errors import PickleError
+from ahvn_tools.execution.compiled_tool import CompiledTool
 from ahvn_tools.execution.pickling import FunctionPath, is_picklable, pickler_class, to_path
-from ahvn_tools.execution.plan import CompiledTool
 from ahvn_tools.schema.secret_parameters import without_secret_defaults
 from ahvn_tools.sources.injection import function_of
 from ahvn_tools.spec_data.public_parts import bound_secrets, public_bindings, public_options, public_state, secret_keys

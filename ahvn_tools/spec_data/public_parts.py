@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from ahvn_tools.binding import Binding
-from ahvn_tools.execution.plan import CompiledTool
+from ahvn_tools.execution.compiled_tool import CompiledTool
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.redaction.values import contains_secret
 from ahvn_tools.schema.argument_changes import ArgumentChanges

@@ -13,7 +13,7 @@ from ahvn_tools import definition_lock
 from ahvn_tools.binding import Binding
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import SourceError, ToolSpecError, quote_name
-from ahvn_tools.execution.plan import CompiledTool
+from ahvn_tools.execution.compiled_tool import CompiledTool
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.sources import function as function_source
 from ahvn_tools.sources.injection import function_of

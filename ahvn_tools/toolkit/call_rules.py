@@ -8,13 +8,13 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from ahvn_tools.binding import StateScopes
-from ahvn_tools.errors import CallRejectedError, ToolCallError, ToolkitError, ToolLookupError, near_misses
+from ahvn_tools.errors import CallRejectedError, ToolCallError, ToolError, ToolkitError, ToolLookupError, near_misses
 from ahvn_tools.execution.call import Call, Middleware, Next
 from ahvn_tools.execution.plan import Plan
-from ahvn_tools.execution.threads import call_host_function
+from ahvn_tools.execution.threads import call_host_function, run_in_thread
 from ahvn_tools.middleware.approve import ApprovalAnswer, ApprovalDecision, ApprovalMiddleware, Approver, rejection_text
 from ahvn_tools.middleware.pending import ApprovalRequest
 from ahvn_tools.results import ToolResult
@@ -38,6 +38,22 @@ class _Layer:
     """The tool's names of the arguments there, by those of the caller, where they differ."""
 
 
+@runtime_checkable
+class CallFolders(Protocol):
+    """The folders of a tool that has its own, such as those of a workspace."""
+
+    @property
+    def roots(self) -> tuple[Path, ...]:
+        """The folders."""
+
+    @property
+    def base(self) -> Path:
+        """The folder in which relative paths begin. Raises ToolError if there is none."""
+
+    def for_roots(self, roots: tuple[Path, ...]) -> CallFolders:
+        """Return the folders that a call with these roots may use."""
+
+
 class CallRules:
     """Decides about the calls of one tool, as a middleware and before a call that needs none."""
 
@@ -45,13 +61,25 @@ class CallRules:
         """Decide for a view; `roots` are those of the call, None: those of the view."""
         self._view, self._entry = view, entry
         self._layers = tuple(_layers(view, entry))
-        folders = getattr(getattr(entry.spec.function, "__self__", None), "folders", None)
-        self._base = PathBase(getattr(folders, "roots", None) or (view.roots if roots is None else roots) or ())
+        self._base = self._find_base(view.roots if roots is None else roots)
 
     @functools.cached_property
     def middleware(self) -> tuple[Middleware, ...]:
         """What decides about a call in the pipeline, outermost first."""
         return self, ApprovalMiddleware(self._approver(), self.asks)
+
+    def _find_base(self, roots: tuple[Path, ...] | None) -> PathBase:
+        """Return where paths begin in a call with these roots: those of a tool with its own folders in these."""
+        folders = getattr(getattr(self._entry.spec.function, "__self__", None), "folders", None)
+        places = [*(roots or ())]
+        own: list[Path] = []
+        if isinstance(folders, CallFolders):
+            own = [*folders.roots]
+            with contextlib.suppress(ToolError):  # no folder that the call may use
+                here = folders if roots is None else folders.for_roots(roots)
+                places = [here.base, *here.roots, *own]
+        rule_roots = [*own, *places, *(root for layer in self._layers for root in layer.view.store.roots)]
+        return PathBase(places, rule_roots)
 
     @property
     def never_asks(self) -> bool:
@@ -183,7 +211,7 @@ class CallRules:
         async def decide(request: ApprovalRequest) -> ApprovalDecision:
             decision: ApprovalDecision = await call_host_function(approver, request)
             if decision is ApprovalAnswer.ALWAYS and request.suggested_rule is not None:
-                remember(self._view, request)
+                await _remember(self._view, request)
             return decision
 
         return decide
@@ -232,6 +260,14 @@ def remember(view: StoreView, request: ApprovalRequest) -> None:
         return
     switches = view.session_state.switches
     switches.remembered_rules = (*(one for one in switches.remembered_rules if one != rule), rule)
+
+
+async def _remember(view: StoreView, request: ApprovalRequest) -> None:
+    """Remember the call of a request; in a thread if a file is written."""
+    if view.store.rule_file is None:
+        remember(view, request)
+    else:
+        (await run_in_thread(lambda _: remember(view, request))).get()
 
 
 def forget(view: StoreView, text: str) -> None:

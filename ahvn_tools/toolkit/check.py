@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ahvn_tools import invisible
 from ahvn_tools.errors import SkippedOperationError, clip, near_misses
-from ahvn_tools.execution.plan import CompiledTool
+from ahvn_tools.execution.compiled_tool import CompiledTool
 from ahvn_tools.lint import (
     MAX_QUOTED_CHARS,
     find_name_clashes,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Self, TypeAlias, get_args
@@ -136,11 +137,10 @@ def _pack(value: Any, path: list[str | int], bytes_at: list[list[str | int]]) ->
         return {str(key): _pack(item, [*path, str(key)], bytes_at) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_pack(item, [*path, index], bytes_at) for index, item in enumerate(value)]
-    if value is None or isinstance(value, str | int | float):
+    if value is None or isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value)):
         return value
-    raise ToolSpecError(
-        f"A message contains a {type(value).__name__}, which has no JSON form. Pass dicts, or objects of the SDK."
-    )
+    what = f"the number {value}" if isinstance(value, float) else f"a {type(value).__name__}"
+    raise ToolSpecError(f"A message contains {what}, which has no JSON form. Pass dicts, or objects of the SDK.")
 
 
 def _copy(value: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import math
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -453,15 +454,26 @@ def _read_turn(name: str, answer: Any, calls: Sequence[ToolCall]) -> Turn:
         answer = [answer]
     if calls and isinstance(answer, list | tuple) and all(isinstance(call, ToolCall) for call in answer):
         return Turn(messages=formats.get(name).message(calls))
-    return _turn_function(name)(answer, calls)
+    read = _turn_function(name)
+    try:
+        return read(answer, calls)
+    except (TypeError, ValueError, AttributeError, LookupError, RecursionError) as error:
+        if name not in formats.BUILT_IN:
+            raise
+        raise MalformedAnswerError(
+            f"The answer of the model is not as the format {name!r} has it. None of its calls has run. Ask again with "
+            "the conversation of this error."
+        ) from error
 
 
 def _to_sendable(value: Any) -> Any:
-    """Return a copy of messages without lone surrogates, which no later request could contain."""
+    """Return a copy of messages without lone surrogates and NaN, which no later request could contain."""
     if isinstance(value, str):
         return value if value.isascii() else replace_surrogates(value)
     if isinstance(value, dict):
         return {_to_sendable(key): _to_sendable(item) for key, item in value.items()}
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
     return list(map(_to_sendable, value)) if isinstance(value, list) else value
 
 

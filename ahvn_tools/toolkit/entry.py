@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from ahvn_tools.binding import Binding, StateScopes
 from ahvn_tools.encoders.loaded_classes import loaded_classes
 from ahvn_tools.errors import BindError, DefinitionError, StateKeyError, ToolkitError, ToolSpecError
-from ahvn_tools.execution.plan import Arguments, CompiledTool
+from ahvn_tools.execution.compiled_tool import CompiledTool
+from ahvn_tools.execution.plan import Arguments
 from ahvn_tools.formats.rendering.names import wire_name
 from ahvn_tools.results import DIRECT, PROGRAMMATIC
 from ahvn_tools.schema.inputs import Inputs

@@ -16,8 +16,8 @@ from pydantic import Field
 
 from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import PickleError, ToolCallError, ToolError, ToolLookupError
+from ahvn_tools.execution.compiled_tool import CompiledTool
 from ahvn_tools.execution.convert import call_error_detail, error_result
-from ahvn_tools.execution.plan import CompiledTool
 from ahvn_tools.results import DIRECT, ToolCall, ToolResult, as_readable, media_blocks, text_block, to_text, whole_value
 from ahvn_tools.settings import ToolOptions, validate_options
 from ahvn_tools.sources import function as function_source

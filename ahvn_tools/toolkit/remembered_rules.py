@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import threading
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Generator, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from os import PathLike
 from pathlib import Path
@@ -20,6 +22,9 @@ from ahvn_tools.secret_key import SecretKey
 
 MAX_BYTES: Final = 4_000_000
 """The maximum size of a file."""
+
+LOCK_SECONDS: Final = 5.0
+"""How long a process waits for another one that writes the file."""
 
 _PURPOSE: Final = "remembered rule"
 _VERSION: Final = 1
@@ -78,15 +83,45 @@ class RuleFile:
 
     def add(self, rule: RememberedRule) -> None:
         """Add a rule. Raises ToolkitError if it cannot be written."""
-        with self._lock:
+        with self._locked():
             rules = self.read()
             if rule not in rules:
                 self._write((*rules, rule))
 
     def remove(self, text: str) -> None:
         """Remove the rules with a text. Raises as `add` does."""
-        with self._lock:
+        with self._locked():
             self._write(rule for rule in self.read() if rule.text != text)
+
+    @contextlib.contextmanager
+    def _locked(self) -> Generator[None]:
+        """Let no other process write before this one has written: it would bring back a rule that was forgotten."""
+        with self._lock:
+            try:
+                descriptor = os.open(self.path.parent, os.O_RDONLY) if os.name == "posix" else None
+            except OSError as error:
+                raise self._error(str(error)) from error
+            try:
+                if descriptor is not None:
+                    self._lock_folder(descriptor)
+                yield
+            finally:
+                if descriptor is not None:
+                    os.close(descriptor)
+
+    def _lock_folder(self, descriptor: int) -> None:
+        import fcntl  # Windows has no such module
+
+        end = time.monotonic() + LOCK_SECONDS
+        while True:
+            try:
+                return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() > end:
+                    raise self._error("another process has locked its folder; try again later") from None
+            except OSError as error:
+                raise self._error(str(error)) from error
+            time.sleep(0.01)
 
     def _write(self, rules: Iterable[RememberedRule]) -> None:
         data = [{**asdict(rule), "signature": self._key.digest(_PURPOSE, asdict(rule))} for rule in rules]

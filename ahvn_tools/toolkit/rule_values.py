@@ -29,7 +29,7 @@ from ahvn_tools.roots import MAX_PATH_CHARS, to_local_path
 Kind = Literal["path", "command", "text"]
 """What the texts of a parameter are."""
 
-_COMMANDS: Final = re.compile("(bash|cmd|cmd_?line|commands?|command_?line|script|shell|shell_command)")
+_COMMANDS: Final = re.compile("(args|argv|bash|cmd|cmd_?line|commands?|command_?line|script|shell|shell_command)")
 _PATHS: Final = re.compile(
     "(cwd|dest|destination|dir|directory|dst|files?|filename|folder|location|root|source|src|target|workdir)"
     "|(.*_)?(dir|directory|files?|filename|folder|filepath|paths?|uris?)"
@@ -169,11 +169,16 @@ def path_fits(pattern: Sequence[str], parts: Sequence[str]) -> bool:
 
 
 class PathBase:
-    """Where the paths of a call begin."""
+    """Where the relative paths of a call begin, and those of rules."""
 
-    def __init__(self, roots: Iterable[os.PathLike[str]]) -> None:
-        """`roots` are the folders of the tool, of which relative paths begin in the first one."""
-        self._roots = tuple(map(os.fspath, roots))
+    def __init__(self, roots: Iterable[os.PathLike[str]], rule_roots: Iterable[os.PathLike[str]] = ()) -> None:
+        """`roots` are the folders of the call, of which relative paths begin in the first one.
+
+        Relative paths of allow rules begin in the first of `rule_roots`, those of deny and ask rules in any; by default
+        these are the same folders.
+        """
+        self._roots = tuple(dict.fromkeys(map(os.fspath, roots)))
+        self._rule_roots = tuple(dict.fromkeys(map(os.fspath, rule_roots)))
         self.is_known = bool(self._roots)
         """False: the tool does not say where, and the folder of this process is assumed."""
 
@@ -181,6 +186,11 @@ class PathBase:
     def roots(self) -> tuple[str, ...]:
         """The folders, absolute."""
         return self._roots or (os.path.realpath("."),)
+
+    @property
+    def rule_roots(self) -> tuple[str, ...]:
+        """The folders of rules, absolute."""
+        return self._rule_roots or self.roots
 
 
 class Reading:
@@ -203,8 +213,8 @@ class Reading:
         return frozenset(readings)
 
     @cached_property
-    def paths(self) -> frozenset[tuple[str, str]]:
-        """The absolute paths that the text may mean, folded, each after its root: with and without links."""
+    def paths(self) -> frozenset[str]:
+        """The absolute paths that the text may mean, folded: with and without links."""
         if self.kind != "path" and len(self.text) > MAX_PATH_CHARS:
             return frozenset()
         found = set()
@@ -213,9 +223,9 @@ class Reading:
             for root in self.base.roots:
                 joined = posixpath.join(root, path)
                 plain = posixpath.normpath(joined)
-                found |= {(root, fold(one)) for one in (plain, _real(joined))}
+                found |= {fold(plain), fold(_real(joined))}
                 if plain != joined:
-                    found.add((root, fold(_real(plain))))
+                    found.add(fold(_real(plain)))
         return frozenset(found)
 
     @property
@@ -224,17 +234,17 @@ class Reading:
         return self.text[:1] == "/" or self.text[:5].lower() == "file:"
 
     @cached_property
-    def local_path(self) -> tuple[str, list[str], list[str]]:
-        """The root, and the parts of the absolute path, with and without links; no parts if the text is no path."""
+    def local_path(self) -> tuple[list[str], list[str]]:
+        """The parts of the absolute path, with and without links; none if the text is no path."""
         root = self.base.roots[0]
         try:
             local = to_local_path(self.text)
         except ToolError:
-            return root, [], []
+            return [], []
         if "\\" in local or "%" in local:
-            return root, [], []
+            return [], []
         joined = posixpath.join(root, local)
-        return root, posixpath.normpath(joined).split("/"), _real(joined).split("/")
+        return posixpath.normpath(joined).split("/"), _real(joined).split("/")
 
     @cached_property
     def commands(self) -> list[SimpleCommand] | None:
@@ -302,23 +312,17 @@ class ValuePattern:
         return tuple(to_glob(f"*/{spelling.lstrip('/')}") for spelling in _spellings(self.text))
 
     def _allows_path(self, reading: Reading) -> bool:
-        root, path, real = reading.local_path
+        path, real = reading.local_path
         if not path or (reading.is_absolute and not (reading.base.is_known or self.text[0] == "/")):
             return False
-        patterns = [pattern.split("/") for pattern in _below(self.text, root, _now())]
+        patterns = [pattern.split("/") for pattern in _below(self.text, reading.base.rule_roots[0], _now())]
         return path_fits(patterns[0], path) and any(path_fits(pattern, real) for pattern in patterns)
 
     def _names_path(self, reading: Reading) -> bool:
         """Return whether the pattern fits an absolute path that a text may mean, or its part below the root."""
-        now, is_known = _now(), reading.base.is_known
-        for root, path in reading.paths:
-            for glob in _globs_below(self.text, root, now):
-                if glob_fits(glob, path):
-                    return True
-            for glob in () if is_known else self._globs_anywhere:
-                if glob_fits(glob, path):
-                    return True
-        return False
+        globs = [glob for root in reading.base.rule_roots for glob in _globs_below(self.text, root, _now())]
+        globs += () if reading.base.is_known else self._globs_anywhere
+        return any(glob_fits(glob, path) for path in reading.paths for glob in globs)
 
     # commands
 

@@ -15,7 +15,7 @@ from pydantic_core import to_jsonable_python
 
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import ToolkitError, quote_name
-from ahvn_tools.execution.plan import CompiledTool
+from ahvn_tools.execution.compiled_tool import CompiledTool
 from ahvn_tools.schema.subschemas import schema_texts
 from ahvn_tools.search_words import TOKENIZER, index_text, tokenize
 
@@ -167,7 +167,7 @@ def _columns(compiled: CompiledTool) -> tuple[str, str, str]:
     description = f"{template.title or ''}\n{template.texts.description}"
     examples = to_jsonable_python(template.visible_examples(hidden, in_full=True)) if template.examples else None
     parameters = schema_texts(template.inputs.schema(hidden))
-    rest = "\n".join([*template.tags, *parameters, *_json_texts(examples), template.texts.details.usage])
+    rest = "\n".join([*template.tags, *parameters, *_json_texts(examples), template.texts.details.examples])
     return _to_index_text(name), _to_index_text(description), _to_index_text(rest)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from ahvn_tools.binding import Binding
 from ahvn_tools.errors import BindError
-from ahvn_tools.execution.plan import CompiledTool
+from ahvn_tools.execution.compiled_tool import CompiledTool
 from ahvn_tools.schema.inputs import Parameter
 from ahvn_tools.schema.root_parameters import root_parameter_names
 from ahvn_tools.state import MISSING

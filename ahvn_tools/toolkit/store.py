@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 import logging
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ahvn_tools.binding import Binding
 from ahvn_tools.errors import SourceError, ToolkitError, ToolLookupError, near_misses, quote_name
-from ahvn_tools.execution.plan import CompiledTool
+from ahvn_tools.execution.compiled_tool import CompiledTool
 from ahvn_tools.formats.read_only import ReadOnlyExports
 from ahvn_tools.schema.dialects.finding import Finding
 from ahvn_tools.secret_key import SecretKey
@@ -209,6 +210,8 @@ class ToolStore:
         self.approval_store: ApprovalStore = to_approval_store(None)
         self.approval_expiry: float | None = DEFAULT_EXPIRY
         """For how many seconds a request can be approved; None: forever."""
+        self.roots: tuple[Path, ...] = ()
+        """The folders of the toolkit, in which relative paths of rules begin."""
         self.rules: ApprovalRules | None = None
         self.rule_file: RuleFile | None = None
         """Where remembered rules are kept; None: in the session of each."""
@@ -241,7 +244,8 @@ class ToolStore:
         nothing unless `refuses_server_clashes`: it is refused or renamed where its name is taken, and when another tool
         takes its name.
         """
-        entries = [*entries, *self._brought_by(layer for entry in entries for layer in entry.middleware)]
+        brought = self._brought_by((layer for entry in entries for layer in entry.middleware), entries)
+        entries = [*entries, *brought]
         self.has_tools_of_middleware |= any(entry.is_of_middleware for entry in entries)
         for entry in entries:
             entry.refuse_uninterruptible(self.timeout)
@@ -582,10 +586,10 @@ class ToolStore:
 
         return undo
 
-    def _brought_by(self, middleware: Iterable[Middleware]) -> list[Entry]:
-        """Return the tools that some middleware has in its `tools`, without those that are here."""
+    def _brought_by(self, middleware: Iterable[Middleware], added: Sequence[Entry] = ()) -> list[Entry]:
+        """Return the tools that some middleware has in its `tools`, without those that are here or are just added."""
         functions = {f: getattr(layer, "tool_options", {}) for layer in middleware for f in getattr(layer, "tools", ())}
-        known = [entry.spec.function for entry in self.entries.values()] if functions else []
+        known = [entry.spec.function for entry in (*self.entries.values(), *added)] if functions else []
         entries = []
         for function, options in functions.items():
             if function not in known:

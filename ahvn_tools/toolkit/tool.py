@@ -14,7 +14,7 @@ from ahvn_tools import formats
 from ahvn_tools.binding import Binding, StateScopes
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import PickleError, ToolkitError
-from ahvn_tools.execution.plan import CompiledTool
+from ahvn_tools.execution.compiled_tool import CompiledTool
 from ahvn_tools.formats.rendering.names import to_list
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import DIRECT, ToolResult

@@ -179,7 +179,8 @@ class Toolkit:
         self.name = validate_name("name of a toolkit", name)
         store = ToolStore(on_duplicate, timeout, max_concurrency)
         own_state = SessionState(validate_state({} if state is None else state))
-        self._view = StoreView(store, (own_state,), roots=None if roots is None else to_roots(roots))
+        found_roots = None if roots is None else to_roots(roots)
+        self._view, store.roots = StoreView(store, (own_state,), roots=found_roots), found_roots or ()
         store.approver = approver
         if executor is not None:
             from ahvn_tools.execution.plan import validate_executor
@@ -1098,7 +1099,8 @@ class Toolkit:
         `format` is that of a model which does not name its own: without both, the tools are written for OpenAI.
 
         Raises what the model raises; `Conversation.from_error` returns the conversation up to there. Raises
-        MalformedAnswerError after too many retries, and ToolkitError as `run` and `resume` do.
+        MalformedAnswerError after too many retries and for an answer that cannot be read, and ToolkitError as `run` and
+        `resume` do.
         """
         from ahvn_tools.toolkit.conversation_loop import ConversationLoop
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import ToolkitError
-from ahvn_tools.execution.plan import CompiledTool
+from ahvn_tools.execution.compiled_tool import CompiledTool
 from ahvn_tools.toolkit.background_calls import BackgroundCalls, session_ended_error
 from ahvn_tools.toolkit.entry import Entry
 from ahvn_tools.toolkit.entry_options import BASIC_GROUP

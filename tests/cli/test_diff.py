@@ -61,14 +61,14 @@ def folder(tmp_path, monkeypatch):
 def test_the_differences_of_two_sources_are_listed(folder, capsys):
     assert main(["diff", "tools.py", "shed.py"]) == 1
     assert capsys.readouterr().out == snapshot("""\
-removed: remove (bf59c64177cf -> none)
-breaking: find (770b3ae5e258 -> 31312a01c5f4)
+removed: remove (998186e9ddbb -> none)
+breaking: find (75517fef5391 -> f566ca3bffaf)
     parameter 'limit' is required
     parameter 'limit' no longer accepts integer
-compatible: write (6d9ca58d1633 -> 22d6df9a3d57)
+compatible: write (3fcbca65675c -> 8a7e84c12db8)
     the description changed
     the input schema changed
-added: count (none -> 0f714e34970c)
+added: count (none -> f612147508b6)
 
 1 removed, 1 breaking, 1 compatible, 1 added.
 """)

@@ -174,6 +174,23 @@ def test_problems_are_kept_by_a_pickle_and_shown_by_no_text() -> None:
     assert "problems" not in ToolResult(error=error).to_mcp().model_dump_json()
 
 
+async def pass_on(call: Any, next: Any) -> ToolResult:
+    return await next(call)
+
+
+@pytest.mark.parametrize("options", [{}, {"timeout": 5}, {"requires_approval": True}])
+async def test_every_way_of_a_call_has_the_same_problems(options: Any) -> None:
+    kit = Toolkit("shapes").add(draw, **options)
+    wrong = {"shape": {"kind": "square"}}
+    found = {kit.validate("draw", wrong).error.problems}
+    for _ in range(2):
+        found |= {kit.exec("draw", wrong).error.problems, (await kit.aexec("draw", wrong)).error.problems}
+        found |= {list(kit.stream("draw", wrong))[-1].error.problems}
+        kit.use(pass_on)
+    (problems,) = found
+    assert [problem.pointer for problem in problems] == ["/shape/side"]
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=3),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
@@ -187,3 +204,42 @@ def test_two_values_are_equal_or_differ_at_a_pointer_of_the_first(sent: Any, pas
         value = sent
         for step in pointer.split("/")[1:]:
             value = value[int(step) if isinstance(value, list) else step.replace("~1", "/").replace("~0", "~")]
+
+
+def echo(
+    number: int,
+    text: str = "a",
+    items: list[int | str] = [],
+    shape: Circle | Square | None = None,
+    choice: Literal[1, "x"] = 1,
+) -> dict[str, Any]:
+    """Return the arguments."""
+    return {"number": number, "text": text, "items": items, "shape": shape, "choice": choice}
+
+
+ECHO = ToolSpec.from_function(echo)
+SHAPES = st.fixed_dictionaries(
+    {}, optional={"kind": st.sampled_from(["circle", "square"]), "radius": JSON, "side": st.integers()}
+)
+
+
+@given(
+    st.fixed_dictionaries(
+        {"number": st.integers() | st.sampled_from(["1", 1.0, None])},
+        optional={
+            "text": st.text(max_size=2) | st.integers(),
+            "items": st.lists(JSON, max_size=3) | st.just("[1]"),
+            "shape": SHAPES | st.none(),
+            "choice": st.sampled_from([1, "x", "1", 2]),
+            "other": JSON,
+        },
+    )
+)
+def test_the_value_is_what_the_body_gets_and_refusals_are_those_of_a_call(arguments: dict[str, Any]) -> None:
+    checked, called = ECHO.validate(**arguments), ECHO.exec(**arguments)
+    assert checked.error == called.error
+    assert checked.value == called.value
+    if checked.error is not None:
+        assert checked.error.problems == called.error.problems != ()
+    else:
+        assert ECHO.validate(**checked.value).meta["changed"] == []

@@ -464,6 +464,17 @@ def test_the_oldest_results_are_dropped_first(options):
     assert [read(session, handle) == NOT_FOUND for session, handle in handles] == [True, False, False, False]
 
 
+def test_what_is_gone_with_its_session_leaves_space_for_others():
+    layer = keep_large(1_000, max_bytes=3 * len(LINES))
+    kit = Toolkit("kit", middleware=[layer]).add(lambda: LINES, name="lines")
+    for _ in range(10):  # sessions that end
+        kit.session().exec("lines")
+    session = kit.session()
+    handles = [handle_of(session.exec("lines")) for _ in range(4)]
+    found = [read(session, handle, limit=4) != NOT_FOUND for handle in handles]
+    assert found == [False, False, True, True]  # with what Python adds, a third one is too much
+
+
 def test_a_result_that_is_too_large_to_be_kept_is_cut(options):
     kit = make_kit({**options, "max_bytes": 5_000})
     result = kit.exec("lines")
@@ -730,6 +741,15 @@ def test_a_tool_with_the_middleware_brings_the_tools(options):
     result = outer.exec("inner_one")
     assert "`inner_read_result`" in seen(result)
     assert outer.call("inner_read_result", {"handle": handle_of(result), "limit": 4}).endswith("\nline")
+
+
+@pytest.mark.parametrize("prefix", ["", "inner_"])
+def test_a_toolkit_with_the_middleware_in_another_one_brings_the_tools_once(options, prefix):
+    outer = Toolkit("outer").add(make_kit(options), prefix=prefix)
+    names = ["lines", "rows", "give", "read_result", "search_result"]
+    assert [tool.name for tool in outer] == [f"{prefix}{name}" for name in names]
+    result = outer.exec(f"{prefix}lines")
+    assert outer.call(f"{prefix}read_result", {"handle": handle_of(result), "limit": 4}).endswith("\nline")
 
 
 def test_names_that_are_taken_are_an_error():

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ahvn_tools import ToolSpec
+from ahvn_tools import Toolkit, ToolSpec
 from ahvn_tools.schema.docstring import Docstring, parse
 
 GOOGLE = """Search the notes.
@@ -113,7 +113,7 @@ class TestOptions:
         spec = self.made(parse_docstring=False)
         assert spec.description == GOOGLE.strip()
         assert "description" not in spec.params["query"]
-        assert (spec.definition.returns, spec.definition.usage) == ("", "")
+        assert spec.definition.returns == ""
 
     def test_an_explicit_description_wins_and_parameters_are_still_described(self):
         spec = self.made(description="Find.")
@@ -121,8 +121,9 @@ class TestOptions:
         assert spec.params["query"]["description"] == "Words to look for."
 
     def test_examples_are_separate_from_the_description(self):
-        assert 'search("tides")' in self.made().definition.usage
-        assert "tides" not in self.made().description
+        spec = self.made()
+        assert "tides" not in spec.description
+        assert [found.name for found in Toolkit("notes").add(spec).search("tides")] == [spec.name]
 
 
 SECTIONS = {

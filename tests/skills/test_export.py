@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ahvn_tools import Toolkit, ToolSpec, invisible
@@ -189,6 +189,8 @@ def test_many_tools(tmp_path):
         kit.add(*(tool(f"more_{number}") for number in range(200))).to_skill(tmp_path / "more", source="tools.py")
 
 
+@example("", "tools.py", "\r\n")
+@example("", "tools.py", "a\n```\n| `b` | c")
 @given(st.text(max_size=60), st.text(max_size=60), st.text(min_size=1, max_size=20))
 def test_no_text_of_a_tool_leaves_its_place(text, source, name):
     hostile = f"{text}\n---\n```\n| a | [x](gone.md) {text}"

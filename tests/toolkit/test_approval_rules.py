@@ -1,7 +1,11 @@
 """Rules for approvals: which calls run, ask and are denied, on each way of a call."""
 
 import asyncio
+import fcntl
 import json
+import os
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from pathlib import Path
@@ -21,6 +25,9 @@ from ahvn_tools.errors import (
     ToolLookupError,
 )
 from ahvn_tools.middleware import cache, keep_large
+from ahvn_tools.secret_key import SecretKey
+from ahvn_tools.toolkit import remembered_rules
+from ahvn_tools.toolkit.remembered_rules import RuleFile
 
 READS = {"readOnlyHint": True}
 ADDS = {"destructiveHint": False}
@@ -324,6 +331,62 @@ def test_a_file_keeps_rules_over_a_restart_and_only_the_key_makes_one(tmp_path: 
     assert again.exec("remove", {"path": "b"}).error.code == "approval_required"  # type: ignore[union-attr]
     with pytest.raises(ToolkitError, match="another secret_key"):
         make_kit(rules, secret_key=KEY)
+
+
+def test_no_process_and_no_toolkit_loses_a_rule_of_another_one_or_brings_one_back(tmp_path: Path):
+    """Each process reads the file, changes its rules and writes it; four do so at the same time."""
+    path, key, count = tmp_path / "rules.json", "k" * 32, 20
+    names = [f"first{number}" for number in range(count)]
+    code = """
+import sys
+from ahvn_tools.secret_key import SecretKey
+from ahvn_tools.toolkit.remembered_rules import RememberedRule, RuleFile
+
+verb, path, key, *names = sys.argv[1:]
+file = RuleFile(path, SecretKey.create(key))
+input()
+for name in names:
+    rule = RememberedRule(tool=name, fingerprint="", arguments={})
+    file.add(rule) if verb == "add" else file.remove(rule.text)
+"""
+
+    def run(*jobs: tuple[str, list[str]]) -> list[str]:
+        started = [
+            subprocess.Popen([sys.executable, "-c", code, verb, path, key, *given], stdin=subprocess.PIPE)
+            for verb, given in jobs
+        ]
+        for process in started:
+            process.stdin.write(b"\n")  # type: ignore[union-attr]  # it is a pipe
+            process.stdin.flush()  # type: ignore[union-attr]
+        for process in started:
+            process.communicate()
+        assert [process.returncode for process in started] == [0] * len(started)
+        return sorted(rule.tool for rule in RuleFile(path, SecretKey.create(key)).read())
+
+    assert run(("add", names)) == sorted(names)
+    others = [[f"{name}{number}" for number in range(count)] for name in ("second", "third")]
+    added = run(("remove", names[:10]), ("remove", names[10:]), *(("add", one) for one in others))
+    assert added == sorted([*others[0], *others[1]])
+
+
+def test_a_locked_folder_of_the_rules_is_an_error_and_the_call_runs(tmp_path: Path, monkeypatch, caplog):
+    monkeypatch.setattr(remembered_rules, "LOCK_SECONDS", 0)
+    rules = ApprovalRules(remember=tmp_path / "rules.json")
+    kit = Toolkit("kit", rules=rules, secret_key="k" * 32, approver=lambda request: ApprovalAnswer.ALWAYS)
+
+    @kit.tool
+    def send(to: str) -> str:
+        """Send."""
+        return to
+
+    descriptor = os.open(tmp_path, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        assert kit.call("send", {"to": "a"}) == "a"
+    finally:
+        os.close(descriptor)
+    assert "another process has locked its folder; try again later" in caplog.text
+    assert kit.remembered_rules == []
 
 
 @pytest.mark.parametrize(

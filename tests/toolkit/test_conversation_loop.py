@@ -943,3 +943,42 @@ def test_a_program_in_the_providers_sandbox_calls_tools(session):
         {"type": "tool_result", "tool_use_id": "toolu_1", "content": "Ann on tea"}
     ]
     assert (requests[1]["container"], done.text) == ("box", "Done.")
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("anthropic", [{"type": "message_start", "message": {"role": "assistant", "content": []}}, [1]]),
+        ("gemini", {"candidates": [], "usageMetadata": 1.5}),
+        ("bedrock", {"output": {"message": {"role": "assistant", "content": [{"text": [{}]}]}}}),
+        ("bedrock", [{"contentBlockDelta": {"delta": {"text": "a"}, "contentBlockIndex": {"a": 1}}}]),
+    ],
+)
+def test_an_answer_that_cannot_be_read_is_an_error_with_the_conversation(name: str, answer: Any):
+    with pytest.raises(MalformedAnswerError, match=name) as raised:
+        Toolkit("empty").converse(Script(answer, format=name), "Hi")
+    assert Conversation.from_error(raised.value).messages != []
+
+
+@pytest.mark.parametrize("depth", [500, 900, 100_000])
+@pytest.mark.parametrize("name", ["openai", "anthropic"])
+def test_an_answer_that_is_nested_too_deep_is_an_error_with_the_conversation(name: str, depth: int):
+    nested: Any = 1
+    for _ in range(depth):
+        nested = [nested]
+    content = [{"type": "tool_use", "id": "c1", "name": "f", "input": {"x": nested}}]
+    answer = {"type": "message", "role": "assistant", "content": content, "tool_calls": nested}
+    with pytest.raises(ToolSpecError) as raised:
+        Toolkit("empty").converse(Script(answer, format=name), "Hi")
+    assert Conversation.from_error(raised.value).messages != []
+
+
+def test_what_no_json_has_is_in_no_message():
+    """Python's JSON has NaN; the JSON of a database has not."""
+    parts = [{"functionCall": {"id": "c1", "name": "f", "args": {"x": float("nan"), "y": [float("-inf"), 1.5]}}}]
+    answer = {"candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": "STOP"}]}
+    conversation = Toolkit("empty").converse(Script(answer, format="gemini"), "Hi", max_turns=1)
+    assert conversation.messages[1]["parts"][0]["functionCall"]["args"] == {"x": None, "y": [None, 1.5]}
+    assert json.loads(json.dumps(conversation.to_json(), allow_nan=False)) == conversation.to_json()
+    with pytest.raises(ToolSpecError, match="the number nan"):
+        Conversation(messages=[{"content": float("nan")}], stop_reason="answered").to_json()

@@ -253,6 +253,13 @@ class TestRead:
         for outside in ("../mail/SKILL.md", "/etc/passwd", "file:///etc/passwd", "~/x", "."):
             assert "file of the skill" in message(kit, "tea", file=outside) or "~" in message(kit, "tea", file=outside)
 
+    @pytest.mark.parametrize("name", [".env", ".git/config", "references/.git/config", "node_modules/a.md"])
+    def test_what_is_not_listed_is_not_read(self, kit, folder, name):
+        """A folder of skills may be a checkout, whose `.git/config` has credentials."""
+        (folder / "tea" / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / "tea" / name).write_text("token=1", "utf-8")
+        assert message(kit, "tea", file=name).startswith(f"The skill has no file {name!r}.")
+
     def test_a_skill_that_changes_is_read_as_it_is_and_activates_what_it_did(self, kit, folder):
         main = folder / "tea" / "SKILL.md"
         main.write_text("---\nname: tea\ndescription: x\nallowed-tools: add search\n---\nBrew.", "utf-8")

@@ -169,14 +169,16 @@ class ConfinedFolders:
 
     def for_call(self, context: ToolContext) -> ConfinedFolders:
         """Return the folders that one call may use: those of its roots, if its host has set any."""
-        if not (context.roots or context.forbids_files):
-            return self
+        return self.for_roots(context.roots) if context.roots or context.forbids_files else self
+
+    def for_roots(self, roots: tuple[Path, ...]) -> ConfinedFolders:
+        """Return the folders that a call with these roots may use."""
         outer = self._folders
         base: Path | None = None
         if self.call_roots == "replace":
             outer, base = (RootFolder.named_by_host(Path("/")),), self.base
         unique: dict[Path, RootFolder] = {}
-        for root in context.roots:
+        for root in roots:
             for folder in outer:
                 if folder.path.is_relative_to(root):
                     unique.setdefault(folder.path, folder)

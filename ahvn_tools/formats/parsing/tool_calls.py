@@ -335,7 +335,8 @@ def parse_calls(response: Any, definitions: Iterable[ToolDefinition], stream: St
     try:
         data = parse_payload(response)
     except (ValueError, RecursionError):
-        return [ToolCall(id=stream.make_id(repr(response)), name="", error=INVALID_RESPONSE, format=stream.format)]
+        text = repr(response) if isinstance(response, str | bytes) else ""  # what is nested too deep has no text
+        return [ToolCall(id=stream.make_id(text), name="", error=INVALID_RESPONSE, format=stream.format)]
     calls = list(_AnswerReader(stream, known).extract(data))
     if not calls and isinstance(data, list):
         calls = list(_AnswerReader(stream, known).read_events(data))

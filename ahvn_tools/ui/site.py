@@ -1,0 +1,248 @@
+"""The ASGI app of the playground: its pages, and what each request must pass."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import hmac
+import json
+from collections.abc import Awaitable, Callable, Collection, MutableMapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qs, quote, urlsplit
+
+try:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+except ModuleNotFoundError as missing:
+    raise ModuleNotFoundError('ahvn_tools.ui needs Jinja: pip install "ahvn-tools[ui]"', name=missing.name) from missing
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from ahvn_tools.errors import ToolLookupError
+from ahvn_tools.ui import facts, trying
+
+if TYPE_CHECKING:
+    from ahvn_tools.toolkit import Toolkit
+    from ahvn_tools.toolkit.tool import ToolkitTool
+
+LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
+"""The host names under which the pages are reached by default."""
+
+TOOLS_PER_PAGE = 20
+"""How many tools the page about providers judges at a time: each takes some milliseconds."""
+
+_FOLDER = Path(__file__).parent
+_HEADERS: Final = {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "same-origin",
+    "cache-control": "no-cache",
+}
+
+_Message = MutableMapping[str, Any]
+_Receive = Callable[[], Awaitable[_Message]]
+_Send = Callable[[_Message], Awaitable[None]]
+_ASGIApp = Callable[[_Message, _Receive, _Send], Awaitable[None]]
+
+
+def app(kit: Toolkit, *, token: str | None = None, hosts: Collection[str] = LOOPBACK) -> _ASGIApp:
+    """Return the playground of a toolkit, a session or a selection as an ASGI app, also to mount under a prefix.
+
+    Whoever reaches the app sees the tools and runs them: it has no users. `hosts` are the host names that requests may
+    use; those of this machine by default. With `token`, a browser must first open the app with `?token=…`; without one,
+    the app that mounts it decides who reaches it.
+
+    >>> from ahvn_tools import Toolkit, ui
+    >>> playground = ui.app(Toolkit("math").add(abs, name="size"))
+    """
+    pages = _Pages(kit)
+    routes = [
+        Route("/", pages.list_tools),
+        Route("/providers", pages.list_verdicts),
+        Route("/tool/{name:path}", pages.show_tool),
+        Route("/provider/{name:path}", pages.show_exports),
+        Route("/try/{name:path}", pages.try_tool),
+        Route("/validate/{name:path}", pages.validate, methods=["POST"]),
+        Route("/run/{name:path}", pages.run, methods=["POST"]),
+        Route("/cancel/{call_id}", pages.cancel, methods=["POST"]),
+        Mount("/static", StaticFiles(directory=_FOLDER / "static")),
+    ]
+    site = Starlette(routes=routes, exception_handlers={HTTPException: _show_error})
+    return _Guard(site, token, frozenset(hosts))
+
+
+class _Guard:
+    """Refuses requests for other hosts, from other sites and without the token, and adds the headers of safety."""
+
+    def __init__(self, site: _ASGIApp, token: str | None, hosts: frozenset[str]) -> None:
+        self._site = site
+        self._token = token
+        self._hosts = hosts
+        digest = "" if token is None else hashlib.sha256(token.encode()).hexdigest()
+        self._cookie = f"ahvn_tools_ui_{digest[:12]}"
+
+    async def __call__(self, scope: _Message, receive: _Receive, send: _Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._site(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            await send({"type": "websocket.close"})
+            return
+
+        async def send_with_headers(message: _Message) -> None:
+            if message["type"] == "http.response.start":
+                added = [(name.encode(), value.encode()) for name, value in _HEADERS.items()]
+                message = {**message, "headers": [*message.get("headers", ()), *added]}
+            await send(message)
+
+        answer = self._check(HTTPConnection(scope)) or self._site
+        await answer(scope, receive, send_with_headers)
+
+    def _check(self, request: HTTPConnection) -> Response | None:
+        """Return the answer to a request that is not passed on."""
+        host = request.headers.get("host", "")
+        try:
+            name = urlsplit(f"//{host}").hostname
+        except ValueError:
+            name = None
+        if name not in self._hosts:
+            text = "This host name is not allowed. Open the address that was printed, or add the name to `hosts`."
+            return PlainTextResponse(text, 421)
+        is_reading = request.scope["method"] in {"GET", "HEAD"}
+        if not is_reading and urlsplit(request.headers.get("origin", "")).netloc != host:
+            return PlainTextResponse("The request comes from another site.", 403)
+        if self._token is None:
+            return None
+        sent = parse_qs(request.url.query).get("token", [""])[0]
+        if is_reading and self._is_token(sent):
+            root = request.scope.get("root_path", "")
+            answer = RedirectResponse(f"{root}/", 303)
+            answer.set_cookie(self._cookie, self._token, path=root or "/", httponly=True, samesite="lax")
+            return answer
+        if self._is_token(request.cookies.get(self._cookie, "")):
+            return None
+        return PlainTextResponse("The token is missing. Open the address that was printed, with its token.", 401)
+
+    def _is_token(self, text: str) -> bool:
+        return hmac.compare_digest(text.encode("utf-8", "replace"), (self._token or "").encode())
+
+
+async def _show_error(request: Request, error: Exception) -> Response:
+    text = getattr(error, "detail", "")
+    return _render(request, "error.html", status=getattr(error, "status_code", 500), text=text)
+
+
+@functools.cache
+def _templates() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(_FOLDER / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["path"] = functools.partial(quote, safe="")
+    environment.filters["pretty"] = functools.partial(json.dumps, indent=2, ensure_ascii=False)
+    return environment
+
+
+def _render(request: Request, template: str, *, status: int = 200, **values: Any) -> Response:
+    base = request.scope.get("root_path", "").rstrip("/")
+    text = _templates().get_template(template).render(base=base, status=status, **values)
+    return HTMLResponse(text.encode("utf-8", "replace"), status)
+
+
+class _Pages:
+    """The pages of one toolkit. Those that only read run in threads, because exports of many tools take long."""
+
+    def __init__(self, kit: Toolkit) -> None:
+        self._kit = kit
+
+    def _find(self, request: Request) -> ToolkitTool:
+        try:
+            return self._kit[request.path_params["name"]]
+        except ToolLookupError as error:
+            raise HTTPException(404, str(error)) from None
+
+    def list_tools(self, request: Request) -> Response:
+        """Show all tools; the page filters them."""
+        rows = [facts.list_row(tool) for tool in self._kit]
+        choices = {
+            "group": sorted({row["group"] for row in rows}),
+            "tag": sorted({tag for row in rows for tag in row["tags"]}),
+            "audience": sorted({name for row in rows for name in row["audience"]}),
+            "source": sorted({row["source"] for row in rows}),
+        }
+        return _render(request, "tools.html", kit=self._kit.name, rows=rows, choices=choices)
+
+    def show_tool(self, request: Request) -> Response:
+        """Show what a model sees of a tool, and what is bound."""
+        tool = self._find(request)
+        return _render(request, "tool.html", page="tool", **facts.tool_facts(tool), bound=facts.bound_rows(tool))
+
+    def list_verdicts(self, request: Request) -> Response:
+        """Show what each provider does with each tool, some tools at a time."""
+        tools = list(self._kit)
+        start = _to_number(request.query_params.get("start", "0"))
+        shown = tools[start : start + TOOLS_PER_PAGE]
+        rows = [(tool.name, facts.verdicts(tool)) for tool in shown]
+        return _render(
+            request,
+            "providers.html",
+            kit=self._kit.name,
+            rows=rows,
+            formats=facts.FORMATS,
+            start=start,
+            end=start + len(shown),
+            count=len(tools),
+            size=TOOLS_PER_PAGE,
+        )
+
+    def show_exports(self, request: Request) -> Response:
+        """Show a tool as one provider receives it, and what is to be said about that."""
+        tool = self._find(request)
+        name, strict = request.query_params.get("format", "openai"), request.query_params.get("strict") == "1"
+        if name not in facts.FORMATS:
+            raise HTTPException(404, f"There is no format {name!r}.")
+        return _render(
+            request,
+            "provider.html",
+            page="provider",
+            **facts.tool_facts(tool),
+            format=name,
+            strict=strict,
+            formats=facts.FORMATS,
+            verdicts=facts.verdicts(tool),
+            **facts.export_facts(tool, name, strict=strict),
+        )
+
+    def try_tool(self, request: Request) -> Response:
+        """Show the form of a tool."""
+        return _render(request, "try.html", page="try", **facts.tool_facts(self._find(request)))
+
+    async def validate(self, request: Request) -> Response:
+        """Return the problems of arguments, or what a call would pass on."""
+        arguments, problem = trying.read_arguments(await request.body())
+        if problem is not None:
+            return JSONResponse(problem)
+        return JSONResponse(trying.describe_check(self._kit.validate(request.path_params["name"], arguments)))
+
+    async def run(self, request: Request) -> Response:
+        """Run a call; its chunks and its result are events. The call ends when the browser disconnects."""
+        arguments, problem = trying.read_arguments(await request.body())
+        return trying.stream(self._kit, request.path_params["name"], arguments, problem)
+
+    async def cancel(self, request: Request) -> Response:
+        """Cancel a call that runs."""
+        return JSONResponse({"is_cancelled": self._kit.cancel(request.path_params["call_id"])})
+
+
+def _to_number(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 0  # noqa: PLR2004  # digits
