@@ -125,7 +125,7 @@ class CommandPreparation:
                 "Without a sandbox nothing protects the files of a read-only workspace, so commands need approvals: "
                 "install bubblewrap, or pass another `approve` than 'never'."
             )
-        self._approval = Approval(approve)
+        self.approval = Approval(approve)
         self._environment = _shell_environment(environment or {})
         self.shells = ShellPrograms(shells)
         self._confine(self.folders.roots, self.shells.choose(None)).warn_of_owners()
@@ -142,7 +142,7 @@ class CommandPreparation:
         verdict = self._judge(cmd, shell, folders.roots)
         if verdict.decision == "denied":
             raise ToolError(f"This command is not permitted here. {verdict.reason} Use another command.")
-        self._approval.require(context, self._to_action(cmd, folders.display(uri), shell, verdict))
+        self.approval.require(context, self._to_action(cmd, folders.display(uri), shell, verdict))
         return PreparedCommand(
             text=cmd, arguments=shell_arguments(shell, cmd, is_interleaved=is_interleaved), folder=folders.locate(uri),
             confinement=self._confine(folders.roots, shell), environment=self._environment,
@@ -163,7 +163,7 @@ class CommandPreparation:
         shown = f"Send `{invisible.escape(text)}` to the command `{invisible.escape(command.text)}`, which runs"
         details = {"input": text, "command": command.text, "sandbox": self.sandbox}
         action = Action(kind="execute", text=shown, is_risky=not command.is_allowed, details=details)
-        self._approval.require(context, action)
+        self.approval.require(context, action)
         return data
 
     def _judge(self, cmd: str, shell: str, roots: tuple[Path, ...]) -> Verdict:
