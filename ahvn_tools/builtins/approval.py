@@ -42,6 +42,11 @@ class Approval:
             )
         self._approve = approve
 
+    @property
+    def may_ask(self) -> bool:
+        """Whether any action may need an approval."""
+        return self._approve != "never"
+
     def is_needed(self, action: Action) -> bool:
         """Return whether the action needs an approval."""
         if callable(self._approve):

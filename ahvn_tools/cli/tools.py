@@ -255,7 +255,7 @@ def labels(spec: Any) -> dict[str, Any]:
 
     `visibility` is that of MCP Apps. `approval` is allow, ask or deny, or "by arguments" if it depends on those.
     """
-    template, required, decision = spec.compiled.template, spec.labels["requires_approval"], spec.approval
+    template, required = spec.compiled.template, spec.labels["requires_approval"]
     ui = (template.meta or {}).get("ui")
     return {
         "group": spec.group,
@@ -264,12 +264,28 @@ def labels(spec: Any) -> dict[str, Any]:
         "visibility": (ui.get("visibility") if isinstance(ui, dict) else None) or ["model", "app"],
         "external": template.is_external,
         "requires_approval": BY_ARGUMENTS if callable(required) else required,
-        "approval": BY_ARGUMENTS if decision is None else decision.decision,
-        "approval_reason": "It depends on the arguments." if decision is None else decision.reason,
+        **_approval(spec),
     }
 
 
 BY_ARGUMENTS: Final = "by arguments"
+
+
+def _approval(spec: Any) -> dict[str, str]:
+    """Return what happens to all calls of a tool, and why."""
+    from ahvn_tools.builtins.approval import Approval
+
+    decision, own = spec.approval, getattr(getattr(spec.function, "__self__", None), "approval", None)
+    if decision is None:
+        return {"approval": BY_ARGUMENTS, "approval_reason": "It depends on the arguments."}
+    may_ask = isinstance(own, Approval) and own.may_ask
+    if (
+        decision.decision == "allow"
+        and may_ask
+        and (spec.compiled.template.annotations or {}).get("readOnlyHint") is not True
+    ):
+        return {"approval": BY_ARGUMENTS, "approval_reason": f"{decision.reason} The tool asks, by its `approve`."}
+    return {"approval": decision.decision, "approval_reason": decision.reason}
 
 
 def credentials(spec: Any) -> dict[str, str]:

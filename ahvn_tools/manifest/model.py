@@ -151,7 +151,7 @@ class BuiltinsSource(LocalOptions):
     read_only: bool = False
     """Whether the tools only read."""
     approve: Literal["always", "risky", "never"] = "risky"
-    """Which actions need an approval: all that change something, those that are `risky`, or none."""
+    """Which actions need an approval: `always` all that change something, `risky` those that are, `never` none."""
     sandbox: Literal["auto", "bubblewrap", "none"] = "auto"
     """What confines commands: `auto` is bubblewrap where it works."""
     network: bool = False

@@ -35,9 +35,8 @@ Each tool is called by a command, with its arguments as one JSON object:
 {call} '{{"NAME": "VALUE"}}'
 ```
 
-{where}For arguments with quotes or many lines, write `-` in place of the object, and the object to stdin. The
-result is on stdout. The exit status is 0, 1 for an error of the tool, and 2 for wrong arguments: stderr says what is
-wrong.
+{where}For arguments with quotes or many lines, write `-` in place of the object, and the object to stdin. The result
+is on stdout. The exit status is 0, 1 for an error of the tool, and 2 for wrong arguments: stderr says what is wrong.
 
 Read the file of a tool before you call it.
 
@@ -95,7 +94,7 @@ def make_files(
         for one in definitions
     ]
     files_here = [f"`{_cell(one)}`" for one in sources if not os.path.isabs(one) and os.path.exists(one.split(":")[0])]  # noqa: PTH110, PTH117  # a text may be no path
-    where = f"Run it in the folder that contains {' and '.join(files_here)}. " if files_here else ""
+    where = f"Run it in the folder that contains {' and '.join(files_here)}.\n\n" if files_here else ""
     body = _BODY.format(name=name, call=_command(sources, "TOOL"), where=where, rows="\n".join(rows))
     files = {SKILL_FILE: "\n".join(["---", *lines, "---", body])}
     return files | {paths[one.name]: _reference(one, sources) for one in definitions}

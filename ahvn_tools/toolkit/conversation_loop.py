@@ -112,7 +112,7 @@ class ConversationLoop:
         self.waiting = before.run if before is not None and before.pending else None
         _require_decisions(kit, before, self.decisions)
         self.messages = _with_text(self.format, [], start) if isinstance(start, str) else [*_messages_of(start)]
-        if before is None:
+        if not isinstance(start, str | Conversation):
             _require_results(self.format or _DEFAULT_FORMAT, self.messages)
         self.latest_run = before.run if before else None
         self.text, self.turns, self.usage = (before.text, before.turns, before.usage) if before else ("", 0, NO_USAGE)

@@ -113,6 +113,16 @@ def test_an_audit_sees_what_runs_what_asks_and_who_may_call_it(tmp_path, monkeyp
     assert "hints: external approval: ask: The tool itself requires an approval." in printed
 
 
+def test_a_built_in_tool_that_asks_itself_is_not_listed_as_one_that_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for approve, expected in (("risky", "by arguments"), ("never", "allow")):
+        Path("kit.yaml").write_text(f"sources: [{{builtins: [files, shell, git], roots: [.], approve: {approve}}}]")
+        assert main(["list", "kit.yaml", "--json"]) == 0
+        found = {tool["name"]: tool["approval"] for tool in json.loads(capsys.readouterr().out)}
+        chosen = {name: found[name] for name in ("shell_exec", "delete", "git_cmd", "read_file")}
+        assert chosen == dict.fromkeys(chosen, expected) | {"read_file": "allow"}
+
+
 @pytest.mark.parametrize(
     ("options", "expected"),
     [

@@ -8,6 +8,7 @@ import pytest
 from fastmcp import Client, FastMCP
 from fastmcp.apps.config import AppConfig
 from fastmcp.exceptions import ToolError as ClientError
+from fastmcp.server.middleware import Middleware
 from mcp.shared.exceptions import MCPError
 
 from ahvn_tools import Toolkit
@@ -133,6 +134,24 @@ async def test_a_gateway_of_a_gateway_has_the_pages_too():
     finally:
         await outer.aremove_mcp()
         await inner.aremove_mcp()
+
+
+async def test_a_server_that_lists_no_resources_has_its_pages(caplog):
+    class Fails(Middleware):
+        async def on_list_resources(self, context, call_next):
+            raise RuntimeError("no")
+
+    server = upstream("bills")
+    server.add_middleware(Fails())
+    gateway = await Toolkit("gateway").aadd_mcp(server)
+    try:
+        async with Client(gateway.to_fastmcp_server()) as client:
+            (listed,) = await client.list_resources()
+            assert (str(listed.uri), (listed.meta or {}).get("ui")) == ("ui://charts/chart.html", None)
+            assert (await pages(client))["chart"][0] == "<p>bills</p>"
+    finally:
+        await gateway.aremove_mcp()
+    assert "The resources of the MCP server 'bills' were not listed" in caplog.text
 
 
 async def test_a_page_is_for_those_who_may_see_its_tool():

@@ -125,7 +125,7 @@ class CommandPreparation:
                 "Without a sandbox nothing protects the files of a read-only workspace, so commands need approvals: "
                 "install bubblewrap, or pass another `approve` than 'never'."
             )
-        self._approval = Approval(approve)
+        self.approval = Approval(approve)
         self._environment = _shell_environment(environment or {})
         self.shells = ShellPrograms(shells)
         self._confine(self.folders.roots, self.shells.choose(None)).warn_of_owners()
@@ -144,7 +144,7 @@ class CommandPreparation:
             raise ToolError(f"This command is not permitted here. {verdict.reason} Use another command.")
         action = self._to_action(cmd, folders.display(uri), shell, verdict)
         is_replaced = self._programs(folders.roots).has_replaced(cmd)  # a rule for calls means the other program
-        self._approval.require(context, replace(action, runs_later=is_replaced))
+        self.approval.require(context, replace(action, runs_later=is_replaced))
         return PreparedCommand(
             text=cmd, arguments=shell_arguments(shell, cmd, is_interleaved=is_interleaved), folder=folders.locate(uri),
             confinement=self._confine(folders.roots, shell), environment=self._environment,
@@ -165,7 +165,7 @@ class CommandPreparation:
         shown = f"Send `{invisible.escape(text)}` to the command `{invisible.escape(command.text)}`, which runs"
         details = {"input": text, "command": command.text, "sandbox": self.sandbox}
         action = Action(kind="execute", text=shown, is_risky=not command.is_allowed, details=details)
-        self._approval.require(context, action)
+        self.approval.require(context, action)
         return data
 
     def _programs(self, roots: tuple[Path, ...]) -> ProgramFolders:

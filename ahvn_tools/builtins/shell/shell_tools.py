@@ -108,7 +108,7 @@ class Shell(ToolRegistry):
             workspace, sandbox=sandbox, allow=allow, deny=deny, approve=approve, environment=environment,
             network=network, shells=shells,
         )  # fmt: skip
-        self.folders = self.preparation.folders
+        self.folders, self.approval = self.preparation.folders, self.preparation.approval
         self.limits = replace(limits or ProcessLimits(kept_bytes=KEPT_BYTES), timeout=timeout)
         self.job_limits = replace(self.limits, timeout=job_timeout)
         self._outputs = StoredOutputs()
