@@ -39,6 +39,14 @@ def may_run_code(command: SimpleCommand) -> bool:
     return find_runner(command) is not None or not (_INTERPRETERS | _COMMAND_LANGUAGES).isdisjoint(names)
 
 
+def takes_plain_arguments(command: SimpleCommand) -> bool:
+    """Return whether a command is known to take its arguments as texts and names of files, and to run none of them."""
+    program, *arguments = command.words
+    if find_runner(command) is not None:
+        return False
+    return program in _PLAIN or (program == "git" and arguments[:1] != [] and arguments[0] in _PLAIN_OF_GIT)
+
+
 def explain_open_rule(words: tuple[str, ...]) -> str | None:
     """Return why a rule with these words and a final * allows more than it says, or None."""
     names = _names_of(words[0])
@@ -102,5 +110,17 @@ _RUNNING_ARGUMENTS: Final = {
     "file": re.compile(r"--co.*|--uncom.*|-[^-]*[CzZm].*"),
 }
 """Arguments, by program, that make it run other programs or write files."""
+
+_PLAIN: Final = _names(
+    "basename cat cd cp cut date diff dirname du echo egrep fd fgrep file find grep head ls mkdir pwd realpath rg "
+    "sort stat tail touch tr tree uniq wc"
+)
+"""Programs that run no argument, except those in _RUNNING_ARGUMENTS."""
+
+_PLAIN_OF_GIT: Final = _names(
+    "add blame branch checkout cherry-pick clean commit describe diff grep log ls-files merge mv notes reflog reset "
+    "restore revert rev-list rev-parse rm shortlog show stash status switch tag"
+)
+"""Sub-commands of git that run no argument. No alias can have such a name."""
 
 _NOTHING: Final = re.compile(r"(?!)")

@@ -59,6 +59,8 @@ class CallLinks:
     """The program that the call continues, for the tool that runs programs."""
     pause: Callable[[], AbstractContextManager[None]] = nullcontext
     """Stops the clocks of the call, while a person decides on a call that is a part of it."""
+    is_allowed_by_rule: Callable[[], bool] = lambda: False
+    """Returns whether a rule of the toolkit allows the call with the arguments that the body has received."""
     make_mask: Callable[[], Callable[[str], str]] = lambda: str
     """Returns what removes the secrets and bound values of the call from a text."""
 

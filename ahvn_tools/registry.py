@@ -10,7 +10,7 @@ import types
 from collections import ChainMap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar, Unpack, overload
+from typing import Any, ClassVar, Literal, TypeVar, Unpack, overload
 
 from ahvn_tools.errors import DefinitionError, ToolLookupError, near_misses
 from ahvn_tools.execution.compiled_tool import CompiledTool
@@ -26,6 +26,9 @@ from ahvn_tools.sources.injection import InjectedBody
 from ahvn_tools.spec import ToolSpec, validate_spec_class
 
 Method = TypeVar("Method", bound="Callable[..., Any] | classmethod[Any, ..., Any] | staticmethod[..., Any]")
+
+ArgumentKind = Literal["path", "command", "git", "code", "sql", "text"]
+"""What the texts of a parameter are: `"git"` are the arguments of a git command, and `"text"` is all else."""
 
 _MARK = "_is_toolspec"
 _ARGUMENTS = "_toolspec_args"
@@ -122,6 +125,12 @@ class ToolRegistry:
 
     spec_class: ClassVar[type[ToolSpec]] = ToolSpec
     """The class of the specs, ToolSpec or a subclass of it. A subclass of the registry may set another one."""
+
+    argument_kinds: ClassVar[Mapping[str, ArgumentKind]] = {}
+    """What the texts of parameters are, by name, for rules about calls. Rules read the names of all others."""
+
+    reading_calls: ClassVar[Mapping[str, Callable[[Mapping[str, Any]], bool]]] = {}
+    """By the name of a method: whether a call with these arguments only reads, for tools that also write."""
 
     __slots__ = ()
 

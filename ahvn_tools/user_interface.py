@@ -25,8 +25,9 @@ HTML_TYPE: Final = "text/html;profile=mcp-app"
 MAX_HTML_BYTES: Final = 4_000_000
 
 _URI: Final = re.compile(r"ui://[\x21-\x7e]{1,1000}")
-_RESOURCE_KEYS: Final = ("csp", "permissions", "domain", "prefersBorder")
-_KEYS: Final = ("html", "text", "resourceUri", "visibility", *_RESOURCE_KEYS)
+RESOURCE_KEYS: Final = ("csp", "permissions", "domain", "prefersBorder")
+"""What the `_meta` of a page says to the host."""
+_KEYS: Final = ("html", "text", "resourceUri", "visibility", *RESOURCE_KEYS)
 _READERS: Final = ("model", "app")
 _SHAPES: Final[Mapping[str, tuple[type, str]]] = {
     "text": (str, "the text of the page"),
@@ -73,7 +74,7 @@ class UserInterface:
             uri=uri,
             html=html,
             visibility=None if visibility is None else tuple(visibility),
-            resource_meta={key: option[key] for key in _RESOURCE_KEYS if option.get(key) is not None},
+            resource_meta={key: option[key] for key in RESOURCE_KEYS if option.get(key) is not None},
         )
 
     def to_data(self) -> JsonObject:

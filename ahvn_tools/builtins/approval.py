@@ -21,6 +21,8 @@ class Action:
     """The action in words, as a person reads it: "Delete notes/today.md"."""
     is_risky: bool = False
     """Whether it may do more than it seems: it writes a file that is executed later, or runs an unknown program."""
+    runs_later: bool = False
+    """Whether it writes a file that is executed later, or obeyed, by programs that nobody has named."""
     details: Mapping[str, Any] = field(default_factory=dict)
     """JSON data for the approver: paths, a diff, the command."""
 
@@ -54,10 +56,20 @@ class Approval:
         return self._approve == "risky" and action.is_risky
 
     def require(self, context: ToolContext, action: Action) -> None:
-        """Ask if it is needed, and return when the action is approved.
+        """Ask if it is needed and not decided by an approval or a rule, and return when the action is approved.
 
         Call it before the first effect: after the approval the tool may run again from its first line. Raises
         CallRejectedError or ApprovalRequiredError otherwise, and ToolError outside of a toolkit.
         """
-        if self.is_needed(action):
+        if self.is_needed(action) and not self._is_decided(context, action):
             context.ask(action.text, action.details)
+
+    def _is_decided(self, context: ToolContext, action: Action) -> bool:
+        """Return whether the risk was accepted for this call: by a person, or by a rule of the toolkit.
+
+        No rule decides about a file that runs later: it names a path, and not what the file does.
+        """
+        if self._approve != "risky":
+            return False
+        by_rule = context._links.is_allowed_by_rule()  # noqa: SLF001  # of this package
+        return context.is_approved or (by_rule and not action.runs_later)

@@ -66,6 +66,10 @@ class CallScope:
     """Stops the clock of the call that this one is a part of inside of a `with` block, in which a person decides."""
     answer_by: float | None = None
     """Until when the caller waits for the result, in seconds since 1970; None: for any time."""
+    is_for_client: bool = False
+    """Whether the user of an MCP client may approve the call as a whole: rules ask for that, and not its tool."""
+    is_allowed_by_rule: bool = False
+    """Whether a rule of the toolkit allows the call, and not only its mode."""
     is_cancelled: bool = False
     """Whether the call was cancelled by its id."""
     has_cancelled_task: bool = False
@@ -360,6 +364,7 @@ class Call(CallRequest):
                 asker=BodyQuestions(self),
                 resumed_program=self.resumed_program,
                 pause=self.scope.pause,
+                is_allowed_by_rule=lambda: self.scope.is_allowed_by_rule,
                 make_mask=lambda: make_mask(self.hidden_values()),
             ),
         )

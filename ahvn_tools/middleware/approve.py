@@ -20,7 +20,7 @@ from ahvn_tools.errors import (
     ToolError,
     ToolSpecError,
 )
-from ahvn_tools.execution.call import ApprovalQuestion, Call, Next, QuestionApprover
+from ahvn_tools.execution.call import ApprovalQuestion, BodyQuestions, Call, Next, QuestionApprover
 from ahvn_tools.execution.convert import call_error_detail, error_result, summarize_exception
 from ahvn_tools.execution.pipeline import inner_middleware, run_if_large_in_thread
 from ahvn_tools.execution.threads import call_host_function
@@ -30,6 +30,10 @@ from ahvn_tools.middleware.pending import ApprovalRequest, arguments_digest, pen
 from ahvn_tools.results import ToolResult
 
 _TOO_LATE: Final = "the program that has made it no longer waits for the result"
+
+
+CALL_QUESTION: Final = "make this call"
+"""What the user of an MCP client is asked about a call as a whole."""
 
 
 class ApprovalAnswer(Enum):
@@ -82,10 +86,16 @@ class ApprovalMiddleware:
 
 
 async def _decide(approver: Approver | None, call: Call, next: Next) -> ToolResult:  # noqa: A002  # as in the middleware
-    """Let the approver decide on a call, and run it if it is approved; without one it waits."""
+    """Let the approver decide on a call, and run it if it is approved; without one it waits.
+
+    Without one, the user of an MCP client decides on what the rules of the toolkit ask.
+    """
     request = ApprovalRequest.from_call(call)
     if approver is None:
-        return pending_result(request)
+        if call.question_approver is None or not call.scope.is_for_client:
+            return pending_result(request)
+        await BodyQuestions(call).aask(CALL_QUESTION, request.arguments)
+        return _with_request(call, await next(replace(call, is_approved=True)))
     with call.scope.pause():
         decision = _in_time(call, await call_host_function(approver, request))
     if arguments_digest(call.arguments, call.secret_key) != request.digest:

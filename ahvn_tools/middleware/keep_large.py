@@ -58,7 +58,8 @@ def keep_large(
     uses the middleware has the tools `read_result` and `search_result`, which read the rest in parts of at most
     `max_chars` characters. Only `content`, which formats and MCP send to models, is replaced: `value`, `text` and
     `structured_content` stay whole for the host and for programs, and `meta["kept"]` has the handle and the number of
-    characters. Images and other blocks without text stay. Errors and the chunks of a stream are not changed.
+    characters. Images and other blocks without text stay. Errors and the chunks of a stream are not changed. Over MCP,
+    `structured_content` of a kept result is only sent for a tool with an output schema, for which MCP requires it.
 
     Results are kept in memory or, with `folder`, as files, for the session of the call and until it ends: at most
     `max_bytes` in all, each for `max_age` seconds, the oldest dropped first. In a folder, a session that is opened with
@@ -130,7 +131,7 @@ class _KeepLarge:
     def _find_reader(self, call: Call) -> tuple[Owner, list[str]] | None:
         """Return the session of a call and the names of the tools that read its results; None if it has none."""
         toolkit = None if call.open_toolkit is None else call.open_toolkit()
-        if toolkit is None or call.is_anonymous:
+        if toolkit is None:
             return None
         names = [toolkit._view.visible_name(function) for function in self.tools]  # noqa: SLF001  # of this package
         owner = _owner(toolkit)
@@ -205,8 +206,13 @@ class _KeepLarge:
 
 
 def _owner(toolkit: Any) -> Owner | None:
-    """Return the session of a toolkit; None for one that has ended."""
+    """Return the session of a toolkit; None for one that has ended.
+
+    Clients that the server cannot distinguish have one in common. Each knows only the handles that it has received.
+    """
     view = toolkit._view  # noqa: SLF001  # of this package
+    if view.session_state.switches.is_anonymous:
+        return Owner(view.store, ())
     try:
         return Owner(view.background_calls, view.lasting_ids)
     except ToolkitError:

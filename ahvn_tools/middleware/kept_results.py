@@ -27,7 +27,8 @@ from ahvn_tools.regular_file import open_regular
 
 log = logging.getLogger(__name__)
 
-_HANDLE: Final = re.compile(r"result_[0-9a-f]{24}")
+_HANDLE: Final = re.compile(r"result_[0-9a-f]{32}")
+"""128 random bits: clients that cannot be distinguished have nothing else that others do not have."""
 _ENCODINGS: Final = (("latin-1", 1), ("utf-16-le", 2), ("utf-32-le", 4))
 """With as many bytes for each character, so that any character of a file is found without reading those before it."""
 
@@ -35,6 +36,9 @@ _HEADER_BYTES: Final = 16
 """At the beginning of a file: the width of a character, and how many bytes the index after it has, in hex."""
 
 _NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+
+_LOOK_SECONDS: Final = 1.0
+"""How often at most a process looks for the files of others: with many files this takes long."""
 
 _WRITTEN_CHARS: Final = 1 << 20
 
@@ -46,7 +50,8 @@ class Owner:
     anchor: Any
     """An object that lives as long as the session."""
     ids: tuple[str, ...] | None
-    """By which the session is opened again, in another process, too; None for one that ends with its anchor."""
+    """By which the session is opened again, in another process, too; None for one that ends with its anchor, and () for
+    all clients that a server cannot distinguish."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +105,7 @@ class Store(Protocol):
 
 
 def _new_handle() -> str:
-    return f"result_{secrets.token_hex(12)}"
+    return f"result_{secrets.token_hex(16)}"
 
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
@@ -166,7 +171,8 @@ class FolderStore:
     """Results as files, at most `max_bytes` in all, for at most `max_age` seconds; the oldest are dropped first.
 
     A session with ids has a folder that other processes find. The others have folders in that of this process, which
-    has a locked file beside it: what a killed process leaves is removed by the next one.
+    has a locked file beside it: what a killed process leaves is removed by the next one. What another process
+    writes counts a second later.
     """
 
     def __init__(self, path: str | os.PathLike[str], max_bytes: int, max_age: float) -> None:
@@ -174,6 +180,8 @@ class FolderStore:
         self._max_bytes, self._max_age = max_bytes, max_age
         self._root = _private_folder(Path(path))
         self._lock = threading.Lock()
+        self._known_bytes, self._looked_at = 0, 0.0
+        """How many bytes there are, with what this process has written since it looked, and when it did."""
         self._own: Path | None = None
         self._folders: weakref.WeakKeyDictionary[Any, Path] = weakref.WeakKeyDictionary()
         _remove_abandoned(self._root)
@@ -188,7 +196,9 @@ class FolderStore:
             folder = self._folder(owner)
             folder.mkdir(mode=0o700, exist_ok=True)
             _write(folder / handle, content)
-            self._drop()
+            self._known_bytes += (folder / handle).stat().st_size
+            if self._known_bytes > self._max_bytes or time.monotonic() - self._looked_at > _LOOK_SECONDS:
+                self._drop()
         except OSError as error:
             log.warning("A large result cannot be kept in %s: %s.", self._root, error.strerror)
             return None
@@ -218,6 +228,7 @@ class FolderStore:
             total -= size
             with contextlib.suppress(OSError):  # another process has removed it
                 path.unlink()
+        self._known_bytes, self._looked_at = total, time.monotonic()
 
     @contextlib.contextmanager
     def find(self, owner: Owner, handle: str) -> Generator[Kept | None]:

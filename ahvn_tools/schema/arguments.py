@@ -233,14 +233,13 @@ class ArgumentValidator(RepairingValidator[Any, ErrorDetails]):
     ) -> InvalidParametersError:
         formatter = _ErrorFormatter(arguments, self._names, self._parameters, removed, self._finder)
         errors = sorted(errors, key=lambda error: error["type"] != _UNEXPECTED_ARGUMENT)
-        described, other_branches = errors[:MAX_ERRORS], _find_other_branches(errors, arguments)
+        errors = _without_other_branches(errors, arguments)
         texts: dict[str, None] = {}
         problems: dict[ArgumentProblem, None] = {}
-        for error in described:
-            text, location = formatter.format_error(error, has_hint=len(texts) < MAX_PROBLEMS), error["loc"]
+        for error in errors[:MAX_ERRORS]:
+            text = formatter.format_error(error, has_hint=len(texts) < MAX_PROBLEMS)
             texts[text] = None
-            if not any(location[: len(branch)] == branch for branch in other_branches):
-                problems[to_problem(formatter.find_path(error), text)] = None
+            problems[to_problem(formatter.find_path(error), text)] = None
         message = join_problems(list(texts), max(len(errors) - MAX_ERRORS, 0), is_complete=is_complete)
         return InvalidParametersError(message, problems=tuple(problems))
 
@@ -324,14 +323,14 @@ def _is_about_member(error: ErrorDetails) -> bool:
     return error["type"].startswith("missing") or error["type"] in ("extra_forbidden", _UNEXPECTED_ARGUMENT)
 
 
-def _find_other_branches(errors: list[ErrorDetails], arguments: JsonObject) -> set[InstancePath]:
-    """Return the locations of branches of unions that are less like the value than another branch.
+def _without_other_branches(errors: list[ErrorDetails], arguments: JsonObject) -> list[ErrorDetails]:
+    """Return the errors without those in branches of unions that are less like the value than another branch.
 
     The nearest branch takes the value's type and its tag, and of several the fewest members are missing or unknown. A
     union of which no branch takes the value's type has no nearest one.
     """
     if not any(len(error["loc"]) > 1 for error in errors):
-        return set()
+        return errors
     unions: dict[InstancePath, dict[InstancePath, list[ErrorDetails]]] = {}
     for error in errors[:MAX_ERRORS]:
         location = error["loc"][:-1] if _is_about_member(error) else error["loc"]
@@ -342,13 +341,13 @@ def _find_other_branches(errors: list[ErrorDetails], arguments: JsonObject) -> s
                 unions.setdefault(location[: depth - 1], {}).setdefault(location[:depth], []).append(error)
             elif isinstance(value, dict | list | tuple):
                 value = value[step]  # type: ignore[index]  # an index of a list is an int
-    found: set[InstancePath] = set()
+    others: set[InstancePath] = set()
     for branches in unions.values():
         distances = {branch: _distance(branch, branch_errors) for branch, branch_errors in branches.items()}
         nearest = min(distances, key=distances.__getitem__)
         if not distances[nearest][0]:
-            found |= branches.keys() - {nearest}
-    return found
+            others |= branches.keys() - {nearest}
+    return [error for error in errors if not any(error["loc"][: len(other)] == other for other in others)]
 
 
 def _distance(branch: InstancePath, errors: list[ErrorDetails]) -> tuple[bool, bool, int, int]:

@@ -10,3 +10,6 @@ from typing import Final
 
 SKILL_FILE: Final = "SKILL.md"
 """The file that makes a folder a skill."""
+
+SKILL_SCHEME: Final = "skill://"
+"""With which the URIs of skills on MCP servers begin, as FastMCP serves them."""

@@ -17,7 +17,7 @@ from ahvn_tools import invisible
 from ahvn_tools.errors import SourceError, ToolCallError, ToolChangedError, ToolError, near_misses
 from ahvn_tools.execution.threads import run_in_thread
 from ahvn_tools.mcp.client.remote_server import RemoteServer
-from ahvn_tools.skills import SKILL_FILE
+from ahvn_tools.skills import SKILL_FILE, SKILL_SCHEME
 from ahvn_tools.skills.skill import (
     MAX_FILES,
     MAX_SKILLS,
@@ -29,8 +29,7 @@ from ahvn_tools.skills.skill import (
     read_skill_text,
 )
 
-_SCHEME: Final = "skill://"
-_MANIFEST: Final = "_manifest"
+MANIFEST: Final = "_manifest"
 """The resource of FastMCP that lists the files of a skill, with their digests."""
 _READ_SECONDS: Final = 30.0
 _LIST_SECONDS: Final = 120.0
@@ -92,7 +91,7 @@ class ServerFiles:
         content = await self._read(SKILL_FILE, state)
         listed = None
         with contextlib.suppress(ToolCallError, ValueError, RecursionError):
-            listed = dict(_read_manifest(await self._read(_MANIFEST, state)))
+            listed = dict(_read_manifest(await self._read(MANIFEST, state)))
         digests = {SKILL_FILE: None, **(self.digests if listed is None else listed)}
         pinned = _digest(content) if self.server.has_pins else None
         files = replace(self, digests=dict(sorted(digests.items())), lists_all=listed is not None, pinned_digest=pinned)
@@ -164,23 +163,28 @@ async def read_server(server: RemoteServer, found: FoundSkills, *, is_trusted: b
 
 def _find_skills(server: RemoteServer, uris: Iterable[str]) -> list[tuple[ServerFiles, str]]:
     """Return the files and the name in the URI of each skill, by the URIs of resources. Others are left out."""
-    known = list(dict.fromkeys(uri for uri in uris if uri.startswith(_SCHEME) and len(uri) <= _MAX_URI_CHARS))
+    known = list(dict.fromkeys(uri for uri in uris if uri.startswith(SKILL_SCHEME) and len(uri) <= _MAX_URI_CHARS))
     found: dict[str, str] = {}
     for uri in known:
-        path = unquote(uri.removeprefix(_SCHEME))
+        path = unquote(uri.removeprefix(SKILL_SCHEME))
         *folders, file = path.split("/")
-        if file == SKILL_FILE and folders and _is_safe(path) and quote(path, safe="/") == uri.removeprefix(_SCHEME):
+        if (
+            file == SKILL_FILE
+            and folders
+            and _is_safe(path)
+            and quote(path, safe="/") == uri.removeprefix(SKILL_SCHEME)
+        ):
             found[uri.removesuffix(SKILL_FILE)] = folders[-1]
     files: dict[str, dict[str, str | None]] = {base: {} for base in found}
     for uri in known:
         base = next((base for base in _bases(uri) if base in files), None)
-        if base is not None and _is_safe(path := unquote(uri.removeprefix(base))) and path != _MANIFEST:
+        if base is not None and _is_safe(path := unquote(uri.removeprefix(base))) and path != MANIFEST:
             files[base][path] = None
     return [(ServerFiles(server, base, dict(list(files[base].items())[:MAX_FILES])), found[base]) for base in found]
 
 
 def _bases(uri: str) -> Iterator[str]:
     """Yield the URIs of the folders that a URI is in, the innermost first."""
-    while (cut := uri.rstrip("/").rfind("/")) > len(_SCHEME) - 1:
+    while (cut := uri.rstrip("/").rfind("/")) > len(SKILL_SCHEME) - 1:
         uri = uri[: cut + 1]
         yield uri

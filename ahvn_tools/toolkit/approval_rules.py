@@ -11,8 +11,9 @@ from typing import Any, Final, Literal, get_args
 
 from ahvn_tools import invisible
 from ahvn_tools.errors import DefinitionError, near_misses
+from ahvn_tools.registry import ArgumentKind
+from ahvn_tools.state import UNSET
 from ahvn_tools.toolkit.rule_values import (
-    Kind,
     PathBase,
     Reading,
     ValuePattern,
@@ -38,11 +39,11 @@ _PARAMETER: Final = re.compile(r"\s*([^\s()\"',:]+)\s*:\s*")
 class CallValues:
     """The arguments of a call as rules compare them, in all forms in which they are known."""
 
-    def __init__(self, forms: Sequence[Mapping[str, Any]], kinds: Mapping[str, Kind], base: PathBase) -> None:
+    def __init__(self, forms: Sequence[Mapping[str, Any]], kinds: Mapping[str, ArgumentKind], base: PathBase) -> None:
         """`forms` are such as the arguments that were sent, and the validated ones; `kinds` are of known names."""
         self._forms, self._kinds, self._base = forms, kinds, base
         self._found: dict[tuple[str, ...], list[Reading]] = {}
-        self._readings: dict[tuple[str, Kind], Reading] = {}
+        self._readings: dict[tuple[str, ArgumentKind], Reading] = {}
 
     def all_readings(self, path: tuple[str, ...]) -> list[Reading]:
         """Return each text at a path in any form, also below names that look alike."""
@@ -62,7 +63,11 @@ class CallValues:
             texts += found
         return [self._reading(text, kind) for text in texts]
 
-    def _reading(self, text: str, kind: Kind) -> Reading:
+    def has_default(self, name: str, default: Any) -> bool:
+        """Return whether a parameter has its default in each form; UNSET: no value."""
+        return all(form.get(name, UNSET) is UNSET or to_json(form[name]) == default for form in self._forms)
+
+    def _reading(self, text: str, kind: ArgumentKind) -> Reading:
         key = text, kind
         if key not in self._readings:
             self._readings[key] = Reading(text, kind, self._base)

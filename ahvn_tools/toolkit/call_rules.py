@@ -176,7 +176,11 @@ class CallRules:
     def asks(self, call: Call) -> bool:
         """Return whether a call needs an approval."""
         requires_approval = self._entry.requires_approval_of(call.arguments)
-        return self.judge(call.plan, call.arguments, requires_approval=requires_approval).decision != "allow"
+        decision = self.judge(call.plan, call.arguments, requires_approval=requires_approval)
+        is_allowed = decision.decision == "allow"  # asked last about the arguments that the body receives
+        call.scope.is_allowed_by_rule = is_allowed and decision.why in {"rule", "remembered"}
+        call.scope.is_for_client = not is_allowed and self._entry.requires_approval is False
+        return not is_allowed
 
     def allowed_plan(self, plan: Plan, arguments: dict[str, Any]) -> Plan | None:
         """Return the plan of a call that runs without an approval; None: the middleware decides on the call."""

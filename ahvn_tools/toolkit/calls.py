@@ -232,7 +232,7 @@ def _prepare(
 ) -> DirectCall | PipelineCall:
     """Return the call, direct unless middleware, an id or an MCP client needs a pipeline. Raises as `_find` does."""
     entry, plan, arguments = _find(view, name, arguments, options)
-    rules = _rules(view, entry, options)
+    rules = _rules(view, entry, plan, options)
     middleware = _middleware(view, entry, plan, rules)
     if rules is not None and middleware == rules.middleware and options is DEFAULT_OPTIONS and not plan.takes_context:
         allowed = rules.allowed_plan(plan, arguments)
@@ -248,7 +248,7 @@ def _prepare(
 def _prepare_stream(view: StoreView, name: str, arguments: Arguments | None, options: CallOptions) -> PipelineCall:
     """Return the call; a stream always has an id, by which it can be cancelled. Raises as `_find` does."""
     entry, plan, arguments = _find(view, name, arguments, options)
-    rules = _rules(view, entry, options)
+    rules = _rules(view, entry, plan, options)
     middleware = _middleware(view, entry, plan, rules)
     if rules is not None:
         plan = rules.guarded(plan)
@@ -271,16 +271,16 @@ def _find(
         raise UnboundStateError(
             MISSING_VALUE, tool=name, parameter=unbound.name, key=unbound.name, explanation=plan.unbound_text
         )
-    if options is not DEFAULT_OPTIONS:
-        plan = _apply_options(plan, entry, options)
-    if options.executor is not None or plan.isolation == "executor":
-        plan = _with_executor(view, entry, plan, options)
     if arguments is None:
         arguments = {}
     elif not isinstance(arguments, dict):
         raise InvalidParametersError("Invalid arguments: they are not an object. Pass a dict by parameter.", tool=name)
-    if options.positional:
-        arguments = plan.to_named_arguments(options.positional, arguments)
+    if options is not DEFAULT_OPTIONS:
+        plan = _apply_options(plan, entry, options)
+        if options.positional:
+            arguments = plan.to_named_arguments(options.positional, arguments)
+    if options.executor is not None or plan.isolation == "executor":
+        plan = _with_executor(view, entry, plan, options)
     if view.store.has_structured_outputs and (structured_output := view.structured_output(entry)) is not None:
         plan = plan.without_names(structured_output.field_names)
     if entry.find_secrets is not None:
@@ -352,7 +352,10 @@ _read_state = operator.attrgetter("state")
 
 def state_scopes(view: StoreView, entry: Entry) -> StateScopes:
     """Return the states that a call of a tool reads, in order of precedence."""
-    return (*map(_read_state, view.session_states), *entry.spec.state_scopes)
+    states = view.session_states
+    if len(states) == 1:  # the toolkit itself: half the time
+        return (states[0].state, *entry.spec.state_scopes)
+    return (*map(_read_state, states), *entry.spec.state_scopes)
 
 
 def _make_call(view: StoreView, entry: Entry, plan: Plan, arguments: Arguments, options: CallOptions) -> Call:
@@ -391,14 +394,14 @@ def _approval_expiry(view: StoreView, answer_by: float | None) -> float | None:
     return left if own is None else min(own, left)
 
 
-def _rules(view: StoreView, entry: Entry, options: CallOptions) -> CallRules | None:
-    """Return the rules that decide about a call; None if each call of the tool runs."""
+def _rules(view: StoreView, entry: Entry, plan: Plan, options: CallOptions) -> CallRules | None:
+    """Return the rules that decide about a call; None if each call runs of a tool that asks nothing itself."""
     if not (view.store.has_rules or entry.inner) or not view.has_rules(entry):
         return None
     from ahvn_tools.toolkit.call_rules import CallRules  # slow, and few toolkits have rules
 
     rules = CallRules(view, entry, options.roots)
-    return None if rules.never_asks else rules
+    return None if rules.never_asks and not plan.takes_context else rules
 
 
 def _middleware(view: StoreView, entry: Entry, plan: Plan, rules: CallRules | None) -> tuple[Middleware, ...]:

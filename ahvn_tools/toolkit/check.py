@@ -171,10 +171,13 @@ def _find_in_tool_of_server(store: ToolStore, entry: Entry, compiled: CompiledTo
             yield make_finding("unsent-secret", "", problem, fix, tool=entry.name)
 
 
-def warn_of_missing_approver(view: StoreView, entries: Iterable[Entry]) -> None:
-    """Log which of these tools need an approval or a result that nobody supplies to a client or a graph."""
+def warn_of_missing_approver(view: StoreView, entries: Iterable[Entry], *, is_served: bool = False) -> None:
+    """Log which of these tools need an approval or a result that nobody supplies to a client or a graph.
+
+    `is_served`: the user of a client decides on what rules ask.
+    """
     entries = list(entries)
-    names = [entry.name for entry in entries if _has_no_approver(view, entry)]
+    names = [entry.name for entry in entries if _has_no_approver(view, entry, is_served=is_served)]
     if names:
         what = "the tool" if len(names) == 1 else "the tools"
         view.store.finding_log.log(
@@ -201,12 +204,11 @@ def warn_of_missing_approver(view: StoreView, entries: Iterable[Entry]) -> None:
         )
 
 
-def _has_no_approver(view: StoreView, entry: Entry) -> bool:
-    store = view.store
+def _has_no_approver(view: StoreView, entry: Entry, *, is_served: bool) -> bool:
     may_ask = entry.requires_approval is not False or (
-        view.has_rules(entry) and view.rules_for(entry).may_ask(view.approval_mode)
+        not is_served and view.has_rules(entry) and view.rules_for(entry).may_ask(view.approval_mode)
     )
-    return may_ask and store.approver is None
+    return may_ask and view.store.approver is None
 
 
 def _find_empty_groups(store: ToolStore, entries: list[Entry]) -> Iterator[Finding]:
@@ -356,6 +358,17 @@ def _find_unmatched_rules(view: StoreView, entries: list[Entry]) -> Iterator[Fin
             if option == "allow" and all(rule.parameters & rules.hidden for _, rules in tools):
                 problem = "it names a bound parameter, and so allows nothing"
                 yield make_finding("unmatched-rule", place, problem, "Name parameters that models see.")
+            elif option == "allow":
+                unused = {rules.name: reason for _, rules in tools if (reason := rules.explain_unused(rule))}
+                if unused:
+                    what = "; ".join(f"of {name!r}, because {reason}" for name, reason in unused.items())
+                    yield make_finding(
+                        "unmatched-rule",
+                        place,
+                        f"it allows no call {what}",
+                        "Name these parameters, too, or write a rule for each tool.",
+                        severity="error" if len(unused) == len(tools) else "note",
+                    )
 
 
 def _find_unmatched_options(imported: ImportedServer, entries: list[Entry] | None) -> Iterator[Finding]:

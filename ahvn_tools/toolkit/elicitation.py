@@ -14,7 +14,7 @@ from ahvn_tools.execution.call import ApprovalQuestion, Call, QuestionApprover
 from ahvn_tools.invisible import escape, escape_line
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.mcp.server.request import Request
-from ahvn_tools.middleware.approve import rejection_text
+from ahvn_tools.middleware.approve import CALL_QUESTION, rejection_text
 from ahvn_tools.middleware.pending import ApprovalRequest, arguments_digest
 from ahvn_tools.secret_key import SecretKey
 
@@ -84,8 +84,9 @@ class Elicitation:
 
 def to_message(request: ApprovalRequest) -> str:
     """Return what the user reads of a question."""
-    details = json.dumps(request.details, ensure_ascii=False, indent=2) if request.details else ""
-    action = escape_line(request.action or "")  # a model may have written a part of it, to mislead the user
+    shown = request.arguments if request.action is None else request.details
+    details = json.dumps(shown, ensure_ascii=False, indent=2) if shown else ""
+    action = escape_line(request.action or CALL_QUESTION)  # a model may have written a part of it, to mislead the user
     return f"The tool {request.tool!r} asks for your approval: {action}\n{escape(details)}".rstrip()
 
 

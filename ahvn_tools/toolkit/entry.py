@@ -317,7 +317,7 @@ class Entry:
         """Whether the host has added it, or accepted it later, as its MCP server described it."""
         return self.server_access is not None and bool(self.server_access.accepted or self._accepted_parameters)
 
-    @property
+    @functools.cached_property
     def find_secrets(self) -> Callable[..., frozenset[str]] | None:
         """What returns the names of the arguments that are secret in one call; None: the plan knows them."""
         return getattr(self.spec.body, FIND_SECRETS, None)

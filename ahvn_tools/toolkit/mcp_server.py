@@ -21,8 +21,10 @@ from ahvn_tools.mcp.client.remote_results import MAX_URI_CHARS
 from ahvn_tools.mcp.server.app import ServedToolsServer
 from ahvn_tools.mcp.server.components import GetPrompt
 from ahvn_tools.mcp.server.request import Request
+from ahvn_tools.middleware.truncate import TruncatedBlocks
 from ahvn_tools.results import ToolResult
 from ahvn_tools.settings import is_count
+from ahvn_tools.skills import SKILL_SCHEME
 from ahvn_tools.toolkit import calls, check, served_prompts
 from ahvn_tools.toolkit.code_mode import is_program_tool
 from ahvn_tools.toolkit.elicitation import Elicitation
@@ -30,8 +32,8 @@ from ahvn_tools.toolkit.entry import Entry
 from ahvn_tools.toolkit.entry_options import refuse_unknown_options, to_name_set, validate_callable
 from ahvn_tools.toolkit.selection import Selection
 from ahvn_tools.toolkit.served_caller import ContinuedCalls, continued_call_id
-from ahvn_tools.toolkit.served_interfaces import find_interfaces, read_from_server, with_served_uris
-from ahvn_tools.toolkit.sessions import ClientState, ClientStates, SessionState
+from ahvn_tools.toolkit.served_interfaces import find_interfaces, list_pages, read_from_server, with_served_uris
+from ahvn_tools.toolkit.sessions import CANNOT_SWITCH, ClientState, ClientStates, SessionState
 from ahvn_tools.toolkit.visibility import StoreView
 from ahvn_tools.user_interface import SCHEME
 from ahvn_tools.version import __version__
@@ -94,7 +96,7 @@ def build_fastmcp_server(toolkit_name: str, view: StoreView, options: ToolkitSer
     refuse_unknown_options(options, ToolkitServerOptions)
     whole_view = view.with_all_audiences()  # `audience` may name those of a tool that a session leaves out
     check.report_changes(whole_view)
-    check.warn_of_missing_approver(whole_view, whole_view.selected_entries())
+    check.warn_of_missing_approver(whole_view, whole_view.selected_entries(), is_served=True)
     tasks = options.get("tasks")
     for entry in whole_view.listed_entries():
         view.compiled_tool(entry).require_bound()
@@ -241,12 +243,11 @@ class ToolkitServer:
 
         (view, client), seconds = await self._prepare_call(entry, request, self._open_session)
         if client.is_anonymous and entry is not None and entry.switches_groups:
-            raise ToolNotAvailableError(
-                "Groups cannot be switched: the server cannot distinguish this client from others and stores nothing.",
-                tool=name,
-            )
+            raise ToolNotAvailableError(CANNOT_SWITCH, tool=name)
         before = client.listed_revision or _list_revision(view)
         result = await self._run(view, name, arguments, request, seconds)
+        if entry is not None and _is_kept(result) and view.definition(entry).output_schema is None:
+            result = replace(result, structured_content=None)  # MCP requires it where there is an output schema
         if entry is not None and entry.server_name is not None:
             self._remember_links(request, entry, result)
         now = _list_revision(view)
@@ -268,14 +269,19 @@ class ToolkitServer:
                     self._links.pop(next(iter(self._links)))
 
     async def find_resource(self, uri: str, request: Request) -> Callable[[], Awaitable[ReadResourceResult]] | None:
-        """Return what reads the page of a tool, or a resource to which a tool of a server has referred the client.
+        """Return what reads a resource; None if there is none.
 
-        None if there is none.
+        That is the page of a tool, a file of a skill, or what a tool of a server has referred the client to.
         """
-        if uri.startswith(SCHEME):
+        if uri.startswith((SCHEME, SKILL_SCHEME)):
             view, _, state = await self._open_session_for_reading(request)
             if (page := find_interfaces(view).get(uri)) is not None:
                 return functools.partial(page.read, view, state)
+            if view.store.skills:
+                from ahvn_tools.toolkit import served_skills  # few toolkits have skills
+
+                if (found := served_skills.find_file(view, uri)) is not None:
+                    return functools.partial(served_skills.read_file, *found, state)
         entry = self._links.get((request.session_id, uri))
         if entry is None or await self.find(entry.name, request) is None:
             return None
@@ -284,17 +290,26 @@ class ToolkitServer:
         view, _, state = await self._open_session_for_reading(request)
         return functools.partial(read_from_server, view, entry, uri, state)
 
-    async def list_resources(self, request: Request) -> list[tuple[str, dict[str, Any] | None]]:
-        """Return the URI and the `_meta` of each page of a tool that this client may see."""
+    async def list_resources(self, request: Request) -> list[tuple[str, Mapping[str, Any]]]:
+        """Return the URI and the fields of the pages of the tools that this client may see, and of its skills."""
         view, _ = await self._open_session(request, reads_state=False)
-        return [(page.uri, page.meta) for page in find_interfaces(view).values()]
+        pages = await list_pages(view)
+        if not view.store.skills:
+            return pages
+        from ahvn_tools.toolkit.served_skills import list_skills  # few toolkits have skills
+
+        return [*pages, *list_skills(view)]
 
     async def _run(
         self, view: StoreView, name: str, arguments: dict[str, Any], request: Request, seconds: float | None
     ) -> ToolResult:
         options = self._call_options if seconds is None else replace(self._call_options, seconds=seconds)
         entry = view.store.entries.get(name)
-        may_ask = entry is not None and view.compiled_tool(entry).plan.takes_context and request.can_elicit
+        may_ask = (
+            entry is not None
+            and (view.compiled_tool(entry).plan.takes_context or view.has_rules(entry))
+            and request.can_elicit
+        )
         if entry is not None and may_ask and continued_call_id(request) is None:
             if request.is_repeated_for_answers and is_program_tool(entry.spec):
                 return await self._run_program(view, name, arguments, request, options)
@@ -391,6 +406,11 @@ class ToolkitServer:
             expected = kind.__name__.lower()
             raise ToolkitError(f"`{option}` must return a {expected} for each request, not a {type(value).__name__}.")
         return value
+
+
+def _is_kept(result: ToolResult) -> bool:
+    """Return whether `keep_large` has kept a result, and the model reads an outline."""
+    return isinstance(result.blocks, TruncatedBlocks) and "handle" in result.meta.get("kept", {})
 
 
 def _list_revision(view: StoreView) -> tuple[Any, ...]:

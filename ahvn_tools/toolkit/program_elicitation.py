@@ -15,6 +15,7 @@ from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import InputRequiredError, ToolError, ToolkitError
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.mcp.server.request import Request
+from ahvn_tools.middleware.approve import ApprovalMiddleware
 from ahvn_tools.middleware.external import body_arguments, find_rules
 from ahvn_tools.middleware.pending import (
     REQUEST_KEYS,
@@ -64,7 +65,7 @@ class ProgramElicitation:
     def ask(self, result: ToolResult) -> ToolResult:
         """Return the result that asks the client, if calls of the program have asked something; else the same result.
 
-        The client neither decides on calls that need an approval as a whole, nor supplies results of external tools.
+        The client neither decides on calls of tools that require an approval, nor supplies results of external tools.
         """
         questions = {request.id: self._find_question(request) for request in pending_requests(result.meta)}
         forms = {key: question[0] for key, question in questions.items() if question is not None}
@@ -79,7 +80,8 @@ class ProgramElicitation:
     def _find_question(self, request: PendingRequest) -> tuple[tuple[str, JsonObject], Callable[[Any], Any]] | None:
         """Return the message and the form that ask the client, and what reads its answer; None: it is not asked."""
         if isinstance(request, ApprovalRequest):
-            return None if request.action is None else ((to_message(request), FORM), is_approval)
+            is_for_client = request.action is not None or self._do_only_rules_ask(request.tool)
+            return ((to_message(request), FORM), is_approval) if is_for_client else None
         entry = self._view.store.entries.get(request.tool)
         rules = None if entry is None else find_rules(entry.spec.body)
         if entry is None or rules is None:
@@ -87,6 +89,14 @@ class ProgramElicitation:
         plan, scopes = self._view.compiled_tool(entry).plan, state_scopes(self._view, entry)
         arguments = body_arguments(plan, request.arguments, scopes)
         return rules.to_form(arguments), functools.partial(rules.read, arguments)
+
+    def _do_only_rules_ask(self, tool: str) -> bool:
+        """Return whether rules alone ask for the approval of calls of a tool: no tool and no middleware does."""
+        entry = self._view.store.entries.get(tool)
+        if entry is None or entry.requires_approval is not False:
+            return False
+        layers = (*self._view.store.middleware, *entry.middleware)
+        return self._view.has_rules(entry) and not any(isinstance(layer, ApprovalMiddleware) for layer in layers)
 
     def _read_answers(self, requests: Iterable[PendingRequest]) -> Decisions:
         """Return the client's decisions and its results, by call id."""

@@ -17,17 +17,16 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, Final, Literal
+from typing import Any, Final
 from urllib.parse import unquote
 
 from ahvn_tools import invisible
 from ahvn_tools.command_line import NotUnderstoodError, SimpleCommand, split_command_line
-from ahvn_tools.command_programs import explain_open_rule, find_runner, may_run_code
+from ahvn_tools.command_programs import explain_open_rule, find_runner, may_run_code, takes_plain_arguments
+from ahvn_tools.command_words import split_command
 from ahvn_tools.errors import ToolError
+from ahvn_tools.registry import ArgumentKind
 from ahvn_tools.roots import MAX_PATH_CHARS, to_local_path
-
-Kind = Literal["path", "command", "text"]
-"""What the texts of a parameter are."""
 
 _COMMANDS: Final = re.compile("(args|argv|bash|cmd|cmd_?line|commands?|command_?line|script|shell|shell_command)")
 _PATHS: Final = re.compile(
@@ -47,7 +46,7 @@ _MAX_DECODED: Final = 3
 """How often percent-encoding is decoded: a tool and a server behind it may both decode."""
 
 
-def kind_of(parameter: str, schema: Any) -> Kind:
+def kind_of(parameter: str, schema: Any) -> ArgumentKind:
     """Return what the texts of a parameter are, by its name and the format in its schema."""
     name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", parameter).lower()
     if _COMMANDS.fullmatch(name):
@@ -55,6 +54,15 @@ def kind_of(parameter: str, schema: Any) -> Kind:
     formats = {"path", "file-path", "directory-path", "uri", "uri-reference"}
     has_format = isinstance(schema, dict) and schema.get("format") in formats
     return "path" if has_format or _PATHS.fullmatch(name) else "text"
+
+
+def git_command_line(text: str) -> str:
+    """Return the command line that the arguments of git mean: they are words of a command, also after `git`."""
+    try:
+        words = split_command(text)
+    except ValueError:
+        return f"git {text}"
+    return shlex.join(["git", *words[words[:1] == ["git"] :]])
 
 
 def fold(text: str) -> str:
@@ -93,12 +101,12 @@ def number_text(text: str) -> str:
     return scalar_text(int(text) if text.strip().lstrip("+-").isdigit() else float(text))
 
 
-def texts_of(value: Any, kind: Kind) -> list[str]:
+def texts_of(value: Any, kind: ArgumentKind) -> list[str]:
     """Return all texts of a value: of a list or an object, and of one that is sent as a JSON text, each text in it."""
     texts = list(leaves(value))
     if (inner := parsed(value)) is not value:
         texts += leaves(inner)
-    if kind == "command" and isinstance(value, list):
+    if kind in {"command", "git"} and isinstance(value, list):
         texts.append(shlex.join(texts))
     return texts
 
@@ -196,7 +204,9 @@ class PathBase:
 class Reading:
     """What one text of a call may mean. Each meaning is found once for all rules."""
 
-    def __init__(self, text: str, kind: Kind, base: PathBase) -> None:
+    def __init__(self, text: str, kind: ArgumentKind, base: PathBase) -> None:
+        if kind == "git":
+            text, kind = git_command_line(text), "command"
         self.text, self.kind, self.base = text, kind, base
 
     @cached_property
@@ -210,7 +220,13 @@ class Reading:
                 host = fold(match["host"]).rpartition("@")[2].removesuffix(":443").removesuffix(":80").rstrip(".")
                 path = posixpath.normpath(re.sub("/+", "/", match["rest"])) if match["rest"] else ""
                 readings |= {f"{match['scheme'].lower()}://{host}{fold(rest)}" for rest in {path, match["rest"] or "/"}}
-        return frozenset(readings)
+        return frozenset((*readings, *self.statements)) if self.kind == "sql" else frozenset(readings)
+
+    @cached_property
+    def statements(self) -> tuple[str, ...]:
+        """The statements of the text as SQL, folded, without comments and with single spaces."""
+        plain = fold(_SQL_COMMENT.sub(" ", self.text))
+        return tuple(" ".join(statement.split()) for statement in plain.split(";"))
 
     @cached_property
     def paths(self) -> frozenset[str]:
@@ -266,6 +282,10 @@ class ValuePattern:
 
     text: str
 
+    def of_git(self) -> ValuePattern:
+        """Return the pattern of a command line, for one of the arguments of git."""
+        return self if self.text == "*" or self.text.split()[:1] == ["git"] else ValuePattern(f"git {self.text}")
+
     def allows(self, reading: Reading) -> bool:
         """Return whether the pattern fits a text in every reading that may apply."""
         if self.text == "*":
@@ -294,6 +314,8 @@ class ValuePattern:
                     return True
         if (reading.kind == "path" or self._has_slash or "/" in reading.text) and self._names_path(reading):
             return True
+        if reading.kind == "sql":  # such as a part of a WITH, or what a comment of MySQL runs
+            return None if self._occurs(f"{fold(reading.text)}\n{' '.join(reading.statements)}") else False
         return self._names_command(reading) if reading.kind == "command" or len(self._words) > 1 else False
 
     # paths
@@ -334,18 +356,33 @@ class ValuePattern:
         """Return whether the pattern fits each command of a command line that can be read."""
         if "*" not in self.text:
             return reading.text.strip() == self.text.strip()
-        fixed = tuple(word for word in self._words if "*" not in word)
-        if not reading.commands or not fixed or self._words[0] != fixed[0] or explain_open_rule(fixed):
+        if not reading.commands or self.explain_no_command() is not None:
             return False
         return all(
-            _words_fit(self._words, command.words) and find_runner(command) is None for command in reading.commands
+            _words_fit(self._allowed_words, command.words) and find_runner(command) is None
+            for command in reading.commands
         )
+
+    @cached_property
+    def _allowed_words(self) -> tuple[str, ...]:
+        """The words of an allow rule: a * at the end of the program stands for arguments, and for no other program."""
+        program, *others = self._words
+        return (program.rstrip("*"), *(() if others else ("*",)), *others) if program.endswith("*") else self._words
+
+    def explain_no_command(self) -> str | None:
+        """Return why an allow rule with this pattern allows no command, or None."""
+        if "*" not in self.text or self.text == "*":
+            return None
+        fixed = tuple(word for word in self._allowed_words if "*" not in word)
+        if not fixed or not fixed[0] or self._allowed_words[0] != fixed[0]:
+            return "it must begin with the whole name of a program, as in 'ls *'"
+        return explain_open_rule(fixed)
 
     def _names_command(self, reading: Reading) -> bool | None:
         """Return whether a command line runs what the pattern names; None if that cannot be read."""
         if any(glob_fits(glob, reading.unquoted) for glob in self._globs):
             return True
-        occurs = all(one.search(reading.unquoted) for one in self._word_searches)
+        occurs = self._occurs(reading.unquoted)
         is_command = reading.kind == "command"
         if reading.commands is None:
             return (True if occurs else None) if is_command else (None if occurs else False)
@@ -354,9 +391,13 @@ class ValuePattern:
             for name in {program, program.rpartition("/")[2]}:
                 if _words_fit(self._folded_words, (name, *arguments)):
                     return True
-        if occurs and is_command and any(map(may_run_code, reading.commands)):
-            return True
-        return None if occurs or (is_command and any(map(_is_hidden, reading.commands))) else False
+        if is_command and any(map(_is_hidden, reading.commands)):
+            return True if occurs else None
+        return None if occurs and not (is_command and all(map(takes_plain_arguments, reading.commands))) else False
+
+    def _occurs(self, text: str) -> bool:
+        """Return whether all words of the pattern are in a text."""
+        return all(one.search(text) for one in self._word_searches)
 
     @cached_property
     def _folded_words(self) -> tuple[str, ...]:
@@ -454,6 +495,9 @@ _URI: Final = re.compile(r"(?P<scheme>[A-Za-z*][A-Za-z0-9+.*-]*):/+(?P<host>[^/?
 
 _PLAIN_URI: Final = re.compile(r"[a-z][a-z0-9+.-]*://[a-z0-9.-]+(:[0-9]+)?([/?#][!-~]*)?", re.IGNORECASE | re.ASCII)
 """A URI that all clients read in the same way: without a user, and with a plain host."""
+
+
+_SQL_COMMENT: Final = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
 
 
 def _without_file_scheme(uri: str) -> str:

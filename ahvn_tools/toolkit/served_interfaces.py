@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,10 +12,13 @@ from urllib.parse import quote
 from mcp_types import ReadResourceResult, TextResourceContents
 
 from ahvn_tools.definition import ToolDefinition
-from ahvn_tools.errors import ToolTimeoutError
+from ahvn_tools.errors import ToolCallError, ToolkitError, ToolTimeoutError
 from ahvn_tools.toolkit.entry import Entry
+from ahvn_tools.toolkit.imported_server import ImportedServer
 from ahvn_tools.toolkit.visibility import StoreView
-from ahvn_tools.user_interface import HTML_TYPE, SCHEME, UserInterface, resource_uri
+from ahvn_tools.user_interface import HTML_TYPE, RESOURCE_KEYS, SCHEME, UserInterface, resource_uri
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +69,33 @@ def find_interfaces(view: StoreView) -> dict[str, ServedInterface]:
         if has_page and view.is_selected(entry):
             found.setdefault(uri, interface)
     return found
+
+
+async def list_pages(view: StoreView) -> list[tuple[str, Mapping[str, Any]]]:
+    """Return the URI and the fields of each page; no metadata of a server that does not answer, which is logged."""
+    pages = find_interfaces(view)
+    names = list({page.entry.server_name: None for page in pages.values() if page.own is None})
+    listings = await asyncio.gather(*(_list_metas(view.store.imported_servers[name or ""]) for name in names))
+    metas: dict[str | None, Mapping[str, Any]] = dict(zip(names, listings, strict=True))
+    return [
+        (uri, {"mime_type": HTML_TYPE, "meta": page.meta or metas.get(page.entry.server_name, {}).get(page.own_uri)})
+        for uri, page in pages.items()
+    ]
+
+
+async def _list_metas(imported: ImportedServer) -> dict[str, Any]:
+    """Return what a server lists for the host about its pages, by URI."""
+    try:
+        resources = await imported.server.alist_resources()
+    except (ToolCallError, ToolkitError) as error:
+        log.warning("The resources of the MCP server %r were not listed: %s", imported.server.name, error)
+        return {}
+    found = {str(one.uri): (one.meta or {}).get("ui") for one in resources}
+    return {
+        uri: {"ui": {key: ui[key] for key in RESOURCE_KEYS if key in ui}}
+        for uri, ui in found.items()
+        if isinstance(ui, dict)
+    }
 
 
 def with_served_uris(

@@ -31,6 +31,10 @@ MAX_SESSIONS: Final = 10_000
 MAX_SESSION_AGE: Final = 3600.0
 """For how many seconds a toolkit holds a session that was not opened again."""
 
+CANNOT_SWITCH: Final = (
+    "Groups cannot be switched: the server cannot distinguish this client from others and stores nothing."
+)
+
 _NO_GROUP_OVERRIDES: Final[Mapping[int, bool]] = MappingProxyType({})
 _NO_STRUCTURED_OUTPUTS: Final[Mapping[Entry, StructuredOutput | None]] = MappingProxyType({})
 _session_id_lock = threading.Lock()

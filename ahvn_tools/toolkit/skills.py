@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final
 
 from ahvn_tools import invisible
@@ -23,6 +24,7 @@ from ahvn_tools.toolkit.entry import NEEDS_SESSION, READS_SKILLS, Entry
 from ahvn_tools.toolkit.entry_options import BASIC_GROUP, SkillOptions, refuse_unknown_options, to_names
 from ahvn_tools.toolkit.mcp_imports import MCPImports
 from ahvn_tools.toolkit.model_tools import require_toolkit
+from ahvn_tools.toolkit.sessions import CANNOT_SWITCH
 from ahvn_tools.toolkit.store import ToolkitSkill, ToolStore
 from ahvn_tools.toolkit.visibility import StoreView
 
@@ -150,7 +152,7 @@ async def read_skill(name: str, context: ToolContext, file: str = SKILL_FILE, st
     page = _cut(text if skill.is_trusted else invisible.escape(text), start)
     if not is_main or start > 0:
         return page
-    notes = _activate(view, skill) if skill.is_trusted and not context.is_anonymous else []
+    notes = _activate(view, skill, is_anonymous=context.is_anonymous) if skill.is_trusted else []
     return "\n\n".join(filter(None, [page, *_describe(skill, await files.names(), context), *notes]))
 
 
@@ -176,18 +178,32 @@ def _describe(skill: Skill, names: Sequence[str], context: ToolContext) -> list[
     if others:
         more = f" … and {len(others) - _MAX_LISTED} more" if len(others) > _MAX_LISTED else ""
         notes.append(f"Files of the skill, to be read with `{context.tool}`: {', '.join(others[:_MAX_LISTED])}{more}")
-    if isinstance(skill.files, FolderFiles) and any(skill.files.root.is_relative_to(root) for root in context.roots):
-        notes.append(f"The skill is in the folder {str(skill.files.root)!r}.")
+    if isinstance(skill.files, FolderFiles) and (place := _visible_folder(skill.files.root, context)) is not None:
+        notes.append(f"The skill is in the folder {place!r}.")
     return notes
 
 
-def _activate(view: StoreView, skill: Skill) -> list[str]:
-    """Activate the groups that a skill names, or of whose tools it names one; return what the model should know."""
+def _visible_folder(folder: Path, context: ToolContext) -> str | None:
+    """Return the path of a folder as tools of the call take it: for clients of a server, relative to the first root."""
+    if context.is_served:
+        first = next((root for root in context.roots[:1] if folder.is_relative_to(root)), None)
+        return None if first is None else folder.relative_to(first).as_posix()
+    return str(folder) if any(folder.is_relative_to(root) for root in context.roots) else None
+
+
+def _activate(view: StoreView, skill: Skill, *, is_anonymous: bool) -> list[str]:
+    """Activate the groups that a skill names, or of whose tools it names one; return what the model should know.
+
+    For a client that the server cannot distinguish from others nothing can be switched.
+    """
     groups = view.groups()
     names = dict.fromkeys(group for tool in skill.allowed_tools if (group := _find_group(view, tool)) in groups)
     inactive = [name for name in names if not groups[name].is_active]
     if not inactive:
         return []
+    if is_anonymous:
+        listed = ", ".join(quote_name(name) for name in inactive)
+        return [f"Tools of these groups are not available: {listed}. {CANNOT_SWITCH}"]
     try:
         view.set_groups(dict.fromkeys(inactive, True))
     except ToolLookupError:  # the host has removed a group at this moment

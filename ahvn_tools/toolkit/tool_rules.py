@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 
 from ahvn_tools.execution.compiled_tool import CompiledTool
 from ahvn_tools.json_types import JsonObject
+from ahvn_tools.registry import ToolRegistry
 from ahvn_tools.schema.inputs import Parameter, ParameterKind
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.state import UNSET
@@ -39,8 +40,8 @@ _RANKS: Final = ("allow", "ask", "deny")
 
 
 def strictest(decisions: Sequence[RuleDecision]) -> RuleDecision:
-    """Return the first of the strictest decisions."""
-    return max(decisions, key=lambda one: _RANKS.index(one.decision))
+    """Return the first of the strictest decisions, a rule before a mode."""
+    return max(decisions, key=lambda one: (_RANKS.index(one.decision), one.why == "rule"))
 
 
 class ToolRules:
@@ -51,24 +52,26 @@ class ToolRules:
         self.rules, self.compiled, self.name = rules, compiled, entry.name
         self.server_names = _server_names(entry)
         names = (entry.name, entry.wire_name, *self.server_names)
-        parameters = self._read_parameters(compiled)
+        parameters = self._read_parameters(compiled, entry.spec.function)
+        self._conditions: dict[Condition, Condition] = {}
         rules = rules or _NO_RULES
         denied = tuple(rule for rule in rules.denied if rule.is_for(names))
         self.asked = tuple(rule for rule in rules.asked if rule.is_for(names))
         self.allowed = tuple(rule for rule in rules.allowed if rule.may_allow(entry.name, self.server_names))
         self.selected = (*denied, *self.asked, *self.allowed)
-        self.depends_on_arguments = any(rule.conditions for rule in self.selected)
+        function = entry.spec.function
+        self._only_reads = _owner_table(function, "reading_calls").get(getattr(function, "__name__", ""))
+        self.depends_on_arguments = self._only_reads is not None or any(rule.conditions for rule in self.selected)
         self.hidden = frozenset(name for p in parameters if p.name in compiled.bindings for name in _names_of(p))
         """The names of the bound parameters."""
         self.bound = tuple(rule for rule in denied if rule.parameters & self.hidden)
         """The deny rules that name a bound parameter: its value is known when the call runs."""
         self.denied = tuple(rule for rule in denied if rule not in self.bound)
         self._hints = trusted_annotations(entry)
-        function = entry.spec.function
         module = getattr(function, "__module__", None)
         self._is_of_toolkit = getattr(function, CODE_TOOL, False) or module in _MODULES
 
-    def _read_parameters(self, compiled: CompiledTool) -> Collection[Parameter]:
+    def _read_parameters(self, compiled: CompiledTool, function: Any) -> Collection[Parameter]:
         """Set what is known of the parameters: their names, defaults, and what their texts are; return them."""
         parameters = compiled.template.inputs.parameters.values()
         properties = compiled.template.inputs.schema(frozenset(compiled.bindings)).get("properties") or {}
@@ -77,14 +80,23 @@ class ToolRules:
         self.parameters = frozenset(self._property_names)
         """All names of parameters, those that are bound too."""
         self._collected = next((p.name for p in parameters if p.kind is ParameterKind.VAR_KEYWORD), None)
+        declared = _owner_table(function, "argument_kinds")
         self._kinds = {
-            name: kind_of(name, properties.get(p.property_name)) for p in parameters for name in _names_of(p)
+            name: declared.get(p.body_name or p.name) or kind_of(name, properties.get(p.property_name))
+            for p in parameters
+            for name in _names_of(p)
         }
         visible = {p.property_name: p.default for p in parameters if p.name not in compiled.bindings}
         self._defaults = {name: value for name, value in visible.items() if value is not UNSET}
         for name in visible.keys() & properties.keys() - self._defaults.keys():
             if isinstance(schema := properties[name], dict) and "default" in schema:
                 self._defaults[name] = schema["default"]
+        self._reaching = {
+            name: self._defaults.get(name, UNSET)
+            for name in visible
+            if self._kinds[name] != "text" and _takes_any_text(properties.get(name))
+        }
+        """The defaults of the parameters that say what a call reaches: paths, commands, code."""
         return parameters
 
     def mode_decision(self, mode: Mode) -> RuleDecision:
@@ -102,10 +114,19 @@ class ToolRules:
         reason = f"No rule names it, and the mode is {mode}."
         return RuleDecision(decision="deny" if mode == "read_only" else "ask", why="mode", reason=reason)
 
+    def _decide_by_mode(self, forms: Sequence[Mapping[str, Any]], mode: Mode) -> RuleDecision:
+        """Return what happens to a call without a rule: one that only reads runs, if the tool knows that."""
+        decision = self.mode_decision(mode)
+        if decision.decision == "allow" or self._only_reads is None or not all(map(self._only_reads, forms)):
+            return decision
+        return RuleDecision(decision="allow", why="annotation", reason=f"The mode is {mode}, and this call only reads.")
+
     def find_denial(self, mode: Mode) -> bool:
         """Return whether each call is denied, whatever its arguments are."""
         if any(not rule.conditions for rule in self.denied):
             return True
+        if self._only_reads is not None:
+            return False
         return not (self.asked or self.allowed) and self.mode_decision(mode).decision == "deny"
 
     def may_ask(self, mode: Mode) -> bool:
@@ -127,7 +148,7 @@ class ToolRules:
             unclear = unclear or (rule if verdict is None else None)
         asked = next((rule for rule in self.asked if self._names(rule, call, unknown=self.hidden) is not False), None)
         allowed = None if asked or unclear else next((rule for rule in self.allowed if self._allows(rule, call)), None)
-        by_mode = self.mode_decision(mode)
+        by_mode = self._decide_by_mode(forms, mode)
         if not (asked or unclear or allowed) and by_mode.decision == "deny":
             return by_mode
         if asked is not None:
@@ -174,13 +195,38 @@ class ToolRules:
     def _allows(self, rule: ApprovalRule, call: CallValues) -> bool:
         if not rule.parameters.isdisjoint(self.hidden):
             return False
+        left = self._unnamed(rule) if rule.conditions else ()
+        if not all(call.has_default(name, self._reaching[name]) for name in left):
+            return False
         return all(self._with_property(condition).allows(call) for condition in rule.conditions)
 
+    def _unnamed(self, rule: ApprovalRule) -> list[str]:
+        """Return the paths, commands and code that a rule does not name: it allows their defaults only."""
+        named = {self._property_names.get(name, name) for name in rule.parameters}
+        return [name for name in self._reaching if name not in named]
+
+    def explain_unused(self, rule: ApprovalRule) -> str | None:
+        """Return why an allow rule allows no call of this tool, or None."""
+        if not rule.conditions:
+            return None
+        if missing := [name for name in self._unnamed(rule) if self._reaching[name] is UNSET]:
+            return f"it does not name {', '.join(map(repr, missing))}"
+        for condition in map(self._with_property, rule.conditions):
+            kind = self._kinds.get(condition.path[-1])
+            if kind in {"command", "git"} and (reason := condition.pattern.explain_no_command()) is not None:
+                return reason
+        return None
+
     def _with_property(self, condition: Condition) -> Condition:
-        """Return a condition that names its parameter as the schema does."""
-        first, *others = condition.path
-        name = self._property_names.get(first, first)
-        return condition if name == first else replace(condition, path=(name, *others))
+        """Return a condition that names its parameter as the schema does; for the arguments of git, with `git`."""
+        if (known := self._conditions.get(condition)) is None:
+            first, *others = condition.path
+            name = self._property_names.get(first, first)
+            known = replace(condition, path=(name, *others)) if name != first else condition
+            if self._kinds.get(name) == "git" and not others:
+                known = replace(known, pattern=known.pattern.of_git())
+            self._conditions[condition] = known
+        return known
 
     def exact_arguments(self, values: Mapping[str, Any]) -> JsonObject:
         """Return all validated arguments as JSON, with defaults, by the names in the schema."""
@@ -197,6 +243,19 @@ class ToolRules:
             else:
                 form[self._property_names.get(name, name)] = value
         return form
+
+
+def _takes_any_text(schema: Any) -> bool:
+    """Return whether a parameter may have any text: it is no number, no boolean and no choice."""
+    return not isinstance(schema, dict) or not (
+        schema.keys() & {"enum", "const"} or schema.get("type") in {"boolean", "integer", "number"}
+    )
+
+
+def _owner_table(function: Any, name: str) -> Mapping[str, Any]:
+    """Return what the ToolRegistry of a method says about its tools; nothing for another function."""
+    owner = getattr(function, "__self__", None)
+    return getattr(owner, name) if isinstance(owner, ToolRegistry) else {}
 
 
 def _names_of(parameter: Parameter) -> set[str]:

@@ -647,6 +647,7 @@ class Toolkit:
         A `session_id` names one session. While it is in use, and for an hour if it is among the last 10,000, it is
         opened again with its state, active groups and background calls: `state` then replaces its own, and `values`
         are put into it, for everything that uses the session. The audience is that of the returned object.
+        Never take an id from a client as it is: another user's id would be that user's session.
         Without an id each session is new.
 
         Raises TypeError for a state that is no mapping, ToolkitError for values beside a state that cannot be changed,

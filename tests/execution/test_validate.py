@@ -103,6 +103,11 @@ def test_problems_point_to_the_member_in_the_branch_that_the_value_is_like(make:
     assert kit_result.error.problems == result.error.problems
 
 
+def test_the_message_for_a_model_has_the_problems_of_the_nearest_branch_alone() -> None:
+    message = "Invalid arguments: 'shape.side' is missing."
+    assert from_function().validate(shape={"kind": "square"}).error.message == message
+
+
 @every_source
 def test_valid_arguments_are_returned_repaired(make: Any) -> None:
     result = make().validate(shape='{"kind": "square", "side": 2, "note": null}', limit="many", day="2026-01-02")

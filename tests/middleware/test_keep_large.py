@@ -9,6 +9,7 @@ import gc
 import json
 import logging
 import os
+import re
 import subprocess
 import sys
 import time
@@ -423,7 +424,7 @@ def test_a_search_for_nothing_or_for_too_much_is_refused(text):
 
 
 @pytest.mark.parametrize(
-    "handle", ["", ".", "..", "../x", "/etc/passwd", "result_", "result_\x00", f"result_{'0' * 24}", "result_*", "💥"]
+    "handle", ["", ".", "..", "../x", "/etc/passwd", "result_", "result_\x00", f"result_{'0' * 32}", "result_*", "💥"]
 )
 def test_a_handle_is_no_path(options, handle):
     kit = make_kit(options)
@@ -850,18 +851,48 @@ def test_check_finds_that_its_tools_were_removed():
     assert "its tool 'read_result' was removed" in str(finding)
 
 
-async def test_a_client_that_cannot_be_recognized_reads_the_beginning(options):
-    """Over HTTP with the newest protocol, a server does not know which requests are of one client."""
+async def test_a_client_gets_structured_content_of_kept_results_only_where_mcp_requires_it(options):
     kit = make_kit(options)
+    for name, fields in {"with_schema": {}, "without": {"output_schema": None}}.items():
+        kit.add(lambda count: {str(number): number for number in range(count)}, name=name, input_schema={
+            "type": "object", "properties": {"count": {"type": "integer"}}, "required": ["count"]
+        }, **({"output_schema": {"type": "object"}} | fields))  # fmt: skip
+    async with Client(kit.to_fastmcp_server()) as client:
+        sent = {
+            (name, count): (await client.call_tool(name, {"count": count})).structured_content
+            for name in ("with_schema", "without")
+            for count in (1, 900)
+        }
+    whole = {str(number): number for number in range(900)}
+    assert sent == {
+        ("with_schema", 1): {"0": 0}, ("with_schema", 900): whole, ("without", 1): {"0": 0}, ("without", 900): None
+    }  # fmt: skip
+    assert kit.exec("without", {"count": 900}).structured_content == whole
+
+
+@pytest.mark.parametrize("nested", [False, True])
+async def test_clients_that_cannot_be_recognized_read_by_their_handles(options, nested):
+    """Over HTTP with the newest protocol, a server does not know which requests are of one client."""
+    kit = Toolkit("outer").add(make_kit(options)) if nested else make_kit(options)
     with over_http(kit.to_fastmcp_server()) as url:
-        async with Client(url, mode="auto") as client:
-            result = await client.call_tool("lines")
-            assert result.content[0].text.endswith("It is not kept.]")
-            assert "handle" not in result.meta["kept"]
-        async with Client(url, mode="legacy") as client:
-            handle = (await client.call_tool("lines")).meta["kept"]["handle"]
-            part = await client.call_tool("read_result", {"handle": handle, "limit": 4})
-            assert part.content[0].text.endswith("\nline")
+        async with Client(url, mode="legacy") as known:
+            handle_of_session = (await known.call_tool("lines")).meta["kept"]["handle"]
+            async with Client(url, mode="auto") as client:
+                result = await client.call_tool("lines")
+            handle = result.meta["kept"]["handle"]
+            assert re.fullmatch("result_[0-9a-f]{32}", handle)
+            assert handle in result.content[0].text
+            async with Client(url, mode="auto") as client:  # the same one, as far as the server knows
+                part = await client.call_tool("read_result", {"handle": handle, "limit": 4})
+                assert part.content[0].text.endswith("\nline")
+                found = await client.call_tool("search_result", {"handle": handle, "text": "line 1999"})
+                assert found.content[0].text.endswith(": line 1999")
+                for other in (handle_of_session, f"result_{'0' * 32}"):
+                    unknown = await client.call_tool("read_result", {"handle": other}, raise_on_error=False)
+                    assert (unknown.is_error, unknown.content[0].text) == (True, NOT_FOUND)
+            unknown = await known.call_tool("read_result", {"handle": handle}, raise_on_error=False)
+            assert (unknown.is_error, unknown.content[0].text) == (True, NOT_FOUND)
+    assert read(kit, handle) == NOT_FOUND
 
 
 def test_one_object_serves_several_toolkits_and_their_sessions_stay_apart(options):
@@ -870,6 +901,15 @@ def test_one_object_serves_several_toolkits_and_their_sessions_stay_apart(option
     handles = [handle_of(kit.exec("lines")) for kit in kits]
     assert read(kits[0], handles[0], limit=4).endswith("\nline")
     assert read(kits[1], handles[0]) == NOT_FOUND
+
+
+def test_a_toolkit_that_takes_the_tools_keeps_their_results(options):
+    session = Toolkit("outer").add(make_kit(options), prefix="in_").session()
+    assert [tool.name for tool in session][-2:] == ["in_read_result", "in_search_result"]
+    result = session.exec("in_lines")
+    assert "`in_read_result`" in seen(result)
+    part = session.exec("in_read_result", {"handle": handle_of(result), "limit": 4})
+    assert part.text.endswith("\nline")
 
 
 def test_its_tools_only_read():

@@ -85,6 +85,40 @@ def test_each_form_of_the_provider(folder, options):
     kit.remove_mcp()
 
 
+def test_a_served_toolkit(folder):
+    kit = Toolkit("k").add_skills(Toolkit("library").add_skills(folder).to_fastmcp_server())
+    check_library(kit)
+    kit.remove_mcp()
+
+
+def test_gateways_of_a_served_toolkit(folder):
+    """What is hidden in the texts of a server is visible behind a gateway."""
+    kits = [Toolkit("library").add_skills(folder)]
+    for _ in range(3):
+        kits.append(Toolkit("next").add_skills(kits[-1].to_fastmcp_server()))
+    assert set(kits[-1].skills) == {"sums", "tea"}
+    assert read(kits[-1], "sums").startswith("Zero\\u200bwidth.")
+    assert read(kits[-1], "sums", file="references/rules.md") == "Carry\\u202e the one."
+    assert "binary" in message(kits[-1], "sums", file="logo.png")
+    assert "has no file 'gone.md'" in message(kits[-1], "sums", file="gone.md")
+    for kit in reversed(kits):
+        kit.remove_mcp()
+
+
+@pytest.mark.parametrize("behind_gateway", [False, True])
+def test_a_served_toolkit_with_pins(folder, tmp_path, behind_gateway):
+    library = Toolkit("library").add_skills(folder)
+    gateway = Toolkit("gateway").add_skills(library.to_fastmcp_server()) if behind_gateway else library
+    kit = Toolkit("k").add_mcp(gateway.to_fastmcp_server(), name="docs", pin=tmp_path / "pins.json")
+    kit.add_skills(kit.servers["docs"])
+    assert read(kit, "tea") == "Boil."
+    assert read(kit, "sums", file="scripts/run") == "true"
+    (folder / "tea" / "SKILL.md").write_text("---\nname: tea\ndescription: x\n---\nPour it away.", "utf-8")
+    assert "not what the host has accepted" in message(kit, "tea")
+    for one in (kit, gateway):
+        one.remove_mcp()
+
+
 async def test_a_server_that_the_toolkit_has_keeps_its_tools(folder):
     server = make_server(folder)
     server.tool(add)

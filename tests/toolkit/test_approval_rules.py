@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 import pytest
 from fastmcp import Client, FastMCP
+from fastmcp.client.elicitation import ElicitResult
 from inline_snapshot import snapshot
 from pydantic import AliasChoices, BeforeValidator, Field
 
@@ -106,7 +107,8 @@ def test_the_mode_decides_by_annotations_where_no_rule_does(mode: Any, decisions
         ({"allow": ["remove"], "ask": ["remove"], "deny": ["rem*"]}, "deny", "rule"),
         ({"allow": ['remove(path: "a*")']}, "allow", "rule"),
         ({"allow": ['remove(path: "b*")']}, "ask", "mode"),
-        ({"allow": ["remove(force: false)"]}, "allow", "rule"),
+        ({"allow": ['remove(path: "*", force: false)']}, "allow", "rule"),
+        ({"allow": ["remove(force: false)"]}, "ask", "mode"),
         ({"allow": ["remove(force: true)"]}, "ask", "mode"),
         ({"deny": ["remove(force: false)"]}, "deny", "rule"),
         ({"deny": ['remove(path: "a.txt", force: true)']}, "ask", "mode"),
@@ -800,7 +802,12 @@ def test_arguments_that_are_nested_too_deep_do_not_run():
 
 def test_a_served_toolkit_that_asks_nobody_is_logged(caplog: pytest.LogCaptureFixture):
     make_kit(ApprovalRules(mode="ask")).to_fastmcp_server()
-    assert "'add', 'edit', 'remove', 'pay'" in caplog.text
+    assert "The tool 'pay': calls that need an approval do not run" in caplog.text
+    assert "remove" not in caplog.text
+    caplog.clear()
+    pytest.importorskip("langchain_core")
+    make_kit(ApprovalRules(mode="ask"))["remove"].to_langchain()
+    assert "'remove'" in caplog.text
 
 
 def test_calls_in_threads_share_no_decision():
@@ -848,3 +855,59 @@ def test_a_program_waits_for_what_a_rule_asks_and_an_approval_for_always_is_for_
     assert kit.resume(run, approved=True, always=True).results[0][1].value == "a"
     assert kit.run([call]).results[0][1].value == "a"
     assert kit.state["ran"] == [("a", False)] * 2
+
+
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+@pytest.mark.parametrize("answer", [True, False])
+async def test_the_user_of_a_client_decides_on_what_rules_ask_and_not_on_what_tools_require(mode: str, answer: bool):
+    asked: list[str] = []
+
+    async def decide(message: str, *_: Any) -> ElicitResult:
+        asked.append(message)
+        return ElicitResult(action="accept", content={"approve": answer})
+
+    kit = make_kit(ApprovalRules(mode="ask", allow=["find"], deny=['remove(path: "b*")'])).add_search(core=["remove"])
+    ran = kit.state["ran"]
+    call = {"name": "remove", "arguments": {"path": "a", "force": True}}
+    async with Client(kit.to_fastmcp_server(), mode=mode, elicitation_handler=decide) as client:  # type: ignore[arg-type]
+        for name, arguments in (("remove", call["arguments"]), ("call_tool", call)):
+            done = await client.call_tool(name, arguments, raise_on_error=False)  # type: ignore[arg-type]
+            assert done.is_error is not answer
+            assert asked == [
+                'The tool \'remove\' asks for your approval: make this call\n{\n  "path": "a",\n  "force": true\n}'
+            ]
+            assert ran == ([("a", True)] if answer else [])
+            asked.clear()
+            ran.clear()
+        for name, arguments in (("remove", {"path": "b"}), ("pay", {"amount": 5}), ("remove", {"wrong": 5})):
+            assert (await client.call_tool(name, arguments, raise_on_error=False)).is_error
+    async with Client(kit.to_fastmcp_server(), mode=mode) as client:  # type: ignore[arg-type]
+        waiting = await client.call_tool("remove", {"path": "a"}, raise_on_error=False)
+    assert "approval" in waiting.content[0].text
+    assert (asked, ran) == ([], [])
+
+
+async def test_an_approver_decides_instead_of_the_user_of_a_client():
+    async def never(*_: Any) -> ElicitResult:
+        raise AssertionError
+
+    kit = make_kit(ApprovalRules(mode="ask"), approver=lambda request: True)
+    async with Client(kit.to_fastmcp_server(), elicitation_handler=never) as client:
+        assert (await client.call_tool("remove", {"path": "a"})).data == "a"
+
+
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+async def test_the_user_of_a_client_decides_on_the_calls_of_a_program_that_rules_ask_for(mode: str):
+    pytest.importorskip("pydantic_monty")
+    asked: list[str] = []
+
+    async def decide(message: str, *_: Any) -> ElicitResult:
+        asked.append(message)
+        return ElicitResult(action="accept", content={"approve": True})
+
+    kit = make_kit(ApprovalRules(mode="ask")).add_code_mode()
+    async with Client(kit.to_fastmcp_server(), mode=mode, elicitation_handler=decide) as client:  # type: ignore[arg-type]
+        done = await client.call_tool("run_code", {"code": 'remove(path="a") + remove(path="b")'})
+    assert "ab" in str(done.content[0].text)
+    assert len(asked) == 2
+    assert kit.state["ran"] == [("a", False), ("b", False)]

@@ -8,6 +8,7 @@ import pytest
 from fastmcp import Client, FastMCP
 from fastmcp.apps.config import AppConfig
 from fastmcp.exceptions import ToolError as ClientError
+from fastmcp.server.middleware import Middleware
 from mcp.shared.exceptions import MCPError
 
 from ahvn_tools import Toolkit
@@ -107,6 +108,9 @@ async def test_pages_of_servers_pass_through_a_gateway_and_stay_apart():
                 "maps_zoom": "<p>maps</p>",
             }
             assert found["maps_chart"][1:] == (HTML_TYPE, {"csp": CSP, "domain": "maps"})
+            listed = [(resource.meta or {}).get("ui") for resource in await client.list_resources()]
+            assert listed[:2] == [{"csp": CSP, "prefersBorder": True}, None]
+            assert listed[2:] == [{"csp": CSP, "domain": name} for name in ("bills", "maps")]
             metas = {tool.name: tool.meta for tool in await client.list_tools()}
             assert metas["maps_chart"]["team"] == "maps"
             assert metas["maps_zoom"]["ui"]["visibility"] == ["app"]
@@ -125,9 +129,29 @@ async def test_a_gateway_of_a_gateway_has_the_pages_too():
     try:
         async with Client(outer.to_fastmcp_server()) as client:
             assert (await pages(client))["x_chart"][0] == "<p>bills</p>"
+            (listed,) = await client.list_resources()
+            assert listed.meta["ui"] == {"csp": CSP, "domain": "bills"}
     finally:
         await outer.aremove_mcp()
         await inner.aremove_mcp()
+
+
+async def test_a_server_that_lists_no_resources_has_its_pages(caplog):
+    class Fails(Middleware):
+        async def on_list_resources(self, context, call_next):
+            raise RuntimeError("no")
+
+    server = upstream("bills")
+    server.add_middleware(Fails())
+    gateway = await Toolkit("gateway").aadd_mcp(server)
+    try:
+        async with Client(gateway.to_fastmcp_server()) as client:
+            (listed,) = await client.list_resources()
+            assert (str(listed.uri), (listed.meta or {}).get("ui")) == ("ui://charts/chart.html", None)
+            assert (await pages(client))["chart"][0] == "<p>bills</p>"
+    finally:
+        await gateway.aremove_mcp()
+    assert "The resources of the MCP server 'bills' were not listed" in caplog.text
 
 
 async def test_a_page_is_for_those_who_may_see_its_tool():

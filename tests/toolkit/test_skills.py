@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import os
 import threading
 from pathlib import Path
 
 import pytest
 from fastmcp import Client
+from fastmcp.utilities.skills import get_skill_manifest, list_skills
+from mcp.shared.exceptions import MCPError
 
 from ahvn_tools import ToolCall, ToolContext, Toolkit, formats
 from ahvn_tools.errors import SourceError, ToolkitError, ToolLookupError
@@ -384,14 +388,57 @@ class TestServed:
     async def test_for_a_client_that_is_not_known_again_nothing_is_activated(self, kit):
         async with over_http(kit) as url, Client(url) as client:
             answer = await client.call_tool("read_skill", {"name": "sums"})
-            assert answer.data.endswith("references/rules.md")
+            assert answer.data.endswith(
+                "references/rules.md\n\nTools of these groups are not available: 'math'. Groups cannot be switched: "
+                "the server cannot distinguish this client from others and stores nothing."
+            )
         assert kit.groups["math"] is False
+
+    @pytest.mark.parametrize(
+        ("root", "place"), [("", "skills/tea"), ("skills", "tea"), ("skills/tea", "."), ("x", None)]
+    )
+    async def test_a_client_learns_no_folder_of_the_server(self, folder, tmp_path, root, place):
+        (tmp_path / "x").mkdir()
+        kit = Toolkit("k", roots=[tmp_path / root]).add_skills(folder)
+        async with Client(kit.to_fastmcp_server()) as client:
+            text = (await client.call_tool("read_skill", {"name": "tea"})).data
+        assert text == ("Boil." if place is None else f"Boil.\n\nThe skill is in the folder {place!r}.")
 
     async def test_a_skill_for_an_audience_is_not_served_to_everyone(self, folder):
         kit = Toolkit("k").add_skills(folder / "tea", audience="main").add_skills(folder / "mail")
         async with Client(kit.to_fastmcp_server()) as client:
             result = await client.call_tool("read_skill", {"name": "tea"}, raise_on_error=False)
             assert result.content[0].text == "There is no skill 'tea'. Known: 'mail'."
+
+    async def test_clients_list_the_resources_of_the_skills_that_they_may_read(self, folder):
+        kit = Toolkit("k").add_group("kitchen").add_skills(folder / "tea", group="kitchen")
+        kit.add_skills(folder / "mail", audience="main").add_skills(folder / "sums")
+        (folder / "sums" / "logo.png").write_bytes(b"\x89PNG\0")
+        listed = {}
+        for audience in (None, "main"):
+            async with Client(kit.to_fastmcp_server(audience=audience)) as client:
+                listed[audience] = [str(resource.uri) for resource in await client.list_resources()]
+                for path in ("tea/SKILL.md", "sums/x", "sums/..%2Ftea%2FSKILL.md", "sums", ""):
+                    with pytest.raises(MCPError):
+                        await client.read_resource(f"skill://{path}")
+                assert "sums" in [skill.name for skill in await list_skills(client)]
+                manifest = await get_skill_manifest(client, "sums")
+                (logo,) = await client.read_resource("skill://sums/logo.png")
+        assert listed == {
+            None: ["skill://sums/SKILL.md", "skill://sums/_manifest"],
+            "main": [f"skill://{name}/{file}" for name in ("mail", "sums") for file in ("SKILL.md", "_manifest")],
+        }
+        content = (folder / "sums" / "SKILL.md").read_bytes()
+        digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
+        assert [file.path for file in manifest.files] == ["SKILL.md", "logo.png", "references/rules.md"]
+        assert (manifest.files[0].size, manifest.files[0].hash) == (len(content), digest)
+        assert (logo.mime_type, base64.b64decode(logo.blob)) == ("image/png", b"\x89PNG\0")
+
+    async def test_without_the_tool_that_reads_skills_none_is_served(self, kit):
+        async with Client(kit.select(names=["add"]).to_fastmcp_server()) as client:
+            assert await client.list_resources() == []
+            with pytest.raises(MCPError):
+                await client.read_resource("skill://tea/SKILL.md")
 
 
 class TestCheck:

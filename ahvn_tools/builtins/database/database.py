@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 from urllib.parse import parse_qsl, unquote
 
 from ahvn_tools.builtins.approval import Action, Approval, Approve
@@ -27,7 +27,7 @@ from ahvn_tools.builtins.processes.private_folder import delete_folder, private_
 from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import DefinitionError, ToolError, suggests_options
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.registry import ToolRegistry, reg_toolspec
+from ahvn_tools.registry import ArgumentKind, ToolRegistry, reg_toolspec
 from ahvn_tools.results import ToolResult
 from ahvn_tools.spec import ToolSpec
 
@@ -210,6 +210,8 @@ class Database(ToolRegistry):
     sencha
     1 row in total.
     """
+
+    argument_kinds: ClassVar[Mapping[str, ArgumentKind]] = {"query": "sql"}
 
     @suggests_options
     def __init__(

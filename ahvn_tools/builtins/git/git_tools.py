@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Final, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Final, get_args
 
 from ahvn_tools.builtins.approval import Action, ActionKind, Approval, Approve
 from ahvn_tools.builtins.files.folders import folders_of
@@ -27,7 +27,7 @@ from ahvn_tools.builtins.processes.terminal_text import to_last_states
 from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import DefinitionError, ToolError, suggests_options
 from ahvn_tools.redaction.credentials import mask_credentials
-from ahvn_tools.registry import ToolRegistry, reg_toolspec
+from ahvn_tools.registry import ArgumentKind, ToolRegistry, reg_toolspec
 from ahvn_tools.roots import Roots, shown_path
 
 _FIELDS: Final = ("%H", "%P", "%an", "%ae", "%aI", "%D", "%s", "%b")
@@ -550,6 +550,14 @@ _MAX_SKIP = 2**31 - 1
 """git ignores larger numbers."""
 
 
+def _only_reads(arguments: Mapping[str, Any]) -> bool:
+    """Return whether a call of `git_cmd` only reads; False, too, for arguments that it refuses."""
+    try:
+        return parse(arguments["args"]).access == "read"
+    except (ToolError, KeyError, TypeError, AttributeError):
+        return False
+
+
 class Git(ToolRegistry):
     """Tools that read git repositories, and run git commands.
 
@@ -566,6 +574,9 @@ class Git(ToolRegistry):
 
     labels_streams: ClassVar[bool] = False
     """Whether `git_cmd` returns what git has written as the parts `STDOUT:` and `STDERR:`."""
+
+    argument_kinds: ClassVar[Mapping[str, ArgumentKind]] = {"uri": "path", "args": "git"}
+    reading_calls: ClassVar[Mapping[str, Callable[[Mapping[str, Any]], bool]]] = {"git_cmd": _only_reads}
 
     @suggests_options
     def __init__(

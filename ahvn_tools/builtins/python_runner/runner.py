@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from os import PathLike
-from typing import Final
+from typing import ClassVar, Final
 
 from ahvn_tools.builtins.approval import Action, Approval, Approve
 from ahvn_tools.builtins.files.folders import ConfinedFolders
@@ -16,7 +17,7 @@ from ahvn_tools.builtins.workspace.folder_tools import FolderTools
 from ahvn_tools.code_mode.call_form import without_fence
 from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import DefinitionError, ToolError, suggests_options
-from ahvn_tools.registry import ToolRegistry, reg_toolspec
+from ahvn_tools.registry import ArgumentKind, ToolRegistry, reg_toolspec
 from ahvn_tools.results import ToolResult
 from ahvn_tools.roots import Roots
 from ahvn_tools.spec import ToolSpec
@@ -49,6 +50,8 @@ class PythonRunner(ToolRegistry):
     >>> kit.exec("execute_python_code", {"code": "print('hello'); 6 * 7"}).structured_content["result"]
     '42'
     """
+
+    argument_kinds: ClassVar[Mapping[str, ArgumentKind]] = {"code": "code"}
 
     @suggests_options
     def __init__(

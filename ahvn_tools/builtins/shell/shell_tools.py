@@ -6,7 +6,7 @@ import time
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final, Literal, Self
+from typing import ClassVar, Final, Literal, Self
 
 from ahvn_tools.builtins.approval import Approve
 from ahvn_tools.builtins.processes.confinement import ProcessLimits, Sandbox
@@ -22,7 +22,7 @@ from ahvn_tools.builtins.shell.jobs import Job, Jobs, JobStatus, StoredOutputs, 
 from ahvn_tools.builtins.workspace.folder_tools import FolderTools
 from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import DefinitionError, ToolError, suggests_options
-from ahvn_tools.registry import ToolRegistry, reg_toolspec
+from ahvn_tools.registry import ArgumentKind, ToolRegistry, reg_toolspec
 from ahvn_tools.roots import Roots
 from ahvn_tools.settings import is_count
 from ahvn_tools.toolkit.entry import NEEDS_SESSION
@@ -72,6 +72,13 @@ class Shell(ToolRegistry):
     >>> result.stdout.strip(), result.exit_code
     ('two', 0)
     """
+
+    argument_kinds: ClassVar[Mapping[str, ArgumentKind]] = {
+        "cmd": "command",
+        "text": "command",
+        "uri": "path",
+        "shell_path": "path",
+    }
 
     @suggests_options
     def __init__(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from ahvn_tools import invisible
 from ahvn_tools.builtins.approval import Action
@@ -320,7 +320,11 @@ def _action(verb: str, target: EditTarget, change: Change, note: str) -> Action:
     cut = " (the diff shows only the beginning)" if diff.endswith(f"\n{DIFF_IS_CUT}") else ""
     details = {"path": target.name, "diff": diff}
     text = f"{verb} {target.name}{note}{cut}"
-    return Action(kind="write", text=text, is_risky=target.is_risky, details=details)
+    return _write(text, details, runs_later=target.is_risky)
+
+
+def _write(text: str, details: Mapping[str, Any], *, runs_later: bool, is_risky: bool = False) -> Action:
+    return Action(kind="write", text=text, is_risky=is_risky or runs_later, runs_later=runs_later, details=details)
 
 
 def _stale(uri: str) -> ToolError:
@@ -340,8 +344,7 @@ class EditingTools(WritingTools):
         folders = self.folders_to_write(context)
         target = self.target(folders, uri)
         text, details = f"Make the folder {target.name}", {"path": target.name}
-        action = Action(kind="write", text=text, is_risky=target.is_risky, details=details)
-        self.approval.require(context, action)
+        self.approval.require(context, _write(text, details, runs_later=target.is_risky))
         folders.make_folder(uri)
         return f"Directory created: {target.name}"
 
@@ -464,8 +467,9 @@ class EditingTools(WritingTools):
         text = f"Move {shown(uri)} to {target.name}{protected}"
         details = {"path": uri, "target": target.name}
         makes_hooks = is_folder and is_risky(f"{target.place.name}/pre-commit")  # of the files in a folder `hooks`
-        risky = source.is_risky or target.is_risky or makes_hooks or bool(protected)  # its path is free then
-        self.approval.require(context, Action(kind="write", text=text, is_risky=risky, details=details))
+        runs_later = source.is_risky or target.is_risky or makes_hooks
+        action = _write(text, details, runs_later=runs_later, is_risky=bool(protected))  # its path is free then
+        self.approval.require(context, action)
         folders.move(uri, target_uri, is_cancelled=lambda: context.cancelled)
         self.versions.move(context.session_id, source.place, target.place)
         return f"Moved {shown(uri)} to {target.name}"

@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from ahvn_tools import invisible
 from ahvn_tools.builtins.approval import Approval, Approve
@@ -19,7 +19,7 @@ from ahvn_tools.builtins.workspace.near_lines import describe_near_name
 from ahvn_tools.context import ToolContext
 from ahvn_tools.encoders.binary import guess_mime_type
 from ahvn_tools.errors import DefinitionError, ToolError, ToolLookupError, near_misses, suggests_options
-from ahvn_tools.registry import ToolRegistry
+from ahvn_tools.registry import ArgumentKind, ToolRegistry
 from ahvn_tools.roots import Roots
 from ahvn_tools.spec import ToolSpec
 
@@ -117,6 +117,8 @@ _SIGNATURE_BYTES: Final = 16
 
 class FolderTools(ToolRegistry):
     """What the tools of a workspace are allowed to do. `Workspace` inherits all of them."""
+
+    argument_kinds: ClassVar[Mapping[str, ArgumentKind]] = {"uri": "path", "target_uri": "path"}
 
     @suggests_options
     def __init__(

@@ -46,10 +46,10 @@ from ahvn_tools.mcp.server.components import (
     GetPrompt,
     ReadResource,
     ServedTool,
-    to_fastmcp_page,
     to_fastmcp_prompt,
     to_fastmcp_resource,
     to_fastmcp_tool,
+    to_listed_resource,
 )
 from ahvn_tools.mcp.server.http_guards import HeaderGuard, ListeningStreamEnd, UniqueRequestIdGuard
 from ahvn_tools.mcp.server.request import Request
@@ -95,10 +95,10 @@ class ServedTools(Protocol):
         """Return the tools whose calls may be tasks, without a request."""
 
     async def find_resource(self, uri: str, request: Request) -> ReadResource | None:
-        """Return what reads the page of a tool, or a resource to which a tool has referred the client; None if none."""
+        """Return what reads a resource that is listed, or to which a tool has referred the client; None if none."""
 
-    async def list_resources(self, request: Request) -> Sequence[tuple[str, Mapping[str, Any] | None]]:
-        """Return the URI and the `_meta` of each page of a tool of the client of a request."""
+    async def list_resources(self, request: Request) -> Sequence[tuple[str, Mapping[str, Any]]]:
+        """Return the URI and the fields of each resource to list to the client of a request."""
 
     async def list_prompts(self, request: Request) -> Sequence[tuple[WirePrompt, GetPrompt]]:
         """Return the prompts to list to the client of a request, each with what returns its messages."""
@@ -232,11 +232,11 @@ class ServedToolsServer(FastMCP):
 
     async def _list_resources(self) -> Sequence[Resource]:
         with _told_to_client(functools.partial(MCPError, INTERNAL_ERROR), "The resources cannot be listed."):
-            pages = await self._served_tools.list_resources(Request.current())
+            served = await self._served_tools.list_resources(Request.current())
         own = await super()._list_resources()
         uris = {str(resource.uri) for resource in own}
-        listed = [to_fastmcp_page(uri, meta) for uri, meta in pages if uri not in uris]
-        return [*own, *(page for page in listed if page is not None)]
+        listed = [to_listed_resource(uri, fields) for uri, fields in served if uri not in uris]
+        return [*own, *(resource for resource in listed if resource is not None)]
 
     async def _list_prompts(self) -> Sequence[Prompt]:
         with _told_to_client(functools.partial(MCPError, INTERNAL_ERROR), "The prompts cannot be listed."):

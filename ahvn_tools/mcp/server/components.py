@@ -35,7 +35,6 @@ from ahvn_tools.invisible import escape
 from ahvn_tools.json_types import exceeds_size
 from ahvn_tools.results import ToolResult, describe_link, sent_meta, to_sendable, whole_value
 from ahvn_tools.schema.jsonschema import compile_validator
-from ahvn_tools.user_interface import HTML_TYPE
 
 CallHandler = Callable[[dict[str, Any]], Awaitable[ToolResult]]
 
@@ -165,9 +164,9 @@ def to_fastmcp_resource(uri: str, read: ReadResource, **fields: Any) -> LinkedRe
     return resource
 
 
-def to_fastmcp_page(uri: str, meta: Mapping[str, Any] | None) -> LinkedResource | None:
-    """Return the page of a tool, as it is listed."""
-    return to_fastmcp_resource(uri, _refuse_reading, mime_type=HTML_TYPE, meta=meta)
+def to_listed_resource(uri: str, fields: Mapping[str, Any]) -> LinkedResource | None:
+    """Return a resource as it is listed, with these fields of FastMCP's class."""
+    return to_fastmcp_resource(uri, _refuse_reading, **fields)
 
 
 async def _refuse_reading() -> ReadResourceResult:
