@@ -131,9 +131,13 @@ class ToolkitTool(ToolSpec):
         >>> kit["remove"].approval.reason
         'The rule remove asks for it.'
         """
-        from ahvn_tools.toolkit.call_rules import CallRules  # slow, and few programs need it
+        view, entry = self._view, self._entry
+        if not view.has_rules(entry):
+            required = entry.requires_approval
+            return None if callable(required) else view.rules_for(entry).decision_without_rules(required)
+        from ahvn_tools.toolkit.call_rules import CallRules  # slow, and few toolkits have rules
 
-        return CallRules(self._view, self._entry, None).decision_on_all_calls()
+        return CallRules(view, entry, None).decision_on_all_calls()
 
     @property
     def server_access(self) -> ServerAccess | None:

@@ -34,6 +34,8 @@ class RuleDecision:
     """The same in words, for the host."""
 
 
+_REQUIRED: Final = RuleDecision(decision="ask", why="requires_approval", reason="The tool itself requires an approval.")
+
 _RANKS: Final = ("allow", "ask", "deny")
 
 
@@ -154,8 +156,12 @@ class ToolRules:
         if unclear is not None:
             return self._by(unclear, "ask", "may deny it: its command line cannot be read")
         if requires_approval:
-            return RuleDecision(decision="ask", why="requires_approval", reason="The tool itself requires an approval.")
+            return _REQUIRED
         return by_mode if allowed is None else self._by(allowed, "allow", "allows it")
+
+    def decision_without_rules(self, requires_approval: bool) -> RuleDecision:
+        """Return the decision on all calls in a toolkit that has no rules."""
+        return _REQUIRED if requires_approval else self.mode_decision("allow")
 
     def find_bound_denial(
         self, values: Mapping[str, Any], base: PathBase, unknown: frozenset[str] = frozenset()

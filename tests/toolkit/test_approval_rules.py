@@ -133,6 +133,8 @@ def test_what_a_tool_says_of_all_its_calls_is_what_is_explained_of_one(mode: Any
         for one in (kit, outer):
             said, explained = one[name].approval, one.explain(name, values)
             assert said is None if name == "remove" and mode != "read_only" else said == explained, (name, one.name)
+    plain = make_kit(None)
+    assert [plain[name].approval for name in ARGUMENTS] == [plain.explain(*one) for one in ARGUMENTS.items()]
 
 
 def test_an_allow_rule_does_not_replace_the_approval_that_a_tool_requires():
