@@ -65,8 +65,8 @@ class UserInterface:
             option = {"resourceUri" if is_uri else "html": option}
         _check(option)
         uri, html, name = option.get("resourceUri"), option.get("text"), "app.html"
-        if (file := option.get("html")) is not None:
-            html, name = _read(file), Path(file).name
+        if "html" in option:
+            html, name = _read(option["html"]), Path(option["html"]).name
         if html is not None and uri is None:
             uri = f"{SCHEME}{hashlib.sha256(html.encode('utf-8', 'replace')).hexdigest()[:16]}/{quote(name)}"
         visibility = option.get("visibility")
@@ -74,7 +74,7 @@ class UserInterface:
             uri=uri,
             html=html,
             visibility=None if visibility is None else tuple(visibility),
-            resource_meta={key: option[key] for key in RESOURCE_KEYS if option.get(key) is not None},
+            resource_meta={key: option[key] for key in RESOURCE_KEYS if key in option},
         )
 
     def to_data(self) -> JsonObject:
@@ -100,16 +100,16 @@ def _check(option: Any) -> None:
     for key, value in option.items():
         if key not in _KEYS:
             raise DefinitionError(f"ui has {key!r}, which is no key of it. {near_misses(str(key), _KEYS)}")
-        if key in _SHAPES and value is not None and not isinstance(value, _SHAPES[key][0]):
+        if key in _SHAPES and not isinstance(value, _SHAPES[key][0]):
             raise DefinitionError(f"{key!r} of ui is {_SHAPES[key][1]}, not a {type(value).__name__}.")
-    if option.get("html") is not None and option.get("text") is not None:
+    if "html" in option and "text" in option:
         raise DefinitionError("ui has `html`, the path of a file, and `text`, the page itself: pass one of them.")
     if (uri := option.get("resourceUri")) is not None and not _URI.fullmatch(uri):
         raise DefinitionError(f"A URI of ui begins with {SCHEME!r} and has no spaces, unlike {uri[:100]!r}.")
     readers = option.get("visibility", _READERS)
     if not isinstance(readers, list | tuple) or not readers or not all(one in _READERS for one in readers):
         raise DefinitionError("'visibility' of ui is a list of 'model' and 'app', or of one of them.")
-    if not any(option.get(key) is not None for key in ("html", "text", "resourceUri", "visibility")):
+    if not any(key in option for key in ("html", "text", "resourceUri", "visibility")):
         raise DefinitionError("ui names a page: the path of an HTML file, or a ui:// URI.")
 
 

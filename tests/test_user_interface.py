@@ -63,6 +63,8 @@ def test_other_metadata_stays(page):
         ({"resourceUri": 3}, "'resourceUri' of ui is a text such as"),
         ({}, "ui names a page"),
         ({"csp": {}}, "ui names a page"),
+        ({"html": None}, "an .html file, not None"),
+        ({"text": None, "visibility": ["app"]}, "'text' of ui is the text of the page"),
         ({"htm": "a.html"}, "'htm', which is no key of it. Did you mean 'html'"),
         ({"html": "a.html", "text": "x"}, "pass one of them"),
         ({"html": 3}, "an .html file, not 3"),
