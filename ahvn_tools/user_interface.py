@@ -5,7 +5,6 @@ See https://modelcontextprotocol.io/seps/1865-mcp-apps-interactive-user-interfac
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from collections.abc import Mapping
@@ -16,7 +15,6 @@ from urllib.parse import quote
 
 from ahvn_tools.errors import DefinitionError, near_misses
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.regular_file import open_regular
 
 SCHEME: Final = "ui://"
 HTML_TYPE: Final = "text/html;profile=mcp-app"
@@ -68,6 +66,8 @@ class UserInterface:
         if "html" in option:
             html, name = _read(option["html"]), Path(option["html"]).name
         if html is not None and uri is None:
+            import hashlib  # slow, and few tools have a page
+
             uri = f"{SCHEME}{hashlib.sha256(html.encode('utf-8', 'replace')).hexdigest()[:16]}/{quote(name)}"
         visibility = option.get("visibility")
         return cls(
@@ -115,6 +115,8 @@ def _check(option: Any) -> None:
 
 def _read(file: Any) -> str:
     """Return the text of an HTML file. Raises DefinitionError."""
+    from ahvn_tools.regular_file import open_regular  # few tools have a page
+
     if not isinstance(file, str | os.PathLike) or Path(file).suffix.lower() not in {".html", ".htm"}:
         raise DefinitionError(f"The page of ui is an .html file, not {file!r}.")
     shown = os.fspath(file)

@@ -80,5 +80,9 @@ def test_a_schema_is_highlighted_and_wraps_in_a_narrow_terminal(shop):
     assert COLOR.search(printed)
     plain = COLOR.sub("", printed)
     wide = [line for line in plain.splitlines() if len(line) > 40]
-    assert [line.partition(":")[0] for line in wide] == ["hints", "approval", "fingerprint"]  # one line each; the terminal wraps it
+    assert [line.partition(":")[0] for line in wide] == [
+        "hints",
+        "approval",
+        "fingerprint",
+    ]  # one line each; the terminal wraps it
     assert "order.lines[].count" in re.sub(r"\s+", "", plain)
