@@ -760,33 +760,8 @@ def test_the_stream_of_an_sdk_is_closed(session, kind, is_async, leaves):
     assert leaves or stream.closed == 1
 
 
-@pytest.mark.parametrize("kind", ["sync", "async"])
-def test_leaving_the_loop_closes_the_models_stream(session, kind):
-    closed = threading.Event()
-
-    def model(messages: list[Any], tools: Any) -> Iterator[Any]:
-        try:
-            for letter in "abc":
-                yield chunk_of({"content": letter})
-        finally:
-            closed.set()
-
-    async def amodel(messages: list[Any], tools: Any) -> AsyncIterator[Any]:
-        try:
-            for letter in "abc":
-                yield chunk_of({"content": letter})
-        finally:
-            closed.set()
-
-    events = session.stream_converse(model if kind == "sync" else amodel, "Go.")
-    assert next(events) == TextDelta("a")
-    events.close()
-    assert closed.wait(5)
-
-
-@pytest.mark.parametrize("kind", ["sync", "async"])
-async def test_closing_an_async_reader_closes_the_models_stream(session, kind):
-    closed = threading.Event()
+def streaming_model(kind: str, closed: threading.Event) -> Any:
+    """Return a model that streams three letters, and sets the event when its stream is closed."""
 
     def model(messages: list[Any], tools: Any) -> Iterator[Any]:
         try:
@@ -800,7 +775,22 @@ async def test_closing_an_async_reader_closes_the_models_stream(session, kind):
             for chunk in chunks:
                 yield chunk
 
-    async with contextlib.aclosing(session.astream_converse(model if kind == "sync" else amodel, "Go.")) as events:
+    return model if kind == "sync" else amodel
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_leaving_the_loop_closes_the_models_stream(session, kind):
+    closed = threading.Event()
+    events = session.stream_converse(streaming_model(kind, closed), "Go.")
+    assert next(events) == TextDelta("a")
+    events.close()
+    assert closed.wait(5)
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+async def test_closing_an_async_reader_closes_the_models_stream(session, kind):
+    closed = threading.Event()
+    async with contextlib.aclosing(session.astream_converse(streaming_model(kind, closed), "Go.")) as events:
         async for event in events:
             assert event == TextDelta("a")
             break
