@@ -52,8 +52,8 @@ def _end_children() -> None:
             return
     import psutil
 
-    pool = sys.modules.get(_POOL_MODULE)
-    idle = [] if pool is None else [process.process_id for one in pool.all_pools() for process in one.idle]
+    pools = getattr(sys.modules.get(_POOL_MODULE), "all_pools", tuple)()
+    idle = [process.process_id for pool in pools for process in pool.idle]
     if any(child.pid not in idle for child in psutil.Process().children()):
         kill_descendants()
 
