@@ -296,8 +296,16 @@ class Inbox:
 
     def _take(self, item_id: str, text: str, *, beats: bool, is_late: bool) -> Decision | None:
         """Return the decision that is there, and remove it from the file; None: there is none."""
-        with self._errors(), self._transaction(is_deferred=True) as connection:
-            query = "SELECT state, decision, decision_signature FROM inbox WHERE id = ?"
+        query = "SELECT state, decision, decision_signature FROM inbox WHERE id = ?"
+        with self._errors():
+            if not (beats or is_late):
+                with contextlib.closing(self._connect()) as connection:  # most often there is nothing to write
+                    if connection.execute(query, (item_id,)).fetchone() == ("waiting", None, None):
+                        return None
+            return self._take_now(query, item_id, text, beats=beats, is_late=is_late)
+
+    def _take_now(self, query: str, item_id: str, text: str, *, beats: bool, is_late: bool) -> Decision | None:
+        with self._transaction() as connection:
             row = connection.execute(query, (item_id,)).fetchone()
             if row is None or row[0] not in {"waiting", "decided"}:
                 raise ToolkitError("The request is no longer in its inbox.")
@@ -340,16 +348,16 @@ class Inbox:
         value: T = (await run_in_thread(lambda _: function())).get()
         return value
 
-    @contextlib.contextmanager
-    def _transaction(
-        self, seconds: float = LOCK_SECONDS, *, is_deferred: bool = False
-    ) -> Generator[sqlite3.Connection]:
+    def _connect(self, seconds: float = LOCK_SECONDS) -> sqlite3.Connection:
         import sqlite3
 
         database = f"{self.path.as_uri()}?mode=rw"  # SQLite never makes a file where a link has just been put
-        connection = sqlite3.connect(database, timeout=seconds, isolation_level=None, uri=True)
-        with contextlib.closing(connection), connection:
-            connection.execute("BEGIN" if is_deferred else "BEGIN IMMEDIATE")
+        return sqlite3.connect(database, timeout=seconds, isolation_level=None, uri=True)
+
+    @contextlib.contextmanager
+    def _transaction(self, seconds: float = LOCK_SECONDS) -> Generator[sqlite3.Connection]:
+        with contextlib.closing(self._connect(seconds)) as connection, connection:
+            connection.execute("BEGIN IMMEDIATE")
             yield connection
 
     @contextlib.contextmanager
