@@ -145,7 +145,7 @@ class BuiltinsSource(LocalOptions):
     """Built-in tools."""
 
     builtins: Literal["standard"] | list[Literal["files", "text_files", "shell", "python", "git", "system", "user"]]
-    """[Built-in tools](builtins.md): a list of groups, or `standard` for all without `text_files` and `user`."""
+    """Built-in tools: a list of groups, or `standard` for all without `text_files` and `user`."""
     roots: Names = []
     """The folders that the tools may use, relative to the folder of the manifest; those of the manifest by default."""
     read_only: bool = False
@@ -385,7 +385,7 @@ class ApprovalModel(ManifestModel):
     expiry: Seconds | None = None
     """For how many seconds a request can be approved, 7 days by default; `null`: for ever."""
     mode: Mode = "ask"
-    """What happens to calls without a [rule](approval-rules.md), if there is any key of rules: `read_only`, `ask`,
+    """What happens to calls without a rule, if there is any key of rules: `read_only`, `ask`,
     `accept_edits` or `allow`."""
     allow: Names = []
     """Calls that run: rules such as `notes/*` and `shell_exec(cmd: "git status*")`."""

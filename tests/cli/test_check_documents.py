@@ -1,4 +1,4 @@
-"""The sections check, pin, diff and install of docs/cli.md show the real output, and the real rules and clients."""
+"""The sections check, pin, diff and install of docs/reference/cli.md show the real output, rules and clients."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ahvn_tools.cli.app import main
 from ahvn_tools.cli.known_clients import CLIENTS
 from ahvn_tools.lint import RULES
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
 SECTIONS = PAGE[PAGE.index("\n## check: ") : PAGE.index("\n`ahvn-tools uninstall notes")]
 COMMANDS = re.findall(r"```console\n\$ ahvn-tools (.*?)\n(.*?)```", SECTIONS, re.DOTALL)
 

@@ -1,4 +1,4 @@
-"""The files, the commands with their output, and the client configuration in docs/cli.md work unchanged."""
+"""The files, the commands with their output, and the client configuration in docs/reference/cli.md work unchanged."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fastmcp import Client
 from ahvn_tools.cli.app import app, main
 from tests.cli.served import ENVIRONMENT, LONGEST
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
 
 
 def block(name: str) -> str:

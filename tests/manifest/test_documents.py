@@ -1,4 +1,4 @@
-"""The files, the sessions and the tables of docs/manifest.md are true."""
+"""The files, the sessions and the tables of docs/reference/manifest.md are true."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ahvn_tools import load
 from ahvn_tools.manifest import model
 from ahvn_tools.manifest.middleware_table import MIDDLEWARE
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "manifest.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "manifest.md").read_text(encoding="utf-8")
 
 MODELS = [
     model.Manifest, model.Tool, model.GroupModel, model.Bind, model.ApprovalModel, model.Search, model.ModelTool,
