@@ -188,7 +188,7 @@ class ExternalSource(LocalOptions):
     """A tool whose results come from outside."""
 
     external: ExternalTool
-    """An [external tool](answers.md#external-tools): `name`, `description`, `input_schema` and `output_schema`."""
+    """An external tool: `name`, `description`, `input_schema` and `output_schema`."""
 
 
 class OpenAPISource(LocalOptions):
