@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 from pathlib import Path
 
 import pytest
 
+from examples.loopback import Loopback
 from tests import sealed
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -110,3 +112,42 @@ def test_an_example_without_its_sdk_says_what_to_install(example, tmp_path):
     finished = sealed.run(str(EXAMPLES / f"{example}.py"), folder=tmp_path, MISSING=module)
     assert finished.stderr == f'This example needs an SDK: pip install "ahvn-tools[{extra}]"\n'
     assert finished.returncode == 1
+
+
+def run_block(page: str, program: str, folder: Path) -> str:
+    """Run a program of a page with its provider's client, which reaches a local server; return what it prints."""
+    (folder / "agent.py").write_text(program, encoding="utf-8")
+    with Loopback({"query": "tides", "limit": 1}) as server:
+        finished = sealed.run(
+            "agent.py",
+            folder=folder,
+            OPENAI_API_KEY="none",
+            OPENAI_BASE_URL=f"{server.url('openai_chat')}/v1",
+            ANTHROPIC_API_KEY="none",
+            ANTHROPIC_BASE_URL=server.url("anthropic_messages"),
+        )
+    assert finished.stderr == "", page
+    return finished.stdout
+
+
+def blocks(page: str) -> list[str]:
+    """Return the programs of a page that need an SDK: they are marked `py`."""
+    text = (EXAMPLES.parent / page).read_text(encoding="utf-8")
+    return re.findall(r"^```py\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+
+def test_the_program_of_the_readme_runs_with_the_sdk(tmp_path):
+    pytest.importorskip("openai", reason='needs the SDK: pip install "ahvn-tools[openai]"')
+    (program,) = blocks("README.md")
+    assert run_block("README.md", program, tmp_path) == """The tool said: ["Ann's note 1 about tides"]\n"""
+
+
+def test_the_programs_of_the_quick_start_run_with_the_sdks(tmp_path):
+    pytest.importorskip("openai", reason='needs the SDK: pip install "ahvn-tools[openai]"')
+    pytest.importorskip("anthropic", reason='needs the SDK: pip install "ahvn-tools[anthropic]"')
+    with_openai, with_anthropic = blocks("docs/quickstart.md")
+    said = 'The tool said: {"results": ["tides 1"]}\n'
+    assert run_block("docs/quickstart.md", with_openai, tmp_path) == said
+    tools = with_openai.partition("if __name__")[0]
+    asked = f'{tools}{with_anthropic}print(kit.converse(model, "Is there anything?").text)\n'
+    assert run_block("docs/quickstart.md", asked, tmp_path) == said
