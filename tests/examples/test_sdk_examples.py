@@ -114,10 +114,24 @@ def test_an_example_without_its_sdk_says_what_to_install(example, tmp_path):
     assert finished.returncode == 1
 
 
-def run_block(page: str, program: str, folder: Path) -> str:
-    """Run a program of a page with its provider's client, which reaches a local server; return what it prints."""
+PAGES = {
+    "README.md": '["Ann\'s note 1 about tides"]',
+    "docs/quickstart.md": '{"results": ["tides 1"]}',
+    "docs/how-to/conversations.md": "a note on tides",
+}
+"""What the tool of a page's first program returns, asked for one note about tides."""
+
+
+def programs(page: str) -> list[str]:
+    """Return the programs of a page that need an SDK: they are marked `py`."""
+    text = (EXAMPLES.parent / page).read_text(encoding="utf-8")
+    return re.findall(r"^```py\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+
+def run_program(program: str, folder: Path, **arguments: object) -> str:
+    """Run a program whose clients reach a local server, whose model calls with these arguments; return what it prints."""
     (folder / "agent.py").write_text(program, encoding="utf-8")
-    with Loopback({"query": "tides", "limit": 1}) as server:
+    with Loopback(arguments) as server:
         finished = sealed.run(
             "agent.py",
             folder=folder,
@@ -126,28 +140,22 @@ def run_block(page: str, program: str, folder: Path) -> str:
             ANTHROPIC_API_KEY="none",
             ANTHROPIC_BASE_URL=server.url("anthropic_messages"),
         )
-    assert finished.stderr == "", page
+    assert finished.stderr == ""
     return finished.stdout
 
 
-def blocks(page: str) -> list[str]:
-    """Return the programs of a page that need an SDK: they are marked `py`."""
-    text = (EXAMPLES.parent / page).read_text(encoding="utf-8")
-    return re.findall(r"^```py\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-
-
-def test_the_program_of_the_readme_runs_with_the_sdk(tmp_path):
+@pytest.mark.parametrize("page", PAGES)
+def test_the_first_program_of_a_page_runs_with_the_sdk(page, tmp_path):
     pytest.importorskip("openai", reason='needs the SDK: pip install "ahvn-tools[openai]"')
-    (program,) = blocks("README.md")
-    assert run_block("README.md", program, tmp_path) == """The tool said: ["Ann's note 1 about tides"]\n"""
+    arguments = {"query": "tides"} if "conversations" in page else {"query": "tides", "limit": 1}
+    assert run_program(programs(page)[0], tmp_path, **arguments) == f"The tool said: {PAGES[page]}\n"
 
 
-def test_the_programs_of_the_quick_start_run_with_the_sdks(tmp_path):
+def test_the_model_of_the_quick_start_can_be_anthropics(tmp_path):
     pytest.importorskip("openai", reason='needs the SDK: pip install "ahvn-tools[openai]"')
     pytest.importorskip("anthropic", reason='needs the SDK: pip install "ahvn-tools[anthropic]"')
-    with_openai, with_anthropic = blocks("docs/quickstart.md")
-    said = 'The tool said: {"results": ["tides 1"]}\n'
-    assert run_block("docs/quickstart.md", with_openai, tmp_path) == said
+    with_openai, model = programs("docs/quickstart.md")
     tools = with_openai.partition("if __name__")[0]
-    asked = f'{tools}{with_anthropic}print(kit.converse(model, "Is there anything?").text)\n'
-    assert run_block("docs/quickstart.md", asked, tmp_path) == said
+    program = f'{tools}{model}print(kit.converse(model, "Is there anything?").text)\n'
+    said = run_program(program, tmp_path, query="tides", limit=1)
+    assert said == f"The tool said: {PAGES['docs/quickstart.md']}\n"

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import subprocess
 import sys
 from pathlib import Path
-
-import pytest
 
 from tests.sealed import without_keys
 
