@@ -407,6 +407,8 @@ def _rules(view: StoreView, entry: Entry, plan: Plan, options: CallOptions) -> C
 def _middleware(view: StoreView, entry: Entry, plan: Plan, rules: CallRules | None) -> tuple[Middleware, ...]:
     """Return the middleware of a call, outermost first."""
     shared, own = () if entry.delegates else view.store.middleware, entry.middleware
+    if shared or own:
+        shared, own = _active(shared), _active(own)
     if view.store.has_structured_outputs and (structured_output := view.structured_output(entry)) is not None:
         own = (*own, structured_output.middleware)
     if plan.is_external or plan.takes_context:
@@ -422,6 +424,11 @@ def _middleware(view: StoreView, entry: Entry, plan: Plan, rules: CallRules | No
         when = condition if isinstance(condition, bool) else entry.requires_approval_for
         own = (ApprovalMiddleware(view.store.approver, when), *own)
     return (*shared, *own) if shared else own
+
+
+def _active(middleware: tuple[Middleware, ...]) -> tuple[Middleware, ...]:
+    """Return middleware without that which has nothing to do now: with no other, the call is direct."""
+    return tuple(layer for layer in middleware if not getattr(layer, "is_idle", False))
 
 
 def _track(view: StoreView, call: Call, options: CallOptions) -> AbstractContextManager[None]:
