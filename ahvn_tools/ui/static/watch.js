@@ -152,11 +152,11 @@ function makeRow(key) {
 }
 
 function fill(row, call) {
-  const texts = [timeText(call.started), null, outcomeText(call), durationText(elapsed(call)), call.session, processText(call)];
-  row.className = call.kind;
+  const texts = [timeText(call.started), null, outcomeText(call), durationText(elapsed(call)), call.session, call.process.split("-")[0]];
+  row.dataset.kind = call.kind;
   texts.forEach((text, index) => { if (text !== null && row.cells[index].textContent !== text) row.cells[index].textContent = text; });
   row.querySelector("code").textContent = call.arguments + chunksText(call);
-  row.querySelector("button").setAttribute("aria-current", calls.get(chosen) === call);
+  row.querySelector("button").ariaCurrent = calls.get(chosen) === call ? "true" : null;
 }
 
 function drawDetail(call) {
@@ -192,7 +192,7 @@ function drawRun(newest) {
     const [x, width] = [(call.started - start) / (end - start), (elapsed(call) ?? 0) / (end - start)];
     const title = mark("title", {});
     title.textContent = `${call.tool}: ${outcomeText(call)}, ${durationText(elapsed(call))}`;
-    const bar = mark("rect", { class: call.kind, x: `${30 + x * 69}%`, width: `${Math.max(width * 69, 0.5)}%`, y: index * 22 + 4, height: 14 });
+    const bar = mark("rect", { "data-kind": call.kind, x: `${30 + x * 69}%`, width: `${Math.max(width * 69, 0.5)}%`, y: index * 22 + 4, height: 14 });
     const label = mark("text", { x: 0, y: index * 22 + 16 });
     label.textContent = call.tool.length > 20 ? `${call.tool.slice(0, 19)}…` : call.tool;
     bar.append(title);
@@ -221,7 +221,7 @@ function drawTools() {
     const sorted = durations.toSorted((one, other) => one - other);
     return { name, number, errors, p50: percentile(sorted, 0.5), p95: percentile(sorted, 0.95) };
   });
-  document.getElementById("tools").replaceChildren(...stats.map(({ name, number, errors, p50, p95 }) => {
+  document.getElementById("totals").replaceChildren(...stats.map(({ name, number, errors, p50, p95 }) => {
     const row = element("tr", "");
     row.append(element("th", name, { scope: "row" }), ...[number, errors, durationText(p50), durationText(p95)].map((text) => element("td", text)));
     return row;
@@ -264,7 +264,6 @@ function resetCharts() {
 
 hold.addEventListener("click", () => {
   hold.ariaPressed = hold.ariaPressed === "false" ? "true" : "false";
-  hold.textContent = hold.ariaPressed === "true" ? "Go on" : "Hold";
   isChanged = true;
 });
 form.addEventListener("input", () => { isChanged = true; });
