@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / ".github").glob("*.md")])
-each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / ".github").glob("*.md")])
+each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 
 
 def prose(page: Path) -> str:
@@ -42,16 +43,26 @@ def test_every_file_of_the_project_that_a_page_names_exists(page):
 
 
 def test_every_page_can_be_reached_from_the_readme():
-    linked = set(re.findall(r"\]\(docs/([\w-]+\.md)\)", prose(ROOT / "README.md")))
-    linked |= set(re.findall(r"\]\((migrating-[\w-]+\.md)\)", prose(ROOT / "docs" / "migrating.md")))
-    assert linked == {page.name for page in (ROOT / "docs").glob("*.md")}
+    reached, pending = set[Path](), [ROOT / "README.md"]
+    while pending:
+        page = pending.pop()
+        if page.suffix == ".md" and page not in reached:
+            reached.add(page)
+            pending += [(page.parent / name).resolve() for name in re.findall(r"\]\(([\w./-]+)", prose(page))]
+    assert set((ROOT / "docs").rglob("*.md")) - reached == set()
 
 
 def test_the_architecture_page_has_every_module_of_the_package():
-    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "maintainers" / "architecture.md").read_text(encoding="utf-8")
     modules = [
         path for path in (ROOT / "ahvn_tools").iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file()
     ]
     for path in modules:
         name = f"ahvn_tools/{path.name}{'/' if path.is_dir() else ''}"
-        assert f"`{name}`" in text, f"{name} has no row in docs/architecture.md"
+        assert f"`{name}`" in text, f"{name} has no row in docs/maintainers/architecture.md"
+
+
+def test_the_page_of_extras_has_every_extra():
+    text = (ROOT / "docs" / "reference" / "extras.md").read_text(encoding="utf-8")
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    assert [extra for extra in extras if f"`{extra}`" not in text] == []

@@ -10,7 +10,10 @@ from ahvn_tools.errors import INVALID_RESULT, InvalidResultError
 
 
 def loaded_classes(module: str, *names: str) -> tuple[Any, ...]:
-    """Return the classes of a module, or none if it is not imported."""
+    """Return the classes that a module has defined so far; none if it is not imported.
+
+    Another thread may be importing it: no value of a class exists before that thread has defined it.
+    """
     loaded = sys.modules.get(module)
     return () if loaded is None else tuple([getattr(loaded, name) for name in names if hasattr(loaded, name)])
 

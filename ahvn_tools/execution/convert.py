@@ -5,14 +5,13 @@ Error texts are short: no stack, no inputs, no bound values.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
-from ahvn_tools.encoders.loaded_classes import is_for_graph
+from ahvn_tools.encoders.loaded_classes import is_for_graph, loaded_classes
 from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import (
     ApprovalRequiredError,
@@ -205,11 +204,9 @@ def _redact(text: str, hidden: Mapping[str, Any]) -> str:
 
 def _is_missing_capability_error(error: BaseException) -> bool:
     """Return whether an exception is the one MCPError of a tool whose code MCP and FastMCP send to the client."""
-    module = sys.modules.get("mcp.shared.exceptions")
-    is_mcp_error = module is not None and isinstance(error, module.MCPError)
+    is_mcp_error = isinstance(error, loaded_classes("mcp.shared.exceptions", "MCPError"))
     return is_mcp_error and getattr(error, "code", None) == MISSING_REQUIRED_CLIENT_CAPABILITY
 
 
 def _is_fastmcp_tool_error(error: BaseException) -> bool:
-    module = sys.modules.get("fastmcp.exceptions")
-    return module is not None and isinstance(error, module.ToolError)
+    return isinstance(error, loaded_classes("fastmcp.exceptions", "ToolError"))

@@ -5,11 +5,11 @@ A CancelledError is either the caller's or was raised by the body itself. asynci
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ahvn_tools.encoders.loaded_classes import loaded_classes
 from ahvn_tools.errors import CallCancelledError
 
 
@@ -45,8 +45,7 @@ class Outcome:
 
 def is_cancellation(error: BaseException) -> bool:
     """Return whether an exception is asyncio's CancelledError."""
-    asyncio = sys.modules.get("asyncio")
-    return asyncio is not None and isinstance(error, asyncio.CancelledError)
+    return isinstance(error, loaded_classes("asyncio.exceptions", "CancelledError"))
 
 
 def is_being_cancelled() -> bool:

@@ -137,7 +137,7 @@ _modules_by_value: set[str] = set()
 def pickle_by_value(module: ModuleType) -> None:
     """Pickle what this module defines by value from now on, because no other process can import it by its name."""
     _modules_by_value.add(module.__name__)
-    if (cloudpickle := sys.modules.get("cloudpickle")) is not None:
+    if (cloudpickle := _imported_cloudpickle()) is not None:
         cloudpickle.register_pickle_by_value(module)
 
 
@@ -183,9 +183,14 @@ def pickler_class() -> type[Any]:
 
 def is_importable_elsewhere(module: str) -> bool:
     """Return whether another process that has the code of a module can import it by its name."""
-    cloudpickle = sys.modules.get("cloudpickle")
+    cloudpickle = _imported_cloudpickle()
     by_value = set() if cloudpickle is None else cloudpickle.list_registry_pickle_by_value()
     return not any(f"{module}.".startswith(f"{name}.") for name in _modules_by_value | by_value)
+
+
+def _imported_cloudpickle() -> Any:
+    """Return cloudpickle if it is imported; wait for another thread that imports it now."""
+    return importlib.import_module("cloudpickle") if "cloudpickle" in sys.modules else None
 
 
 def is_picklable(value: Any) -> bool:

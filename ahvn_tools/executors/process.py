@@ -67,7 +67,7 @@ class ProcessExecutor(CallExecutor):
         if wait:
             with self._condition:
                 self._condition.wait_for(lambda: not self._jobs)
-            if (pool := sys.modules.get(_POOL_MODULE)) is not None:
+            if (pool := sys.modules.get(_POOL_MODULE)) is not None and hasattr(pool, "process_pool"):
                 pool.process_pool.end_idle()
 
     def run(self, job: _Job) -> None:

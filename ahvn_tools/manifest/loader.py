@@ -33,9 +33,9 @@ class LoadOptions(TypedDict, total=False):
     audience: str | None
     """Load the toolkit of one audience, with what manifests say for it."""
     trust: Iterable[str | os.PathLike[str]] | None
-    """What the sources may run, start, read, write, send and use, as docs/sources.md says. By default it is all that
-    they name, because the caller names the sources. `ToolSpec.from_dict` trusts nothing by default: its data was stored
-    or sent."""
+    """What the sources may run, start, read, write, send and use, as docs/how-to/sources.md says. By default it is all
+    that they name, because the caller names the sources. `ToolSpec.from_dict` trusts nothing by default: its data was
+    stored or sent."""
     roots: Roots | None
     """The folders that the built-in tools may use, and of the roots of manifests only what is in these."""
     env: Mapping[str, str] | None

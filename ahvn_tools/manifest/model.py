@@ -145,7 +145,7 @@ class BuiltinsSource(LocalOptions):
     """Built-in tools."""
 
     builtins: Literal["standard"] | list[Literal["files", "text_files", "shell", "python", "git", "system", "user"]]
-    """[Built-in tools](builtins.md): a list of groups, or `standard` for all without `text_files` and `user`."""
+    """Built-in tools: a list of groups, or `standard` for all without `text_files` and `user`."""
     roots: Names = []
     """The folders that the tools may use, relative to the folder of the manifest; those of the manifest by default."""
     read_only: bool = False
@@ -157,14 +157,14 @@ class BuiltinsSource(LocalOptions):
     network: bool = False
     """Whether commands in the sandbox may use the network."""
     ask_handler: str | None = None
-    """The import path of a function that [asks the user](builtins.md#askuser), for the group `user`."""
+    """The import path of a function that asks the user, for the group `user`."""
 
 
 class HTTPSource(LocalOptions):
     """An HTTP request as a tool."""
 
     http: JsonObject
-    """The tool: `name`, `api_url`, and the [options of HTTP tools](sources.md#http-tools), such as `method`."""
+    """The tool: `name`, `api_url`, and the options of HTTP tools, such as `method`."""
 
 
 class ExternalTool(ManifestModel):
@@ -188,7 +188,7 @@ class ExternalSource(LocalOptions):
     """A tool whose results come from outside."""
 
     external: ExternalTool
-    """An [external tool](answers.md#external-tools): `name`, `description`, `input_schema` and `output_schema`."""
+    """An external tool: `name`, `description`, `input_schema` and `output_schema`."""
 
 
 class OpenAPISource(LocalOptions):
@@ -385,7 +385,7 @@ class ApprovalModel(ManifestModel):
     expiry: Seconds | None = None
     """For how many seconds a request can be approved, 7 days by default; `null`: for ever."""
     mode: Mode = "ask"
-    """What happens to calls without a [rule](approval-rules.md), if there is any key of rules: `read_only`, `ask`,
+    """What happens to calls without a rule, if there is any key of rules: `read_only`, `ask`,
     `accept_edits` or `allow`."""
     allow: Names = []
     """Calls that run: rules such as `notes/*` and `shell_exec(cmd: "git status*")`."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, get_args, get_origin
 
+from ahvn_tools.encoders.loaded_classes import loaded_classes
 from ahvn_tools.json_types import JsonObject
 
 _SECRET_NAME = re.compile(
@@ -80,5 +80,4 @@ def is_secret_schema(schema: Any) -> bool:
 
 def secret_types() -> tuple[Any, ...]:
     """Return pydantic's secret types; none if they are not imported, since there is no value of them then."""
-    module = sys.modules.get("pydantic.types")
-    return () if module is None else (module.SecretStr, module.SecretBytes, module.Secret)
+    return loaded_classes("pydantic.types", "SecretStr", "SecretBytes", "Secret")

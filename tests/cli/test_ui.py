@@ -16,7 +16,7 @@ pytest.importorskip("jinja2")
 from ahvn_tools.cli.app import main
 from tests.cli.served import COMMAND, ENVIRONMENT, LONGEST, Served
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
 TOOLS = "def greet(name: str, tone: str = 'plain') -> str:\n    '''Greet.'''\n    return f'{tone}: {name}'\n"
 
 

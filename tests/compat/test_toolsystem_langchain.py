@@ -204,7 +204,7 @@ def test_without_langchain_the_import_says_what_to_install(tmp_path):
 
 def test_the_examples_of_the_page_run(tmp_path, monkeypatch):
     """They are marked `py`: the other examples of docs/ run without LangChain."""
-    page = (Path(__file__).parents[2] / "docs" / "migrating-toolsystem.md").read_text("utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "migrating" / "toolsystem.md").read_text("utf-8")
     blocks = re.findall(r"^```py\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     assert blocks
     monkeypatch.chdir(tmp_path)

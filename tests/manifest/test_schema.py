@@ -112,7 +112,7 @@ def test_a_bad_manifest_is_refused(validator, text):
 
 
 def test_every_manifest_of_the_documentation_is_accepted(validator):
-    page = (ROOT / "docs" / "manifest.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "manifest.md").read_text(encoding="utf-8")
     texts = [block.split("```")[0] for block in page.split("```yaml\n")[1:]]
     manifests = [text for text in texts if "sources:" in text]
     assert manifests

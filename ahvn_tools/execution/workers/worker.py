@@ -10,6 +10,7 @@ import queue
 import sys
 import threading
 import time
+from typing import Any
 
 from ahvn_tools.execution.workers.body_run import run_request
 from ahvn_tools.execution.workers.frames import read_frame, write_frame
@@ -52,8 +53,8 @@ def _end_children() -> None:
             return
     import psutil
 
-    pool = sys.modules.get(_POOL_MODULE)
-    idle = [] if pool is None else [process.process_id for one in pool.all_pools() for process in one.idle]
+    pools: tuple[Any, ...] = getattr(sys.modules.get(_POOL_MODULE), "all_pools", tuple)()
+    idle = [process.process_id for pool in pools for process in pool.idle]
     if any(child.pid not in idle for child in psutil.Process().children()):
         kill_descendants()
 

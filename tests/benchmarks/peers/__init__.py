@@ -1,1 +1,4 @@
-"""The comparison with other packages: `python -m tests.benchmarks.peers`. docs/benchmarks.md says what is measured."""
+"""The comparison with other packages: `python -m tests.benchmarks.peers`.
+
+docs/maintainers/benchmarks.md says what is measured.
+"""

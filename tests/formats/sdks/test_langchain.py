@@ -987,7 +987,7 @@ async def test_a_chat_model_converses_in_async_code(stream):
 
 def test_the_examples_of_the_page_run():
     """They are marked `py`: the other examples of docs/ run without LangChain."""
-    page = Path(__file__).resolve().parents[3] / "docs" / "langchain.md"
+    page = Path(__file__).resolve().parents[3] / "docs" / "how-to" / "langchain.md"
     blocks = re.findall(r"^```py\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     assert len(blocks) == 3
     exec(compile("\n".join(blocks), str(page), "exec"), {"__name__": "__main__"})
