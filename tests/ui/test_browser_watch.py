@@ -86,6 +86,7 @@ def test_a_stream_is_watched_while_it_runs(page: Any, serve: Callable[..., str])
     wait_for_text(page, "#calls [data-kind='ok']", "5 chunks")
 
 
+@pytest.mark.exhaustive
 def test_two_hundred_calls_a_second_are_watched(page: Any, serve: Callable[..., str], kit: Toolkit) -> None:
     open_watch(page, serve(kit))
     two_frames = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
@@ -102,7 +103,7 @@ def test_two_hundred_calls_a_second_are_watched(page: Any, serve: Callable[..., 
     while thread.is_alive():
         page.evaluate(two_frames)
     thread.join()
-    wait_for_text(page, "#count", f"^{number} calls since")
+    wait_for_text(page, "#count", f"^{number} calls")
     assert page.locator("#calls tr").first.inner_text().count(f'"a": {number - 1}') == 1
     for row in ("^multiply30000", "^add100099"):
         wait_for_text(page, "#totals tr", row)
