@@ -1,4 +1,4 @@
-"""The files, the sessions and the tables of docs/reference/manifest.md are true."""
+"""The files and sessions of docs/how-to/manifest.md and profiles.md, and the tables of docs/reference/manifest.md."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from ahvn_tools import load
 from ahvn_tools.manifest import model
 from ahvn_tools.manifest.middleware_table import MIDDLEWARE
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "manifest.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+KEYS = (DOCS / "reference" / "manifest.md").read_text(encoding="utf-8")
+PAGE = (DOCS / "how-to" / "manifest.md").read_text(encoding="utf-8")
+PAGES = [PAGE, (DOCS / "how-to" / "profiles.md").read_text(encoding="utf-8")]
 
 MODELS = [
     model.Manifest, model.Tool, model.GroupModel, model.Bind, model.ApprovalModel, model.Search, model.ModelTool,
@@ -20,20 +23,21 @@ MODELS = [
     model.SkillsModel,
 ]  # fmt: skip
 
-SESSIONS = re.findall(r"^```text\n(>>> .*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+SESSIONS = ["".join(re.findall(r"^```text\n(>>> .*?)^```$", page, re.DOTALL | re.MULTILINE)) for page in PAGES]
 
 
 @pytest.fixture
 def page_folder(folder: Path) -> Path:
-    """Write the files of the page to the current folder."""
-    for name, text in re.findall(r"<!-- ([\w/.]+\.(?:py|yaml)) -->\n```(?:python|yaml)\n(.*?)```", PAGE, re.DOTALL):
+    """Write the files of the pages to the current folder."""
+    block = r"<!-- ([\w/.]+\.(?:py|yaml)) -->\n```(?:python|yaml)\n(.*?)```"
+    for name, text in re.findall(block, "\n".join(PAGES), re.DOTALL):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
     return folder
 
 
-@pytest.mark.parametrize("session", SESSIONS, ids=range(len(SESSIONS)))
-def test_a_session_of_the_page_prints_what_the_page_says(page_folder, session):
+@pytest.mark.parametrize("session", SESSIONS, ids=["manifest", "profiles"])
+def test_the_sessions_of_a_page_print_what_it_says(page_folder, session):
     test = doctest.DocTestParser().get_doctest(session, {}, "manifest.md", None, None)
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS, verbose=False)
     report: list[str] = []
@@ -45,11 +49,11 @@ def test_each_key_is_in_a_table_with_its_description():
     for documented in MODELS:
         for name, field in documented.model_fields.items():
             description = " ".join((field.description or "").split())
-            assert f"| `{name}` | {description} |" in PAGE, (documented.__name__, name)
+            assert f"| `{name}` | {description} |" in KEYS, (documented.__name__, name)
 
 
 def test_each_middleware_is_named():
-    assert [name for name in MIDDLEWARE if f"`{name}`" not in PAGE] == []
+    assert [name for name in MIDDLEWARE if f"`{name}`" not in KEYS] == []
 
 
 def test_the_middleware_of_the_page_can_be_loaded(page_folder):
