@@ -164,7 +164,7 @@ class HTTPSource(LocalOptions):
     """An HTTP request as a tool."""
 
     http: JsonObject
-    """The tool: `name`, `api_url`, and the [options of HTTP tools](sources.md#http-tools), such as `method`."""
+    """The tool: `name`, `api_url`, and the [options of HTTP tools](../how-to/http-tools.md), such as `method`."""
 
 
 class ExternalTool(ManifestModel):
