@@ -14,6 +14,7 @@ from fastmcp import Client
 
 from ahvn_tools.cli.app import app, main
 from ahvn_tools.cli.known_clients import CLIENTS
+from ahvn_tools.lint import RULES
 from tests.cli.served import ENVIRONMENT, LONGEST
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -22,6 +23,7 @@ PAGES = [
     "how-to/check-tools.md",
     "how-to/install-in-clients.md",
     "reference/cli.md",
+    "reference/check-rules.md",
 ]
 PAGE = "\n".join((DOCS / name).read_text(encoding="utf-8") for name in PAGES)
 
@@ -83,6 +85,11 @@ async def test_the_configuration_of_the_page_starts_its_file(tmp_path):
     async with Client(config, init_timeout=LONGEST, timeout=LONGEST) as client:
         assert [tool.name for tool in await client.list_tools()] == ["find", "write"]
         assert (await client.call_tool("find", {"query": "tea"})).data == "bob on tea"
+
+
+def test_the_page_has_all_rules():
+    rows = [f"| `{name}` | {rule.severity} | {rule.summary} |" for name, rule in RULES.items()]
+    assert block("rules").splitlines() == rows
 
 
 def test_the_page_has_all_clients_with_their_files():
