@@ -46,6 +46,7 @@ def ui(
     import uvicorn  # slow, as the pages are
 
     try:
+        from ahvn_tools.middleware import watch
         from ahvn_tools.ui import app
     except ModuleNotFoundError as error:
         raise CommandError(f"{error}.") from error
@@ -57,7 +58,10 @@ def ui(
         except OSError as error:
             raise CommandError(f"Cannot listen at {HOST}:{port}: {error}.") from error
         token = secrets.token_urlsafe(24)
-        pages = app(kit.session(values, audience=None) if values else kit, token=token)
+        if values:
+            kit.use(watch())
+            kit = kit.session(values, audience=None)
+        pages = app(kit, token=token)
         config = uvicorn.Config(
             pages, log_level="warning", lifespan="off", timeout_graceful_shutdown=SHUTDOWN_SECONDS, ws="none"
         )

@@ -7,6 +7,7 @@ import hashlib
 import hmac
 import json
 from collections.abc import Awaitable, Callable, Collection, MutableMapping
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs, quote, urlsplit
@@ -24,6 +25,7 @@ from starlette.staticfiles import StaticFiles
 
 from ahvn_tools.errors import ToolLookupError
 from ahvn_tools.ui import facts, trying
+from ahvn_tools.ui.watching import watch_routes
 
 if TYPE_CHECKING:
     from ahvn_tools.toolkit import Toolkit
@@ -52,12 +54,19 @@ _Send = Callable[[_Message], Awaitable[None]]
 _ASGIApp = Callable[[_Message, _Receive, _Send], Awaitable[None]]
 
 
-def app(kit: Toolkit, *, token: str | None = None, hosts: Collection[str] = LOOPBACK) -> _ASGIApp:
+def app(
+    kit: Toolkit,
+    *,
+    token: str | None = None,
+    hosts: Collection[str] = LOOPBACK,
+    watched: str | PathLike[str] | None = None,
+) -> _ASGIApp:
     """Return the playground of a toolkit, a session or a selection as an ASGI app, also to mount under a prefix.
 
     Whoever reaches the app sees the tools and runs them: it has no users. `hosts` are the host names that requests may
     use; those of this machine by default. With `token`, a browser must first open the app with `?token=…`; without one,
-    the app that mounts it decides who reaches it.
+    the app that mounts it decides who reaches it. The page Watch shows the calls in the file `watched`, by default that
+    of `watch()`; the middleware is added to a toolkit, and must be in that of a session or a selection already.
 
     >>> from ahvn_tools import Toolkit, ui
     >>> playground = ui.app(Toolkit("math").add(abs, name="size"))
@@ -72,6 +81,7 @@ def app(kit: Toolkit, *, token: str | None = None, hosts: Collection[str] = LOOP
         Route("/validate/{name:path}", pages.validate, methods=["POST"]),
         Route("/run/{name:path}", pages.run, methods=["POST"]),
         Route("/cancel/{call_id}", pages.cancel, methods=["POST"]),
+        *watch_routes(kit, watched, _render),
         Mount("/static", StaticFiles(directory=_FOLDER / "static")),
     ]
     site = Starlette(routes=routes, exception_handlers={HTTPException: _show_error})
