@@ -61,6 +61,7 @@ def ui(
     import uvicorn  # slow, as the pages are
 
     try:
+        from ahvn_tools.middleware import watch
         from ahvn_tools.ui import app
     except ModuleNotFoundError as error:
         raise CommandError(f"{error}.") from error
@@ -73,8 +74,10 @@ def ui(
             raise CommandError(f"Cannot listen at {HOST}:{port}: {error}.") from error
         token = secrets.token_urlsafe(24)
         found = _open_inbox(kit, inbox, stack)
-        shown = kit.session(values, audience=None) if values else kit
-        pages = app(shown, token=token, inbox=found, read_only=read_only)
+        if values:
+            kit.use(watch())
+            kit = kit.session(values, audience=None)
+        pages = app(kit, token=token, inbox=found, read_only=read_only)
         config = uvicorn.Config(
             pages, log_level="warning", lifespan="off", timeout_graceful_shutdown=SHUTDOWN_SECONDS, ws="none"
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import operator
 import secrets
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from time import perf_counter, time
@@ -31,7 +31,7 @@ from ahvn_tools.execution.plan import Body, Plan
 from ahvn_tools.results import ToolResult
 from ahvn_tools.roots import Roots, to_roots
 from ahvn_tools.toolkit.entry import Entry
-from ahvn_tools.toolkit.entry_options import BASIC_GROUP
+from ahvn_tools.toolkit.entry_options import BASIC_GROUP, validate_middleware
 from ahvn_tools.toolkit.visibility import StoreView
 
 if TYPE_CHECKING:  # slow, and a call that nothing observes does not need it
@@ -53,6 +53,8 @@ class CallKeywords(TypedDict, total=False):
     """The id of the call, for `cancel`."""
     roots: Roots | None
     """The folders that a tool finds in its ToolContext, in place of those of the session and the toolkit."""
+    middleware: Sequence[Middleware]
+    """Wraps this call alone, outside of the toolkit's middleware; the first is the outermost."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
@@ -70,6 +72,8 @@ class CallOptions(CallRequest):
     """False: a sync body runs in the event loop of its caller, and not in a thread."""
     masks_errors: bool | None = None
     """None: as the toolkit does."""
+    middleware: tuple[Middleware, ...] = ()
+    """Wraps this call alone."""
     scope: CallScope | None = None
     """The scope of the batch, or of the call that this one is part of; it cancels this call, too."""
     executor: Executor | None = None
@@ -79,7 +83,8 @@ class CallOptions(CallRequest):
     def create(cls, keywords: CallKeywords) -> CallOptions:
         """Return the options that the methods of a toolkit take.
 
-        Raises TypeError for an unknown one: the arguments of a tool are one dict; ToolkitError for wrong roots.
+        Raises TypeError for an unknown one: the arguments of a tool are one dict; ToolkitError for wrong roots,
+        and for what is no middleware.
         """
         if not keywords:
             return DEFAULT_OPTIONS
@@ -87,7 +92,8 @@ class CallOptions(CallRequest):
             unknown = unknown_options(keywords, CallKeywords.__annotations__)
             raise TypeError(f"{unknown} Pass the arguments of a tool as one dict: call('tool', {{'name': value}}).")
         timeout, id, roots = keywords.get("timeout"), keywords.get("call_id"), keywords.get("roots")  # noqa: A001  # the id of the call
-        return cls(timeout=timeout, id=id, roots=None if roots is None else to_roots(roots))
+        middleware = tuple(map(validate_middleware, keywords.get("middleware", ())))
+        return cls(timeout=timeout, id=id, roots=None if roots is None else to_roots(roots), middleware=middleware)
 
 
 DEFAULT_OPTIONS: Final = CallOptions()
@@ -233,7 +239,7 @@ def _prepare(
     """Return the call, direct unless middleware, an id or an MCP client needs a pipeline. Raises as `_find` does."""
     entry, plan, arguments = _find(view, name, arguments, options)
     rules = _rules(view, entry, plan, options)
-    middleware = _middleware(view, entry, plan, rules)
+    middleware = _middleware(view, entry, plan, rules, options)
     if rules is not None and middleware == rules.middleware and options is DEFAULT_OPTIONS and not plan.takes_context:
         allowed = rules.allowed_plan(plan, arguments)
         if allowed is not None:
@@ -249,7 +255,7 @@ def _prepare_stream(view: StoreView, name: str, arguments: Arguments | None, opt
     """Return the call; a stream always has an id, by which it can be cancelled. Raises as `_find` does."""
     entry, plan, arguments = _find(view, name, arguments, options)
     rules = _rules(view, entry, plan, options)
-    middleware = _middleware(view, entry, plan, rules)
+    middleware = _middleware(view, entry, plan, rules, options)
     if rules is not None:
         plan = rules.guarded(plan)
     return PipelineCall(middleware, _make_call(view, entry, plan, arguments, options))
@@ -404,9 +410,13 @@ def _rules(view: StoreView, entry: Entry, plan: Plan, options: CallOptions) -> C
     return None if rules.never_asks and not plan.takes_context else rules
 
 
-def _middleware(view: StoreView, entry: Entry, plan: Plan, rules: CallRules | None) -> tuple[Middleware, ...]:
+def _middleware(
+    view: StoreView, entry: Entry, plan: Plan, rules: CallRules | None, options: CallOptions
+) -> tuple[Middleware, ...]:
     """Return the middleware of a call, outermost first."""
     shared, own = () if entry.delegates else view.store.middleware, entry.middleware
+    if shared or own:
+        shared, own = _active(shared), _active(own)
     if view.store.has_structured_outputs and (structured_output := view.structured_output(entry)) is not None:
         own = (*own, structured_output.middleware)
     if plan.is_external or plan.takes_context:
@@ -422,7 +432,14 @@ def _middleware(view: StoreView, entry: Entry, plan: Plan, rules: CallRules | No
         condition = entry.requires_approval
         when = condition if isinstance(condition, bool) else entry.requires_approval_for
         own = (ApprovalMiddleware(view.store.approver, when), *own)
+    if options.middleware:
+        shared = (*options.middleware, *shared)
     return (*shared, *own) if shared else own
+
+
+def _active(middleware: tuple[Middleware, ...]) -> tuple[Middleware, ...]:
+    """Return middleware without that which has nothing to do now: with no other, the call is direct."""
+    return tuple(layer for layer in middleware if not getattr(layer, "is_idle", False))
 
 
 def _track(view: StoreView, call: Call, options: CallOptions) -> AbstractContextManager[None]:

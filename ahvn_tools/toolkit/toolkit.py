@@ -936,7 +936,8 @@ class Toolkit:
         Also raises ToolNotFoundError, and ToolNotAvailableError for a tool that is not visible here. `timeout`, in
         seconds: the shortest of this, the toolkit's and the tool's own applies. Raises ToolkitError when it cannot
         interrupt the body (`run_in_thread=False`). `call_id` is for `cancel`. `roots` are the folders that a tool finds
-        in its ToolContext, in place of those of the session and the toolkit.
+        in its ToolContext, in place of those of the session and the toolkit. `middleware` wraps this call alone,
+        outside of the toolkit's; a call that waits for an approval is resumed without it.
         """
         return calls.call(self._view, name, arguments, calls.CallOptions.create(options))
 

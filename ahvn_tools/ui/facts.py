@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import importlib.util
+import itertools
 import json
+import os
+import tempfile
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+from difflib import SequenceMatcher
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ahvn_tools import formats, lint
 from ahvn_tools.errors import DefinitionError, ToolSpecError
 from ahvn_tools.formats import Finding
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.state import MISSING
+from ahvn_tools.ui import snippets
 
 if TYPE_CHECKING:
     from ahvn_tools.definition import ToolDefinition
@@ -18,6 +25,18 @@ if TYPE_CHECKING:
 
 FORMATS: Final = formats.BUILT_IN
 """The formats of the pages."""
+
+MAX_COMPARED_LINES = 2_000
+"""Schemas with more lines are not compared with what is sent: that would take seconds."""
+
+VOCABULARY = "o200k_base"
+"""The vocabulary in which tokens are counted."""
+
+_VOCABULARY_FILE: Final = "fb374d419588a4632f3f557e76b4b70aebbca790"
+"""Its file in the cache of tiktoken, which is the SHA-1 of its address."""
+
+_SCHEMA_KEYS: Final = {"parameters", "input_schema", "inputSchema", "parametersJsonSchema", "json"}
+"""The members of an export that contain the input schema."""
 
 _HINTS: Final = {
     "readOnlyHint": ("only reads", "changes something"),
@@ -97,37 +116,122 @@ def _judge(definition: ToolDefinition) -> dict[str, str]:
 
 
 def export_facts(tool: ToolkitTool, name: str, *, strict: bool) -> JsonObject:
-    """Return the lines of an export with the findings about each, or why there is none."""
+    """Return the lines of an export with the findings about each, or why there is none.
+
+    A line is `(mark, text, findings)`. The mark says how the schema differs from the tool's own: `+` for a line that
+    was added, `~` for one that was changed, `-` for the tool's own line that is not sent.
+    """
     try:
         definition = tool.definition
         export = tool.to(name, strict=strict)
     except (ToolSpecError, TypeError) as error:
-        return {"refusal": str(error), "lines": [], "findings": []}
+        return {"refusal": str(error), "lines": [], "findings": [], "tokens": None, "snippets": {}}
     found = lint.find_by_format(definition, [name])[name]
-    lines = _json_lines(export, "", 0, "")
-    shown, noted = set[Finding](), list[tuple[str, list[Finding]]]()
-    for line, place in lines:
-        own = [finding for finding in found if finding.place == place and place and finding not in shown]
+    shown, noted = set[Finding](), list[tuple[str, str, list[Finding]]]()
+    for mark, line in _marked_lines(export, definition.input_schema):
+        own = [each for each in found if each.place == line.place and line.place and mark != "-" and each not in shown]
         shown.update(own)
-        noted.append((line, own))
-    return {"refusal": "", "lines": noted, "findings": [finding for finding in found if finding not in shown]}
+        noted.append((mark, line.text, own))
+    return {
+        "refusal": "",
+        "lines": noted,
+        "findings": [finding for finding in found if finding not in shown],
+        "tokens": count_tokens(json.dumps(export, ensure_ascii=False)),
+        "snippets": snippets.request_snippets(name, export),
+    }
 
 
-def _json_lines(value: Any, place: str, depth: int, key: str, ending: str = "") -> Iterator[tuple[str, str]]:
-    """Yield each line of a value as JSON, with the path of the parameter that it is about."""
-    indent = "  " * depth
-    label = indent + (f"{json.dumps(key, ensure_ascii=False)}: " if key else "")
+class _Line(NamedTuple):
+    """A line of JSON."""
+
+    text: str
+    place: str
+    """The path of the parameter that it is about."""
+    is_schema: bool
+    """Whether it is a line inside of the input schema."""
+
+    @property
+    def compared(self) -> str:
+        return self.text.strip().rstrip(",")
+
+
+def _json_lines(
+    value: Any,
+    schema: Any,
+    *,
+    place: str = "",
+    depth: int = 0,
+    key: str = "",
+    ending: str = "",
+    is_schema: bool = False,
+) -> Iterator[_Line]:
+    """Yield each line of a value as JSON; `schema` is its part that is the input schema."""
+    spaces = "  " * depth
+    label = spaces + (f"{json.dumps(key, ensure_ascii=False)}: " if key else "")
     if not isinstance(value, dict | list) or not value:
-        yield f"{label}{json.dumps(value, ensure_ascii=False)}{ending}", place
+        yield _Line(f"{label}{json.dumps(value, ensure_ascii=False)}{ending}", place, is_schema)
         return
     is_object = isinstance(value, dict)
     items = list(value.items()) if isinstance(value, dict) else [("", item) for item in value]
-    yield label + ("{" if is_object else "["), place
+    yield _Line(label + ("{" if is_object else "["), place, is_schema)
+    is_inside = is_schema or value is schema
     for number, (name, item) in enumerate(items):
         inner = place
         if key == "properties" and is_object:
             inner = f"{place}.{name}" if place else name
         elif name == "items":
             inner = f"{place}[]"
-        yield from _json_lines(item, inner, depth + 1, name, "," if number < len(items) - 1 else "")
-    yield indent + ("}" if is_object else "]") + ending, place
+        comma = "," if number < len(items) - 1 else ""
+        yield from _json_lines(item, schema, place=inner, depth=depth + 1, key=name, ending=comma, is_schema=is_inside)
+    yield _Line(spaces + ("}" if is_object else "]") + ending, place, is_schema)
+
+
+def _marked_lines(export: Any, own_schema: JsonObject) -> Iterator[tuple[str, _Line]]:
+    """Yield the lines of an export with the mark of each, and the lines of the schema that are not sent."""
+    schema = _find_schema(export)
+    lines = list(_json_lines(export, schema))
+    start = next((number for number, line in enumerate(lines) if line.is_schema), 0)
+    sent = [line for line in lines if line.is_schema]
+    depth = (len(lines[start].text) - len(lines[start].text.lstrip())) // 2 - 1
+    own = list(_json_lines(_ordered_as(schema, own_schema), None, depth=depth))[1:-1]
+    if not sent or max(len(own), len(sent)) > MAX_COMPARED_LINES:
+        yield from (("", line) for line in lines)
+        return
+    yield from (("", line) for line in lines[:start])
+    matcher = SequenceMatcher(None, [line.compared for line in own], [line.compared for line in sent], autojunk=False)
+    for kind, from_own, to_own, from_sent, to_sent in matcher.get_opcodes():
+        if kind != "equal":
+            yield from (("-", line) for line in own[from_own:to_own])
+        mark = {"equal": "", "insert": "+"}.get(kind, "~")
+        yield from ((mark, line) for line in sent[from_sent:to_sent])
+    yield from (("", line) for line in lines[start + len(sent) :])
+
+
+def _find_schema(export: Any) -> Any:
+    """Return the part of an export that is the input schema; None if it is a text."""
+    for name, part in export.items() if isinstance(export, dict) else ():
+        if isinstance(part, dict) and name in _SCHEMA_KEYS and part.keys() != {"json"}:
+            return part
+        if isinstance(part, dict) and (found := _find_schema(part)) is not None:
+            return found
+    return None
+
+
+def _ordered_as(order: Any, value: Any) -> Any:
+    """Return a value whose members have the order of another one: providers receive them in different orders."""
+    if isinstance(order, dict) and isinstance(value, dict):
+        names = [name for name in order if name in value] + [name for name in value if name not in order]
+        return {name: _ordered_as(order.get(name), value[name]) for name in names}
+    if isinstance(order, list) and isinstance(value, list):
+        return [_ordered_as(*pair) for pair in itertools.zip_longest(order[: len(value)], value)]
+    return value
+
+
+def count_tokens(text: str) -> int | None:
+    """Return how many tokens a text has for OpenAI's models; None if tiktoken, or its vocabulary, is not installed."""
+    folder = os.environ.get("TIKTOKEN_CACHE_DIR") or Path(tempfile.gettempdir()) / "data-gym-cache"
+    if importlib.util.find_spec("tiktoken") is None or not (Path(folder) / _VOCABULARY_FILE).is_file():
+        return None  # without the file, tiktoken would download it
+    import tiktoken
+
+    return len(tiktoken.get_encoding(VOCABULARY).encode(text, disallowed_special=()))

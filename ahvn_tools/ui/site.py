@@ -7,6 +7,7 @@ import hashlib
 import hmac
 import json
 from collections.abc import Awaitable, Callable, Collection, MutableMapping
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs, quote, urlsplit
@@ -24,6 +25,7 @@ from starlette.staticfiles import StaticFiles
 
 from ahvn_tools.errors import ToolLookupError
 from ahvn_tools.ui import approving, facts, trying
+from ahvn_tools.ui.watching import watch_routes
 
 if TYPE_CHECKING:
     from ahvn_tools.middleware.inbox import Inbox
@@ -60,13 +62,15 @@ def app(
     hosts: Collection[str] = LOOPBACK,
     inbox: Inbox | None = None,
     read_only: bool = False,
+    watched: str | PathLike[str] | None = None,
 ) -> _ASGIApp:
     """Return the playground of a toolkit, a session or a selection as an ASGI app, also to mount under a prefix.
 
     Whoever reaches the app sees the tools and runs them: it has no users. `hosts` are the host names that requests may
     use; those of this machine by default. With `token`, a browser must first open the app with `?token=…`; without one,
-    the app that mounts it decides who reaches it. What waits in `inbox` is decided there. With `read_only` the pages
-    show everything, and run and decide nothing.
+    the app that mounts it decides who reaches it. The page Watch shows the calls in the file `watched`, by default that
+    of `watch()`; the middleware is added to a toolkit, and must be in that of a session or a selection already.
+    What waits in `inbox` is decided there. With `read_only` the pages show everything, and run and decide nothing.
 
     >>> from ahvn_tools import Toolkit, ui
     >>> playground = ui.app(Toolkit("math").add(abs, name="size"))
@@ -82,6 +86,7 @@ def app(
         Route("/run/{name:path}", pages.run, methods=["POST"]),
         Route("/cancel/{call_id}", pages.cancel, methods=["POST"]),
         *approving.routes(inbox, _render),
+        *watch_routes(kit, watched, _render),
         Mount("/static", StaticFiles(directory=_FOLDER / "static")),
     ]
     site = Starlette(routes=routes, exception_handlers={HTTPException: _show_error})

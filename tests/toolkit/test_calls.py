@@ -266,3 +266,39 @@ def test_a_timeout_of_an_uninterruptible_call_is_refused():
 
 def one() -> int:
     return 1
+
+
+@pytest.mark.parametrize("tool", ["add", "aadd"])
+@pytest.mark.parametrize("call", ENTRY_POINTS)
+async def test_middleware_of_one_call_is_outside_of_the_toolkits_and_wraps_no_other(
+    call: EntryPoint, tool: str
+) -> None:
+    order: list[str] = []
+
+    def named(name: str) -> Any:
+        async def note(call: Any, next: Any) -> ToolResult:  # the word for it
+            order.append(name)
+            result: ToolResult = await next(call)
+            return result
+
+        return note
+
+    async def aadd(a: int) -> int:
+        return a + 1
+
+    kit = Toolkit("numbers", middleware=[named("shared")]).add(lambda a: a + 1, name="add").add(aadd)
+    result = await call(kit.session(), tool, {"a": 1}, middleware=[named("first"), named("second")])
+    assert (result.value, order) == (2, ["first", "second", "shared"])
+    order.clear()
+    await call(kit, tool, {"a": 1})
+    assert order == ["shared"]
+    with pytest.raises(ToolkitError, match="A middleware is"):
+        await call(kit, tool, {"a": 1}, middleware=[len])
+
+
+def test_middleware_of_one_call_may_be_a_recorder(tmp_path: Any) -> None:
+    from ahvn_tools.middleware import record, replay
+
+    kit = Toolkit("numbers").add(add)
+    kit.exec("add", {"a": 1}, middleware=[record(tmp_path / "calls.jsonl")])
+    assert kit.exec("add", {"a": 1}, middleware=[replay(tmp_path / "calls.jsonl")]).value == kit.call("add", {"a": 1})

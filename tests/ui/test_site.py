@@ -88,7 +88,7 @@ def test_a_tool_that_cannot_be_used_yet_says_why() -> None:
 
 
 def test_findings_stand_beside_the_line_that_they_are_about() -> None:
-    lines = client().get("/provider/draw?format=gemini").text.split('<tr class="noted">')
+    lines = client().get("/provider/draw?format=gemini").text.split(' noted">')
     assert '"labels": {' in lines[1].replace("&#34;", '"').partition("</tr>")[0]
 
 

@@ -22,6 +22,7 @@ from ahvn_tools import (
     reg_toolspec,
 )
 from ahvn_tools.formats import Finding
+from ahvn_tools.middleware import log
 from ahvn_tools.middleware.pending import ApprovalRequest, ExternalCall
 from ahvn_tools.toolkit import Run
 
@@ -139,7 +140,9 @@ assert_type(kit.to_skill("sums", source="tools.py", replace=True), dict[str, str
 assert_type(session.state_dict(), dict[str, Any])
 assert_type(session.load_state_dict({}), Toolkit)
 
-assert_type(kit.exec("find", {"topic": "tea"}, timeout=1.5, call_id="c1", roots="notes"), ToolResult)
+assert_type(
+    kit.exec("find", {"topic": "tea"}, timeout=1.5, call_id="c1", roots="notes", middleware=[log()]), ToolResult
+)
 assert_type(kit.stream("find"), Generator[ToolResult, None, None])
 assert_type(kit.astream("find"), AsyncGenerator[ToolResult, None])
 assert_type(kit.cancel("c1"), bool)

@@ -1,0 +1,186 @@
+"""Code to copy: a request with a tool for the SDK of each provider and for curl, and a call as Python or as a test."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection
+from textwrap import indent
+from typing import Any, Final
+
+from ahvn_tools.json_types import JsonObject
+from ahvn_tools.results import ToolResult
+from ahvn_tools.state import StateKey
+
+MAX_LINE = 80
+"""Longer lists and dicts stand on several lines."""
+
+_QUESTION: Final = "Use the tool."
+_MODELS: Final = {
+    "openai": "gpt-5.4-mini",
+    "openai-responses": "gpt-5.4-mini",
+    "prompt": "gpt-5.4-mini",
+    "langchain": "gpt-5.4-mini",
+    "anthropic": "claude-haiku-5-5",
+    "mistral": "mistral-small-latest",
+    "ollama": "qwen3",
+}
+"""The formats whose requests name a model."""
+
+_OPENAI: Final = "from openai import OpenAI", "print(OpenAI().chat.completions.create(**REQUEST).choices[0].message)"
+_PYTHON: Final = {
+    "openai": _OPENAI,
+    "openai-responses": ("from openai import OpenAI", "print(OpenAI().responses.create(**REQUEST).output)"),
+    "prompt": _OPENAI,
+    "anthropic": ("from anthropic import Anthropic", "print(Anthropic().messages.create(**REQUEST).content)"),
+    "gemini": (
+        "from google.genai import Client",
+        """with Client() as client:
+    answer = client.models.generate_content(model="gemini-3.5-flash", **REQUEST)
+    print(answer.candidates[0].content)""",
+    ),
+    "bedrock": (
+        "import boto3",
+        """client = boto3.client("bedrock-runtime")
+print(client.converse(modelId="amazon.nova-lite-v1:0", **REQUEST)["output"])""",
+    ),
+    "mistral": (
+        "import os\n\nfrom mistralai.client import Mistral",
+        """with Mistral(api_key=os.environ["MISTRAL_API_KEY"]) as client:
+    print(client.chat.complete(**REQUEST).choices[0].message)""",
+    ),
+    "ollama": ("import ollama", "print(ollama.chat(**REQUEST).message)"),
+    "langchain": (
+        "from langchain.chat_models import init_chat_model",
+        """model = init_chat_model(REQUEST["model"]).bind_tools(REQUEST["tools"])
+print(model.invoke(REQUEST["messages"]))""",
+    ),
+}
+"""The import of each format's SDK, and its call."""
+
+_MCP: Final = """import asyncio
+
+from mcp.server.lowlevel import Server
+from mcp.server.stdio import stdio_server
+from mcp.types import ListToolsResult
+
+TOOL = {tool}
+
+
+async def list_tools(_context, _parameters):
+    return ListToolsResult.model_validate({{"tools": [TOOL]}})
+
+
+async def main():
+    server = Server("example", on_list_tools=list_tools)
+    async with stdio_server() as streams:
+        await server.run(*streams, server.create_initialization_options())
+
+
+asyncio.run(main())
+"""
+
+_BEARER: Final = "Authorization: Bearer $"
+_CURL: Final = {
+    "openai": ("https://api.openai.com/v1/chat/completions", f"{_BEARER}OPENAI_API_KEY"),
+    "openai-responses": ("https://api.openai.com/v1/responses", f"{_BEARER}OPENAI_API_KEY"),
+    "prompt": ("https://api.openai.com/v1/chat/completions", f"{_BEARER}OPENAI_API_KEY"),
+    "anthropic": (
+        "https://api.anthropic.com/v1/messages", "x-api-key: $ANTHROPIC_API_KEY", "anthropic-version: 2023-06-01"
+    ),
+    "gemini": (
+        "https://generativelanguage.googleapis.com/v1beta/models/gemini-3.5-flash:generateContent",
+        "x-goog-api-key: $GEMINI_API_KEY",
+    ),
+    "bedrock": (
+        "https://bedrock-runtime.$AWS_REGION.amazonaws.com/model/amazon.nova-lite-v1:0/converse",
+        f"{_BEARER}AWS_BEARER_TOKEN_BEDROCK",
+    ),
+    "mistral": ("https://api.mistral.ai/v1/chat/completions", f"{_BEARER}MISTRAL_API_KEY"),
+    "ollama": ("http://localhost:11434/api/chat",),
+}  # fmt: skip
+"""The address of each provider's HTTP API, and its headers."""
+
+
+def request_snippets(name: str, tool: Any) -> dict[str, str]:
+    """Return a request with the export of a tool: as Python for the format's SDK and, with an HTTP API, for curl."""
+    if name == "mcp":
+        return {"Python": _MCP.format(tool=_literal(tool))}
+    request, (imports, call) = _request(name, tool), _PYTHON[name]
+    in_python = {"contents": _QUESTION, "config": {"tools": request["tools"]}} if name == "gemini" else request
+    snippets = {"Python": f"{imports}\n\nREQUEST = {_literal(in_python)}\n\n{call}\n"}
+    if name not in _CURL:
+        return snippets
+    if name == "ollama":
+        request["stream"] = False
+    address, *headers = _CURL[name]
+    options = "".join(f' \\\n  -H "{header}"' for header in [*headers, "content-type: application/json"])
+    body = json.dumps(request, indent=2)  # its lines are never the word that ends them
+    return {**snippets, "curl": f"curl \"{address}\"{options} \\\n  --data-binary @- <<'JSON'\n{body}\nJSON\n"}
+
+
+def _request(name: str, tool: Any) -> JsonObject:
+    if name == "gemini":
+        contents = [{"role": "user", "parts": [{"text": _QUESTION}]}]
+        return {"contents": contents, "tools": [{"functionDeclarations": [tool]}]}
+    if name == "bedrock":
+        return {
+            "messages": [{"role": "user", "content": [{"text": _QUESTION}]}],
+            "toolConfig": {"tools": [tool]},
+        }
+    question = {"role": "user", "content": _QUESTION}
+    request: JsonObject = {"model": _MODELS[name]}
+    if name == "prompt":
+        return {**request, "messages": [tool, question]}
+    if name == "anthropic":
+        request["max_tokens"] = 1000
+    return {**request, "input" if name == "openai-responses" else "messages": [question], "tools": [tool]}
+
+
+class _Variable:
+    """An environment variable in the place of a secret."""
+
+    def __init__(self, name: str, value: Any) -> None:
+        read = f"os.environ[{re.sub(r'[^A-Za-z0-9]+', '_', name).upper()!r}]"
+        self._code = read if isinstance(value, str) else f"json.loads({read})"
+
+    def __repr__(self) -> str:
+        return self._code
+
+
+def call_snippets(
+    tool: str, arguments: JsonObject, result: ToolResult, *, setup: str, state: JsonObject, secret: Collection[str]
+) -> dict[str, str]:
+    """Return a call as Python, and as a test for pytest that expects the same result.
+
+    `setup` are the lines that make `kit`, `state` are the values that were set for the call, by dotted keys. Values of
+    the names in `secret` are read from environment variables.
+    """
+    own: JsonObject = {}
+    for key, value in state.items():
+        StateKey.parse(key).write(own, _Variable(key, value) if key in secret else value)
+    shown = {name: _Variable(name, value) if name in secret else value for name, value in arguments.items()}
+    session = f".session({_literal(own)}, audience=None)" if own else ""
+    call = f"{tool!r}, {_literal(shown)}"
+    failed = ["assert result.error is not None", f"assert result.error.code == {result.error and result.error.code!r}"]
+    passed = ["assert result.error is None", f"assert result.text == {_literal(result.text)}"]
+    lines = [f"result = kit{session}.exec({call})", *(failed if result.error else passed)]
+    test = f"\ndef test_{re.sub(r'[^A-Za-z0-9]+', '_', tool)}():\n{indent(chr(10).join(lines), '    ')}"
+    return {"Python": _with_imports(setup, f"print(kit{session}.call({call}))"), "pytest": _with_imports(setup, test)}
+
+
+def _with_imports(setup: str, code: str) -> str:
+    imports = [f"import {name}\n" for name, use in (("json", "json.loads("), ("os", "os.environ[")) if use in code]
+    return "\n".join(part for part in ("".join(imports), setup, code) if part) + "\n"
+
+
+def _literal(value: Any, indentation: str = "") -> str:
+    """Return JSON as a Python literal, on several lines if it is long."""
+    if not isinstance(value, dict | list) or len(line := repr(value)) <= MAX_LINE:
+        return repr(value)
+    inner = f"{indentation}    "
+    if isinstance(value, dict):
+        items = [f"{name!r}: {_literal(item, inner)}" for name, item in value.items()]
+    else:
+        items = [_literal(item, inner) for item in value]
+    return "\n".join([line[0], *(f"{inner}{item}," for item in items), f"{indentation}{line[-1]}"])
