@@ -67,7 +67,8 @@ def ui(
         raise CommandError(f"{error}.") from error
 
     with contextlib.ExitStack() as stack:
-        kit = stack.enter_context(open_toolkit(sources, options))
+        loaded: list[Toolkit] = []
+        kit = stack.enter_context(open_toolkit(sources, options, prepare=loaded.append))
         try:
             listener = stack.enter_context(socket.create_server((HOST, port)))
         except OSError as error:
@@ -77,7 +78,7 @@ def ui(
         if values:
             kit.use(watch())
             kit = kit.session(values, audience=None)
-        pages = app(kit, token=token, inbox=found, read_only=read_only)
+        pages = app(kit, token=token, inbox=found, connect_to=loaded[0], read_only=read_only)
         config = uvicorn.Config(
             pages, log_level="warning", lifespan="off", timeout_graceful_shutdown=SHUTDOWN_SECONDS, ws="none"
         )

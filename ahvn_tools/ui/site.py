@@ -24,7 +24,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from ahvn_tools.errors import ToolLookupError
-from ahvn_tools.ui import approving, facts, trying
+from ahvn_tools.ui import approving, facts, servers, trying
 from ahvn_tools.ui.watching import watch_routes
 
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ def app(
     token: str | None = None,
     hosts: Collection[str] = LOOPBACK,
     inbox: Inbox | None = None,
+    connect_to: Toolkit | None = None,
     read_only: bool = False,
     watched: str | PathLike[str] | None = None,
 ) -> _ASGIApp:
@@ -70,7 +71,8 @@ def app(
     use; those of this machine by default. With `token`, a browser must first open the app with `?token=…`; without one,
     the app that mounts it decides who reaches it. The page Watch shows the calls in the file `watched`, by default that
     of `watch()`; the middleware is added to a toolkit, and must be in that of a session or a selection already.
-    What waits in `inbox` is decided there. With `read_only` the pages show everything, and run and decide nothing.
+    What waits in `inbox` is decided there. `connect_to` is the toolkit to which the pages may add MCP servers, also
+    commands, which they run; by default they add none. With `read_only` the pages show everything, and do nothing.
 
     >>> from ahvn_tools import Toolkit, ui
     >>> playground = ui.app(Toolkit("math").add(abs, name="size"))
@@ -86,6 +88,7 @@ def app(
         Route("/run/{name:path}", pages.run, methods=["POST"]),
         Route("/cancel/{call_id}", pages.cancel, methods=["POST"]),
         *approving.routes(inbox, _render),
+        *servers.routes(kit, connect_to, _render),
         *watch_routes(kit, watched, _render),
         Mount("/static", StaticFiles(directory=_FOLDER / "static")),
     ]
