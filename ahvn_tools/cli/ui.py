@@ -66,6 +66,15 @@ def ui(
     except ModuleNotFoundError as error:
         raise CommandError(f"{error}.") from error
 
+    class Server(uvicorn.Server):
+        """Ends event streams when it stops: their pages would hold it up."""
+
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            """Close the connections, then stop as usual."""
+            for connection in list(self.server_state.connections):
+                connection.transport.close()
+            await super().shutdown(sockets)
+
     with contextlib.ExitStack() as stack:
         loaded: list[Toolkit] = []
         kit = stack.enter_context(open_toolkit(sources, options, prepare=loaded.append))
@@ -84,7 +93,7 @@ def ui(
         )
         print_message(f"http://{HOST}:{listener.getsockname()[1]}/?token={token}")
         with contextlib.suppress(KeyboardInterrupt):
-            uvicorn.Server(config).run(sockets=[listener])
+            Server(config).run(sockets=[listener])
 
 
 def _open_inbox(kit: Toolkit, file: Path | None, stack: contextlib.ExitStack) -> Inbox:
