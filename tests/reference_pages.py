@@ -519,8 +519,8 @@ def manifest_page() -> str:
         options += [f"### {name}", docstring(part), key_table(part) if part.model_fields else "It has no options."]
     return page(
         "Manifest keys",
-        "A [manifest](manifest.md) is a mapping with these keys. Numbers, `true`, `false` and choices may also be a "
-        "variable of the environment, `${NAME}` or `${NAME:default}`.",
+        "A [manifest](../how-to/manifest.md) is a mapping with these keys. Numbers, `true`, `false` and choices may "
+        "also be a variable of the environment, `${NAME}` or `${NAME:default}`.",
         key_table(model.Manifest),
         "A profile has the same keys without `profiles`. An audience has neither `profiles` nor `audiences`.",
         "## Sources",
@@ -622,7 +622,8 @@ def builtin_page() -> str:
                 parts += [table(["parameter", "type", "default", "meaning"], rows)] if rows else []
     return page(
         "Built-in tools and their parameters",
-        "[Built-in tools](builtins.md) shows how to use them. The option `approve` says which calls need an approval.",
+        "[Ready-made tools](../how-to/builtins.md) shows how to use them. The option `approve` says which calls need "
+        "an approval.",
         *parts,
     )
 
