@@ -13,7 +13,7 @@ from cyclopts.validators import Number
 
 from ahvn_tools.cli.arguments import read_state
 from ahvn_tools.cli.output import CommandError, print_message
-from ahvn_tools.cli.sources import Names, SourceParameters, Sources, open_toolkit
+from ahvn_tools.cli.sources import Flag, LoadingOptions, Names, SourceParameters, Sources, open_toolkit
 
 HOST = "127.0.0.1"
 """Only programs on this machine can connect."""
@@ -27,6 +27,7 @@ def ui(
     port: Annotated[int, Parameter(validator=Number(gte=0, lte=65535))] = 0,
     state: Path | None = None,
     set: Names = None,  # noqa: A002  # the option --set
+    show_state: Flag = False,
     options: SourceParameters = None,
 ) -> None:
     """Show tools in a browser, and try them. The address is printed; it works on this machine alone, until Ctrl-C.
@@ -41,12 +42,15 @@ def ui(
         A JSON or YAML file with the state from which bound parameters are filled.
     set
         KEY=VALUE or KEY:=JSON: a value of the state, in addition to those of the file. Can be repeated.
+    show_state
+        Show the values of bound parameters that are not secret.
     """
     values = read_state(state, set or ())
     import uvicorn  # slow, as the pages are
 
     try:
         from ahvn_tools.ui import app
+        from ahvn_tools.ui.snippets import setup_code
     except ModuleNotFoundError as error:
         raise CommandError(f"{error}.") from error
 
@@ -57,7 +61,11 @@ def ui(
         except OSError as error:
             raise CommandError(f"Cannot listen at {HOST}:{port}: {error}.") from error
         token = secrets.token_urlsafe(24)
-        pages = app(kit.session(values, audience=None) if values else kit, token=token)
+        loading = options or LoadingOptions()
+        how = {"profile": loading.profile, "audience": loading.audience, "trust": loading.trust, "roots": loading.root}
+        setup = setup_code(map(str, sources), how, values)
+        shown = kit.session(values, audience=None) if values else kit
+        pages = app(shown, token=token, show_state=show_state, setup=setup)
         config = uvicorn.Config(
             pages, log_level="warning", lifespan="off", timeout_graceful_shutdown=SHUTDOWN_SECONDS, ws="none"
         )

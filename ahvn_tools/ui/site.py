@@ -6,6 +6,7 @@ import functools
 import hashlib
 import hmac
 import json
+import secrets
 from collections.abc import Awaitable, Callable, Collection, MutableMapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -52,17 +53,25 @@ _Send = Callable[[_Message], Awaitable[None]]
 _ASGIApp = Callable[[_Message, _Receive, _Send], Awaitable[None]]
 
 
-def app(kit: Toolkit, *, token: str | None = None, hosts: Collection[str] = LOOPBACK) -> _ASGIApp:
+def app(
+    kit: Toolkit,
+    *,
+    token: str | None = None,
+    hosts: Collection[str] = LOOPBACK,
+    show_state: bool = False,
+    setup: str = "",
+) -> _ASGIApp:
     """Return the playground of a toolkit, a session or a selection as an ASGI app, also to mount under a prefix.
 
     Whoever reaches the app sees the tools and runs them: it has no users. `hosts` are the host names that requests may
     use; those of this machine by default. With `token`, a browser must first open the app with `?token=…`; without one,
-    the app that mounts it decides who reaches it.
+    the app that mounts it decides who reaches it. `show_state` shows the values of bound parameters that are not
+    secret. `setup` is the Python code that makes `kit`, with which copied calls and tests begin.
 
     >>> from ahvn_tools import Toolkit, ui
     >>> playground = ui.app(Toolkit("math").add(abs, name="size"))
     """
-    pages = _Pages(kit)
+    pages = _Pages(kit, show_state, setup)
     routes = [
         Route("/", pages.list_tools),
         Route("/providers", pages.list_verdicts),
@@ -162,8 +171,10 @@ def _render(request: Request, template: str, *, status: int = 200, **values: Any
 class _Pages:
     """The pages of one toolkit. Those that only read run in threads, because exports of many tools take long."""
 
-    def __init__(self, kit: Toolkit) -> None:
+    def __init__(self, kit: Toolkit, show_state: bool, setup: str) -> None:  # from `app` alone
         self._kit = kit
+        self._show_state = show_state
+        self._setup = setup
 
     def _find(self, request: Request) -> ToolkitTool:
         try:
@@ -185,7 +196,9 @@ class _Pages:
     def show_tool(self, request: Request) -> Response:
         """Show what a model sees of a tool, and what is bound."""
         tool = self._find(request)
-        return _render(request, "tool.html", page="tool", **facts.tool_facts(tool), bound=facts.bound_rows(tool))
+        values = facts.shown_values(self._kit, tool) if self._show_state else None
+        bound = facts.bound_rows(tool)
+        return _render(request, "tool.html", page="tool", **facts.tool_facts(tool), bound=bound, values=values)
 
     def list_verdicts(self, request: Request) -> Response:
         """Show what each provider does with each tool, some tools at a time."""
@@ -225,7 +238,9 @@ class _Pages:
 
     def try_tool(self, request: Request) -> Response:
         """Show the form of a tool."""
-        return _render(request, "try.html", page="try", **facts.tool_facts(self._find(request)))
+        tool = self._find(request)
+        state, session = facts.state_schema(tool), secrets.token_hex(16)
+        return _render(request, "try.html", page="try", **facts.tool_facts(tool), state=state, session=session)
 
     async def validate(self, request: Request) -> Response:
         """Return the problems of arguments, or what a call would pass on."""
@@ -236,8 +251,8 @@ class _Pages:
 
     async def run(self, request: Request) -> Response:
         """Run a call; its chunks and its result are events. The call ends when the browser disconnects."""
-        arguments, problem = trying.read_arguments(await request.body())
-        return trying.stream(self._kit, request.path_params["name"], arguments, problem)
+        sent = trying.RunRequest.read(await request.body())
+        return trying.stream(self._kit, request.path_params["name"], sent, self._setup)
 
     async def cancel(self, request: Request) -> Response:
         """Cancel a call that runs."""

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from textwrap import indent
 from typing import Any, Final
 
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.results import ToolResult
 from ahvn_tools.state import StateKey
 
 MAX_LINE = 80
@@ -148,10 +147,23 @@ class _Variable:
         return self._code
 
 
+def setup_code(sources: Iterable[str], options: JsonObject, state: JsonObject) -> str:
+    """Return the code that loads a toolkit into `kit`; the values of its state are read from environment variables."""
+    arguments = [*map(repr, sources), *(f"{name}={value!r}" for name, value in options.items() if value is not None)]
+    session = f".session({_literal(_with_variables(state))}, audience=None)" if state else ""
+    return f"from ahvn_tools import load\n\nkit = load({', '.join(arguments)}){session}\n"
+
+
+def _with_variables(value: Any, key: str = "") -> Any:
+    if isinstance(value, dict) and value:
+        return {name: _with_variables(item, f"{key}_{name}" if key else name) for name, item in value.items()}
+    return _Variable(key, value)
+
+
 def call_snippets(
-    tool: str, arguments: JsonObject, result: ToolResult, *, setup: str, state: JsonObject, secret: Collection[str]
+    tool: str, arguments: JsonObject, expected: str, *, setup: str, state: JsonObject, secret: Collection[str]
 ) -> dict[str, str]:
-    """Return a call as Python, and as a test for pytest that expects the same result.
+    """Return a call as Python, and as a test for pytest whose last line is `expected`.
 
     `setup` are the lines that make `kit`, `state` are the values that were set for the call, by dotted keys. Values of
     the names in `secret` are read from environment variables.
@@ -162,15 +174,15 @@ def call_snippets(
     shown = {name: _Variable(name, value) if name in secret else value for name, value in arguments.items()}
     session = f".session({_literal(own)}, audience=None)" if own else ""
     call = f"{tool!r}, {_literal(shown)}"
-    failed = ["assert result.error is not None", f"assert result.error.code == {result.error and result.error.code!r}"]
-    passed = ["assert result.error is None", f"assert result.text == {_literal(result.text)}"]
-    lines = [f"result = kit{session}.exec({call})", *(failed if result.error else passed)]
-    test = f"\ndef test_{re.sub(r'[^A-Za-z0-9]+', '_', tool)}():\n{indent(chr(10).join(lines), '    ')}"
+    lines = f"result = kit{session}.exec({call})\n{expected}"
+    test = f"\ndef test_{re.sub(r'[^A-Za-z0-9]+', '_', tool)}():\n{indent(lines, '    ')}"
     return {"Python": _with_imports(setup, f"print(kit{session}.call({call}))"), "pytest": _with_imports(setup, test)}
 
 
 def _with_imports(setup: str, code: str) -> str:
-    imports = [f"import {name}\n" for name, use in (("json", "json.loads("), ("os", "os.environ[")) if use in code]
+    imports = [
+        f"import {name}\n" for name, use in (("json", "json.loads("), ("os", "os.environ[")) if use in setup + code
+    ]
     return "\n".join(part for part in ("".join(imports), setup, code) if part) + "\n"
 
 

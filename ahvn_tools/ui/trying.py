@@ -5,19 +5,53 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import tempfile
 from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from starlette.responses import StreamingResponse
 
+from ahvn_tools.errors import StateKeyError
 from ahvn_tools.json_types import JsonObject
+from ahvn_tools.middleware import Call, Next, record, reporting
+from ahvn_tools.results import ToolResult
+from ahvn_tools.state import StateKey
+from ahvn_tools.ui import facts, snippets
 
 if TYPE_CHECKING:
-    from ahvn_tools.results import ToolResult
     from ahvn_tools.toolkit import Toolkit
 
 MAX_TEXT_CHARS = 200_000
 """The text of a result is cut to this many characters: a browser becomes slow with more."""
+
+MAX_BYTES = 5_000_000
+"""The limit for images, structured content and the record of a call: larger ones are left out."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRequest:
+    """What the page sends to run a call."""
+
+    arguments: Any = None
+    state: JsonObject = field(default_factory=dict, repr=False)
+    """Values by dotted keys, for the calls of this page alone."""
+    session: str = ""
+    """The id of the page."""
+    problem: JsonObject | None = None
+    """The answer, if the call cannot run."""
+
+    @classmethod
+    def read(cls, body: bytes) -> RunRequest:
+        """Return the request in a body; its arguments are JSON text, as the page shows it."""
+        sent, problem = read_arguments(body)
+        if problem is None and isinstance(sent, dict):
+            text, state, session = sent.get("arguments"), sent.get("state", {}), sent.get("session", "")
+            if isinstance(text, str) and isinstance(state, dict) and isinstance(session, str):
+                arguments, problem = read_arguments(text.encode("utf-8", "surrogatepass"))
+                return cls(arguments=arguments, state=state, session=session, problem=problem)
+        return cls(problem=problem or _failure("invalid_json", "The request is not one of this page. Load it again."))
 
 
 def read_arguments(body: bytes) -> tuple[Any, JsonObject | None]:
@@ -45,31 +79,86 @@ def _describe_result(result: ToolResult) -> JsonObject:
     """Return a result or a chunk as JSON: the text for a model, the structured content, and images."""
     sent = result.to_mcp()
     text = result.text
+    structured = sent.structured_content if len(text) <= MAX_BYTES else None
+    images = [f"data:{block.mime_type};base64,{block.data}" for block in sent.content if block.type == "image"]
     described: JsonObject = {
         "text": text[:MAX_TEXT_CHARS],
         "omitted": max(len(text) - MAX_TEXT_CHARS, 0),
         "is_error": sent.is_error,
-        "structured": sent.structured_content,
-        "images": [f"data:{block.mime_type};base64,{block.data}" for block in sent.content if block.type == "image"],
+        "structured": structured,
+        "images": images if sum(map(len, images)) <= MAX_BYTES else [],
         "duration": result.meta.get("duration"),
+        "progress": result.meta.get("progress"),
     }
     return {**described, **describe_check(result), "text": described["text"]} if result.error else described
 
 
-def stream(kit: Toolkit, name: str, arguments: Any, problem: JsonObject | None) -> StreamingResponse:
+def stream(kit: Toolkit, name: str, request: RunRequest, setup: str) -> StreamingResponse:
     """Return the events of a call: `call` with its id, `chunk` for each chunk, and `result`."""
 
     async def events() -> AsyncIterator[str]:
-        if problem is not None:
-            yield _event("result", problem)
+        try:
+            session = _with_state(kit, name, request)
+        except StateKeyError as error:
+            yield _event("result", _failure("invalid_state", str(error)))
+            return
+        if request.problem is not None:
+            yield _event("result", request.problem)
             return
         call_id = f"ui_{os.urandom(12).hex()}"
         yield _event("call", {"id": call_id})
-        async with contextlib.aclosing(kit.astream(name, arguments, call_id=call_id)) as results:
-            async for result in results:
-                yield _event("result" if result.is_last else "chunk", _describe_result(result))
+        notes = {"traceback": "", "redacted": ""}
+
+        async def take_notes(call: Call, next: Next) -> ToolResult:  # noqa: A002  # the word for it
+            result = await next(call)
+            notes["redacted"] = reporting.make_redactor(call)(result.text)
+            if result.exception is not None and result.error is call.scope.error_detail:
+                notes["traceback"] = reporting.redact_traceback(call, result.exception).strip("\n")
+            return result
+
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "calls.jsonl"
+            results = session.astream(name, request.arguments, call_id=call_id, middleware=[record(file), take_notes])
+            async with contextlib.aclosing(results):
+                async for result in results:
+                    described = _describe_result(result)
+                    if not result.is_last:
+                        yield _event("chunk", described)
+                        continue
+                    described["traceback"] = notes["traceback"]
+                    described["record"] = file.read_text("utf-8") if file.stat().st_size <= MAX_BYTES else ""
+                    described["snippets"] = _snippets(
+                        kit, name, request, result, setup=setup, redacted=notes["redacted"]
+                    )
+                    yield _event("result", described)
 
     return StreamingResponse(events(), media_type="text/event-stream")
+
+
+def _with_state(kit: Toolkit, name: str, request: RunRequest) -> Toolkit:
+    """Return the toolkit or, for values of the page, its session. Raises StateKeyError for keys that exclude others."""
+    values: JsonObject = {}
+    settable = facts.state_schema(kit[name])["properties"] if name in kit else {}
+    for key in settable.keys() & request.state.keys():
+        StateKey.parse(key).write(values, request.state[key])
+    return kit.session(values, session_id=f"ui_{request.session}", audience=None) if values else kit
+
+
+def _snippets(
+    kit: Toolkit, name: str, request: RunRequest, result: ToolResult, *, setup: str, redacted: str
+) -> dict[str, str]:
+    if name not in kit or not isinstance(request.arguments, dict) or len(result.text) > MAX_TEXT_CHARS:
+        return {}
+    settable = facts.state_schema(kit[name])["properties"]
+    state = {key: value for key, value in request.state.items() if key in settable}
+    secret = {key for key in state if settable[key].get("writeOnly")} | kit[name].compiled.plan.secret_names
+    if result.error is not None:
+        expected = f"assert result.error.code == {result.error.code!r}"
+    elif redacted == result.text:
+        expected = f"assert result.text == {result.text!r}"
+    else:
+        expected = "assert result.error is None  # its text contains a bound value"
+    return snippets.call_snippets(name, request.arguments, expected, setup=setup, state=state, secret=secret)
 
 
 def _event(kind: str, data: JsonObject) -> str:
