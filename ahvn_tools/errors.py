@@ -132,19 +132,22 @@ class ToolCallError(Exception):
 
 
 class ToolNotFoundError(ToolCallError):
-    """The toolkit has no tool of this name."""
+    """The toolkit has no tool of this name. The model reads similar names: send it the result."""
 
     code = "not_found"
 
 
 class ToolNotAvailableError(ToolCallError):
-    """The toolkit has the tool, but not for this audience or view, or its group is not active."""
+    """The toolkit has the tool, but not for this audience or view, or its group is not active.
+
+    Activate the group, or call the tool in a view that has it.
+    """
 
     code = "not_available"
 
 
 class InvalidParametersError(ToolCallError):
-    """The arguments do not fit the tool's input schema."""
+    """The arguments do not fit the tool's input schema. The model reads what is wrong: send it the result."""
 
     code = "invalid_parameters"
 
@@ -165,7 +168,7 @@ MISSING_VALUE = "The tool cannot run: its host has not provided a value that it 
 
 
 class UnboundStateError(ToolCallError):
-    """A bound parameter has no usable value in the state."""
+    """A bound parameter has no usable value in the state. Set the key that the explanation names, or a default."""
 
     code = "unbound_state"
 
@@ -189,7 +192,10 @@ INVALID_RESULT = "The tool returned an invalid result."
 
 
 class InvalidResultError(ToolCallError):
-    """The tool's return value has no JSON form, or does not fit the output schema."""
+    """The tool's return value has no JSON form, or does not fit the output schema.
+
+    Correct the tool or its annotation: the explanation says what does not fit.
+    """
 
     code = "invalid_result"
     problem: str | None = None
@@ -199,7 +205,7 @@ class InvalidResultError(ToolCallError):
 
 
 class ToolTimeoutError(ToolCallError, TimeoutError):
-    """The tool did not finish within its limit of `timeout` seconds."""
+    """The tool did not finish within its limit of `timeout` seconds. Make it faster, or set a longer timeout."""
 
     code = "timeout"
 
@@ -209,13 +215,13 @@ class ToolTimeoutError(ToolCallError, TimeoutError):
 
 
 class CallCancelledError(ToolCallError):
-    """The call was cancelled by its id, or the tool raised a CancelledError itself."""
+    """The call was cancelled by its id, or by the tool itself. Call it again if it is still needed."""
 
     code = "cancelled"
 
 
 class ApprovalRequiredError(ToolCallError):
-    """The call must be approved first."""
+    """The call must be approved first. Pass the decision to `Toolkit.resume`, or give the toolkit an `approver`."""
 
     code = "approval_required"
     question: Any = None
@@ -223,37 +229,37 @@ class ApprovalRequiredError(ToolCallError):
 
 
 class ResultRequiredError(ToolCallError):
-    """The result of the call is supplied from outside: the tool is external."""
+    """The result of the call is supplied from outside: the tool is external. Pass it to `Toolkit.resume`."""
 
     code = "result_required"
 
 
 class CallRejectedError(ToolCallError):
-    """The call, or what its body asked for, was not approved; the message has the reason, if there is one."""
+    """The call, or what its body asked for, was not approved. The model reads the reason, if there is one."""
 
     code = "rejected"
 
 
 class InputRequiredError(ToolCallError):
-    """The tool asks its client for input; `mcp_response` is the request. A local caller cannot answer it."""
+    """The tool asks its client for input; `mcp_response` is the request. Call it over MCP to answer."""
 
     code = "input_required"
 
 
 class ToolChangedError(ToolCallError):
-    """The tool has changed since it was accepted."""
+    """The tool has changed since it was accepted. Read the change, and call `accept` of its server if it is right."""
 
     code = "changed"
 
 
 class ToolConnectionError(ToolCallError):
-    """There is no connection to the tool's server, or it was lost."""
+    """There is no connection to the tool's server, or it was lost. Call the tool again: the next call connects."""
 
     code = "connection"
 
 
 class LimitExceededError(ToolCallError):
-    """There were too many calls per time, run or session; `retry_after` (seconds) is None if waiting does not help."""
+    """There were too many calls per time, run or session. Wait `retry_after` seconds; None: waiting does not help."""
 
     code = "limit_exceeded"
 
@@ -270,7 +276,7 @@ class LimitExceededError(ToolCallError):
 
 
 class ToolError(ToolCallError):
-    """Raise it in a tool to send its text to the model, also from a served toolkit."""
+    """The tool failed. Raise this error in a tool to send its text to the model, also from a served toolkit."""
 
 
 def error_for_code(code: str, message: str, *, tool: str | None = None) -> ToolCallError:

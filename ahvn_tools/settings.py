@@ -189,7 +189,9 @@ class DefinitionOptions(TypedDict, total=False):
     annotations: Annotated[Any, _check_annotations]
     """MCP's hints: a dict (`{"readOnlyHint": True}` or `{"read_only_hint": True}`) or a ToolAnnotations."""
     meta: Annotated[JsonObject, _check_meta]
+    """MCP's `_meta` of the tool: JSON data for clients, which no model reads."""
     version: Annotated[str, TEXT]
+    """The version of the tool, which MCP clients read."""
     icons: Annotated[
         Iterable[Any],
         must_be(
@@ -232,6 +234,7 @@ class UnboundToolOptions(DefinitionOptions, RunOptions, total=False):
     """The options of a tool that keep its parameters."""
 
     tags: Annotated[Iterable[str], must_be("a set of strings, such as {'search', 'read-only'}", _is_set_of_str)]
+    """Labels by which tools are selected. No model reads them."""
 
 
 class ToolOptions(UnboundToolOptions, total=False):

@@ -41,7 +41,9 @@ def as_script(namespace: dict[str, Any]) -> None:
 markdown = PythonCodeBlockParser(doctest_optionflags=COMPARISON)
 markdown.codeblock_parser = CodeBlockParser("python", run_block)
 
-pages = Sybil([markdown], path=str(ROOT), patterns=["README.md", "docs/*.md"], setup=as_script, name="page").pytest()
+pages = Sybil(
+    [markdown], path=str(ROOT), patterns=["README.md", "docs/*.md", "docs/*/*.md"], setup=as_script, name="page"
+).pytest()
 docstrings = Sybil(
     [DocTestParser(COMPARISON)], path=str(ROOT / "ahvn_tools"), pattern="*.py", name="docstring"
 ).pytest()

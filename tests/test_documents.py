@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -59,3 +60,9 @@ def test_the_architecture_page_has_every_module_of_the_package():
     for path in modules:
         name = f"ahvn_tools/{path.name}{'/' if path.is_dir() else ''}"
         assert f"`{name}`" in text, f"{name} has no row in docs/maintainers/architecture.md"
+
+
+def test_the_page_of_extras_has_every_extra():
+    text = (ROOT / "docs" / "reference" / "extras.md").read_text(encoding="utf-8")
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    assert [extra for extra in extras if f"`{extra}`" not in text] == []

@@ -163,9 +163,10 @@ class AskUser(ToolRegistry):
 
     @suggests_options
     def __init__(self, handler: AnswerHandler | None = None, *, timeout: float = 600.0) -> None:
-        """`timeout` is how many seconds the user may take; then the user has left.
+        """Raise DefinitionError for an option that is wrong.
 
-        Raises DefinitionError for wrong values.
+        - `handler`: a function of the questions and the ToolContext that returns the answers.
+        - `timeout`: how many seconds the user may take; then the user has left.
         """
         if handler is not None and not callable(handler):
             raise DefinitionError("`handler` is a function of the questions and the ToolContext that returns answers.")

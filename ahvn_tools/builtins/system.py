@@ -73,9 +73,10 @@ class System(ToolRegistry):
     def __init__(
         self, *, environment: Iterable[str] = ("PATH", "SHELL", "LANG", "TZ"), secrets: Iterable[str] = ()
     ) -> None:
-        """`environment` are the names that can be read; `*` stands for any text, as in `APP_*`.
+        """Raise DefinitionError for a name that is wrong.
 
-        A name that indicates a secret must also be in `secrets`, and is never matched by `*`.
+        - `environment`: the names that can be read; `*` stands for any text, as in `APP_*`.
+        - `secrets`: names that indicate a secret must be here, too; `*` never matches one.
         """
         if isinstance(environment, str) or isinstance(secrets, str):
             raise DefinitionError("`environment` and `secrets` are lists of names, as in environment=['PATH'].")

@@ -71,6 +71,8 @@ def search(
 
     Parameters
     ----------
+    source
+        Where the tools are, as for `list`.
     query
         Words to look for. One match is enough.
     more_words
@@ -79,6 +81,8 @@ def search(
         How many tools are printed at most.
     json
         Print a list of tools as JSON.
+    source_
+        Another source. Can be repeated.
     """
     with open_toolkit([source, *(source_ or ())], options) as kit:
         found = kit.search(" ".join([query, *more_words]), limit)
@@ -108,10 +112,14 @@ def show(
 
     Parameters
     ----------
+    source
+        Where the tool is, as for `list`.
     tool
         The name of the tool.
     json
         Print one JSON object.
+    source_
+        Another source. Can be repeated.
     """
     with open_toolkit([source, *(source_ or ())], options) as kit:
         spec = find_tool(kit, tool)

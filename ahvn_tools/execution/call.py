@@ -70,6 +70,8 @@ class CallScope:
     """Whether the user of an MCP client may approve the call as a whole: rules ask for that, and not its tool."""
     is_allowed_by_rule: bool = False
     """Whether a rule of the toolkit allows the call, and not only its mode."""
+    asked_by: str | None = None
+    """Why the rules of the toolkit ask for an approval, in words for the host."""
     is_cancelled: bool = False
     """Whether the call was cancelled by its id."""
     has_cancelled_task: bool = False

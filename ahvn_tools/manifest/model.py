@@ -157,14 +157,14 @@ class BuiltinsSource(LocalOptions):
     network: bool = False
     """Whether commands in the sandbox may use the network."""
     ask_handler: str | None = None
-    """The import path of a function that [asks the user](builtins.md#askuser), for the group `user`."""
+    """The import path of a function that asks the user, for the group `user`."""
 
 
 class HTTPSource(LocalOptions):
     """An HTTP request as a tool."""
 
     http: JsonObject
-    """The tool: `name`, `api_url`, and the [options of HTTP tools](sources.md#http-tools), such as `method`."""
+    """The tool: `name`, `api_url`, and the options of HTTP tools, such as `method`."""
 
 
 class ExternalTool(ManifestModel):
@@ -188,7 +188,7 @@ class ExternalSource(LocalOptions):
     """A tool whose results come from outside."""
 
     external: ExternalTool
-    """An [external tool](answers.md#external-tools): `name`, `description`, `input_schema` and `output_schema`."""
+    """An external tool: `name`, `description`, `input_schema` and `output_schema`."""
 
 
 class OpenAPISource(LocalOptions):

@@ -7,7 +7,6 @@ import functools
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from enum import Enum
 from time import perf_counter
 from typing import Any, Final
 
@@ -26,6 +25,7 @@ from ahvn_tools.execution.pipeline import inner_middleware, run_if_large_in_thre
 from ahvn_tools.execution.threads import call_host_function
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.middleware import reporting
+from ahvn_tools.middleware.inbox import ApprovalAnswer, Inbox
 from ahvn_tools.middleware.pending import ApprovalRequest, arguments_digest, pending_result
 from ahvn_tools.results import ToolResult
 
@@ -36,13 +36,6 @@ CALL_QUESTION: Final = "make this call"
 """What the user of an MCP client is asked about a call as a whole."""
 
 
-class ApprovalAnswer(Enum):
-    """An answer of an approver that is more than yes or no."""
-
-    ALWAYS = "always"
-    """Approves the call and, if the request has a `suggested_rule`, the same call from now on."""
-
-
 ApprovalDecision = bool | str | Mapping[str, Any] | ApprovalAnswer
 """True approves; False or a text, which is the reason, rejects; a mapping approves the call with these edits.
 
@@ -51,6 +44,9 @@ An argument that the mapping does not name stays as it is, and so does a `***` t
 
 Approver = Callable[[ApprovalRequest], ApprovalDecision | Awaitable[ApprovalDecision]]
 """Decides on calls; sync or async."""
+
+Remember = Callable[[ApprovalRequest], Awaitable[None]]
+"""Remembers that a call was approved for always."""
 
 
 class ApprovalMiddleware:
@@ -64,8 +60,11 @@ class ApprovalMiddleware:
     `meta["approval"]`; `Toolkit.resume` continues it. A call that was approved that way runs.
     """
 
-    def __init__(self, approver: Approver | None, when: Callable[[Call], bool] | bool) -> None:
-        self.approver, self.when = approver, when
+    def __init__(
+        self, approver: Approver | None, when: Callable[[Call], bool] | bool, remember: Remember | None = None
+    ) -> None:
+        """`remember` is called for an approver's answer "always"."""
+        self.approver, self.when, self.remember = approver, when, remember
 
     async def __call__(self, call: Call, next: Next) -> ToolResult:  # noqa: A002  # the word for it
         """Run a call that needs no approval, or has it."""
@@ -80,12 +79,25 @@ class ApprovalMiddleware:
             except ToolCallError as error:  # the model corrects it, and no person is asked
                 return call.scope.record_error(error, error_result(call_error_detail(error), perf_counter()))
         if when if isinstance(when, bool) else when(call):
-            return await _decide(approver, call, next)
+            return await _decide(approver, call, next, self.remember)
         result = _with_request(call, await next(call if isinstance(when, bool) else _asking_again(call, when)))
-        return await _decide(approver, call, next) if _is_requested(call, result) else result
+        return await _decide(approver, call, next, self.remember) if _is_requested(call, result) else result
 
 
-async def _decide(approver: Approver | None, call: Call, next: Next) -> ToolResult:  # noqa: A002  # as in the middleware
+async def _ask(approver: Approver, call: Call, request: ApprovalRequest) -> ApprovalDecision:
+    """Return the decision of an approver on a request for a call."""
+    decision: ApprovalDecision = await (
+        approver(request, call) if isinstance(approver, Inbox) else call_host_function(approver, request)
+    )
+    return decision
+
+
+async def _decide(
+    approver: Approver | None,
+    call: Call,
+    next: Next,  # noqa: A002  # as in the middleware
+    remember: Remember | None,
+) -> ToolResult:
     """Let the approver decide on a call, and run it if it is approved; without one it waits.
 
     Without one, the user of an MCP client decides on what the rules of the toolkit ask.
@@ -97,12 +109,14 @@ async def _decide(approver: Approver | None, call: Call, next: Next) -> ToolResu
         await BodyQuestions(call).aask(CALL_QUESTION, request.arguments)
         return _with_request(call, await next(replace(call, is_approved=True)))
     with call.scope.pause():
-        decision = _in_time(call, await call_host_function(approver, request))
+        decision = _in_time(call, await _ask(approver, call, request))
     if arguments_digest(call.arguments, call.secret_key) != request.digest:
         raise InvalidParametersError("The arguments changed while the call waited for approval.", tool=call.name)
     if isinstance(decision, Mapping):
         call = replace(call, arguments=request.merge_edits(decision, call.arguments))
         await _validate_edited(call)
+    if decision is ApprovalAnswer.ALWAYS and request.suggested_rule is not None and remember is not None:
+        await remember(request)
     if decision is True or isinstance(decision, Mapping | ApprovalAnswer):
         approved = replace(call, is_approved=True)
         return _with_request(approved, await next(approved))
@@ -204,7 +218,7 @@ def _question_approver(approver: Approver) -> QuestionApprover:
 
     async def decide(call: Call, question: ApprovalQuestion) -> None:
         try:
-            decision = _in_time(call, await call_host_function(approver, ApprovalRequest.from_call(call, question)))
+            decision = _in_time(call, await _ask(approver, call, ApprovalRequest.from_call(call, question)))
         except ToolCallError:
             raise
         except Exception as error:

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any, Final, NoReturn, Protocol
 
 from ahvn_tools.binding import StateScopes
-from ahvn_tools.errors import ResultRequiredError, ToolCallError, ToolkitError
-from ahvn_tools.execution.call import Call, Next
+from ahvn_tools.errors import ResultRequiredError, ToolCallError, ToolError, ToolkitError
+from ahvn_tools.execution.call import Call, Middleware, Next
 from ahvn_tools.execution.convert import body_error_detail, to_result
 from ahvn_tools.execution.outcome import Outcome
 from ahvn_tools.execution.pipeline import run_if_large_in_thread
 from ahvn_tools.execution.plan import Plan, result_required_error
 from ahvn_tools.json_types import JsonObject
+from ahvn_tools.middleware.inbox import Inbox
 from ahvn_tools.middleware.pending import ExternalCall, pending_result, without_requests
 from ahvn_tools.results import ToolResult
+from ahvn_tools.schema.keywords import WRAP_RESULT_KEY
 
 RESULT_RULES: Final = "result_rules"
 """The attribute of a body that may raise ResultRequiredError, because only it knows whether its call waits."""
@@ -42,7 +44,7 @@ def find_rules(body: Any) -> ResultRules | None:
     return rules
 
 
-async def wait_for_result(call: Call, next: Next) -> ToolResult:  # noqa: A002  # that of a middleware
+async def _wait_for_result(call: Call, next: Next) -> ToolResult:  # noqa: A002  # that of a middleware
     """Run a call, and let it wait for its result if that has to be supplied.
 
     It is outside of the middleware that changes arguments for the body, as an approval is.
@@ -52,6 +54,56 @@ async def wait_for_result(call: Call, next: Next) -> ToolResult:  # noqa: A002  
         return result
     waiting = pending_result(ExternalCall.from_call(call))
     return call.scope.record_error(result_required_error(call.name), waiting)
+
+
+def waits_for_result(approver: Any) -> Middleware:
+    """Return the middleware of a call that may wait: if the approver is an inbox, for the result that comes there."""
+    if not isinstance(approver, Inbox):
+        return _wait_for_result
+
+    async def wait(call: Call, next: Next) -> ToolResult:  # noqa: A002  # as above
+        result = await next(call)
+        if not _is_requested(call, result):
+            return result
+        request, problem = ExternalCall.from_call(call), ""
+        rules, message, schema = find_rules(call.body), None, _result_schema(call)
+        if rules is not None:
+            arguments = body_arguments(call.plan, call.arguments, call.state_scopes)
+            message, schema = rules.to_form(arguments)
+        while True:
+            with call.scope.pause():
+                decision = await approver.ask_for_result(request, call, message, schema, problem)
+            try:
+                if decision.is_accepted:
+                    supplied = supply(call.plan, call.body, call.state_scopes, request, decision.value)
+                elif rules is None:
+                    text = "The result was not supplied" + (f": {decision.reason}" if decision.reason else ".")
+                    supplied = Outcome(error=ToolError(text, tool=call.name))
+                else:
+                    supplied = Outcome(rules.read(arguments, _NoAnswer("cancel" if decision.is_late else "decline")))
+                break
+            except ToolkitError as error:
+                problem = str(error)
+        call.scope.error = call.scope.error_detail = None
+        return await next(replace(call, supplied=supplied))
+
+    return wait
+
+
+@dataclass(frozen=True)
+class _NoAnswer:
+    """MCP's ElicitResult of a user who has not answered."""
+
+    action: str
+
+
+def _result_schema(call: Call) -> JsonObject:
+    """Return the JSON Schema of the value that a call returns."""
+    schema = call.definition.output_schema or {}
+    if schema.get(WRAP_RESULT_KEY) is not True:
+        return schema
+    shared = {key: schema[key] for key in ("$defs", "definitions") if key in schema}
+    return {**shared, **schema["properties"]["result"]}
 
 
 async def supply_result(call: Call, next: Next) -> ToolResult:  # noqa: A002  # as above

@@ -21,7 +21,7 @@ _OUTCOMES = {None: "ok", "cancelled": "cancelled"}
 
 @suggests_options
 def metrics(meter: Meter | None = None) -> Middleware:
-    """Return middleware that measures calls. Without a meter it uses the global provider's.
+    """Return middleware that measures calls. Without `meter` it uses the global provider's.
 
     - `gen_ai.execute_tool.duration`: a histogram in seconds; for a stream it includes the time of its reader;
     - `ahvn_tools.calls`: a counter, with the attribute `ahvn_tools.outcome`: `ok`, `error` or `cancelled`;

@@ -231,7 +231,7 @@ def _has_types(value: Any, types: dict[str, Any]) -> bool:
 
 @suggests_options
 def record(path: str | PathLike[str], *, secret_key: str | bytes | None = None) -> Middleware:
-    """Return middleware that appends every finished call, with its chunks and its result, to a JSONL file.
+    """Return middleware that appends every finished call, with its chunks and its result, to the JSONL file `path`.
 
     Cancelled calls are not recorded. Each line is one append, so threads, loops and processes may write to the same
     file; it is closed after each line. A line that cannot be written is logged as an error; the call's result stays.
@@ -268,7 +268,7 @@ def record(path: str | PathLike[str], *, secret_key: str | bytes | None = None) 
 def replay(
     path: str | PathLike[str], *, allow_changed: bool = False, secret_key: str | bytes | None = None
 ) -> Middleware:
-    """Return middleware that answers calls from a recording; neither the tool nor inner middleware runs.
+    """Return middleware that answers calls from the recording `path`; neither the tool nor inner middleware runs.
 
     A call matches a recording of the same tool with the same arguments: exactly the same ones if it was recorded with
     the `secret_key` that is used here, else those that the recording shows, with `***` for secrets. Several recordings

@@ -19,7 +19,7 @@ def trace(tracer: Tracer | None = None, *, content: bool = False) -> Middleware:
 
     Inside the call it is the current span, so spans that the tool opens are its children; it never becomes current in
     the reader of a stream. A failed call has an error status and its code as `error.type`; for a cancelled one that is
-    `cancelled`. `content` adds arguments and result, redacted and cut. Without a tracer it uses the global provider's.
+    `cancelled`. `content` adds arguments and result, redacted and cut. Without `tracer` it uses the global provider's.
     """
     from opentelemetry import context
     from opentelemetry import trace as otel

@@ -25,6 +25,7 @@ class ArgumentChange(TypedDict, total=False):
     required: bool
     """True: callers must set it; an own default is ignored."""
     examples: list[Any]
+    """Sample values, for its schema."""
 
 
 @dataclass(frozen=True)

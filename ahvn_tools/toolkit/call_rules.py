@@ -14,8 +14,8 @@ from ahvn_tools.binding import StateScopes
 from ahvn_tools.errors import CallRejectedError, ToolCallError, ToolError, ToolkitError, ToolLookupError, near_misses
 from ahvn_tools.execution.call import Call, Middleware, Next
 from ahvn_tools.execution.plan import Plan
-from ahvn_tools.execution.threads import call_host_function, run_in_thread
-from ahvn_tools.middleware.approve import ApprovalAnswer, ApprovalDecision, ApprovalMiddleware, Approver, rejection_text
+from ahvn_tools.execution.threads import run_in_thread
+from ahvn_tools.middleware.approve import ApprovalMiddleware, rejection_text
 from ahvn_tools.middleware.pending import ApprovalRequest
 from ahvn_tools.results import ToolResult
 from ahvn_tools.state import MISSING
@@ -66,7 +66,8 @@ class CallRules:
     @functools.cached_property
     def middleware(self) -> tuple[Middleware, ...]:
         """What decides about a call in the pipeline, outermost first."""
-        return self, ApprovalMiddleware(self._approver(), self.asks)
+        remember = functools.partial(_remember, self._view)
+        return self, ApprovalMiddleware(self._view.store.approver, self.asks, remember)
 
     def _find_base(self, roots: tuple[Path, ...] | None) -> PathBase:
         """Return where paths begin in a call with these roots: those of a tool with its own folders in these."""
@@ -179,6 +180,7 @@ class CallRules:
         decision = self.judge(call.plan, call.arguments, requires_approval=requires_approval)
         is_allowed = decision.decision == "allow"  # asked last about the arguments that the body receives
         call.scope.is_allowed_by_rule = is_allowed and decision.why in {"rule", "remembered"}
+        call.scope.asked_by = None if is_allowed else decision.reason
         call.scope.is_for_client = not is_allowed and self._entry.requires_approval is False
         return not is_allowed
 
@@ -206,19 +208,6 @@ class CallRules:
                 "the rules of its host do not allow it" if decision.why == "rule" else "only tools that read may run"
             )
             raise CallRejectedError(rejection_text(self._entry.name, f"{reason}."), tool=self._entry.name)
-
-    def _approver(self) -> Approver | None:
-        """Return the approver of the toolkit, whose answer "always" is remembered."""
-        if (approver := self._view.store.approver) is None:
-            return None
-
-        async def decide(request: ApprovalRequest) -> ApprovalDecision:
-            decision: ApprovalDecision = await call_host_function(approver, request)
-            if decision is ApprovalAnswer.ALWAYS and request.suggested_rule is not None:
-                await _remember(self._view, request)
-            return decision
-
-        return decide
 
 
 def _layers(view: StoreView, entry: Entry, names: Mapping[str, str] | None = None) -> Iterator[_Layer]:

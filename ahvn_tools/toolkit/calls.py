@@ -418,9 +418,10 @@ def _middleware(
     if view.store.has_structured_outputs and (structured_output := view.structured_output(entry)) is not None:
         own = (*own, structured_output.middleware)
     if plan.is_external or plan.takes_context:
-        from ahvn_tools.middleware.external import may_wait, supply_result, wait_for_result
+        from ahvn_tools.middleware.external import may_wait, supply_result, waits_for_result
 
-        own = (wait_for_result, *own, supply_result) if may_wait(plan, entry.spec.body) else own
+        wait = waits_for_result(view.store.approver)
+        own = (wait, *own, supply_result) if may_wait(plan, entry.spec.body) else own
     if rules is not None:
         own = (*rules.middleware, *own)
     elif entry.requires_approval is not False or plan.takes_context:

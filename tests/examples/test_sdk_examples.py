@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 from pathlib import Path
 
 import pytest
 
+from examples.loopback import Loopback
 from tests import sealed
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -110,3 +112,50 @@ def test_an_example_without_its_sdk_says_what_to_install(example, tmp_path):
     finished = sealed.run(str(EXAMPLES / f"{example}.py"), folder=tmp_path, MISSING=module)
     assert finished.stderr == f'This example needs an SDK: pip install "ahvn-tools[{extra}]"\n'
     assert finished.returncode == 1
+
+
+PAGES = {
+    "README.md": '["Ann\'s note 1 about tides"]',
+    "docs/quickstart.md": '{"results": ["tides 1"]}',
+    "docs/how-to/conversations.md": "a note on tides",
+}
+"""What the tool of a page's first program returns, asked for one note about tides."""
+
+
+def programs(page: str) -> list[str]:
+    """Return the programs of a page that need an SDK: they are marked `py`."""
+    text = (EXAMPLES.parent / page).read_text(encoding="utf-8")
+    return re.findall(r"^```py\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+
+def run_program(program: str, folder: Path, **arguments: object) -> str:
+    """Run a program whose clients reach a local server, whose model calls with these arguments; return what it prints."""
+    (folder / "agent.py").write_text(program, encoding="utf-8")
+    with Loopback(arguments) as server:
+        finished = sealed.run(
+            "agent.py",
+            folder=folder,
+            OPENAI_API_KEY="none",
+            OPENAI_BASE_URL=f"{server.url('openai_chat')}/v1",
+            ANTHROPIC_API_KEY="none",
+            ANTHROPIC_BASE_URL=server.url("anthropic_messages"),
+        )
+    assert finished.stderr == ""
+    return finished.stdout
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_first_program_of_a_page_runs_with_the_sdk(page, tmp_path):
+    pytest.importorskip("openai", reason='needs the SDK: pip install "ahvn-tools[openai]"')
+    arguments = {"query": "tides"} if "conversations" in page else {"query": "tides", "limit": 1}
+    assert run_program(programs(page)[0], tmp_path, **arguments) == f"The tool said: {PAGES[page]}\n"
+
+
+def test_the_model_of_the_quick_start_can_be_anthropics(tmp_path):
+    pytest.importorskip("openai", reason='needs the SDK: pip install "ahvn-tools[openai]"')
+    pytest.importorskip("anthropic", reason='needs the SDK: pip install "ahvn-tools[anthropic]"')
+    with_openai, model = programs("docs/quickstart.md")
+    tools = with_openai.partition("if __name__")[0]
+    program = f'{tools}{model}print(kit.converse(model, "Is there anything?").text)\n'
+    said = run_program(program, tmp_path, query="tides", limit=1)
+    assert said == f"The tool said: {PAGES['docs/quickstart.md']}\n"

@@ -227,11 +227,15 @@ class Database(ToolRegistry):
     ) -> None:
         """Raise DefinitionError for a database that cannot be read-only, and for one that does not exist.
 
-        `url` is a URL (`sqlite:///path`, `duckdb:///path`, `postgresql://user:password@host/name`, or one of
-        SQLAlchemy), the path of a SQLite file, or of a DuckDB file that ends in .duckdb or .ddb, or a function that
-        returns one of them. `approve` is for statements that are no reads: each of them is risky. `max_rows` and
-        `max_width` limit what a model reads: rows, and characters of a value. `timeout` is in seconds, for one call.
-        `memory_bytes` is in bytes, for the process of a statement.
+        - `url`: a URL (`sqlite:///path`, `duckdb:///path`, `postgresql://user:password@host/name`, or one of
+          SQLAlchemy), the path of a SQLite file, or of a DuckDB file that ends in .duckdb or .ddb, or a function that
+          returns one of them.
+        - `read_only`: whether the database refuses what is no read.
+        - `approve`: "risky" and "always" ask for each statement that is no read, "never" for none.
+        - `max_rows`: how many rows a model reads.
+        - `max_width`: how many characters of a value it reads.
+        - `timeout`: seconds of one call.
+        - `memory_bytes`: of the process of a statement.
         """
         self.read_only = read_only
         self.approval = Approval(approve)

@@ -592,13 +592,20 @@ class Git(ToolRegistry):
         environment: Mapping[str, str] | None = None,
         max_bytes: int = 30_000,
     ) -> None:
-        """`workspace` is a Workspace, or folders as in `Workspace(roots)`; a read-only one allows "read" only.
+        """Raise DefinitionError for an option that is wrong.
 
-        `allow` are the commands that `git_cmd` runs: "read", "write" (of a repository of this machine), "remote"
-        (fetch, pull, push, clone, ls-remote). `author` is the name and address of commits; without it they are those
-        that git itself would use: of GIT_AUTHOR_NAME and its like, and of the configuration of the repository, of the
-        user and of the system. `protocols`, such as "ssh", and the variables in `environment`, such as GIT_ASKPASS, are
-        for "remote" commands. `timeout` in seconds, `max_bytes` of output, each for one command.
+        - `workspace`: a Workspace, or folders as in `Workspace(roots)`; a read-only one allows "read" only.
+        - `allow`: the commands that `git_cmd` runs: "read", "write" (of a repository of this machine), "remote" (fetch,
+          pull, push, clone, ls-remote).
+        - `approve`: "risky" asks for remote commands, and for those that lose work; "always" for all that change
+          something, "never" for none.
+        - `timeout`: seconds of one command.
+        - `sandbox`: "auto" uses bubblewrap where it works.
+        - `author`: the name and address of commits; without it they are those that git itself would use: of
+          GIT_AUTHOR_NAME and its like, and of the configuration of the repository, of the user and of the system.
+        - `protocols`: those of remote commands, such as "ssh".
+        - `environment`: variables of remote commands, such as GIT_ASKPASS.
+        - `max_bytes`: of the output of one command.
         """
         self.folders, is_read_only = folders_of(workspace)
         self.allow = _checked_access(allow) - ({"write", "remote"} if is_read_only else set())

@@ -116,9 +116,13 @@ class Knowledge(ToolRegistry):
     ) -> None:
         """Create the file if there is none. Raises DefinitionError if SQLite cannot use it.
 
-        `tenant` and `user` make the tools those of one user, who needs no state. `passage_length` is in characters,
-        `excerpt_words` in words, at most 64. `max_notes` is for each user. `timeout`: seconds to wait for other
-        writers.
+        - `path`: the SQLite file.
+        - `tenant`, `user`: make the tools those of one user, who needs no state.
+        - `approve`: "always" asks for each change of a note; "risky" and "never" ask for none.
+        - `passage_length`: characters of a piece of a document.
+        - `excerpt_words`: words of an excerpt, at most 64.
+        - `max_notes`: of each user.
+        - `timeout`: seconds to wait for other writers.
         """
         if fspath(path) in ("", ":memory:"):
             raise DefinitionError("Each call opens the database, so it must be a file: pass a path.")

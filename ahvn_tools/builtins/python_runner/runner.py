@@ -36,13 +36,19 @@ class PythonRunner(ToolRegistry):
     Code runs in the first folder of `workspace` and may use its folders; without one it has a temporary folder.
 
     - `workspace`: a Workspace, whose folders and `read_only` apply, or roots.
-    - `sandbox`, `network`: as of Shell. `approve`: code without a sandbox is risky.
-    - `timeout`: the longest time of a call in seconds; `memory_bytes` and `cpu_seconds`: of each process.
-      A session has no `cpu_seconds`.
-    - `keep_session`: one interpreter for all calls of a session, whose variables stay. At most `max_sessions` run
-      at once; one that has no call for `idle_seconds` ends.
-    - `max_output_bytes`: of stdout and of stderr; `max_value_chars`: of the last expression's repr;
-      `max_image_bytes`: of each picture.
+    - `sandbox`: "auto" uses bubblewrap where it works; a result says so when nothing confines the code.
+    - `network`: whether code in the sandbox reaches the network.
+    - `approve`: "risky" asks for code without a sandbox; "always" for all code, "never" for none.
+    - `timeout`: the longest time of a call in seconds.
+    - `memory_bytes`: of each process.
+    - `cpu_seconds`: of each process; there is no such limit in a session.
+    - `keep_session`: one interpreter for all calls of a session, whose variables stay.
+    - `max_sessions`: how many of these run at once.
+    - `idle_seconds`: one that has no call for so long ends.
+    - `max_output_bytes`: of stdout and of stderr.
+    - `max_value_chars`: of the last expression's repr.
+    - `max_images`: how many pictures a result has.
+    - `max_image_bytes`: of each picture.
     - `python`: the path or name of the interpreter, of any environment, from 3.9 on.
 
     >>> from ahvn_tools import Toolkit
@@ -73,7 +79,7 @@ class PythonRunner(ToolRegistry):
         max_image_bytes: int = 2_000_000,
         python: str | PathLike[str] = sys.executable,
     ) -> None:
-        """Take the options of the class. Raises DefinitionError for what cannot work."""
+        """Raise DefinitionError for what cannot work."""
         _check_positive(
             timeout=timeout, max_sessions=max_sessions, idle_seconds=idle_seconds, max_output_bytes=max_output_bytes
         )

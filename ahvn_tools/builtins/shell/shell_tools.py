@@ -49,19 +49,22 @@ _READS: Final = {"readOnlyHint": True, "openWorldHint": False}
 class Shell(ToolRegistry):
     """Tools that run shell commands in the folders of a workspace, to their end or as background jobs.
 
-    `workspace`: a Workspace, whose folders and `read_only` apply, or roots.
-    `sandbox`: "auto" uses bubblewrap where it works; a result says so when nothing confines the command.
-    `timeout`: seconds of a command. A model can choose a shorter time, and no longer one.
-    `allow`: rules such as "git status *" for what runs without an approval. By default they are `READING_COMMANDS` in a
-    sandbox and `HARMLESS_COMMANDS` without. `deny`: rules for what never runs. Deny beats allow. A deny rule stops
-    mistakes, and only the sandbox stops an attacker.
-    `approve`: "risky" asks for what no rule allows, also in a sandbox; "always" for each command, "never" for none.
-    `environment`: variables in addition to `clean_environment()`. Commands can read all of them.
-    `network`: whether a command in the sandbox reaches the network.
-    `limits`: of each command and job; `timeout` and `job_timeout` replace its own. By default a result has 30,000 bytes
-    of each stream, and `shell_output` reads the rest.
-    `shells`: the shells that a model may choose; the first one that exists is the default.
-    `max_jobs` jobs run at once in one session, `max_jobs_in_all` in all sessions together.
+    - `workspace`: a Workspace, whose folders and `read_only` apply, or roots.
+    - `sandbox`: "auto" uses bubblewrap where it works; a result says so when nothing confines the command.
+    - `timeout`: seconds of a command. A model can choose a shorter time, and no longer one.
+    - `allow`: rules such as "git status *" for what runs without an approval. By default they are `READING_COMMANDS` in
+      a sandbox and `HARMLESS_COMMANDS` without.
+    - `deny`: rules for what never runs. Deny beats allow. A deny rule stops mistakes, and only the sandbox stops an
+      attacker.
+    - `approve`: "risky" asks for what no rule allows, also in a sandbox; "always" for each command, "never" for none.
+    - `environment`: variables in addition to `clean_environment()`. Commands can read all of them.
+    - `network`: whether a command in the sandbox reaches the network.
+    - `limits`: of each command and job; `timeout` and `job_timeout` replace its own. By default a result has 30,000
+      bytes of each stream, and `shell_output` reads the rest.
+    - `shells`: the shells that a model may choose; the first one that exists is the default.
+    - `job_timeout`: seconds of a job.
+    - `max_jobs`: how many jobs run at once in one session.
+    - `max_jobs_in_all`: how many jobs run at once in all sessions together.
 
     Jobs and stored outputs end with `close()`, with the object, and with Python.
 
@@ -98,7 +101,7 @@ class Shell(ToolRegistry):
         max_jobs: int = 4,
         max_jobs_in_all: int = 32,
     ) -> None:
-        """Take the options that the class describes. Raises DefinitionError for one that is wrong."""
+        """Raise DefinitionError for an option that is wrong."""
         for name, seconds in (("timeout", timeout), ("job_timeout", job_timeout)):
             if not seconds > 0:
                 raise DefinitionError(f"`{name}` is a number of seconds greater than 0, not {seconds!r}.")

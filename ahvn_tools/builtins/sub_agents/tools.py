@@ -64,16 +64,21 @@ class SubAgents(ToolRegistry):
         max_report_chars: int = 20_000,
         relative_to: str | PathLike[str] | None = None,
     ) -> None:
-        """`runner` runs one sub-agent: an async function of a SubAgentTask that returns its report.
+        """Raise DefinitionError for an option that is wrong.
 
-        Without one, self_fork is an error, and task_finish ends any session: for a host that runs sub-agents in another
-        way, and finds the report in the arguments of the call.
-
-        `toolkit` has the tools of which each sub-agent gets those for `audience` that its parent has by the same
-        name. `models` are the names of models, perhaps with a label for each. `timeout` is how many seconds a sub-agent
-        may take, `max_parallel` how many of one call run at once, `max_depth` how deep sub-agents may start others: 1
-        means that they may not. Relative folders of a sub-agent begin in the folder `relative_to`, by default in the
-        first one of its parent. Raises DefinitionError for wrong values.
+        - `runner`: runs one sub-agent: an async function of a SubAgentTask that returns its report. Without one,
+          self_fork is an error, and task_finish ends any session: for a host that runs sub-agents in another way, and
+          finds the report in the arguments of the call.
+        - `toolkit`: has the tools of which each sub-agent gets those for `audience` that its parent has by the same
+          name.
+        - `models`: the names of models, perhaps with a label for each.
+        - `audience`: that of sub-agents.
+        - `timeout`: how many seconds a sub-agent may take.
+        - `max_parallel`: how many of one call run at once.
+        - `max_depth`: how deep sub-agents may start others: 1 means that they may not.
+        - `max_report_chars`: the longest report.
+        - `relative_to`: the folder in which relative folders of a sub-agent begin, by default the first one of its
+          parent.
         """
         if runner is not None and not callable(runner):
             raise DefinitionError("`runner` is an async function that takes a SubAgentTask and returns a report.")

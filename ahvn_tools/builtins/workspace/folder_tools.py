@@ -132,11 +132,18 @@ class FolderTools(ToolRegistry):
         call_roots: CallRoots = "narrow",
         max_output_chars: int = 100_000,
     ) -> None:
-        """`roots` are folders that exist. `read_only` removes the tools that write.
+        """Raise DefinitionError for an option that is wrong.
 
-        Files of more than `max_bytes` are read by parts only, and neither searched nor edited. A result has about
-        `max_output_chars` characters at most. With `call_roots="replace"` the roots of a session or call are used
-        instead of `roots`; relative paths still begin in the first of `roots`.
+        - `roots`: folders that exist. Relative paths begin in the first one. The roots of a session or call narrow
+          them.
+        - `read_only`: removes the tools that write.
+        - `approve`: "risky" asks for deletions, and for files that are executed later; "always" for each write, "never"
+          for none.
+        - `max_bytes`: larger files are read by parts only, and neither searched nor edited.
+        - `hard_links`: "read" reads a file with several names, and does not write it; "allow" does, "refuse" neither.
+        - `call_roots`: with "replace" the roots of a session or call are used instead of `roots`; relative paths still
+          begin in the first of `roots`.
+        - `max_output_chars`: about how many characters a result has at most.
         """
         for name, limit in (("max_bytes", max_bytes), ("max_output_chars", max_output_chars)):
             if limit < 1:

@@ -87,9 +87,11 @@ class HTTPToolOptions(ToolOptions, total=False):
     username: Credential
     """For `basic`. It may be a plain text."""
     password: Credential
+    """For `basic`."""
     client_id: Credential
     """For `oauth`, the client credentials grant. It may be a plain text."""
     client_secret: Credential
+    """For `oauth`."""
     token_url: Annotated[str, _TEXT]
     """The token endpoint."""
     scope: Annotated[str, _TEXT]

@@ -71,13 +71,13 @@ def test_a_second_question_is_sent_when_the_first_one_was_answered():
 
 def answer_late(link: Link, *answers: bytes) -> None:
     for answer in answers:
-        threading.Event().wait(0.15)
+        threading.Event().wait(0.35)
         link.answer(answer)
 
 
 def test_the_clock_stops_while_the_body_waits_for_its_caller():
     link, expired = SentLink(), threading.Event()
-    with ThreadPoolExecutor(1) as caller, link.limited(0.1, expired.set):
+    with ThreadPoolExecutor(1) as caller, link.limited(0.6, expired.set):
         caller.submit(answer_late, link, b"", b"answer")
         link.send_chunk(b"chunk")
         assert link.ask(b"question") == b"answer"

@@ -1,0 +1,427 @@
+"""Inbox: a file in which calls wait for a person, who decides in another process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import time
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import asdict, dataclass, replace
+from enum import Enum
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+
+from ahvn_tools.errors import InvalidParametersError, ToolkitError
+from ahvn_tools.execution.threads import run_in_thread
+from ahvn_tools.json_types import JsonObject
+from ahvn_tools.middleware.pending import ApprovalRequest, SignedRequest
+from ahvn_tools.regular_file import open_regular
+from ahvn_tools.secret_key import SecretKey
+
+if TYPE_CHECKING:  # few toolkits need it
+    import sqlite3
+
+    from ahvn_tools.execution.call import Call
+
+POLL_SECONDS: Final = 0.2
+"""How long a decision may wait for the call to go on."""
+
+BEAT_SECONDS: Final = 2.0
+"""How often a call says that it still waits."""
+
+GONE_SECONDS: Final = 10.0
+"""After how long without that its process counts as ended."""
+
+LOCK_SECONDS: Final = 10.0
+"""How long a process waits for another one that writes to the file."""
+
+MAX_KEPT: Final = 1_000
+"""How many requests are kept, decided ones too."""
+
+MAX_TEXT_CHARS: Final = 1_000_000
+"""How large a request, and a decision, may be as JSON."""
+
+_REQUEST, _DECISION = "request in an inbox", "decision in an inbox"
+_COLUMNS: Final = "id, text, signature, state, seen_until, reason, problem, ended_at"
+_SCHEMA: Final = (
+    "CREATE TABLE inbox (id TEXT PRIMARY KEY, tool TEXT NOT NULL, text TEXT NOT NULL, signature TEXT NOT NULL, "
+    "created_at REAL NOT NULL, seen_until REAL NOT NULL, state TEXT NOT NULL, decision TEXT, decision_signature TEXT, "
+    "reason TEXT NOT NULL DEFAULT '', problem TEXT NOT NULL DEFAULT '{}', ended_at REAL)"
+)
+
+_NEEDS: Final = {"approval": "an approval", "result": "a result"}
+
+T = TypeVar("T")
+State = Literal[
+    "waiting", "decided", "approved", "denied", "answered", "cancelled", "expired", "process ended", "unreadable"
+]
+
+
+class ApprovalAnswer(Enum):
+    """An answer of an approver that is more than yes or no."""
+
+    ALWAYS = "always"
+    """Approves the call and, if the request has a `suggested_rule`, the same call from now on."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class InboxItem:
+    """One call that waits, or has waited, as a person sees it: with `***` for secrets, and no bound value."""
+
+    id: str
+    kind: Literal["approval", "result"] = "approval"
+    """What it waits for: `approve` and `deny`, or `answer` and `deny`."""
+    toolkit: str = ""
+    tool: str = ""
+    arguments: JsonObject
+    session_id: str | None = None
+    created_at: float = 0.0
+    """Seconds since 1970, as the other times."""
+    expires_at: float | None = None
+    """When the call ends without a decision; None: it waits for any time."""
+    process_id: int = 0
+    action: str | None = None
+    """What the tool asks in its own words, or the question to the user."""
+    details: JsonObject | None = None
+    asked_by: str | None = None
+    """Why the rules of the toolkit ask."""
+    rule: str | None = None
+    """What `always` remembers; None: nothing."""
+    secrets: tuple[str, ...] = ()
+    """The arguments that contain a `***`."""
+    schema: JsonObject
+    """The JSON Schema of the arguments, or of the result."""
+    state: State = "waiting"
+    """`decided`: the call goes on at once. `unreadable`: it was made with another key, or changed."""
+    reason: str = ""
+    """Why it was denied."""
+    problem: JsonObject
+    """Why the last decision was refused: a `text`, and `problems` with a `pointer` and a `text`; or nothing."""
+    ended_at: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """A decision on one item."""
+
+    is_accepted: bool
+    """Whether the call runs, or gets a result."""
+    reason: str = ""
+    arguments: JsonObject | None = None
+    is_always: bool = False
+    value: Any = None
+    is_late: bool = False
+    """Whether nobody has decided in time."""
+
+
+class Inbox:
+    """An approver that lets calls wait in a file, for a person in any process of this user on this machine.
+
+    `Toolkit(…, approver=Inbox(…))` writes each request to the file and goes on when it is decided there. Calls of
+    external tools, and questions to the user, get their results there, too. Whoever has the file and the key decides,
+    with `approve`, `deny` and `answer`, or in the pages of `ahvn-tools ui --inbox FILE`.
+
+    >>> import pathlib, tempfile
+    >>> inbox = Inbox(pathlib.Path(tempfile.mkdtemp()) / "inbox.db", secret_key="the key of all these processes")
+    >>> inbox.items()
+    []
+    """
+
+    def __init__(
+        self, path: str | PathLike[str], *, secret_key: str | bytes, timeout: float | None = 24 * 3600.0
+    ) -> None:
+        """Create the file unless it exists; only its owner can use it. It must be on a local disk, and no link.
+
+        `secret_key`, the same in all processes, signs requests and decisions, so that what only writes the file
+        decides nothing. `timeout` is how many seconds a call waits; then it is rejected. Raises ToolkitError.
+        """
+        if secret_key is None:  # callers may pass anything
+            raise ToolkitError("An Inbox needs a key that its processes share: pass secret_key=….")
+        self._key, self.timeout = SecretKey.create(secret_key), timeout
+        self.path = Path(path).parent.resolve() / Path(path).name
+        with self._errors():
+            descriptor = open_regular(self.path, os.O_CREAT | os.O_RDWR, 0o600)
+            with os.fdopen(descriptor):
+                status = os.fstat(descriptor)
+            if hasattr(os, "geteuid") and (status.st_uid != os.geteuid() or status.st_mode & 0o077):
+                raise PermissionError("it must belong to the user of this process, and nobody else may use it")
+            with self._transaction() as connection:
+                _create_table(connection)
+
+    def __repr__(self) -> str:
+        return f"Inbox({str(self.path)!r})"
+
+    async def __call__(self, request: ApprovalRequest, call: Call | None = None) -> Any:
+        """Return the decision on a request when there is one; `call`, which it is for, says more about it."""
+        fields = self._fields(request, call, kind="approval", details=request.details, rule=request.suggested_rule)
+        if call is not None:
+            fields |= {"schema": call.definition.input_schema or {}, "asked_by": call.scope.asked_by}
+        fields["action"] = request.action
+        problem: JsonObject = {}
+        while True:
+            decision = await self.ask(fields, problem)
+            if not decision.is_accepted:
+                return decision.reason or False
+            if not decision.arguments:
+                return ApprovalAnswer.ALWAYS if decision.is_always else True
+            try:
+                if call is not None:
+                    call.plan.check_arguments((), request.merge_edits(decision.arguments, call.arguments))
+            except InvalidParametersError as error:
+                problems = [{"pointer": one.pointer, "text": one.text} for one in error.problems]
+                problem = {"text": error.message, "problems": problems}
+            else:
+                return decision.arguments
+
+    def _fields(self, request: SignedRequest, call: Call | None, **more: Any) -> JsonObject:
+        ends = [request.expires_at, None if self.timeout is None else time.time() + self.timeout]
+        kit = None if call is None or call.open_toolkit is None else call.open_toolkit()
+        return {
+            "id": request.id,
+            "toolkit": getattr(kit, "name", ""),
+            "tool": request.tool,
+            "arguments": request.arguments,
+            "session_id": request.session_id,
+            "created_at": time.time(),
+            "expires_at": min((end for end in ends if end is not None), default=None),
+            "process_id": os.getpid(),
+            "secrets": [*request.secrets],
+            "schema": {},
+            **more,
+        }
+
+    async def ask_for_result(
+        self, request: SignedRequest, call: Call, message: str | None, schema: JsonObject, problem: str
+    ) -> Decision:
+        """Wait for the result of a call; `problem` says why the last one was refused."""
+        fields = self._fields(request, call, kind="result", action=message, schema=schema)
+        return await self.ask(fields, {"text": problem, "problems": []} if problem else {})
+
+    async def ask(self, fields: JsonObject, problem: JsonObject) -> Decision:
+        """Write a request, and return the decision on it. When this is cancelled, the request is."""
+        text, item_id, end = _to_text(fields), fields["id"], fields["expires_at"]
+        await self._in_thread(lambda: self._post(fields, text, problem))
+        beat_at = time.monotonic() + BEAT_SECONDS
+        try:
+            while True:
+                is_late, beats = end is not None and time.time() >= end, time.monotonic() >= beat_at
+                decision = await self._in_thread(lambda: self._take(item_id, text, beats=beats, is_late=is_late))  # noqa: B023  # it is awaited here
+                if decision is not None:
+                    return decision
+                beat_at = time.monotonic() + BEAT_SECONDS if beats else beat_at
+                await asyncio.sleep(POLL_SECONDS)
+        except BaseException:
+            with contextlib.suppress(ToolkitError), self._errors(), self._transaction(1.0) as connection:
+                _end(connection, item_id, "cancelled", "")
+            raise
+
+    def items(self) -> list[InboxItem]:
+        """Return the requests, the latest first."""
+        query = f"SELECT {_COLUMNS} FROM inbox ORDER BY created_at DESC LIMIT ?"  # noqa: S608  # a constant
+        with self._errors(), self._transaction() as connection:
+            return [self._read(row) for row in connection.execute(query, (MAX_KEPT,)).fetchall()]
+
+    def item(self, id: str) -> InboxItem:  # noqa: A002  # the word for it
+        """Return one request. Raises ToolkitError for an unknown one."""
+        with self._errors(), self._transaction() as connection:
+            return self._read(_select(connection, id))
+
+    def previous(self, item: InboxItem) -> InboxItem | None:
+        """Return the last request of the same tool and kind that a person has decided before; None: there is none."""
+        for other in self.items():
+            same = (other.toolkit, other.tool, other.kind) == (item.toolkit, item.tool, item.kind)
+            if same and other.created_at < item.created_at and other.state in {"approved", "denied", "answered"}:
+                return other
+        return None
+
+    def approve(self, id: str, arguments: Mapping[str, Any] | None = None, *, always: bool = False) -> InboxItem:  # noqa: A002  # as above
+        """Approve a call: with these edits of its arguments, or also from now on. Raises as `answer` does."""
+        item = self.item(id)
+        if always and (arguments or item.rule is None):
+            raise ToolkitError("This call cannot be approved for always: it has secret, edited or very long arguments.")
+        if arguments and item.action is not None:
+            raise ToolkitError("What a tool asks in its own words is approved as it is, or denied.")
+        edits = None if arguments is None else dict(arguments)
+        return self._decide(item, "approval", Decision(is_accepted=True, arguments=edits, is_always=always))
+
+    def deny(self, id: str, reason: str = "") -> InboxItem:  # noqa: A002  # as above
+        """Deny a call, or decline to answer; the model reads the reason. Raises as `answer` does."""
+        item = self.item(id)
+        return self._decide(item, item.kind, Decision(is_accepted=False, reason=reason))
+
+    def answer(self, id: str, value: Any) -> InboxItem:  # noqa: A002  # as above
+        """Pass the result of a call, as JSON. A result that the tool refuses is in `problem` soon; the call waits on.
+
+        Raises ToolkitError for a request that does not wait: each is decided once.
+        """
+        return self._decide(self.item(id), "result", Decision(is_accepted=True, value=value))
+
+    def _decide(self, item: InboxItem, kind: str, decision: Decision) -> InboxItem:
+        if kind != item.kind:
+            fix = "approve or deny it" if item.kind == "approval" else "answer or deny it"
+            raise ToolkitError(f"The call of {item.tool!r} waits for {_NEEDS[item.kind]}: {fix}.")
+        text = _to_text(asdict(decision))
+        with self._errors(), self._transaction() as connection:
+            row = _select(connection, item.id)
+            found = self._read(row)
+            if found.state != "waiting":
+                raise ToolkitError(_explain(found))
+            connection.execute(
+                "UPDATE inbox SET state = 'decided', decision = ?, decision_signature = ? WHERE id = ?",
+                (text, self._key.digest(_DECISION, [row[1], text]), item.id),
+            )
+        return replace(found, state="decided")
+
+    def _post(self, fields: JsonObject, text: str, problem: JsonObject) -> None:
+        with self._errors(), self._transaction() as connection:
+            now = time.time()
+            connection.execute(
+                "DELETE FROM inbox WHERE seen_until < ? AND id NOT IN "
+                "(SELECT id FROM inbox ORDER BY created_at DESC LIMIT ?)",
+                (now, MAX_KEPT - 1),
+            )
+            connection.execute(
+                "INSERT INTO inbox (id, tool, text, signature, created_at, seen_until, state, problem) "
+                "VALUES (?, ?, ?, ?, ?, ?, 'waiting', ?) ON CONFLICT (id) DO UPDATE SET text = excluded.text, "
+                "signature = excluded.signature, state = 'waiting', decision = NULL, problem = excluded.problem, "
+                "seen_until = excluded.seen_until, ended_at = NULL",
+                (
+                    fields["id"], fields["tool"], text, self._key.digest(_REQUEST, text), fields["created_at"],
+                    now + GONE_SECONDS, _to_text(problem),
+                ),
+            )  # fmt: skip
+
+    def _take(self, item_id: str, text: str, *, beats: bool, is_late: bool) -> Decision | None:
+        """Return the decision that is there, and remove it from the file; None: there is none."""
+        query = "SELECT state, decision, decision_signature FROM inbox WHERE id = ?"
+        with self._errors():
+            if not (beats or is_late):
+                with contextlib.closing(self._connect()) as connection:  # most often there is nothing to write
+                    if connection.execute(query, (item_id,)).fetchone() == ("waiting", None, None):
+                        return None
+            return self._take_now(query, item_id, text, beats=beats, is_late=is_late)
+
+    def _take_now(self, query: str, item_id: str, text: str, *, beats: bool, is_late: bool) -> Decision | None:
+        with self._transaction() as connection:
+            row = connection.execute(query, (item_id,)).fetchone()
+            if row is None or row[0] not in {"waiting", "decided"}:
+                raise ToolkitError("The request is no longer in its inbox.")
+            if row[0] == "decided":
+                if not self._key.is_digest(row[2] or "", _DECISION, [text, row[1]]):
+                    raise ToolkitError(f"A decision in {str(self.path)!r} is not signed with the key of this process.")
+                decision = Decision(**json.loads(row[1]))
+            elif is_late:
+                decision = Decision(is_accepted=False, reason="nobody has decided in time.", is_late=True)
+            else:
+                if beats:
+                    seen = (time.time() + GONE_SECONDS, item_id)
+                    connection.execute("UPDATE inbox SET seen_until = ? WHERE id = ?", seen)
+                return None
+            accepted = "approved" if json.loads(text)["kind"] == "approval" else "answered"
+            state = "expired" if decision.is_late else accepted if decision.is_accepted else "denied"
+            _end(connection, item_id, state, decision.reason)
+            return decision
+
+    def _read(self, row: tuple[Any, ...]) -> InboxItem:
+        item_id, text, signature, state, seen_until, reason, problem, ended_at = row
+        try:
+            if not self._key.is_digest(signature, _REQUEST, text):
+                raise ValueError("another key")
+            fields = json.loads(text)
+            fields["secrets"] = tuple(fields["secrets"])
+            item = InboxItem(**fields, reason=str(reason), problem=json.loads(problem), ended_at=ended_at)
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            return InboxItem(id=str(item_id), arguments={}, schema={}, problem={}, state="unreadable")
+        if state in {"waiting", "decided"}:
+            now = time.time()
+            if item.expires_at is not None and now >= item.expires_at:
+                state = "expired"
+            elif now >= seen_until:
+                state = "process ended"
+        return replace(item, state=state)
+
+    async def _in_thread(self, function: Callable[[], T]) -> T:
+        """Run a function that may wait for the file."""
+        value: T = (await run_in_thread(lambda _: function())).get()
+        return value
+
+    def _connect(self, seconds: float = LOCK_SECONDS) -> sqlite3.Connection:
+        import sqlite3
+
+        database = f"{self.path.as_uri()}?mode=rw"  # SQLite never makes a file where a link has just been put
+        return sqlite3.connect(database, timeout=seconds, isolation_level=None, uri=True)
+
+    @contextlib.contextmanager
+    def _transaction(self, seconds: float = LOCK_SECONDS) -> Generator[sqlite3.Connection]:
+        with contextlib.closing(self._connect(seconds)) as connection, connection:
+            connection.execute("BEGIN IMMEDIATE")
+            yield connection
+
+    @contextlib.contextmanager
+    def _errors(self) -> Generator[None]:
+        import sqlite3
+
+        try:
+            yield
+        except (sqlite3.Error, OSError) as error:
+            raise ToolkitError(
+                f"The inbox {str(self.path)!r} cannot be used ({error}). Pass the path of a SQLite file on a local "
+                "disk that belongs to the user of this process alone."
+            ) from error
+
+
+def _create_table(connection: sqlite3.Connection) -> None:
+    """Create the table unless it exists. Raises DatabaseError for a file of another program."""
+    import sqlite3
+
+    known = [sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")]
+    if known not in ([], [_SCHEMA]):  # such as a trigger, which could decide
+        raise sqlite3.DatabaseError("it is that of another program")
+    if not known:
+        connection.execute(_SCHEMA)
+
+
+def _select(connection: sqlite3.Connection, item_id: str) -> tuple[Any, ...]:
+    query = f"SELECT {_COLUMNS} FROM inbox WHERE id = ?"  # noqa: S608  # a constant
+    row: tuple[Any, ...] | None = connection.execute(query, (item_id,)).fetchone()
+    if row is None:
+        raise ToolkitError("There is no such request in the inbox.")
+    return row
+
+
+def _end(connection: sqlite3.Connection, item_id: str, state: str, reason: str) -> None:
+    """End a request. What a person has written stays in the file no longer than needed, but for the reason."""
+    connection.execute(
+        "UPDATE inbox SET state = ?, reason = ?, ended_at = ?, decision = NULL, decision_signature = NULL "
+        "WHERE id = ? AND state IN ('waiting', 'decided')",
+        (state, reason, time.time(), item_id),
+    )
+
+
+def _explain(item: InboxItem) -> str:
+    """Return why a request cannot be decided."""
+    reasons = {
+        "decided": "was decided just now",
+        "cancelled": "was cancelled by its caller",
+        "expired": "has expired",
+        "process ended": "is not waited for: its process has ended, or does not answer",
+        "unreadable": "was made with another secret_key, or changed",
+    }
+    what = reasons.get(item.state, f"was {item.state} already")
+    if item.ended_at is not None:
+        what = f"{what}, {max(time.time() - item.ended_at, 0):.0f} seconds ago"
+    return f"The request {what}. Nothing has changed."
+
+
+def _to_text(data: Any) -> str:
+    """Return JSON text. Raises ToolkitError for what is too large, or no JSON."""
+    try:
+        text = json.dumps(data)
+    except (TypeError, ValueError, RecursionError):
+        raise ToolkitError("What is decided is JSON data.") from None
+    if len(text) > MAX_TEXT_CHARS:
+        raise ToolkitError(f"Requests and decisions have at most {MAX_TEXT_CHARS:,} characters.")
+    return text

@@ -1,0 +1,333 @@
+"""Calls that wait in an inbox: for a decision, for edits that fit, for a result, in this process and in another."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from ahvn_tools import ApprovalRules, Inbox, ToolContext, Toolkit
+from ahvn_tools.builtins import AskUser
+from ahvn_tools.errors import CallRejectedError, ToolkitError
+from ahvn_tools.middleware import inbox as inbox_module
+from ahvn_tools.middleware.inbox import InboxItem
+
+KEY = "a key that all processes have"
+LONGEST = 30
+
+AGENT = """
+import sys
+from ahvn_tools import Inbox, Toolkit
+kit = Toolkit("files", approver=Inbox(sys.argv[1], secret_key=sys.argv[2]))
+kit.add(lambda path: path + " is gone", name="remove", requires_approval=True)
+print(kit.exec("remove", {"path": "a.txt"}).text)
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "inbox.db"
+
+
+@pytest.fixture
+def inbox(file: Path) -> Inbox:
+    return Inbox(file, secret_key=KEY)
+
+
+def open_kit(inbox: Inbox, **options: Any) -> Toolkit:
+    kit = Toolkit("files", approver=inbox, **options)
+
+    @kit.tool(requires_approval=True)
+    def remove(path: str, force: bool = False, password: SecretStr = SecretStr(""), user: str = "") -> str:
+        """Remove a file."""
+        return f"{path} {force} {password.get_secret_value()} {user}"
+
+    @kit.tool(external=True)
+    def choose(free: list[str]) -> str:
+        """Let the user choose."""
+        raise NotImplementedError
+
+    @kit.tool
+    async def clean(context: ToolContext) -> str:
+        """Delete old files."""
+        await context.aask("delete 2 files", {"files": ["a", "b"]})
+        return "clean"
+
+    return kit.add(AskUser()).bind("user", default="bound-value")
+
+
+def until(check: Callable[[], Any]) -> Any:
+    end = time.monotonic() + LONGEST
+    while not (found := check()):
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    return found
+
+
+def wait_for(inbox: Inbox, state: str = "waiting", *, problem: bool = False) -> InboxItem:
+    return until(
+        lambda: next((one for one in inbox.items() if one.state == state and bool(one.problem) == problem), None)
+    )
+
+
+@pytest.fixture
+def in_background() -> Iterator[Callable[[Callable[[], Any]], Callable[[], Any]]]:
+    threads: list[threading.Thread] = []
+
+    def start(function: Callable[[], Any]) -> Callable[[], Any]:
+        results: list[Any] = []
+        threads.append(threading.Thread(target=lambda: results.append(function())))
+        threads[-1].start()
+
+        def result() -> Any:
+            threads[-1].join(LONGEST)
+            return results[0]
+
+        return result
+
+    yield start
+    for thread in threads:
+        thread.join(LONGEST)
+        assert not thread.is_alive()
+
+
+DECISIONS: list[tuple[str, dict[str, Any], Callable[[Inbox, str], Any], str]] = [
+    ("remove", {"path": "a"}, lambda inbox, item: inbox.approve(item), "a False  bound-value"),
+    ("remove", {"path": "a"}, lambda inbox, item: inbox.approve(item, {"force": True}), "a True  bound-value"),
+    (
+        "remove",
+        {"path": "a", "password": "hunter2"},
+        lambda inbox, item: inbox.approve(item, {"path": "b", "password": "***"}),
+        "b False hunter2 bound-value",
+    ),
+    ("remove", {"path": "a"}, lambda inbox, item: inbox.deny(item), "The call of 'remove' was rejected. Do not try"),
+    (
+        "remove",
+        {"path": "a"},
+        lambda inbox, item: inbox.deny(item, "Keep it."),
+        "The call of 'remove' was rejected: Keep",
+    ),
+    ("clean", {}, lambda inbox, item: inbox.approve(item), "clean"),
+    ("clean", {}, lambda inbox, item: inbox.deny(item, "No."), "The call of 'clean' was rejected: No."),
+    ("choose", {"free": ["1A"]}, lambda inbox, item: inbox.answer(item, "1A"), "1A"),
+    ("choose", {"free": ["1A"]}, lambda inbox, item: inbox.deny(item, "Gone."), "The result was not supplied: Gone."),
+    (
+        "ask_user",
+        {"questions": [{"name": "tea", "text": "Which?"}]},
+        lambda inbox, item: inbox.answer(item, {"tea": "green"}),
+        '{"status": "answered", "answers": {"tea": "green"}}',
+    ),
+    (
+        "ask_user",
+        {"questions": [{"name": "tea", "text": "Which?"}]},
+        lambda inbox, item: inbox.deny(item),
+        '{"status": "declined", "answers": {}}',
+    ),
+]
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize(("tool", "arguments", "decide", "expected"), DECISIONS)
+def test_a_call_goes_on_with_the_decision(inbox, in_background, file, tool, arguments, decide, expected, is_async):
+    kit = open_kit(inbox).session()
+    run = (lambda: asyncio.run(kit.aexec(tool, arguments))) if is_async else (lambda: kit.exec(tool, arguments))
+    result = in_background(run)
+    other = Inbox(file, secret_key=KEY)
+    item = wait_for(other)
+    assert (item.tool, item.toolkit, item.session_id) == (tool, "files", kit.session_id)
+    content = file.read_bytes()
+    assert b"hunter2" not in content
+    assert b"bound-value" not in content
+    decide(other, item.id)
+    assert result().text.startswith(expected)
+    assert other.item(item.id).state in {"approved", "denied", "answered"}
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "wrong", "right", "problem"),
+    [
+        (
+            "remove", {"path": "a"}, lambda i, item: i.approve(item, {"force": "perhaps"}),
+            lambda i, item: i.approve(item),
+            "'force' should be a valid boolean",
+        ),
+        ("choose", {"free": []}, lambda i, item: i.answer(item, 7), lambda i, item: i.answer(item, "1A"), "is refused"),
+        (
+            "ask_user", {"questions": [{"name": "tea", "text": "Which?"}]},
+            lambda i, item: i.answer(item, {"coffee": ""}),
+            lambda i, item: i.answer(item, {"tea": "green"}), "answers are to no question",
+        ),
+    ],
+)  # fmt: skip
+def test_what_the_tool_refuses_decides_nothing(inbox, in_background, tool, arguments, wrong, right, problem):
+    result = in_background(lambda: open_kit(inbox).exec(tool, arguments))
+    wrong(inbox, wait_for(inbox).id)
+    item = wait_for(inbox, problem=True)
+    assert problem in item.problem["text"]
+    right(inbox, item.id)
+    assert result().error is None
+
+
+def test_a_request_is_decided_once_by_one_of_many(inbox, in_background, file):
+    result = in_background(lambda: open_kit(inbox).exec("remove", {"path": "a"}))
+    item, start, outcomes = wait_for(inbox), threading.Barrier(8), []
+
+    def decide(number: int) -> None:
+        own = Inbox(file, secret_key=KEY)
+        start.wait(LONGEST)
+        try:
+            own.approve(item.id, {"path": f"{number}"})
+            outcomes.append(number)
+        except ToolkitError as error:
+            outcomes.append(str(error))
+
+    threads = [threading.Thread(target=decide, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(LONGEST)
+    [winner] = [outcome for outcome in outcomes if isinstance(outcome, int)]
+    assert all("Nothing has changed." in outcome for outcome in outcomes if isinstance(outcome, str))
+    assert result().text.startswith(f"{winner} ")
+    with pytest.raises(ToolkitError, match="was approved already"):
+        inbox.deny(item.id)
+
+
+def test_always_remembers_the_rule_and_the_item_says_what_asked(inbox, in_background):
+    kit = open_kit(inbox, rules=ApprovalRules(mode="ask", ask=["erase"]))
+    kit.add(lambda path: path, name="erase")
+    result = in_background(lambda: [kit.exec("erase", {"path": "a"}).text for _ in range(2)])
+    item = wait_for(inbox)
+    assert (item.asked_by, item.rule) == ("The rule erase asks for it.", 'erase(path: "a")')
+    inbox.approve(item.id, always=True)
+    assert result() == ["a", "a"]
+    assert kit.remembered_rules == ['erase(path: "a")']
+    later = in_background(lambda: kit.exec("erase", {"path": "b"}))
+    newer = wait_for(inbox)
+    assert inbox.previous(newer).arguments == {"path": "a"}
+    inbox.deny(newer.id)
+    assert later().error.code == "rejected"
+
+
+def test_what_does_not_fit_a_request_is_an_error(inbox, in_background):
+    kit = open_kit(inbox)
+    result = in_background(lambda: [kit.exec("remove", {"path": "a", "password": "x"}), kit.exec("clean")])
+    item = wait_for(inbox)
+    for decide, message in (
+        (lambda: inbox.answer(item.id, 1), "waits for an approval: approve or deny it"),
+        (lambda: inbox.approve(item.id, always=True), "cannot be approved for always"),
+        (lambda: inbox.approve(item.id, {"path": object()}), "JSON data"),
+        (lambda: inbox.approve(item.id, {"path": "a" * 2_000_000}), "at most 1,000,000"),
+        (lambda: inbox.approve("other"), "no such request"),
+    ):
+        with pytest.raises(ToolkitError, match=message):
+            decide()
+    inbox.approve(item.id)
+    question = until(lambda: next((one for one in inbox.items() if one.tool == "clean"), None))
+    with pytest.raises(ToolkitError, match="as it is, or denied"):
+        inbox.approve(question.id, {"files": []})
+    inbox.approve(question.id)
+    assert [one.error for one in result()] == [None, None]
+
+
+def test_nobody_decides_in_time(file):
+    kit = open_kit(Inbox(file, secret_key=KEY, timeout=0.3))
+    with pytest.raises(CallRejectedError, match="nobody has decided in time"):
+        kit.call("remove", {"path": "a"})
+    assert kit.call("ask_user", {"questions": [{"name": "tea", "text": "Which?"}]})["status"] == "left"
+    for item in Inbox(file, secret_key=KEY).items():
+        assert item.state == "expired"
+        with pytest.raises(ToolkitError, match=r"has expired, \d seconds ago"):
+            Inbox(file, secret_key=KEY).deny(item.id)
+
+
+def test_the_wait_counts_towards_no_timeout_and_a_cancelled_call_withdraws_its_request(inbox, in_background):
+    kit = open_kit(inbox, timeout=0.4)
+    result = in_background(lambda: kit.exec("remove", {"path": "a"}))
+    item = wait_for(inbox)
+    time.sleep(0.6)
+    inbox.approve(item.id)
+    assert result().error is None
+    cancelled = in_background(lambda: kit.exec("remove", {"path": "b"}, call_id="c1"))
+    item = wait_for(inbox)
+    assert kit.cancel("c1")
+    assert cancelled().error.code == "cancelled"
+    with pytest.raises(ToolkitError, match="was cancelled by its caller"):
+        inbox.approve(item.id)
+
+
+def test_another_process_goes_on_and_a_killed_one_is_seen(inbox, file, monkeypatch):
+    def start() -> subprocess.Popen[str]:
+        return subprocess.Popen([sys.executable, "-c", AGENT, str(file), KEY], stdout=subprocess.PIPE, text=True)
+
+    with start() as agent:
+        item = wait_for(inbox)
+        assert item.process_id == agent.pid
+        inbox.approve(item.id)
+        assert agent.communicate(timeout=LONGEST)[0] == "a.txt is gone\n"
+    with start() as agent:
+        item = wait_for(inbox)
+        agent.kill()
+    now = time.time()
+    monkeypatch.setattr(inbox_module.time, "time", lambda: now + inbox_module.GONE_SECONDS)
+    assert inbox.item(item.id).state == "process ended"
+    with pytest.raises(ToolkitError, match="its process has ended"):
+        inbox.approve(item.id)
+
+
+def test_what_only_writes_the_file_decides_nothing(inbox, in_background, file, caplog):
+    result = in_background(lambda: open_kit(inbox).exec("remove", {"path": "a"}))
+    item = wait_for(inbox)
+    stranger = Inbox(file, secret_key="another key, which is not theirs")
+    assert [one.state for one in stranger.items()] == ["unreadable"]
+    with pytest.raises(ToolkitError, match="another secret_key"):
+        stranger.approve(item.id)
+    with sqlite3.connect(file) as connection:
+        connection.execute("UPDATE inbox SET text = replace(text, '\"a\"', '\"b\"')")
+    assert [one.state for one in inbox.items()] == ["unreadable"]
+    with sqlite3.connect(file) as connection:
+        forged = '{"is_accepted": true, "reason": "", "arguments": null, "is_always": false, "value": null}'
+        connection.execute("UPDATE inbox SET state = 'decided', decision = ?, decision_signature = 'x'", [forged])
+    assert result().error.code == "tool_error"
+    assert "ToolkitError (inbox.py" in caplog.text
+
+
+def test_files_that_are_not_usable(tmp_path, file):
+    link = tmp_path / "link.db"
+    link.symlink_to(file)
+    other = tmp_path / "other.db"
+    with sqlite3.connect(other) as connection:
+        connection.execute("CREATE TABLE inbox (id TEXT)")
+    other.chmod(0o600)
+    open_to_all = tmp_path / "open.db"
+    open_to_all.touch(0o600)
+    open_to_all.chmod(0o622)
+    for path in (link, other, open_to_all, tmp_path, tmp_path / "none" / "inbox.db"):
+        with pytest.raises(ToolkitError, match="cannot be used"):
+            Inbox(path, secret_key=KEY)
+    for key in (None, "short"):
+        with pytest.raises(ToolkitError, match="key"):
+            Inbox(file, secret_key=key)
+    Inbox(file, secret_key=KEY)
+    with sqlite3.connect(file) as connection:
+        connection.execute("CREATE TRIGGER t AFTER INSERT ON inbox BEGIN DELETE FROM inbox; END")
+    with pytest.raises(ToolkitError, match="of another program"):
+        Inbox(file, secret_key=KEY)
+
+
+def test_old_requests_are_forgotten(inbox, monkeypatch):
+    monkeypatch.setattr(inbox_module, "MAX_KEPT", 3)
+    monkeypatch.setattr(inbox_module, "GONE_SECONDS", 0)
+    for number in range(6):
+        fields = {"id": str(number), "tool": "t", "created_at": float(number), "arguments": {}, "schema": {}}
+        inbox._post({**fields, "secrets": []}, inbox_module._to_text({**fields, "secrets": []}), {})
+    assert [item.id for item in inbox.items()] == ["5", "4", "3"]
