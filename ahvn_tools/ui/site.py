@@ -36,6 +36,9 @@ LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 TOOLS_PER_PAGE = 20
 """How many tools the page about providers judges at a time: each takes some milliseconds."""
 
+MAX_BODY_BYTES = 20_000_000
+"""Larger requests are refused."""
+
 _FOLDER = Path(__file__).parent
 _HEADERS: Final = {
     "content-security-policy": (
@@ -157,7 +160,7 @@ def _templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["path"] = functools.partial(quote, safe="")
+    environment.filters["path"] = functools.partial(quote, safe="", errors="replace")
     environment.filters["pretty"] = functools.partial(json.dumps, indent=2, ensure_ascii=False)
     return environment
 
@@ -244,19 +247,29 @@ class _Pages:
 
     async def validate(self, request: Request) -> Response:
         """Return the problems of arguments, or what a call would pass on."""
-        arguments, problem = trying.read_arguments(await request.body())
+        arguments, problem = trying.read_arguments(await _read_body(request))
         if problem is not None:
             return JSONResponse(problem)
         return JSONResponse(trying.describe_check(self._kit.validate(request.path_params["name"], arguments)))
 
     async def run(self, request: Request) -> Response:
         """Run a call; its chunks and its result are events. The call ends when the browser disconnects."""
-        sent = trying.RunRequest.read(await request.body())
+        sent = trying.RunRequest.read(await _read_body(request))
         return trying.stream(self._kit, request.path_params["name"], sent, self._setup)
 
     async def cancel(self, request: Request) -> Response:
         """Cancel a call that runs."""
         return JSONResponse({"is_cancelled": self._kit.cancel(request.path_params["call_id"])})
+
+
+async def _read_body(request: Request) -> bytes:
+    """Return the body of a request. Raises HTTPException for one that is too large."""
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > MAX_BODY_BYTES:
+            raise HTTPException(413, "The request is too large.")
+    return bytes(body)
 
 
 def _to_number(text: str) -> int:

@@ -6,11 +6,12 @@ import contextlib
 import json
 import os
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
+from pydantic_core import to_json
 from starlette.responses import StreamingResponse
 
 from ahvn_tools.errors import StateKeyError
@@ -57,10 +58,14 @@ class RunRequest:
 def read_arguments(body: bytes) -> tuple[Any, JsonObject | None]:
     """Return the arguments in a request, or the answer to one that is no JSON."""
     try:
-        return json.loads(body), None
+        return json.loads(body, parse_constant=_refuse_constant), None
     except (ValueError, RecursionError) as error:
-        reason = f"{error.msg} in line {error.lineno}" if isinstance(error, json.JSONDecodeError) else "it is not text"
+        reason = f"{error.msg} in line {error.lineno}" if isinstance(error, json.JSONDecodeError) else str(error)
         return None, _failure("invalid_json", f"The arguments are no JSON: {reason}.")
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number of JSON")
 
 
 def _failure(code: str, message: str, **fields: Any) -> JsonObject:
@@ -88,7 +93,7 @@ def _describe_result(result: ToolResult) -> JsonObject:
         "structured": structured,
         "images": images if sum(map(len, images)) <= MAX_BYTES else [],
         "duration": result.meta.get("duration"),
-        "progress": result.meta.get("progress"),
+        "progress": json.loads(to_json(result.meta.get("progress"), inf_nan_mode="null")),
     }
     return {**described, **describe_check(result), "text": described["text"]} if result.error else described
 
@@ -98,48 +103,62 @@ def stream(kit: Toolkit, name: str, request: RunRequest, setup: str) -> Streamin
 
     async def events() -> AsyncIterator[str]:
         try:
-            session = _with_state(kit, name, request)
-        except StateKeyError as error:
-            yield _event("result", _failure("invalid_state", str(error)))
-            return
-        if request.problem is not None:
-            yield _event("result", request.problem)
+            session, problem = _with_state(kit, name, request), request.problem
+        except StateKeyError:
+            session, problem = kit, _failure("invalid_state", "One value of the state is a part of another: set one.")
+        if problem is not None:
+            yield _event("result", problem)
             return
         call_id = f"ui_{os.urandom(12).hex()}"
         yield _event("call", {"id": call_id})
-        notes = {"traceback": "", "redacted": ""}
-
-        async def take_notes(call: Call, next: Next) -> ToolResult:  # noqa: A002  # the word for it
-            result = await next(call)
-            notes["redacted"] = reporting.make_redactor(call)(result.text)
-            if result.exception is not None and result.error is call.scope.error_detail:
-                notes["traceback"] = reporting.redact_traceback(call, result.exception).strip("\n")
-            return result
-
-        with tempfile.TemporaryDirectory() as folder:
-            file = Path(folder) / "calls.jsonl"
-            results = session.astream(name, request.arguments, call_id=call_id, middleware=[record(file), take_notes])
-            async with contextlib.aclosing(results):
-                async for result in results:
-                    described = _describe_result(result)
-                    if not result.is_last:
-                        yield _event("chunk", described)
-                        continue
-                    described["traceback"] = notes["traceback"]
-                    described["record"] = file.read_text("utf-8") if file.stat().st_size <= MAX_BYTES else ""
-                    described["snippets"] = _snippets(
-                        kit, name, request, result, setup=setup, redacted=notes["redacted"]
-                    )
-                    yield _event("result", described)
+        try:
+            async with contextlib.aclosing(_run(session, name, request, call_id=call_id, setup=setup)) as results:
+                async for kind, described in results:
+                    yield _event(kind, described)
+        except (SystemExit, KeyboardInterrupt) as error:  # of the body: it must not end the server
+            yield _event("result", _failure("tool_error", f"The tool raised {type(error).__name__}."))
 
     return StreamingResponse(events(), media_type="text/event-stream")
+
+
+async def _run(
+    kit: Toolkit, name: str, request: RunRequest, *, call_id: str, setup: str
+) -> AsyncGenerator[tuple[str, JsonObject]]:
+    """Yield the chunks of a call and its result; for the developer, that has a traceback, a record and code."""
+    notes = {"traceback": "", "redacted": ""}
+
+    async def take_notes(call: Call, next: Next) -> ToolResult:  # noqa: A002  # the word for it
+        result = await next(call)
+        notes["redacted"] = reporting.make_redactor(call)(result.text)
+        if result.exception is not None and result.error is call.scope.error_detail:
+            notes["traceback"] = reporting.redact_traceback(call, result.exception).strip("\n")
+        return result
+
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "calls.jsonl"
+        results = kit.astream(name, request.arguments, call_id=call_id, middleware=[record(file), take_notes])
+        async with contextlib.aclosing(results):
+            async for result in results:
+                described = _describe_result(result)
+                if not result.is_last:
+                    yield "chunk", described
+                    continue
+                yield (
+                    "result",
+                    {
+                        **described,
+                        "traceback": notes["traceback"],
+                        "record": file.read_text("utf-8") if file.stat().st_size <= MAX_BYTES else "",
+                        "snippets": _snippets(kit, name, request, result, setup=setup, redacted=notes["redacted"]),
+                    },
+                )
 
 
 def _with_state(kit: Toolkit, name: str, request: RunRequest) -> Toolkit:
     """Return the toolkit or, for values of the page, its session. Raises StateKeyError for keys that exclude others."""
     values: JsonObject = {}
     settable = facts.state_schema(kit[name])["properties"] if name in kit else {}
-    for key in settable.keys() & request.state.keys():
+    for key in sorted(settable.keys() & request.state.keys()):  # a key before those of its parts
         StateKey.parse(key).write(values, request.state[key])
     return kit.session(values, session_id=f"ui_{request.session}", audience=None) if values else kit
 

@@ -5,10 +5,11 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
-from ahvn_tools import ToolContext, Toolkit
+from ahvn_tools import ToolContext, Toolkit, ToolSpec
 from ahvn_tools.middleware import replay
 from tests.ui.desk import open_desk
 from tests.ui.test_browser import set_json, wait_for_text
@@ -178,3 +179,76 @@ def test_no_page_has_a_serious_finding_of_axe(browser: Any, serve: Callable[...,
             part.evaluate("part => { part.open = true; }")
         check()
     context.close()
+
+
+HTML = "<img src=x onerror=alert(1)>\"'&lt;"
+
+
+def test_html_in_any_text_is_shown_as_text(page: Any, serve: Callable[..., str]) -> None:
+    schema = {
+        "type": "object",
+        "required": [HTML],
+        "properties": {HTML: {"type": "string", "description": HTML, "enum": [HTML]}},
+    }
+
+    def echo(**values: Any) -> list[dict[str, Any]]:
+        if not values[HTML]:
+            raise ValueError(HTML)
+        return [{HTML: HTML}]
+
+    kit = Toolkit(HTML).add(ToolSpec.from_schema("odd", schema, echo), name=HTML, description=HTML, tags=[HTML])
+    address = serve(kit, setup=HTML, show_state=True)
+    name = quote(HTML, safe="")
+    for path in (f"try/{name}", f"tool/{name}", f"provider/{name}", ""):
+        page.goto(f"{address}/{path}")
+        assert page.locator("h1").inner_text() == HTML
+        assert page.locator("img").count() == 0
+    page.goto(f"{address}/try/{name}")
+    for arguments, outcome in (({HTML: HTML}, "^Done"), ({HTML: 1}, "^Error")):
+        set_json(page, arguments)
+        page.locator("#run").click()
+        wait_for_text(page, "#outcome", outcome)
+        assert page.locator("img").count() == 0
+    page.get_by_role("button", name=re.compile("^Show")).first.click()
+    assert page.locator("img").count() == 0
+
+
+def test_a_tool_is_found_and_tried_with_the_keyboard_alone(page: Any, address: str) -> None:
+    def press_until(selector: str) -> None:
+        for _ in range(60):
+            page.keyboard.press("Tab")
+            if page.evaluate("selector => document.activeElement.matches(selector)", selector):
+                return
+        raise AssertionError(selector)
+
+    page.goto(address)
+    press_until("input[type=search]")
+    page.keyboard.type("count")
+    press_until("a[href$='/tool/count']")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/tool/count")
+    press_until("a[href$='/try/count']")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/try/count")
+    press_until("input[aria-label='send to']")
+    page.keyboard.press("Space")
+    press_until("input[data-pointer='/to']")
+    page.keyboard.press("Control+A")
+    page.keyboard.type("2")
+    press_until("#run")
+    page.keyboard.press("Enter")
+    wait_for_text(page, "#outcome", "^Done")
+    assert page.locator("#text").inner_text() == "[0, 1]"
+
+
+def test_a_server_that_has_gone_is_said(page: Any, serve: Callable[..., str]) -> None:
+    page.goto(serve(open_kit()) + "/try/load")
+    page.locator("#run").click()
+    wait_for_text(page, "#outcome", "first part")
+    page.route("**/validate/**", lambda route: route.abort())
+    page.route("**/run/**", lambda route: route.abort())
+    page.reload()
+    wait_for_text(page, "#state", "The server does not answer")
+    page.locator("#run").click()
+    wait_for_text(page, "#outcome", "The connection ended")
+    page.problems.clear()  # the browser logs each request that fails

@@ -6,13 +6,14 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import quote
 
 import pytest
 
 pytest.importorskip("jinja2")
 from starlette.testclient import TestClient
 
-from ahvn_tools import Secret, ToolContext, Toolkit, ui
+from ahvn_tools import Secret, ToolContext, Toolkit, ToolSpec, ui
 from ahvn_tools.middleware import replay
 from ahvn_tools.ui import facts
 from tests.ui.desk import SECRETS, open_desk
@@ -218,4 +219,66 @@ def test_results_of_any_size_are_cut_and_shown() -> None:
 
 def test_values_that_exclude_each_other_are_an_error() -> None:
     kit = Toolkit("k").add(lambda a, b: a, name="pick").bind("a", "a").bind("b", "a.b")
-    assert run(client(kit), "pick", {}, state={"a": 1, "a.b": 2})["code"] in {"invalid_state", "unbound_state"}
+    assert run(client(kit), "pick", {}, state={"a": 1, "a.b": 2})["code"] == "invalid_state"
+
+
+def leave() -> str:
+    raise SystemExit(3)
+
+
+async def leave_async() -> str:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("tool", [leave, leave_async])
+def test_a_tool_that_ends_the_program_does_not_end_the_server(tool: Any) -> None:
+    opened = client(Toolkit("k").add(tool))
+    result = run(opened, tool.__name__, {})
+    assert (result["code"], result["is_error"]) == ("tool_error", True)
+    assert opened.get("/").status_code == 200
+
+
+def test_numbers_that_are_no_json_reach_no_page() -> None:
+    def load(context: ToolContext, to: float) -> str:
+        context.report_progress(float("inf"), float("nan"))
+        return "done"
+
+    opened = client(Toolkit("k").add(load))
+    chunks = opened.post("/run/load", json={"arguments": '{"to": 1}'}).text.partition("event: result")[0]
+    assert '"progress": {"progress": null, "total": null}' in chunks
+    result = list(events(opened.post("/run/load", json={"arguments": '{"to": NaN}'}).text))[-1][1]
+    assert (result["code"], result["text"]) == (
+        "invalid_json", "The arguments are no JSON: NaN is no number of JSON.",
+    )  # fmt: skip
+
+
+def test_a_large_request_is_refused() -> None:
+    assert client(open_desk()).post("/run/count", content=b" " * 20_000_001).status_code == 413
+
+
+def test_a_name_that_no_address_can_have_leaves_the_other_tools_visible() -> None:
+    kit = Toolkit("odd").add(len, name="one").add(len, name="\ud800")
+    assert "one" in client(kit).get("/").text
+
+
+HTML = "<img src=x onerror=alert(1)>\"'&lt;"
+
+
+def test_html_in_any_text_is_text() -> None:
+    schema = {
+        "type": "object", "title": HTML, "description": HTML,
+        "properties": {HTML: {"type": "string", "description": HTML, "default": HTML, "enum": [HTML]}},
+    }  # fmt: skip
+
+    def fail(**values: Any) -> str:
+        raise ValueError(HTML)
+
+    kit = Toolkit(HTML).add(
+        ToolSpec.from_schema("odd", schema, fail),
+        name=HTML, description=HTML, title=HTML, tags=[HTML], group=HTML, audience=HTML,
+    )  # fmt: skip
+    opened = client(kit, show_state=True, setup=HTML)
+    name = quote(HTML, safe="")
+    for path in ("/", "/providers", f"/tool/{name}", f"/try/{name}", f"/provider/{name}", "/tool/%3Cimg%3E"):
+        text = opened.get(path).text
+        assert "<img" not in text, path
