@@ -62,6 +62,8 @@ class ServeRequest:
     """Whether clients call the tools in programs."""
     mode: str | None
     """What happens to calls without a rule for approvals; None: what the toolkit says."""
+    watch: bool
+    """Whether calls are written for the page Watch of the playground, while someone looks."""
     http: ListenOptions | None
     """None: over stdio."""
 
@@ -82,6 +84,10 @@ def run(
     with killed_by_signals(), open_toolkit(request.sources, request.source_options) as loaded:
         if request.mode is not None:
             loaded.approval_mode = request.mode  # type: ignore[assignment]  # one of its choices
+        if request.watch:
+            from ahvn_tools.middleware import watch  # few servers are watched
+
+            loaded.use(watch())
         kit = _select_groups(loaded.session(request.state, audience=None) if request.state else loaded, request.groups)
         options: dict[str, Any] = {
             "name": request.name or kit.name,
@@ -166,6 +172,7 @@ def serve(
     code: Flag = False,
     mode: Literal["read_only", "ask", "accept_edits", "allow"] | None = None,
     reload: Flag = False,
+    watch: Flag = False,
     profile: str | None = None,
     trust: Names = None,
     root: Names = None,
@@ -211,6 +218,8 @@ def serve(
         that change something need an approval (ask), except for edits (accept_edits), or all run (allow).
     reload
         With --http: start the server again when a Python or YAML file of the tools has changed.
+    watch
+        Let the page Watch of `ahvn-tools ui` show the calls of this server while someone looks.
     profile
         The profile of manifests to use, such as dev or prod.
     trust
@@ -260,6 +269,7 @@ def serve(
         tasks=tasks,
         code_mode=code,
         mode=mode,
+        watch=watch,
         http=ListenOptions(**given) if http else None,
     )
     if not reload:

@@ -49,6 +49,7 @@ def ui(
     import uvicorn  # slow, as the pages are
 
     try:
+        from ahvn_tools.middleware import watch
         from ahvn_tools.ui import app
         from ahvn_tools.ui.snippets import setup_code
     except ModuleNotFoundError as error:
@@ -63,9 +64,10 @@ def ui(
         token = secrets.token_urlsafe(24)
         loading = options or LoadingOptions()
         how = {"profile": loading.profile, "audience": loading.audience, "trust": loading.trust, "roots": loading.root}
-        setup = setup_code(map(str, sources), how, values)
-        shown = kit.session(values, audience=None) if values else kit
-        pages = app(shown, token=token, show_state=show_state, setup=setup)
+        if values:
+            kit.use(watch())
+            kit = kit.session(values, audience=None)
+        pages = app(kit, token=token, show_state=show_state, setup=setup_code(map(str, sources), how, values))
         config = uvicorn.Config(
             pages, log_level="warning", lifespan="off", timeout_graceful_shutdown=SHUTDOWN_SECONDS, ws="none"
         )

@@ -192,6 +192,17 @@ class Truncate(MiddlewareOptions):
     """The part of them that is from the beginning."""
 
 
+class Watch(MiddlewareOptions):
+    """Calls are written to a file while someone looks, such as the page Watch of `ahvn-tools ui`."""
+
+    path: str | None = None
+    """The SQLite file, relative to the manifest; without it, the file of this user."""
+
+    def arguments(self, options: ReadOptions) -> dict[str, Any]:
+        """Return the arguments, with the path of the file that is written."""
+        return {"path": options.to_output(self.path)} if self.path is not None else {}
+
+
 MIDDLEWARE: Final[Mapping[str, type[MiddlewareOptions]]] = MappingProxyType(
     {
         "cache": Cache,
@@ -204,6 +215,7 @@ MIDDLEWARE: Final[Mapping[str, type[MiddlewareOptions]]] = MappingProxyType(
         "retry": Retry,
         "trace": Trace,
         "truncate": Truncate,
+        "watch": Watch,
     }
 )
 """The options of each middleware, by the name of its function in `ahvn_tools.middleware`; `observe` has a function."""

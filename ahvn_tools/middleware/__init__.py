@@ -24,10 +24,11 @@ if TYPE_CHECKING:
     from ahvn_tools.middleware.retry import retry
     from ahvn_tools.middleware.trace import trace
     from ahvn_tools.middleware.truncate import truncate
+    from ahvn_tools.middleware.watch import watch
 
 __all__ = [
     "Call", "Middleware", "Next", "cache", "keep_large", "limit", "log", "metrics", "observe", "record",
-    "replay", "retry", "trace", "truncate",
+    "replay", "retry", "trace", "truncate", "watch",
 ]  # fmt: skip
 
 _FUNCTIONS = {name: name for name in __all__ if name.islower()} | {"replay": "record"}

@@ -415,6 +415,8 @@ def _middleware(
 ) -> tuple[Middleware, ...]:
     """Return the middleware of a call, outermost first."""
     shared, own = () if entry.delegates else view.store.middleware, entry.middleware
+    if shared or own:
+        shared, own = _active(shared), _active(own)
     if view.store.has_structured_outputs and (structured_output := view.structured_output(entry)) is not None:
         own = (*own, structured_output.middleware)
     if plan.is_external or plan.takes_context:
@@ -433,6 +435,11 @@ def _middleware(
     if options.middleware:
         shared = (*options.middleware, *shared)
     return (*shared, *own) if shared else own
+
+
+def _active(middleware: tuple[Middleware, ...]) -> tuple[Middleware, ...]:
+    """Return middleware without that which has nothing to do now: with no other, the call is direct."""
+    return tuple(layer for layer in middleware if not getattr(layer, "is_idle", False))
 
 
 def _track(view: StoreView, call: Call, options: CallOptions) -> AbstractContextManager[None]:

@@ -8,6 +8,7 @@ import hmac
 import json
 import secrets
 from collections.abc import Awaitable, Callable, Collection, MutableMapping
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs, quote, urlsplit
@@ -25,6 +26,7 @@ from starlette.staticfiles import StaticFiles
 
 from ahvn_tools.errors import ToolLookupError
 from ahvn_tools.ui import facts, trying
+from ahvn_tools.ui.watching import watch_routes
 
 if TYPE_CHECKING:
     from ahvn_tools.toolkit import Toolkit
@@ -61,6 +63,7 @@ def app(
     *,
     token: str | None = None,
     hosts: Collection[str] = LOOPBACK,
+    watched: str | PathLike[str] | None = None,
     show_state: bool = False,
     setup: str = "",
 ) -> _ASGIApp:
@@ -68,8 +71,10 @@ def app(
 
     Whoever reaches the app sees the tools and runs them: it has no users. `hosts` are the host names that requests may
     use; those of this machine by default. With `token`, a browser must first open the app with `?token=…`; without one,
-    the app that mounts it decides who reaches it. `show_state` shows the values of bound parameters that are not
-    secret. `setup` is the Python code that makes `kit`, with which copied calls and tests begin.
+    the app that mounts it decides who reaches it. The page Watch shows the calls in the file `watched`, by default that
+    of `watch()`; the middleware is added to a toolkit, and must be in that of a session or a selection already.
+    `show_state` shows the values of bound parameters that are not secret. `setup` is the Python code that makes `kit`,
+    with which copied calls and tests begin.
 
     >>> from ahvn_tools import Toolkit, ui
     >>> playground = ui.app(Toolkit("math").add(abs, name="size"))
@@ -84,6 +89,7 @@ def app(
         Route("/validate/{name:path}", pages.validate, methods=["POST"]),
         Route("/run/{name:path}", pages.run, methods=["POST"]),
         Route("/cancel/{call_id}", pages.cancel, methods=["POST"]),
+        *watch_routes(kit, watched, _render),
         Mount("/static", StaticFiles(directory=_FOLDER / "static")),
     ]
     site = Starlette(routes=routes, exception_handlers={HTTPException: _show_error})

@@ -22,6 +22,7 @@ MEASUREMENTS = (
     calls.changed_state,
     creation.second_instance,
     toolkits.toolkit_call,
+    toolkits.watched_call,
     toolkits.session_creation,
     toolkits.session_over_many,
     toolkits.session_memory,

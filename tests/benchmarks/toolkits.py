@@ -10,6 +10,7 @@ from statistics import median
 from typing import Any
 
 from ahvn_tools import Toolkit, ToolSpec
+from ahvn_tools.middleware import watch
 from tests.benchmarks.measure import plain, side_by_side
 from tests.benchmarks.rows import Row, at_most, within
 from tests.benchmarks.subjects import add, add_for
@@ -37,6 +38,18 @@ def toolkit_call() -> Row:
         number=5_000,
     )
     return at_most(2, f"exec through a toolkit of {MANY:,} tools", "the bare spec's exec", timing)
+
+
+def watched_call() -> Row:
+    """What `watch` adds to a call while nobody looks, in microseconds."""
+    watched = Toolkit("watched", middleware=[watch("calls.sqlite")]).add(add)
+    timing = side_by_side(
+        plain("run('add', {'left': 1, 'right': 2})", run=watched.exec),
+        plain("run('add', {'left': 1, 'right': 2})", run=Toolkit("plain").add(add).exec),
+        number=5_000,
+    )
+    added = (timing.ours - timing.baseline) * 1e6
+    return within(5, "what watch adds to a call that nobody looks at", added, "µs", 2, "exec without middleware")
 
 
 def toolkit_of_fifty() -> Toolkit:

@@ -25,6 +25,7 @@ SAMPLES = {
     "retry": {"attempts": 5, "codes": ["timeout"], "all_tools": True},
     "trace": {"content": True},
     "truncate": {"max_chars": 100},
+    "watch": {"path": "calls.jsonl"},
 }
 
 

@@ -7,6 +7,7 @@ import importlib
 import pkgutil
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,6 +24,8 @@ from ahvn_tools.middleware.record import record
 from ahvn_tools.middleware.retry import retry
 from ahvn_tools.middleware.trace import trace
 from ahvn_tools.middleware.truncate import truncate
+from ahvn_tools.middleware.watch import watch
+from ahvn_tools.middleware.watched_calls import WatchedCalls
 from tests.execution.entry_points import (
     ENTRY_POINTS,
     RESULT_ENTRY_POINTS,
@@ -31,6 +34,12 @@ from tests.execution.entry_points import (
     run,
     until,
 )
+
+
+def watch_for_viewer(path: Path) -> Middleware:
+    WatchedCalls(path).look()
+    return watch(path)
+
 
 MADE: dict[str, Callable[[Any], Middleware]] = {
     "cache": lambda _: cache(),
@@ -46,6 +55,8 @@ MADE: dict[str, Callable[[Any], Middleware]] = {
     "retry": lambda _: retry(),
     "trace": lambda _: trace(content=True),
     "truncate": lambda _: truncate(),
+    "watch": lambda folder: watch_for_viewer(folder / "watched.sqlite"),
+    "watch, while nobody looks": lambda folder: watch(folder / "watched.sqlite"),
 }
 """Each middleware with options that let every call through."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import tempfile
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -15,8 +16,9 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from ahvn_tools import ToolError, Toolkit, ToolResult
-from ahvn_tools.middleware import Middleware, log, metrics, observe, trace
-from tests.execution.entry_points import combinations
+from ahvn_tools.middleware import Middleware, log, metrics, observe, trace, watch
+from ahvn_tools.middleware.watched_calls import WatchedCalls
+from tests.execution.entry_points import combinations, until
 
 Watched = tuple[Middleware, Callable[[], list[str | None]]]
 """A middleware, and what it has reported: the code of each call, None after success."""
@@ -69,6 +71,20 @@ def by_observe() -> Watched:
         return [code for _, code in calls]
 
     return observe(lambda tool, success, duration, code: calls.append((success, code))), read
+
+
+def by_watch() -> Watched:
+    folder = tempfile.TemporaryDirectory()
+    calls = WatchedCalls(f"{folder.name}/calls.sqlite")
+    calls.look()
+
+    def read() -> list[str | None]:
+        assert until(lambda: calls.read() and all(call["outcome"] for call in calls.read()))
+        outcomes = [call["outcome"] for call in calls.read()]
+        folder.cleanup()
+        return [None if outcome == "ok" else outcome for outcome in outcomes]
+
+    return watch(calls.path), read
 
 
 def add(a: int) -> int:
@@ -136,12 +152,12 @@ ENDINGS: dict[str, Ending] = {
     "cancelled": (cancel, "cancelled"),
     "a stream whose reader left": (leave_a_stream, "cancelled"),
 }
-WATCHES = {"log": by_log, "trace": by_trace, "metrics": by_metrics, "observe": by_observe}
+WATCHES = {"log": by_log, "trace": by_trace, "metrics": by_metrics, "observe": by_observe, "watch": by_watch}
 
 
-@combinations(watch=WATCHES, ending=ENDINGS)
-async def test_each_ending_is_reported_with_its_code(watch: Callable[[], Watched], ending: Ending) -> None:
-    middleware, read = watch()
+@combinations(make=WATCHES, ending=ENDINGS)
+async def test_each_ending_is_reported_with_its_code(make: Callable[[], Watched], ending: Ending) -> None:
+    middleware, read = make()
     kit = Toolkit("k", middleware=[middleware]).add(add, fail, leave, hang, count)
     end, code = ending
     await end(kit)

@@ -14,6 +14,9 @@ import pytest
 from ahvn_tools import Secret, ToolCall, ToolCallError, ToolError, Toolkit, ToolSpec
 from ahvn_tools.errors import ToolSpecError
 from ahvn_tools.formats import BUILT_IN
+from ahvn_tools.middleware import watch
+from ahvn_tools.middleware.watched_calls import WatchedCalls
+from tests.execution.entry_points import until
 
 CANARY = "canary-7f3a9c"
 
@@ -156,6 +159,18 @@ async def test_no_result_contains_it(kit, arguments, caplog, capfd):
         results += [*kit.stream(tool.name, arguments), *[chunk async for chunk in kit.astream(tool.name, arguments)]]
         assert CANARY not in "\n".join(repr(result) + result.text + repr(result.content) for result in results)
     assert CANARY not in caplog.text + "".join(capfd.readouterr())
+
+
+def test_no_file_of_watched_calls_contains_it(kit, tmp_path):
+    calls = WatchedCalls(tmp_path / "calls.sqlite")
+    calls.look()
+    kit._view.store.use(watch(calls.path))
+    for arguments in ATTEMPTS:
+        for tool in kit:
+            kit.exec(tool.name, {**arguments, "query": [arguments.get("query"), CANARY]})
+    written = len(ATTEMPTS) * len(kit)
+    assert until(lambda: sum(call["outcome"] is not None for call in calls.read()) == written)
+    assert not any(CANARY.encode() in file.read_bytes() for file in tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(

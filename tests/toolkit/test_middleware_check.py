@@ -33,7 +33,7 @@ def make() -> Middleware:
     return forget
 
 
-SHIPPED = ["cache", "limit", "log", "metrics", "record", "replay", "retry", "trace", "truncate"]
+SHIPPED = ["cache", "limit", "log", "metrics", "record", "replay", "retry", "trace", "truncate", "watch"]
 REFUSED = {
     **{one.__name__: one for one in (take_one, Audit, make)},
     **{name: getattr(middleware, name) for name in SHIPPED},

@@ -4,6 +4,7 @@ import shutil
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,13 @@ from ahvn_tools import Toolkit
 from tests.ui.desk import open_desk
 
 LONGEST_MS = 20_000
+
+
+@pytest.fixture(autouse=True)
+def state_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder for the states of the user, who has others."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    return tmp_path
 
 
 @pytest.fixture(scope="module")
