@@ -46,13 +46,13 @@ class RunRequest:
     @classmethod
     def read(cls, body: bytes) -> RunRequest:
         """Return the request in a body; its arguments are JSON text, as the page shows it."""
-        sent, problem = read_arguments(body)
-        if problem is None and isinstance(sent, dict):
-            text, state, session = sent.get("arguments"), sent.get("state", {}), sent.get("session", "")
-            if isinstance(text, str) and isinstance(state, dict) and isinstance(session, str):
+        match read_arguments(body):
+            case {"arguments": str(text), "state": dict(state), "session": str(session)}, None:
                 arguments, problem = read_arguments(text.encode("utf-8", "surrogatepass"))
                 return cls(arguments=arguments, state=state, session=session, problem=problem)
-        return cls(problem=problem or _failure("invalid_json", "The request is not one of this page. Load it again."))
+            case _, problem:
+                text = "The request is not one of this page. Load it again."
+                return cls(problem=problem or _failure("invalid_json", text))
 
 
 def read_arguments(body: bytes) -> tuple[Any, JsonObject | None]:

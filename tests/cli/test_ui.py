@@ -57,7 +57,9 @@ def test_the_printed_address_opens_the_pages_until_a_signal(tools: Path, number:
         assert (opened.status_code, str(opened.url)) == (200, site)
         assert "greet" in opened.text
         ran = browser.post(
-            f"{site}run/greet", json={"arguments": '{"name": "Ann"}'}, headers={"origin": site.rstrip("/")}
+            f"{site}run/greet",
+            json={"arguments": '{"name": "Ann"}', "state": {}, "session": ""},
+            headers={"origin": site.rstrip("/")},
         )
         assert '"text": "warm: Ann"' in ran.text
         assert served.end(number) == (0 if number == signal.SIGINT else -signal.SIGTERM)

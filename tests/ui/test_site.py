@@ -38,7 +38,9 @@ def events(text: str) -> Iterator[tuple[str, Any]]:
 
 
 def run(opened: TestClient, tool: str, arguments: str, **sent: Any) -> list[tuple[str, Any]]:
-    return list(events(opened.post(f"/run/{tool}", json={"arguments": arguments, **sent}).text))
+    return list(
+        events(opened.post(f"/run/{tool}", json={"arguments": arguments, "state": {}, "session": "", **sent}).text)
+    )
 
 
 @pytest.mark.parametrize("path", PAGES)
@@ -108,7 +110,7 @@ def test_arguments_are_validated_with_pointers_and_nothing_runs() -> None:
 
 
 def test_a_call_is_a_stream_of_its_id_its_chunks_and_its_result() -> None:
-    answer = client().post("/run/count", json={"arguments": '{"to": 2}'})
+    answer = client().post("/run/count", json={"arguments": '{"to": 2}', "state": {}, "session": ""})
     assert answer.headers["content-type"].startswith("text/event-stream")
     kinds, data = zip(*events(answer.text), strict=True)
     assert kinds == ("call", "chunk", "chunk", "result")

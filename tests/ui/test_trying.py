@@ -52,7 +52,7 @@ def events(text: str) -> Iterator[tuple[str, Any]]:
 
 
 def run(opened: TestClient, tool: str, arguments: Any, **sent: Any) -> Any:
-    answer = opened.post(f"/run/{tool}", json={"arguments": json.dumps(arguments), **sent})
+    answer = opened.post(f"/run/{tool}", json={"arguments": json.dumps(arguments), "state": {}, "session": "", **sent})
     return list(events(answer.text))[-1][1]
 
 
@@ -117,7 +117,7 @@ def test_progress_and_output_are_chunks() -> None:
         context.append_output("half")
         return "done"
 
-    answer = client(Toolkit("slow").add(load)).post("/run/load", json={"arguments": "{}"})
+    answer = client(Toolkit("slow").add(load)).post("/run/load", json={"arguments": "{}", "state": {}, "session": ""})
     found = [(kind, data.get("progress"), data.get("text")) for kind, data in events(answer.text)]
     assert found[1:] == [
         ("chunk", {"progress": 1, "total": 4}, "first"), ("chunk", None, "half"), ("result", None, "done"),
@@ -244,9 +244,13 @@ def test_numbers_that_are_no_json_reach_no_page() -> None:
         return "done"
 
     opened = client(Toolkit("k").add(load))
-    chunks = opened.post("/run/load", json={"arguments": '{"to": 1}'}).text.partition("event: result")[0]
+    chunks = opened.post("/run/load", json={"arguments": '{"to": 1}', "state": {}, "session": ""}).text.partition(
+        "event: result"
+    )[0]
     assert '"progress": {"progress": null, "total": null}' in chunks
-    result = list(events(opened.post("/run/load", json={"arguments": '{"to": NaN}'}).text))[-1][1]
+    result = list(events(opened.post("/run/load", json={"arguments": '{"to": NaN}', "state": {}, "session": ""}).text))[
+        -1
+    ][1]
     assert (result["code"], result["text"]) == (
         "invalid_json", "The arguments are no JSON: NaN is no number of JSON.",
     )  # fmt: skip

@@ -171,25 +171,16 @@ function showResult(result) {
 
 /** The table of a result that is a list of objects; none for another. */
 function makeTable(structured) {
-  const values = Object.values(structured ?? {});
-  const rows = Array.isArray(structured) ? structured : values.length === 1 ? values[0] : null;
-  const isTable = Array.isArray(rows) && rows.length && rows.every((row) => row && typeof row === "object" && !Array.isArray(row));
-  if (!isTable) return [];
+  const rows = Array.isArray(structured) ? structured : structured?.result;
+  if (!Array.isArray(rows) || !rows.every((row) => row && typeof row === "object" && !Array.isArray(row))) return [];
   const shown = rows.slice(0, MAX_ROWS);
-  const names = [...new Set(shown.flatMap(Object.keys))].slice(0, MAX_ROWS);
+  const names = [...new Set(shown.flatMap(Object.keys))];
   const table = document.createElement("table");
-  const head = table.createTHead().insertRow();
-  for (const name of names) head.append(Object.assign(document.createElement("th"), { scope: "col", textContent: name }));
-  const body = table.createTBody();
-  for (const row of shown) {
-    const line = body.insertRow();
-    for (const name of names) {
-      const value = row[name];
-      line.insertCell().textContent = value === undefined ? "" : typeof value === "string" ? value : JSON.stringify(value);
-    }
-  }
-  const more = rows.length > MAX_ROWS ? [Object.assign(document.createElement("p"), { textContent: `${rows.length - MAX_ROWS} more rows` })] : [];
-  return [table, ...more];
+  const addRow = (tag, texts) => table.insertRow().append(...texts.map((textContent) => Object.assign(document.createElement(tag), { textContent })));
+  addRow("th", names);
+  for (const row of shown) addRow("td", names.map((name) => (typeof row[name] === "string" ? row[name] : JSON.stringify(row[name]) ?? "")));
+  if (rows.length > MAX_ROWS) addRow("td", [`${rows.length - MAX_ROWS} more rows`]);
+  return [table];
 }
 
 json.addEventListener("input", showText);
