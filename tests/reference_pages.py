@@ -21,7 +21,7 @@ from typing import Any, TypedDict
 
 import docstring_parser
 
-from ahvn_tools import builtins, errors, formats, lint, middleware
+from ahvn_tools import builtins, errors, formats, middleware
 from ahvn_tools.builtins.standard import GROUPS
 from ahvn_tools.cli.app import COMMANDS, app
 from ahvn_tools.cli.sources import LoadingOptions
@@ -638,19 +638,6 @@ def constructor_table(kind: type) -> str:
     return option_table(found, has_defaults=True)
 
 
-# lint.md
-
-
-def lint_page() -> str:
-    rows = [[f"`{name}`", rule.severity, cell(rule.summary)] for name, rule in lint.RULES.items()]
-    return page(
-        "Rules of check",
-        "`Toolkit.check()` and [`ahvn-tools check`](cli-commands.md#check) apply these rules. The severity is that of "
-        "most findings of a rule.",
-        table(["rule", "severity", "finds"], rows),
-    )
-
-
 PAGES: dict[str, Callable[[], str]] = {
     "options": options_page,
     "errors": errors_page,
@@ -659,7 +646,6 @@ PAGES: dict[str, Callable[[], str]] = {
     "cli-commands": cli_page,
     "manifest-keys": manifest_page,
     "builtin-tools": builtin_page,
-    "lint": lint_page,
 }
 
 

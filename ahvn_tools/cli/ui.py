@@ -51,6 +51,15 @@ def ui(
     except ModuleNotFoundError as error:
         raise CommandError(f"{error}.") from error
 
+    class Server(uvicorn.Server):
+        """Ends event streams when it stops: their pages would hold it up."""
+
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            """Close the connections, then stop as usual."""
+            for connection in list(self.server_state.connections):
+                connection.transport.close()
+            await super().shutdown(sockets)
+
     with contextlib.ExitStack() as stack:
         kit = stack.enter_context(open_toolkit(sources, options))
         try:
@@ -67,4 +76,4 @@ def ui(
         )
         print_message(f"http://{HOST}:{listener.getsockname()[1]}/?token={token}")
         with contextlib.suppress(KeyboardInterrupt):
-            uvicorn.Server(config).run(sockets=[listener])
+            Server(config).run(sockets=[listener])

@@ -84,13 +84,15 @@ class _Watch:
         arguments = _copy_arguments(call)
         has_resolver = any(bound.binding.resolver is not None for bound in call.plan.bound_parameters)
         watched = publisher.running[key] = _describe(call, "" if has_resolver else arguments)
+        started = time.perf_counter()
         publisher.publish(watched)
 
-        def end(duration: float, code: str | None) -> None:
+        def end(_duration: float, code: str | None) -> None:
             publisher.running.pop(key, None)  # a child that was forked meanwhile has none
             if has_resolver and call.scope.bound_values:  # what must not be shown is known now
                 watched.arguments = _redact(call, arguments)
-            watched.duration, watched.outcome = duration, clip(code or "ok", _MAX_NAME_CHARS)
+            watched.duration = time.perf_counter() - started  # from the start that is shown
+            watched.outcome = clip(code or "ok", _MAX_NAME_CHARS)
             publisher.publish(watched)
 
         return await run_observed(_count_chunks(call, watched, publisher), next, end)

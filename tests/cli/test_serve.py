@@ -26,6 +26,7 @@ from mcp.client.streamable_http import streamable_http_client
 import ahvn_tools
 from ahvn_tools.cli.app import main
 from ahvn_tools.cli.serve import serve
+from ahvn_tools.middleware.watched_calls import WatchedCalls
 from ahvn_tools.toolkit.approval_rules import MODES
 from tests.cli.served import COMMAND, ENVIRONMENT, LONGEST, Served, run
 
@@ -123,6 +124,21 @@ async def test_a_client_over_stdio_lists_and_calls_tools_that_print(file):
 
         assert (await client.call_tool("count", progress_handler=record)).data == 3
         assert reports == [0, 1, 2]
+
+
+async def test_the_calls_of_a_server_are_watched(file, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    watched = WatchedCalls()
+    watched.look()
+    async with over_stdio(file, "--watch", XDG_STATE_HOME=str(tmp_path)) as client:
+        await client.call_tool("greet", {"name": "Ann"})
+        await client.call_tool_mcp("greet", {"name": 1, "times": "often"})
+    calls = watched.read()
+    assert [(call["tool"], call["toolkit"], call["outcome"]) for call in calls] == [
+        ("greet", "shed", "ok"),
+        ("greet", "shed", "invalid_parameters"),
+    ]
+    assert len({call["session"] for call in calls}) == 1
 
 
 @pytest.mark.parametrize(

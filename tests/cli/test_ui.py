@@ -29,11 +29,11 @@ def tools(tmp_path: Path) -> Path:
     return path
 
 
-def start(*arguments: str) -> Served:
+def start(*arguments: str, **environment: str) -> Served:
     return Served(
         subprocess.Popen(
             [*COMMAND, "ui", *arguments],
-            env={**os.environ, **ENVIRONMENT},
+            env={**os.environ, **ENVIRONMENT, **environment},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -60,6 +60,18 @@ def test_the_printed_address_opens_the_pages_until_a_signal(tools: Path, number:
         assert '"text": "warm: Ann"' in ran.text
         assert served.end(number) == (0 if number == signal.SIGINT else -signal.SIGTERM)
     assert "Traceback" not in "".join(served.output)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the signals of POSIX")
+def test_an_open_page_watch_does_not_hold_the_end_up(tools: Path, tmp_path: Path) -> None:
+    environment = {"XDG_STATE_HOME": str(tmp_path)}
+    with start(str(tools), **environment) as served, httpx2.Client(timeout=LONGEST) as browser:
+        site = served.url.partition("?")[0]
+        browser.get(served.url)
+        with browser.stream("GET", f"{site}watch/events") as events:
+            assert next(events.iter_lines()) == "event: calls"
+            assert served.end(signal.SIGINT) == 0
+    assert served.output == [f"{served.url}\n"]
 
 
 def test_a_port_in_use_and_a_missing_source_are_said_in_a_line(tools: Path, capsys: pytest.CaptureFixture[str]) -> None:

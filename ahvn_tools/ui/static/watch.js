@@ -13,7 +13,7 @@ const form = document.querySelector("#watch");
 const [connection, count, lost, hold, empty, seen, list, detail, svg] =
   ["connection", "count", "lost", "hold", "empty", "seen", "calls", "detail", "run"].map((id) => document.getElementById(id));
 const calls = new Map(); // the newest calls, by process and serial, in the order in which they were first seen
-const tools = new Map(); // the totals of each tool since the page was opened
+const tools = new Map(); // the totals of each tool
 const lostOf = new Map(); // how many changes each process has lost
 const rows = new Map(); // the row of each call in the list
 let source = null;
@@ -94,7 +94,8 @@ function timeText(seconds) {
 
 function durationText(seconds) {
   if (seconds == null) return "";
-  return seconds < 1 ? `${(seconds * 1000).toPrecision(3)} ms` : `${seconds.toFixed(seconds < 10 ? 2 : 0)} s`;
+  const [value, unit] = seconds < 0.9995 ? [seconds * 1000, "ms"] : [seconds, "s"];
+  return `${value.toFixed(value < 10 ? 2 : value < 100 ? 1 : 0)} ${unit}`;
 }
 
 const now = () => Date.now() / 1000 + clock;
@@ -112,7 +113,7 @@ function draw() {
   for (const [name, read] of Object.entries(FILTERS)) offer(form.elements[name], all.map(([, call]) => read(call)));
   const wanted = Object.entries(FILTERS).filter(([name]) => form.elements[name].value);
   const fitting = all.filter(([, call]) => wanted.every(([name, read]) => read(call) === form.elements[name].value));
-  count.textContent = `${total} calls since the page was opened${wanted.length ? `, ${fitting.length} of the newest ${calls.size} fit` : ""}.`;
+  count.textContent = `${total} calls${wanted.length ? `, ${fitting.length} of the newest ${calls.size} fit` : ""}.`;
   const losses = [...lostOf.values()].reduce((sum, number) => sum + number, 0);
   lost.textContent = losses ? `${losses} changes could not be written.` : "";
   if (hold.ariaPressed === "false") drawList(fitting.slice(0, MAX_ROWS));
@@ -152,11 +153,11 @@ function makeRow(key) {
 }
 
 function fill(row, call) {
-  const texts = [timeText(call.started), null, outcomeText(call), durationText(elapsed(call)), call.session, processText(call)];
-  row.className = call.kind;
+  const texts = [timeText(call.started), null, outcomeText(call), durationText(elapsed(call)), call.session, call.process.split("-")[0]];
+  row.dataset.kind = call.kind;
   texts.forEach((text, index) => { if (text !== null && row.cells[index].textContent !== text) row.cells[index].textContent = text; });
   row.querySelector("code").textContent = call.arguments + chunksText(call);
-  row.querySelector("button").setAttribute("aria-current", calls.get(chosen) === call);
+  row.querySelector("button").ariaCurrent = calls.get(chosen) === call ? "true" : null;
 }
 
 function drawDetail(call) {
@@ -192,7 +193,7 @@ function drawRun(newest) {
     const [x, width] = [(call.started - start) / (end - start), (elapsed(call) ?? 0) / (end - start)];
     const title = mark("title", {});
     title.textContent = `${call.tool}: ${outcomeText(call)}, ${durationText(elapsed(call))}`;
-    const bar = mark("rect", { class: call.kind, x: `${30 + x * 69}%`, width: `${Math.max(width * 69, 0.5)}%`, y: index * 22 + 4, height: 14 });
+    const bar = mark("rect", { "data-kind": call.kind, x: `${30 + x * 69}%`, width: `${Math.max(width * 69, 0.5)}%`, y: index * 22 + 4, height: 14 });
     const label = mark("text", { x: 0, y: index * 22 + 16 });
     label.textContent = call.tool.length > 20 ? `${call.tool.slice(0, 19)}…` : call.tool;
     bar.append(title);
@@ -221,7 +222,7 @@ function drawTools() {
     const sorted = durations.toSorted((one, other) => one - other);
     return { name, number, errors, p50: percentile(sorted, 0.5), p95: percentile(sorted, 0.95) };
   });
-  document.getElementById("tools").replaceChildren(...stats.map(({ name, number, errors, p50, p95 }) => {
+  document.getElementById("totals").replaceChildren(...stats.map(({ name, number, errors, p50, p95 }) => {
     const row = element("tr", "");
     row.append(element("th", name, { scope: "row" }), ...[number, errors, durationText(p50), durationText(p95)].map((text) => element("td", text)));
     return row;
@@ -236,16 +237,16 @@ function drawTools() {
   }
   charts.forEach(({ plot }) => plot.destroy());
   charts = [
-    { names, plot: makeChart("counts", names, ["calls", "errors"], data("number", "errors")) },
-    { names, plot: makeChart("durations", names, ["p50 in ms", "p95 in ms"], data("p50", "p95")) },
+    { names, plot: makeChart("counts", names, ["calls", "errors"], ["--link", "--error"], data("number", "errors")) },
+    { names, plot: makeChart("durations", names, ["p50 in ms", "p95 in ms"], ["--link", "--faint"], data("p50", "p95")) },
   ];
 }
 
-function makeChart(id, names, labels, data) {
+function makeChart(id, names, labels, colors, data) {
   const place = document.getElementById(id);
   const axis = { stroke: color("--faint"), grid: { stroke: color("--line") }, ticks: { stroke: color("--line") } };
   const series = labels.map((label, index) => ({
-    label, fill: color(["--link", "--error"][index]), stroke: color(["--link", "--error"][index]), width: 0,
+    label, fill: color(colors[index]), stroke: color(colors[index]), width: 0,
     paths: uPlot.paths.bars({ size: [0.35, 40], align: index ? 1 : -1 }), points: { show: false },
   }));
   return new uPlot({
@@ -264,7 +265,6 @@ function resetCharts() {
 
 hold.addEventListener("click", () => {
   hold.ariaPressed = hold.ariaPressed === "false" ? "true" : "false";
-  hold.textContent = hold.ariaPressed === "true" ? "Go on" : "Hold";
   isChanged = true;
 });
 form.addEventListener("input", () => { isChanged = true; });
