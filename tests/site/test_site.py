@@ -61,6 +61,7 @@ class TestBuiltSite:
         )
         for option in ("requires_approval", "isolation", "input_schema", "on_duplicate"):  # each of another class
             assert re.search(rf"{option}\s*\(", of_add), option
+        assert "must_be" not in of_add  # the check of an option is no part of its type
 
     def test_examples_of_docstrings_are_code(self, site):
         text = (site / "reference/api/tools/index.html").read_text(encoding="utf-8")
