@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / ".github").glob("*.md")])
+from tests.site.__main__ import ROOT, pages_of, read_config
+
+DOCS = ROOT / "docs"
+PAGES = sorted([ROOT / "README.md", *DOCS.rglob("*.md"), *(ROOT / ".github").glob("*.md")])
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 
 
@@ -33,6 +35,17 @@ def test_every_link_leads_to_a_file_and_a_heading(page):
         linked = (page.parent / name).resolve() if name else page
         assert linked.is_file(), f"{page.name} links to {target}"
         assert not anchor or anchor in anchors(linked), f"{page.name} links to {target}"
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: page.relative_to(DOCS).as_posix())
+def test_a_page_of_the_site_links_to_no_file_outside_of_it(page):
+    for target in re.findall(r"\]\((?!https://|#)([^)\s#]+)", prose(page)):
+        assert (page.parent / target).resolve().is_relative_to(DOCS), f"{target}: write the name of the file as code"
+
+
+def test_each_page_is_in_the_navigation_of_the_site_once():
+    listed = list(pages_of(read_config()["nav"]))
+    assert sorted(listed) == sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")), ".mkdocs.yml"
 
 
 @each_page
