@@ -79,3 +79,27 @@ def test_the_page_of_extras_has_every_extra():
     text = (ROOT / "docs" / "reference" / "extras.md").read_text(encoding="utf-8")
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
     assert [extra for extra in extras if f"`{extra}`" not in text] == []
+
+
+LONGEST = {"how-to": 700, "concepts": 900, "migrating": 1_500}
+"""How many words a page of each folder may have, without its blocks of code."""
+
+LONGER = {"docs/how-to/playground.md"}
+
+
+@pytest.mark.parametrize("folder", LONGEST)
+def test_pages_are_short(folder):
+    lengths = {
+        page.relative_to(ROOT).as_posix(): len(prose(page).split()) for page in (ROOT / "docs" / folder).glob("*.md")
+    }
+    long = {name for name, length in lengths.items() if length > LONGEST[folder]} - LONGER
+    assert long == set(), f"more than {LONGEST[folder]} words: split the page, or move rules to docs/reference/"
+
+
+def test_the_first_pages_are_short():
+    lines = {
+        name: (ROOT / name).read_text(encoding="utf-8").count("\n") for name in ("README.md", "docs/quickstart.md")
+    }
+    assert lines["README.md"] < 120
+    assert lines["docs/quickstart.md"] < 150
+    assert len(prose(ROOT / "docs" / "tutorial.md").split()) <= 1_500
