@@ -82,6 +82,28 @@ def test_nothing_is_written_and_calls_are_direct_while_nobody_looks(path):
     assert len(watched.wait_for_outcomes("ok")) == 1
 
 
+class Sometimes:
+    """A middleware that has something to do at times."""
+
+    is_idle = True
+
+    async def __call__(self, call: Any, next: Any) -> Any:
+        self.seen = call.name
+        return await next(call)
+
+
+@pytest.mark.parametrize("place", ["toolkit", "tool", "tool of an inner toolkit"])
+def test_calls_do_not_pass_through_a_middleware_that_is_idle(place):
+    layer = Sometimes()
+    layers = {name: [layer] if name == place else [] for name in ("toolkit", "tool", "tool of an inner toolkit")}
+    inner = Toolkit("inner", middleware=layers["tool of an inner toolkit"]).add(add)
+    kit = Toolkit("outer", middleware=layers["toolkit"]).add(inner["add"], middleware=layers["tool"])
+    assert kit.exec("add", {"a": 1}).id is None
+    layer.is_idle = False
+    assert kit.exec("add", {"a": 1}).id is not None
+    assert layer.seen == "add"
+
+
 def test_nobody_looks_any_more_after_a_minute(watched, path):
     os.utime(path.with_name("calls.sqlite-viewed"), (0, 0))
     assert until(lambda: watched.middleware.is_idle)
