@@ -243,6 +243,41 @@ def test_calls_go_on_while_the_file_is_broken_and_the_newest_are_written_when_it
     assert len([record for record in caplog.records if "watched" in record.message]) == 1
 
 
+BREAKS: dict[str, Callable[[Path], Any]] = {
+    "removed": Path.unlink,
+    "overwritten": lambda path: path.write_bytes(b"\xff" * 100_000),
+    "emptied": lambda path: path.write_bytes(b""),
+    "not writable": lambda path: path.chmod(0o444),
+}
+
+
+@pytest.mark.parametrize("how", BREAKS)
+def test_a_file_that_breaks_while_it_is_used_costs_no_call(watched, path, how, caplog):
+    watched.kit.call("add", {"a": 1})
+    watched.wait_for_outcomes("ok")
+    BREAKS[how](path)
+    assert [watched.kit.call("add", {"a": number}) for number in range(5)] == [1, 2, 3, 4, 5]
+    assert until(lambda: "Calls cannot be watched" in caplog.text)
+
+
+@POSIX
+def test_a_full_disk_costs_no_call(watched, path):
+    code = """
+import logging, resource
+warned = threading.Event()
+logging.getLogger('ahvn_tools.middleware.watch').addFilter(lambda record: warned.set())
+_, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+assert [kit.call('add', {'a': number}) for number in range(5)] == [0, 1, 2, 3, 4]
+assert warned.wait(60)
+resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+kit.call('add', {'a': 5})
+"""
+    with start(path, code) as process:
+        assert process.wait(60) == 0
+    watched.wait_for_outcomes(*["ok"] * 6)
+
+
 def test_a_locked_file_does_not_hold_calls_up(watched, path):
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN EXCLUSIVE")

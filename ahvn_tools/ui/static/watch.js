@@ -103,7 +103,7 @@ const now = () => Date.now() / 1000 + clock;
 const processText = (call) => `${call.program} (${call.process.split("-")[0]})`;
 const elapsed = (call) => call.duration ?? (call.outcome === null ? Math.max(now() - call.started, 0) : null);
 const outcomeText = (call) => ({ waiting: "waits", lost: "ended without outcome" })[call.kind] ?? call.outcome ?? "running";
-const chunksText = (call) => (call.chunks ? `, ${call.chunks} chunks` : "");
+const chunksText = (call) => (call.chunks ? `${call.chunks} chunks, ` : "");
 const FILTERS = { tool: (call) => call.tool, session: (call) => call.session, outcome: (call) => call.outcome ?? "running", process: processText };
 
 function draw() {
@@ -168,7 +168,7 @@ function fill(row, call) {
   const texts = [timeText(call.started), null, outcomeText(call), durationText(elapsed(call)), call.session, call.process.split("-")[0]];
   row.dataset.kind = call.kind;
   texts.forEach((text, index) => { if (text !== null && row.cells[index].textContent !== text) row.cells[index].textContent = text; });
-  row.querySelector("code").textContent = call.arguments + chunksText(call);
+  row.querySelector("code").textContent = chunksText(call) + call.arguments;
   row.querySelector("button").ariaCurrent = calls.get(chosen) === call ? "true" : null;
 }
 
@@ -208,7 +208,7 @@ function drawRun(newest) {
       const [x, width] = [(call.started - start) / (end - start), (elapsed(call) ?? 0) / (end - start)];
       const title = mark("title", {});
       title.textContent = `${call.tool}: ${outcomeText(call)}, ${durationText(elapsed(call))}`;
-      const bar = mark("rect", { "data-kind": call.kind, x: `${30 + x * 69}%`, width: `${Math.max(width * 69, 0.5)}%`, y: index * 22 + 4, height: 14 });
+      const bar = mark("rect", { "data-kind": call.kind, x: `${38 + x * 61}%`, width: `${Math.max(width * 61, 0.5)}%`, y: index * 22 + 4, height: 14 });
       const label = mark("text", { x: 0, y: index * 22 + 16 });
       label.textContent = call.tool.length > 20 ? `${call.tool.slice(0, 19)}…` : call.tool;
       bar.append(title);
