@@ -21,7 +21,7 @@ from typing import Any, TypedDict
 
 import docstring_parser
 
-from ahvn_tools import builtins, errors, formats, lint, middleware
+from ahvn_tools import builtins, errors, formats, middleware
 from ahvn_tools.builtins.standard import GROUPS
 from ahvn_tools.cli.app import COMMANDS, app
 from ahvn_tools.cli.sources import LoadingOptions
@@ -519,8 +519,8 @@ def manifest_page() -> str:
         options += [f"### {name}", docstring(part), key_table(part) if part.model_fields else "It has no options."]
     return page(
         "Manifest keys",
-        "A [manifest](manifest.md) is a mapping with these keys. Numbers, `true`, `false` and choices may also be a "
-        "variable of the environment, `${NAME}` or `${NAME:default}`.",
+        "A [manifest](../how-to/manifest.md) is a mapping with these keys. Numbers, `true`, `false` and choices may "
+        "also be a variable of the environment, `${NAME}` or `${NAME:default}`.",
         key_table(model.Manifest),
         "A profile has the same keys without `profiles`. An audience has neither `profiles` nor `audiences`.",
         "## Sources",
@@ -622,7 +622,8 @@ def builtin_page() -> str:
                 parts += [table(["parameter", "type", "default", "meaning"], rows)] if rows else []
     return page(
         "Built-in tools and their parameters",
-        "[Built-in tools](builtins.md) shows how to use them. The option `approve` says which calls need an approval.",
+        "[Ready-made tools](../how-to/builtins.md) shows how to use them. The option `approve` says which calls need "
+        "an approval.",
         *parts,
     )
 
@@ -637,19 +638,6 @@ def constructor_table(kind: type) -> str:
     return option_table(found, has_defaults=True)
 
 
-# lint.md
-
-
-def lint_page() -> str:
-    rows = [[f"`{name}`", rule.severity, cell(rule.summary)] for name, rule in lint.RULES.items()]
-    return page(
-        "Rules of check",
-        "`Toolkit.check()` and [`ahvn-tools check`](cli-commands.md#check) apply these rules. The severity is that of "
-        "most findings of a rule.",
-        table(["rule", "severity", "finds"], rows),
-    )
-
-
 PAGES: dict[str, Callable[[], str]] = {
     "options": options_page,
     "errors": errors_page,
@@ -658,7 +646,6 @@ PAGES: dict[str, Callable[[], str]] = {
     "cli-commands": cli_page,
     "manifest-keys": manifest_page,
     "builtin-tools": builtin_page,
-    "lint": lint_page,
 }
 
 

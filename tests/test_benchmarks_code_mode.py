@@ -25,7 +25,7 @@ from tests.benchmarks.peers.results import Costs
 from tests.benchmarks.peers.worker_process import WorkerProcess
 
 SUBJECTS = Path(command.__file__).parent / "worker" / "subjects"
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "maintainers" / "benchmarks.md"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "maintainers" / "benchmarks-code-mode.md"
 
 
 def conversation(title: str, *, read: int) -> dict[str, Any]:

@@ -82,9 +82,9 @@ def test_an_amount_has_three_digits_and_a_unit(cost, unit, text):
 def test_the_tables_have_a_line_for_each_package_that_was_measured(results):
     calls, tools, process, served, features = table.sheets(results)
     assert calls.heading == ["", "sync call"]
-    assert calls.lines == [[OURS, "2.00 µs"], ["haystack-ai", "0.80 µs, 0.50× (0.40–0.60) [1] [2]"]]
+    assert calls.lines == [[OURS, "2.00 µs"], ["haystack-ai", "0.80 µs, 0.50× (0.40–0.60) [1, 2]"]]
     assert calls.notes == ["[1] does not validate arguments.", "[2] returns the function's object instead of JSON."]
-    assert tools.lines[1] == ["fastmcp", "2.00 µs, 2.00× (2.00–2.00) [1] [2]"]
+    assert tools.lines[1] == ["fastmcp", "2.00 µs, 2.00× (2.00–2.00) [1, 2]"]
     assert tools.notes[1] == "[2] exports MCP."
     assert process.lines[1][1].startswith("2.00 MiB, 2.00×")
     assert served.lines[1][1].startswith("500/s, 2.00×")

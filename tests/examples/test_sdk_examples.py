@@ -129,7 +129,7 @@ def programs(page: str) -> list[str]:
 
 
 def run_program(program: str, folder: Path, **arguments: object) -> str:
-    """Run a program whose clients reach a local server, whose model calls with these arguments; return what it prints."""
+    """Run a program whose clients reach a local server, whose model calls with these arguments; return its output."""
     (folder / "agent.py").write_text(program, encoding="utf-8")
     with Loopback(arguments) as server:
         finished = sealed.run(

@@ -1,4 +1,4 @@
-"""The files and the sessions of docs/reference/manifest.md, and the tables of manifest-keys.md, are true."""
+"""The files and sessions of docs/how-to/manifest.md and profiles.md, and the tables of manifest-keys.md, are true."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from ahvn_tools import load
 from ahvn_tools.manifest import model
 from ahvn_tools.manifest.middleware_table import MIDDLEWARE
 
-REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "reference"
-PAGE = (REFERENCE / "manifest.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGE = (DOCS / "how-to" / "manifest.md").read_text(encoding="utf-8")
+PAGES = [PAGE, (DOCS / "how-to" / "profiles.md").read_text(encoding="utf-8")]
 
 MODELS = [
     model.Manifest, model.Tool, model.GroupModel, model.Bind, model.ApprovalModel, model.Search, model.ModelTool,
@@ -21,20 +22,21 @@ MODELS = [
     model.SkillsModel,
 ]  # fmt: skip
 
-SESSIONS = re.findall(r"^```text\n(>>> .*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+SESSIONS = ["".join(re.findall(r"^```text\n(>>> .*?)^```$", page, re.DOTALL | re.MULTILINE)) for page in PAGES]
 
 
 @pytest.fixture
 def page_folder(folder: Path) -> Path:
-    """Write the files of the page to the current folder."""
-    for name, text in re.findall(r"<!-- ([\w/.]+\.(?:py|yaml)) -->\n```(?:python|yaml)\n(.*?)```", PAGE, re.DOTALL):
+    """Write the files of the pages to the current folder."""
+    block = r"<!-- ([\w/.]+\.(?:py|yaml)) -->\n```(?:python|yaml)\n(.*?)```"
+    for name, text in re.findall(block, "\n".join(PAGES), re.DOTALL):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
     return folder
 
 
-@pytest.mark.parametrize("session", SESSIONS, ids=range(len(SESSIONS)))
-def test_a_session_of_the_page_prints_what_the_page_says(page_folder, session):
+@pytest.mark.parametrize("session", SESSIONS, ids=["manifest", "profiles"])
+def test_the_sessions_of_a_page_print_what_it_says(page_folder, session):
     test = doctest.DocTestParser().get_doctest(session, {}, "manifest.md", None, None)
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS, verbose=False)
     report: list[str] = []
@@ -43,7 +45,7 @@ def test_a_session_of_the_page_prints_what_the_page_says(page_folder, session):
 
 
 def test_each_key_is_in_a_table_of_the_reference_with_its_description():
-    page = (REFERENCE / "manifest-keys.md").read_text(encoding="utf-8")
+    page = (DOCS / "reference" / "manifest-keys.md").read_text(encoding="utf-8")
     for documented in [*MODELS, *MIDDLEWARE.values()]:
         for name, field in documented.model_fields.items():
             description = " ".join((field.description or "").split())

@@ -108,7 +108,7 @@ class _Notes:
             if text not in self._texts:
                 self._texts.append(text)
             numbers.append(self._texts.index(text) + 1)
-        return "".join(f" [{number}]" for number in sorted(numbers))
+        return f" [{', '.join(map(str, sorted(numbers)))}]" if numbers else ""
 
     def lines(self) -> list[str]:
         return [f"[{number}] {text}." for number, text in enumerate(self._texts, 1)]
