@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import secrets
 import socket
@@ -14,12 +15,16 @@ from cyclopts.validators import Number
 from ahvn_tools.cli.arguments import read_state
 from ahvn_tools.cli.output import CommandError, print_message
 from ahvn_tools.cli.sources import Names, SourceParameters, Sources, open_toolkit
+from ahvn_tools.errors import ToolSpecError
 
 HOST = "127.0.0.1"
 """Only programs on this machine can connect."""
 
 SHUTDOWN_SECONDS = 2
-"""How long calls may run on after Ctrl-C."""
+"""How long calls that do not end when they are cancelled may run on after Ctrl-C."""
+
+LOOK_SECONDS = 20
+"""How often processes are made to go on writing their calls, for the page Watch."""
 
 
 def ui(
@@ -47,6 +52,7 @@ def ui(
 
     try:
         from ahvn_tools.middleware import watch
+        from ahvn_tools.middleware.watched_calls import WatchedCalls
         from ahvn_tools.ui import app
     except ModuleNotFoundError as error:
         raise CommandError(f"{error}.") from error
@@ -60,6 +66,10 @@ def ui(
                 connection.transport.close()
             await super().shutdown(sockets)
 
+    async def look() -> None:
+        with contextlib.suppress(ToolSpecError):  # the page says so
+            await asyncio.to_thread(WatchedCalls().look)
+
     with contextlib.ExitStack() as stack:
         kit = stack.enter_context(open_toolkit(sources, options))
         try:
@@ -72,7 +82,13 @@ def ui(
             kit = kit.session(values, audience=None)
         pages = app(kit, token=token)
         config = uvicorn.Config(
-            pages, log_level="warning", lifespan="off", timeout_graceful_shutdown=SHUTDOWN_SECONDS, ws="none"
+            pages,
+            log_level="warning",
+            lifespan="off",
+            timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+            ws="none",
+            callback_notify=look,
+            timeout_notify=LOOK_SECONDS,
         )
         print_message(f"http://{HOST}:{listener.getsockname()[1]}/?token={token}")
         with contextlib.suppress(KeyboardInterrupt):
