@@ -15,7 +15,7 @@ from cyclopts.validators import Number
 
 from ahvn_tools.cli.arguments import read_state
 from ahvn_tools.cli.output import CommandError, print_message
-from ahvn_tools.cli.sources import Flag, Names, SourceParameters, Sources, open_toolkit
+from ahvn_tools.cli.sources import Flag, LoadingOptions, Names, SourceParameters, Sources, open_toolkit
 
 if TYPE_CHECKING:
     from ahvn_tools.middleware.inbox import Inbox
@@ -38,6 +38,7 @@ def ui(
     set: Names = None,  # noqa: A002  # the option --set
     inbox: Path | None = None,
     read_only: Flag = False,
+    show_state: Flag = False,
     options: SourceParameters = None,
 ) -> None:
     """Show tools in a browser, and try them. The address is printed; it works on this machine alone, until Ctrl-C.
@@ -56,6 +57,8 @@ def ui(
         The file of an Inbox, in which calls of other processes wait. AHVN_TOOLS_INBOX_KEY has its secret_key.
     read_only
         Only show: nothing is run, decided or connected.
+    show_state
+        Show the values of bound parameters that are not secret.
     """
     values = read_state(state, set or ())
     import uvicorn  # slow, as the pages are
@@ -63,6 +66,7 @@ def ui(
     try:
         from ahvn_tools.middleware import watch
         from ahvn_tools.ui import app
+        from ahvn_tools.ui.snippets import setup_code
     except ModuleNotFoundError as error:
         raise CommandError(f"{error}.") from error
 
@@ -84,10 +88,20 @@ def ui(
             raise CommandError(f"Cannot listen at {HOST}:{port}: {error}.") from error
         token = secrets.token_urlsafe(24)
         found = _open_inbox(kit, inbox, stack)
+        loading = options or LoadingOptions()
+        how = {"profile": loading.profile, "audience": loading.audience, "trust": loading.trust, "roots": loading.root}
         if values:
             kit.use(watch())
             kit = kit.session(values, audience=None)
-        pages = app(kit, token=token, inbox=found, connect_to=loaded[0], read_only=read_only)
+        pages = app(
+            kit,
+            token=token,
+            inbox=found,
+            connect_to=loaded[0],
+            read_only=read_only,
+            show_state=show_state,
+            setup=setup_code(map(str, sources), how, values),
+        )
         config = uvicorn.Config(
             pages, log_level="warning", lifespan="off", timeout_graceful_shutdown=SHUTDOWN_SECONDS, ws="none"
         )

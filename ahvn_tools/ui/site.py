@@ -6,6 +6,7 @@ import functools
 import hashlib
 import hmac
 import json
+import secrets
 from collections.abc import Awaitable, Callable, Collection, MutableMapping
 from os import PathLike
 from pathlib import Path
@@ -38,6 +39,9 @@ LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 TOOLS_PER_PAGE = 20
 """How many tools the page about providers judges at a time: each takes some milliseconds."""
 
+MAX_BODY_BYTES = 20_000_000
+"""Larger requests are refused."""
+
 _FOLDER = Path(__file__).parent
 _HEADERS: Final = {
     "content-security-policy": (
@@ -64,6 +68,8 @@ def app(
     connect_to: Toolkit | None = None,
     read_only: bool = False,
     watched: str | PathLike[str] | None = None,
+    show_state: bool = False,
+    setup: str = "",
 ) -> _ASGIApp:
     """Return the playground of a toolkit, a session or a selection as an ASGI app, also to mount under a prefix.
 
@@ -73,11 +79,13 @@ def app(
     of `watch()`; the middleware is added to a toolkit, and must be in that of a session or a selection already.
     What waits in `inbox` is decided there. `connect_to` is the toolkit to which the pages may add MCP servers, also
     commands, which they run; by default they add none. With `read_only` the pages show everything, and do nothing.
+    `show_state` shows the values of bound parameters that are not secret. `setup` is the Python code that makes `kit`,
+    with which copied calls and tests begin.
 
     >>> from ahvn_tools import Toolkit, ui
     >>> playground = ui.app(Toolkit("math").add(abs, name="size"))
     """
-    pages = _Pages(kit)
+    pages = _Pages(kit, show_state, setup)
     routes = [
         Route("/", pages.list_tools),
         Route("/providers", pages.list_verdicts),
@@ -169,7 +177,7 @@ def _templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["path"] = functools.partial(quote, safe="")
+    environment.filters["path"] = functools.partial(quote, safe="", errors="replace")
     environment.filters["pretty"] = functools.partial(json.dumps, indent=2, ensure_ascii=False)
     return environment
 
@@ -184,8 +192,10 @@ def _render(request: Request, template: str, *, status: int = 200, **values: Any
 class _Pages:
     """The pages of one toolkit. Those that only read run in threads, because exports of many tools take long."""
 
-    def __init__(self, kit: Toolkit) -> None:
+    def __init__(self, kit: Toolkit, show_state: bool, setup: str) -> None:  # from `app` alone
         self._kit = kit
+        self._show_state = show_state
+        self._setup = setup
 
     def _find(self, request: Request) -> ToolkitTool:
         try:
@@ -207,7 +217,9 @@ class _Pages:
     def show_tool(self, request: Request) -> Response:
         """Show what a model sees of a tool, and what is bound."""
         tool = self._find(request)
-        return _render(request, "tool.html", page="tool", **facts.tool_facts(tool), bound=facts.bound_rows(tool))
+        values = facts.shown_values(self._kit, tool) if self._show_state else None
+        bound = facts.bound_rows(tool)
+        return _render(request, "tool.html", page="tool", **facts.tool_facts(tool), bound=bound, values=values)
 
     def list_verdicts(self, request: Request) -> Response:
         """Show what each provider does with each tool, some tools at a time."""
@@ -249,23 +261,35 @@ class _Pages:
         """Show the form of a tool, where it can be run."""
         if request.app.state.read_only:
             raise HTTPException(403, "These pages are read-only: tools are not tried here.")
-        return _render(request, "try.html", page="try", **facts.tool_facts(self._find(request)))
+        tool = self._find(request)
+        state, session = facts.state_schema(tool), secrets.token_hex(16)
+        return _render(request, "try.html", page="try", **facts.tool_facts(tool), state=state, session=session)
 
     async def validate(self, request: Request) -> Response:
         """Return the problems of arguments, or what a call would pass on."""
-        arguments, problem = trying.read_arguments(await request.body())
+        arguments, problem = trying.read_arguments(await _read_body(request))
         if problem is not None:
             return JSONResponse(problem)
         return JSONResponse(trying.describe_check(self._kit.validate(request.path_params["name"], arguments)))
 
     async def run(self, request: Request) -> Response:
         """Run a call; its chunks and its result are events. The call ends when the browser disconnects."""
-        arguments, problem = trying.read_arguments(await request.body())
-        return trying.stream(self._kit, request.path_params["name"], arguments, problem)
+        sent = trying.RunRequest.read(await _read_body(request))
+        return trying.stream(self._kit, request.path_params["name"], sent, self._setup)
 
     async def cancel(self, request: Request) -> Response:
         """Cancel a call that runs."""
         return JSONResponse({"is_cancelled": self._kit.cancel(request.path_params["call_id"])})
+
+
+async def _read_body(request: Request) -> bytes:
+    """Return the body of a request. Raises HTTPException for one that is too large."""
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > MAX_BODY_BYTES:
+            raise HTTPException(413, "The request is too large.")
+    return bytes(body)
 
 
 def _to_number(text: str) -> int:

@@ -56,8 +56,14 @@ def test_the_printed_address_opens_the_pages_until_a_signal(tools: Path, number:
         opened = browser.get(served.url, follow_redirects=True)
         assert (opened.status_code, str(opened.url)) == (200, site)
         assert "greet" in opened.text
-        ran = browser.post(f"{site}run/greet", content='{"name": "Ann"}', headers={"origin": site.rstrip("/")})
+        ran = browser.post(
+            f"{site}run/greet",
+            json={"arguments": '{"name": "Ann"}', "state": {}, "session": ""},
+            headers={"origin": site.rstrip("/")},
+        )
         assert '"text": "warm: Ann"' in ran.text
+        assert f"kit = load({str(tools)!r}).session({{'style': {{'tone': os.environ['STYLE_TONE']}}}}" in ran.text
+        assert "warm" not in browser.get(f"{site}tool/greet").text
         assert served.end(number) == (0 if number == signal.SIGINT else -signal.SIGTERM)
     assert "Traceback" not in "".join(served.output)
 
@@ -72,6 +78,14 @@ def test_an_open_page_watch_does_not_hold_the_end_up(tools: Path, tmp_path: Path
             assert next(events.iter_lines()) == "event: calls"
             assert served.end(signal.SIGINT) == 0
     assert served.output == [f"{served.url}\n"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the signals of POSIX")
+def test_the_state_is_shown_if_it_is_asked_for(tools: Path) -> None:
+    with start(str(tools), "--set", "style.tone=warm", "--show-state") as served, httpx2.Client() as browser:
+        browser.get(served.url, timeout=LONGEST)
+        assert "&#34;warm&#34;" in browser.get(f"{served.url.partition('?')[0]}tool/greet", timeout=LONGEST).text
+        served.end(signal.SIGINT)
 
 
 def test_a_port_in_use_and_a_missing_source_are_said_in_a_line(tools: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -98,7 +112,8 @@ def test_calls_that_are_tried_wait_in_the_inbox_of_the_command(tools: Path, tmp_
         site = served.url.partition("/?")[0]
         browser.headers["origin"] = site
         browser.get(served.url)
-        with browser.stream("POST", f"{site}/run/send", content='{"name": "ann"}') as answer:
+        call = {"arguments": '{"name": "ann"}', "state": {}, "session": ""}
+        with browser.stream("POST", f"{site}/run/send", json=call) as answer:
             pages = (browser.get(f"{site}/approvals").text for _ in range(1000))
             found = next(found for page in pages if (found := re.search(r"approvals/(\w+)", page)) is not None)
             browser.post(f"{site}/approvals/{found[1]}", content='{"action": "approve"}')
