@@ -153,7 +153,7 @@ def _with_variables(value: Any, key: str = "") -> Any:
 
 
 def call_snippets(
-    tool: str, arguments: JsonObject, expected: str, *, setup: str, state: JsonObject, secret: Collection[str]
+    tool: str, arguments: JsonObject, expected: str, state: JsonObject, secret: Collection[str], *, setup: str
 ) -> dict[str, str]:
     """Return a call as Python, and as a test for pytest whose last line is `expected`.
 
