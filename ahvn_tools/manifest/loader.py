@@ -33,7 +33,7 @@ class LoadOptions(TypedDict, total=False):
     audience: str | None
     """Load the toolkit of one audience, with what manifests say for it."""
     trust: Iterable[str | os.PathLike[str]] | None
-    """What the sources may run, start, read, write, send and use, as docs/how-to/sources.md says. By default it is all
+    """What the sources may run, start, read, write, send and use, as docs/reference/trust.md says. By default it is all
     that they name, because the caller names the sources. `ToolSpec.from_dict` trusts nothing by default: its data was
     stored or sent."""
     roots: Roots | None

@@ -25,10 +25,11 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from ahvn_tools.errors import ToolLookupError
-from ahvn_tools.ui import facts, trying
+from ahvn_tools.ui import approving, facts, servers, trying
 from ahvn_tools.ui.watching import watch_routes
 
 if TYPE_CHECKING:
+    from ahvn_tools.middleware.inbox import Inbox
     from ahvn_tools.toolkit import Toolkit
     from ahvn_tools.toolkit.tool import ToolkitTool
 
@@ -63,6 +64,9 @@ def app(
     *,
     token: str | None = None,
     hosts: Collection[str] = LOOPBACK,
+    inbox: Inbox | None = None,
+    connect_to: Toolkit | None = None,
+    read_only: bool = False,
     watched: str | PathLike[str] | None = None,
     show_state: bool = False,
     setup: str = "",
@@ -73,6 +77,8 @@ def app(
     use; those of this machine by default. With `token`, a browser must first open the app with `?token=…`; without one,
     the app that mounts it decides who reaches it. The page Watch shows the calls in the file `watched`, by default that
     of `watch()`; the middleware is added to a toolkit, and must be in that of a session or a selection already.
+    What waits in `inbox` is decided there. `connect_to` is the toolkit to which the pages may add MCP servers, also
+    commands, which they run; by default they add none. With `read_only` the pages show everything, and do nothing.
     `show_state` shows the values of bound parameters that are not secret. `setup` is the Python code that makes `kit`,
     with which copied calls and tests begin.
 
@@ -89,18 +95,21 @@ def app(
         Route("/validate/{name:path}", pages.validate, methods=["POST"]),
         Route("/run/{name:path}", pages.run, methods=["POST"]),
         Route("/cancel/{call_id}", pages.cancel, methods=["POST"]),
+        *approving.routes(inbox, _render),
+        *servers.routes(kit, connect_to, _render),
         *watch_routes(kit, watched, _render),
         Mount("/static", StaticFiles(directory=_FOLDER / "static")),
     ]
     site = Starlette(routes=routes, exception_handlers={HTTPException: _show_error})
-    return _Guard(site, token, frozenset(hosts))
+    site.state.read_only = read_only
+    return _Guard(site, token, frozenset(hosts), read_only=read_only)
 
 
 class _Guard:
     """Refuses requests for other hosts, from other sites and without the token, and adds the headers of safety."""
 
-    def __init__(self, site: _ASGIApp, token: str | None, hosts: frozenset[str]) -> None:
-        self._site = site
+    def __init__(self, site: _ASGIApp, token: str | None, hosts: frozenset[str], *, read_only: bool) -> None:
+        self._site, self._read_only = site, read_only
         self._token = token
         self._hosts = hosts
         digest = "" if token is None else hashlib.sha256(token.encode()).hexdigest()
@@ -136,6 +145,8 @@ class _Guard:
         is_reading = request.scope["method"] in {"GET", "HEAD"}
         if not is_reading and urlsplit(request.headers.get("origin", "")).netloc != host:
             return PlainTextResponse("The request comes from another site.", 403)
+        if not is_reading and self._read_only:
+            return PlainTextResponse("These pages are read-only: they run, decide and connect nothing.", 403)
         if self._token is None:
             return None
         sent = parse_qs(request.url.query).get("token", [""])[0]
@@ -173,7 +184,8 @@ def _templates() -> Environment:
 
 def _render(request: Request, template: str, *, status: int = 200, **values: Any) -> Response:
     base = request.scope.get("root_path", "").rstrip("/")
-    text = _templates().get_template(template).render(base=base, status=status, **values)
+    values |= {"base": base, "status": status, "read_only": request.app.state.read_only}
+    text = _templates().get_template(template).render(values)
     return HTMLResponse(text.encode("utf-8", "replace"), status)
 
 
@@ -246,7 +258,9 @@ class _Pages:
         )
 
     def try_tool(self, request: Request) -> Response:
-        """Show the form of a tool."""
+        """Show the form of a tool, where it can be run."""
+        if request.app.state.read_only:
+            raise HTTPException(403, "These pages are read-only: tools are not tried here.")
         tool = self._find(request)
         state, session = facts.state_schema(tool), secrets.token_hex(16)
         return _render(request, "try.html", page="try", **facts.tool_facts(tool), state=state, session=session)

@@ -1,4 +1,4 @@
-"""The files, commands, outputs, configuration, rules and clients on the pages about the command line are true."""
+"""The files, commands, outputs, configuration and clients on the pages about the command line are true."""
 
 from __future__ import annotations
 

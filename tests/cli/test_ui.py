@@ -104,3 +104,32 @@ def test_without_the_extra_the_message_names_it(
     monkeypatch.delattr("ahvn_tools.ui.site", raising=False)
     assert main(["ui", str(tools)]) == 1
     assert 'pip install "ahvn-tools[ui]"' in capsys.readouterr().err
+
+
+def test_calls_that_are_tried_wait_in_the_inbox_of_the_command(tools: Path, tmp_path: Path) -> None:
+    tools.write_text(tools.read_text() + "kit.add(greet, name='send', requires_approval=True)\n")
+    with start(str(tools)) as served, httpx2.Client(timeout=LONGEST, follow_redirects=True) as browser:
+        site = served.url.partition("/?")[0]
+        browser.headers["origin"] = site
+        browser.get(served.url)
+        sent = {"arguments": '{"name": "ann"}', "state": {}, "session": ""}
+        with browser.stream("POST", f"{site}/run/send", json=sent) as answer:
+            pages = (browser.get(f"{site}/approvals").text for _ in range(1000))
+            found = next(found for page in pages if (found := re.search(r"approvals/(\w+)", page)) is not None)
+            browser.post(f"{site}/approvals/{found[1]}", content='{"action": "approve"}')
+            assert "plain: ann" in answer.read().decode()
+
+
+def test_the_inbox_of_other_processes_needs_its_key(
+    tools: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AHVN_TOOLS_INBOX_KEY", raising=False)
+    file = tmp_path / "inbox.db"
+    assert main(["ui", str(tools), "--inbox", str(file)]) == 1
+    assert "Set the variable AHVN_TOOLS_INBOX_KEY" in capsys.readouterr().err
+    monkeypatch.setenv("AHVN_TOOLS_INBOX_KEY", "a key that all processes have")
+    with start(str(tools), "--inbox", str(file), "--read-only") as served, httpx2.Client(timeout=LONGEST) as browser:
+        assert file.exists()
+        site = served.url.partition("/?")[0]
+        assert browser.get(served.url, follow_redirects=True).status_code == 200
+        assert browser.post(f"{site}/run/greet", headers={"origin": site}).status_code == 403

@@ -1,4 +1,4 @@
-"""What each kind of source and document may do under which `trust`: each row of the table in docs/how-to/sources.md."""
+"""What each kind of source and document may do under which `trust`: each row of docs/reference/trust.md."""
 
 from __future__ import annotations
 
@@ -378,7 +378,7 @@ def test_it_needs_these_patterns_and_no_others(case: Case, server: str) -> None:
 
 
 def test_each_row_of_the_table_in_the_docs_is_tried() -> None:
-    page = Path(__file__).parents[2].joinpath("docs/how-to/sources.md").read_text(encoding="utf-8")
+    page = Path(__file__).parents[2].joinpath("docs/reference/trust.md").read_text(encoding="utf-8")
     table = page.partition("<!-- trust -->")[2].strip().partition("\n\n")[0]
     assert [line.split(" | ")[0].removeprefix("| ") for line in table.splitlines()[2:]] == list(ROWS)
 
