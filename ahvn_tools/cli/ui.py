@@ -100,7 +100,7 @@ def ui(
             connect_to=loaded[0],
             read_only=read_only,
             show_state=show_state,
-            setup=setup_code(map(str, sources), how, values),
+            setup=setup_code(map(str, sources), how, values, loading.group or ()),
         )
         config = uvicorn.Config(
             pages, log_level="warning", lifespan="off", timeout_graceful_shutdown=SHUTDOWN_SECONDS, ws="none"

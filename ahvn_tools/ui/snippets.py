@@ -139,11 +139,13 @@ class _Variable:
         return self._code
 
 
-def setup_code(sources: Iterable[str], options: JsonObject, state: JsonObject) -> str:
+def setup_code(sources: Iterable[str], options: JsonObject, state: JsonObject, groups: Iterable[str]) -> str:
     """Return the code that loads a toolkit into `kit`; the values of its state are read from environment variables."""
     arguments = [*map(repr, sources), *(f"{name}={value!r}" for name, value in options.items() if value is not None)]
     session = f".session({_literal(_with_variables(state))}, audience=None)" if state else ""
-    return f"from ahvn_tools import load\n\nkit = load({', '.join(arguments)}){session}\n"
+    names = ", ".join(map(repr, groups))
+    active = f".session(audience=None).activate({names})" if names else ""
+    return f"from ahvn_tools import load\n\nkit = load({', '.join(arguments)}){active}{session}\n"
 
 
 def _with_variables(value: Any, key: str = "") -> Any:
