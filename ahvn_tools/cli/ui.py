@@ -98,11 +98,11 @@ def ui(
             raise CommandError(f"Cannot listen at {HOST}:{port}: {error}.") from error
         token = secrets.token_urlsafe(24)
         found = _open_inbox(kit, inbox, stack)
-        loading = options or LoadingOptions()
-        how = {"profile": loading.profile, "audience": loading.audience, "trust": loading.trust, "roots": loading.root}
         if values:
             kit.use(watch())
             kit = kit.session(values, audience=None)
+        loading = options or LoadingOptions()
+        how = {"profile": loading.profile, "audience": loading.audience, "trust": loading.trust, "roots": loading.root}
         pages = app(
             kit,
             token=token,
@@ -110,7 +110,7 @@ def ui(
             connect_to=loaded[0],
             read_only=read_only,
             show_state=show_state,
-            setup=setup_code(map(str, sources), how, values),
+            setup=setup_code(map(str, sources), how, values, loading.group or ()),
         )
         config = uvicorn.Config(
             pages,

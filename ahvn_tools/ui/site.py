@@ -274,8 +274,7 @@ class _Pages:
 
     async def run(self, request: Request) -> Response:
         """Run a call; its chunks and its result are events. The call ends when the browser disconnects."""
-        sent = trying.RunRequest.read(await _read_body(request))
-        return trying.stream(self._kit, request.path_params["name"], sent, self._setup)
+        return trying.stream(self._kit, request.path_params["name"], await _read_body(request), self._setup)
 
     async def cancel(self, request: Request) -> Response:
         """Cancel a call that runs."""

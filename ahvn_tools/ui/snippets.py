@@ -139,11 +139,13 @@ class _Variable:
         return self._code
 
 
-def setup_code(sources: Iterable[str], options: JsonObject, state: JsonObject) -> str:
+def setup_code(sources: Iterable[str], options: JsonObject, state: JsonObject, groups: Iterable[str]) -> str:
     """Return the code that loads a toolkit into `kit`; the values of its state are read from environment variables."""
     arguments = [*map(repr, sources), *(f"{name}={value!r}" for name, value in options.items() if value is not None)]
     session = f".session({_literal(_with_variables(state))}, audience=None)" if state else ""
-    return f"from ahvn_tools import load\n\nkit = load({', '.join(arguments)}){session}\n"
+    names = ", ".join(map(repr, groups))
+    active = f".session(audience=None).activate({names})" if names else ""
+    return f"from ahvn_tools import load\n\nkit = load({', '.join(arguments)}){active}{session}\n"
 
 
 def _with_variables(value: Any, key: str = "") -> Any:
@@ -153,7 +155,7 @@ def _with_variables(value: Any, key: str = "") -> Any:
 
 
 def call_snippets(
-    tool: str, arguments: JsonObject, expected: str, *, setup: str, state: JsonObject, secret: Collection[str]
+    tool: str, arguments: JsonObject, expected: str, state: JsonObject, secret: Collection[str], *, setup: str
 ) -> dict[str, str]:
     """Return a call as Python, and as a test for pytest whose last line is `expected`.
 

@@ -7,7 +7,6 @@ import json
 import os
 import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -31,28 +30,17 @@ MAX_BYTES = 5_000_000
 """The limit for images, structured content and the record of a call: larger ones are left out."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunRequest:
-    """What the page sends to run a call."""
+def read_run(body: bytes) -> tuple[JsonObject, JsonObject | None]:
+    """Return what the page sends to run a call: `arguments`, its `state` by dotted keys, the id of its `session`.
 
-    arguments: Any = None
-    state: JsonObject = field(default_factory=dict, repr=False)
-    """Values by dotted keys, for the calls of this page alone."""
-    session: str = ""
-    """The id of the page."""
-    problem: JsonObject | None = None
-    """The answer, if the call cannot run."""
-
-    @classmethod
-    def read(cls, body: bytes) -> RunRequest:
-        """Return the request in a body; its arguments are JSON text, as the page shows it."""
-        match read_arguments(body):
-            case {"arguments": str(text), "state": dict(state), "session": str(session)}, None:
-                arguments, problem = read_arguments(text.encode("utf-8", "surrogatepass"))
-                return cls(arguments=arguments, state=state, session=session, problem=problem)
-            case _, problem:
-                text = "The request is not one of this page. Load it again."
-                return cls(problem=problem or _failure("invalid_json", text))
+    Beside them is the answer to a request that is none of the page, or whose arguments are no JSON.
+    """
+    match read_arguments(body):
+        case {"arguments": str(text), "state": dict(), "session": str()} as sent, None:
+            arguments, problem = read_arguments(text.encode("utf-8", "surrogatepass"))
+            return {**sent, "arguments": arguments}, problem
+        case _, problem:
+            return {}, problem or _failure("invalid_json", "The request is not one of this page. Load it again.")
 
 
 def read_arguments(body: bytes) -> tuple[Any, JsonObject | None]:
@@ -98,23 +86,22 @@ def _describe_result(result: ToolResult) -> JsonObject:
     return {**described, **describe_check(result), "text": described["text"]} if result.error else described
 
 
-def stream(kit: Toolkit, name: str, request: RunRequest, setup: str) -> StreamingResponse:
+def stream(kit: Toolkit, name: str, body: bytes, setup: str) -> StreamingResponse:
     """Return the events of a call: `call` with its id, `chunk` for each chunk, and `result`."""
 
     async def events() -> AsyncIterator[str]:
-        try:
-            session, problem = _with_state(kit, name, request), request.problem
-        except StateKeyError:
-            session, problem = kit, _failure("invalid_state", "One value of the state is a part of another: set one.")
+        sent, problem = read_run(body)
         if problem is not None:
             yield _event("result", problem)
             return
         call_id = f"ui_{os.urandom(12).hex()}"
         yield _event("call", {"id": call_id})
         try:
-            async with contextlib.aclosing(_run(session, name, request, call_id=call_id, setup=setup)) as results:
+            async with contextlib.aclosing(_run(kit, name, sent, call_id=call_id, setup=setup)) as results:
                 async for kind, described in results:
                     yield _event(kind, described)
+        except StateKeyError:
+            yield _event("result", _failure("invalid_state", "One value of the state is a part of another: set one."))
         except (SystemExit, KeyboardInterrupt) as error:  # of the body: it must not end the server
             yield _event("result", _failure("tool_error", f"The tool raised {type(error).__name__}."))
 
@@ -122,9 +109,19 @@ def stream(kit: Toolkit, name: str, request: RunRequest, setup: str) -> Streamin
 
 
 async def _run(
-    kit: Toolkit, name: str, request: RunRequest, *, call_id: str, setup: str
+    kit: Toolkit, name: str, sent: JsonObject, *, call_id: str, setup: str
 ) -> AsyncGenerator[tuple[str, JsonObject]]:
-    """Yield the chunks of a call and its result; for the developer, that has a traceback, a record and code."""
+    """Yield the chunks of a call and its result; for the developer, that has a traceback, a record and code.
+
+    Raises StateKeyError for values of the state that exclude each other.
+    """
+    settable = facts.state_schema(kit[name])["properties"] if name in kit else {}
+    own = {key: sent["state"][key] for key in sorted(settable.keys() & sent["state"].keys())}  # "a" before "a.b"
+    state: JsonObject = {}
+    for key, value in own.items():
+        StateKey.parse(key).write(state, value)
+    session = kit.session(state, session_id=f"ui_{sent['session']}", audience=None) if state else kit
+    secret = {key for key in own if settable[key].get("writeOnly")}
     notes = {"traceback": "", "redacted": ""}
 
     async def take_notes(call: Call, next: Next) -> ToolResult:  # noqa: A002  # the word for it
@@ -136,48 +133,30 @@ async def _run(
 
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "calls.jsonl"
-        results = kit.astream(name, request.arguments, call_id=call_id, middleware=[record(file), take_notes])
+        results = session.astream(name, sent["arguments"], call_id=call_id, middleware=[record(file), take_notes])
         async with contextlib.aclosing(results):
             async for result in results:
                 described = _describe_result(result)
                 if not result.is_last:
                     yield "chunk", described
                     continue
-                yield (
-                    "result",
-                    {
-                        **described,
-                        "traceback": notes["traceback"],
-                        "record": file.read_text("utf-8") if file.stat().st_size <= MAX_BYTES else "",
-                        "snippets": _snippets(kit, name, request, result, setup=setup, redacted=notes["redacted"]),
-                    },
-                )
+                described["traceback"] = notes["traceback"]
+                described["record"] = file.read_text("utf-8") if file.stat().st_size <= MAX_BYTES else ""
+                if name in kit and isinstance(sent["arguments"], dict) and not described["omitted"]:
+                    secret |= kit[name].compiled.plan.secret_names
+                    described["snippets"] = snippets.call_snippets(
+                        name, sent["arguments"], _expectation(result, notes["redacted"]), own, secret, setup=setup
+                    )
+                yield "result", described
 
 
-def _with_state(kit: Toolkit, name: str, request: RunRequest) -> Toolkit:
-    """Return the toolkit or, for values of the page, its session. Raises StateKeyError for keys that exclude others."""
-    values: JsonObject = {}
-    settable = facts.state_schema(kit[name])["properties"] if name in kit else {}
-    for key in sorted(settable.keys() & request.state.keys()):  # a key before those of its parts
-        StateKey.parse(key).write(values, request.state[key])
-    return kit.session(values, session_id=f"ui_{request.session}", audience=None) if values else kit
-
-
-def _snippets(
-    kit: Toolkit, name: str, request: RunRequest, result: ToolResult, *, setup: str, redacted: str
-) -> dict[str, str]:
-    if name not in kit or not isinstance(request.arguments, dict) or len(result.text) > MAX_TEXT_CHARS:
-        return {}
-    settable = facts.state_schema(kit[name])["properties"]
-    state = {key: value for key, value in request.state.items() if key in settable}
-    secret = {key for key in state if settable[key].get("writeOnly")} | kit[name].compiled.plan.secret_names
+def _expectation(result: ToolResult, redacted: str) -> str:
+    """Return what a copied test expects of a result; no bound value, which is not in the `redacted` text."""
     if result.error is not None:
-        expected = f"assert result.error.code == {result.error.code!r}"
-    elif redacted == result.text:
-        expected = f"assert result.text == {result.text!r}"
-    else:
-        expected = "assert result.error is None  # its text contains a bound value"
-    return snippets.call_snippets(name, request.arguments, expected, setup=setup, state=state, secret=secret)
+        return f"assert result.error.code == {result.error.code!r}"
+    if redacted != result.text:
+        return "assert result.error is None  # its text contains a bound value"
+    return f"assert result.text == {result.text!r}"
 
 
 def _event(kind: str, data: JsonObject) -> str:

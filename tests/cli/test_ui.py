@@ -124,8 +124,8 @@ def test_calls_that_are_tried_wait_in_the_inbox_of_the_command(tools: Path, tmp_
         site = served.url.partition("/?")[0]
         browser.headers["origin"] = site
         browser.get(served.url)
-        call = {"arguments": '{"name": "ann"}', "state": {}, "session": ""}
-        with browser.stream("POST", f"{site}/run/send", json=call) as answer:
+        sent = {"arguments": '{"name": "ann"}', "state": {}, "session": ""}
+        with browser.stream("POST", f"{site}/run/send", json=sent) as answer:
             pages = (browser.get(f"{site}/approvals").text for _ in range(1000))
             found = next(found for page in pages if (found := re.search(r"approvals/(\w+)", page)) is not None)
             browser.post(f"{site}/approvals/{found[1]}", content='{"action": "approve"}')

@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ def load(context: ToolContext) -> str:
     """Load."""
     context.report_progress(1, 4, "first part")
     while not context.cancelled:
-        context._cancelled.wait(0.05)
+        time.sleep(0.01)
     return "never"
 
 
@@ -178,6 +179,9 @@ def test_no_page_has_a_serious_finding_of_axe(browser: Any, serve: Callable[...,
         for part in page.locator("details:visible").all():
             part.evaluate("part => { part.open = true; }")
         check()
+        page.set_viewport_size({"width": 360, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360
+        page.set_viewport_size({"width": 1200, "height": 900})
     context.close()
 
 

@@ -1,20 +1,30 @@
 """What a provider's page compares, counts and offers to copy."""
 
+import ast
 import base64
 import json
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ahvn_tools import ToolDefinition, Toolkit, ToolSpec, formats
 from ahvn_tools.formats import BUILT_IN
 from ahvn_tools.ui import facts
-from ahvn_tools.ui.snippets import request_snippets
+from ahvn_tools.ui.snippets import call_snippets, request_snippets
 from examples.loopback import Loopback
 from tests.formats.sdks.cases import DEFINITIONS
 from tests.ui.desk import open_desk
+
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
+
+
+def containers(inner: Any) -> Any:
+    return st.lists(inner) | st.dictionaries(st.text(), inner)
 
 
 def marked(tool: str, format: str, *, strict: bool = False) -> list[tuple[str, str]]:
@@ -66,6 +76,16 @@ def test_each_copied_request_is_python(name: str) -> None:
             assert "bind_tools" in snippets["Python"]
         if "curl" in snippets:
             assert snippets["curl"].splitlines().count("JSON") == 1
+
+
+@given(st.dictionaries(st.text(), st.recursive(SCALARS, containers)), st.text(min_size=1))
+def test_a_copied_call_has_the_same_name_and_arguments(arguments: dict[str, Any], name: str) -> None:
+    code = call_snippets(name, arguments, "assert True", {}, set(), setup="")
+    (printed,) = ast.parse(code["Python"]).body
+    assert isinstance(printed, ast.Expr)
+    called = printed.value.args[0]  # type: ignore[attr-defined]  # print(kit.call(…))
+    assert [ast.literal_eval(part) for part in called.args] == [name, arguments]
+    compile(code["pytest"], "copied", "exec")
 
 
 ADDRESSES = {

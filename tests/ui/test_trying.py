@@ -162,7 +162,8 @@ def tell(text: str, tone: str, token: str, password: str = "") -> list[str]:
     return [text, tone, token, password]
 async def count(to: int):
     for number in range(to): yield {"n": number}
-kit = Toolkit("k").add(tell).add(count, name="a/b c?.d").bind("tone", "style.tone", "warm").bind("token", "auth.token")
+kit = Toolkit("k").add(tell).add(count, name="a/b c?.d", group="more")
+kit.bind("tone", "style.tone", "warm").bind("token", "auth.token")
 """
 
 
@@ -181,8 +182,10 @@ def test_copied_calls_and_tests_run_as_they_are_pasted(tmp_path: Path, tool: str
     from ahvn_tools.ui.snippets import setup_code
 
     (tmp_path / "tools.py").write_text(TOOLS)
-    setup = setup_code(["tools.py"], {"profile": None, "trust": ["tools.py"]}, {"auth": {"token": "hidden-t0ken"}})
-    kit = load(tmp_path / "tools.py").session({"auth": {"token": "hidden-t0ken"}})
+    setup = setup_code(
+        ["tools.py"], {"profile": None, "trust": ["tools.py"]}, {"auth": {"token": "hidden-t0ken"}}, ["more"]
+    )
+    kit = load(tmp_path / "tools.py").session({"auth": {"token": "hidden-t0ken"}}, audience=None).activate("more")
     result = run(client(kit, setup=setup), tool.replace("/", "%2F").replace("?", "%3F"), arguments, state=state)
     code = result["snippets"]
     assert not any(secret in json.dumps(code) for secret in ("typed-p4ss", "typed-t0ken", "hidden-t0ken"))
@@ -213,7 +216,12 @@ def test_results_of_any_size_are_cut_and_shown() -> None:
         return [{"name": f"<script>alert({n})</script>"} for n in range(count)]
 
     result = run(client(Toolkit("k").add(many)), "many", {"count": 300_000})
-    assert (len(result["text"]), result["structured"], result["record"], result["snippets"]) == (200_000, None, "", {})
+    assert (len(result["text"]), result["structured"], result["record"], "snippets" in result) == (
+        200_000,
+        None,
+        "",
+        False,
+    )
     assert result["omitted"] > 0
 
 
