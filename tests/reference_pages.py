@@ -40,6 +40,7 @@ from ahvn_tools.settings import ToolOptions
 from ahvn_tools.sources.http.options import HTTPToolOptions
 from ahvn_tools.sources.http.request import HTTPOptions
 from ahvn_tools.sources.openapi.options import OpenAPIOptions
+from ahvn_tools.toolkit import Toolkit
 from ahvn_tools.toolkit.calls import CallKeywords
 from ahvn_tools.toolkit.conversation_loop import ConverseOptions
 from ahvn_tools.toolkit.entry_options import AddOptions, SingleToolOptions, SkillOptions
@@ -231,6 +232,9 @@ def options_page() -> str:
     return page(
         "Options",
         "All options are keyword arguments, and may be left out. An unknown one is an error that names similar ones.",
+        "## Toolkits",
+        "`Toolkit(name, …)` takes these.",
+        constructor_table(Toolkit),
         "## Tools",
         legend,
         all_tool_options(),
@@ -558,8 +562,6 @@ def manifest_page() -> str:
 
 def builtin_registries(folder: str) -> Iterator[tuple[str, ToolRegistry]]:
     """Yield an object of each class of built-in tools, with its group."""
-    from ahvn_tools import Toolkit
-
     files = builtins.Workspace(folder)
     yield "files", files
     yield "shell", builtins.Shell(files, sandbox="none", shells=["/bin/sh"])

@@ -81,7 +81,9 @@ def test_an_approval_lets_another_process_go_on(page: Any, address: str, start: 
     page.goto(f"{address}/approvals")
     wait_for_text(page, "#live", "No requests wait")
     agent = start(REMOVE)
-    page.get_by_role("link", name="remove").click()  # it appears by itself
+    page.get_by_role("link", name="remove").wait_for()  # it appears by itself
+    assert page.title() == "(1) Approvals · ahvn-tools"
+    page.get_by_role("link", name="remove").click()
     text = page.locator("main").inner_text()
     assert "The rule re* asks for it." in text
     assert "<b>a.txt" in text
