@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import secrets
@@ -16,6 +17,7 @@ from cyclopts.validators import Number
 from ahvn_tools.cli.arguments import read_state
 from ahvn_tools.cli.output import CommandError, print_message
 from ahvn_tools.cli.sources import Flag, LoadingOptions, Names, SourceParameters, Sources, open_toolkit
+from ahvn_tools.errors import ToolSpecError
 
 if TYPE_CHECKING:
     from ahvn_tools.middleware.inbox import Inbox
@@ -28,7 +30,10 @@ INBOX_KEY = "AHVN_TOOLS_INBOX_KEY"
 """The variable with the secret_key of the inbox."""
 
 SHUTDOWN_SECONDS = 2
-"""How long calls may run on after Ctrl-C."""
+"""How long calls that do not end when they are cancelled may run on after Ctrl-C."""
+
+LOOK_SECONDS = 20
+"""How often processes are made to go on writing their calls, for the page Watch."""
 
 
 def ui(
@@ -65,6 +70,7 @@ def ui(
 
     try:
         from ahvn_tools.middleware import watch
+        from ahvn_tools.middleware.watched_calls import WatchedCalls
         from ahvn_tools.ui import app
         from ahvn_tools.ui.snippets import setup_code
     except ModuleNotFoundError as error:
@@ -78,6 +84,10 @@ def ui(
             for connection in list(self.server_state.connections):
                 connection.transport.close()
             await super().shutdown(sockets)
+
+    async def look() -> None:
+        with contextlib.suppress(ToolSpecError):  # the page says so
+            await asyncio.to_thread(WatchedCalls().look)
 
     with contextlib.ExitStack() as stack:
         loaded: list[Toolkit] = []
@@ -103,7 +113,13 @@ def ui(
             setup=setup_code(map(str, sources), how, values, loading.group or ()),
         )
         config = uvicorn.Config(
-            pages, log_level="warning", lifespan="off", timeout_graceful_shutdown=SHUTDOWN_SECONDS, ws="none"
+            pages,
+            log_level="warning",
+            lifespan="off",
+            timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+            ws="none",
+            callback_notify=look,
+            timeout_notify=LOOK_SECONDS,
         )
         print_message(f"http://{HOST}:{listener.getsockname()[1]}/?token={token}")
         with contextlib.suppress(KeyboardInterrupt):

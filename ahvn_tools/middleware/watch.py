@@ -150,7 +150,7 @@ class _Publisher:
 
     def forget(self) -> None:
         """Forget what belongs to the process that this one was forked from."""
-        self._lock = threading.Lock()
+        self._lock, self._writing = threading.Lock(), threading.Lock()
         self._thread: threading.Thread | None = None
         self._changed: dict[int, WatchedCall] = {}
         """Calls to be written, by serial: several changes of a call are written as one."""
@@ -174,9 +174,10 @@ class _Publisher:
             self._changed[call.serial], self._has_news = call, True
             self._drop_oldest()
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="ahvn-tools-watch", daemon=True)
-                with contextlib.suppress(RuntimeError):  # the program ends, and `write` is called
-                    self._thread.start()
+                thread = threading.Thread(target=self._run, name="ahvn-tools-watch", daemon=True)
+                with contextlib.suppress(RuntimeError):  # at the end of the program, when `write` is called
+                    thread.start()
+                    self._thread = thread
 
     def _drop_oldest(self) -> None:
         while len(self._changed) > MAX_CALLS:
@@ -202,24 +203,25 @@ class _Publisher:
 
     def write(self) -> None:
         """Write what has changed. After a failure it is kept for the next time, as far as there is room."""
-        with self._lock:
-            changed, self._changed, self._has_news = self._changed, {}, False
-            lost = self._lost
-        if not changed:
-            return
-        # after the changes were taken: the end of a call that is missing here is written the next time
-        running = None if lost == self._written_lost else [call.serial for call in list(self.running.values())]
-        try:
-            self._calls.write(process_name(os.getpid()), changed.values(), lost, running)
-        except (sqlite3.Error, OSError) as error:
-            if not self._has_warned:
-                self._has_warned = True
-                _logger.warning("Calls cannot be watched in %s: %s.", self._calls.path, error)
+        with self._writing:
             with self._lock:
-                self._changed = {**changed, **self._changed}
-                self._drop_oldest()
-        else:
-            self._written_lost = lost
+                changed, self._changed, self._has_news = self._changed, {}, False
+                lost = self._lost
+            if not changed:
+                return
+            # after the changes were taken: the end of a call that is missing here is written the next time
+            running = None if lost == self._written_lost else [call.serial for call in list(self.running.values())]
+            try:
+                self._calls.write(process_name(os.getpid()), changed.values(), lost, running)
+            except (sqlite3.Error, OSError) as error:
+                if not self._has_warned:
+                    self._has_warned = True
+                    _logger.warning("Calls cannot be watched in %s: %s.", self._calls.path, error)
+                with self._lock:
+                    self._changed = {**changed, **self._changed}
+                    self._drop_oldest()
+            else:
+                self._written_lost = lost
 
 
 _publishers: weakref.WeakValueDictionary[Path, _Publisher] = weakref.WeakValueDictionary()

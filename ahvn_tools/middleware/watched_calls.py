@@ -167,7 +167,6 @@ class WatchedCalls:
         database = f"{self.path.as_uri()}?mode=rw"  # SQLite never makes a file where a link has just been put
         connection = sqlite3.connect(database, timeout=LOCK_SECONDS, isolation_level=None, uri=True)
         with contextlib.closing(connection):
-            connection.execute("PRAGMA journal_mode = WAL")  # those who read and one who writes do not wait
             connection.execute("PRAGMA synchronous = NORMAL")
             yield connection
 

@@ -433,7 +433,7 @@ def _middleware(
         when = condition if isinstance(condition, bool) else entry.requires_approval_for
         own = (ApprovalMiddleware(view.store.approver, when), *own)
     if options.middleware:
-        shared = (*options.middleware, *shared)
+        shared = (*_active(options.middleware), *shared)
     return (*shared, *own) if shared else own
 
 

@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from ahvn_tools import invisible
 from ahvn_tools.errors import ToolkitError
 from ahvn_tools.ui.trying import read_arguments
 
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
 
 MAX_LISTED: Final = 100
 """How many requests that were decided the page shows."""
-
-OUTCOME_SECONDS: Final = 3.0
-"""How long the answer to a decision waits for its call to go on, or to refuse it."""
 
 Render = Callable[..., Response]
 
@@ -36,14 +34,14 @@ def routes(inbox: Inbox | None, render: Render) -> list[Route]:
         waiting = [item for item in reversed(items) if item.state == "waiting"]
         ended = [item for item in items if item.state not in {"waiting", "unreadable"}][:MAX_LISTED]
         unreadable = sum(item.state == "unreadable" for item in items)
-        values = {"has_inbox": inbox is not None, "unreadable": unreadable, "ago": _ago}
+        values = {"has_inbox": inbox is not None, "unreadable": unreadable, "ago": _ago, "clean": invisible.escape}
         return render(request, "inbox.html", waiting=waiting, ended=ended, **values)
 
     def show_item(request: Request) -> Response:
         item, own = _find(inbox, request)
         last = own.previous(item)
         rows = _compare(item.arguments, None if last is None else last.arguments)
-        return render(request, "approval.html", item=item, last=last, rows=rows, ago=_ago)
+        return render(request, "approval.html", item=item, last=last, rows=rows, ago=_ago, clean=invisible.escape)
 
     async def decide(request: Request) -> Response:
         item, own = await run_in_threadpool(_find, inbox, request)
@@ -51,14 +49,10 @@ def routes(inbox: Inbox | None, render: Render) -> list[Route]:
         if problem is not None or not isinstance(body, dict):
             return JSONResponse({"is_error": True, "text": "This decision is no JSON object."})
         try:
-            now = await run_in_threadpool(_decide, own, item, body)
+            await run_in_threadpool(_decide, own, item, body)
         except ToolkitError as error:
             return JSONResponse({"is_error": True, "text": str(error)})
-        if now.state == "waiting":
-            return JSONResponse({"is_error": True, **now.problem})
-        stored = "Stored. Its process does not answer yet."
-        text = stored if now.state == "decided" else f"{now.state.capitalize()}. The call goes on."
-        return JSONResponse({"is_error": False, "text": text})
+        return JSONResponse({"is_error": False, "text": ""})  # the page shows what becomes of it
 
     return [
         Route("/approvals", show_list),
@@ -76,8 +70,8 @@ def _find(inbox: Inbox | None, request: Request) -> tuple[InboxItem, Inbox]:
         raise HTTPException(404, str(error)) from None
 
 
-def _decide(inbox: Inbox, item: InboxItem, body: dict[str, Any]) -> InboxItem:
-    """Decide as a request says, and return what has become of it soon after. Raises ToolkitError."""
+def _decide(inbox: Inbox, item: InboxItem, body: dict[str, Any]) -> None:
+    """Decide as a request says. Raises ToolkitError."""
     action, arguments = body.get("action"), body.get("arguments")
     if action == "approve" and isinstance(arguments, dict | None):
         if arguments is not None and (missing := item.arguments.keys() - arguments.keys()):
@@ -90,10 +84,6 @@ def _decide(inbox: Inbox, item: InboxItem, body: dict[str, Any]) -> InboxItem:
         inbox.deny(item.id, str(body.get("reason") or ""))
     else:
         raise ToolkitError("This is no decision.")
-    end = time.monotonic() + OUTCOME_SECONDS
-    while (now := inbox.item(item.id)).state == "decided" and time.monotonic() < end:
-        time.sleep(0.05)
-    return now
 
 
 def _compare(now: dict[str, Any], last: dict[str, Any] | None) -> list[tuple[str, str, str, bool]]:
@@ -106,7 +96,7 @@ def _compare(now: dict[str, Any], last: dict[str, Any] | None) -> list[tuple[str
 def _text(arguments: dict[str, Any], name: str) -> str:
     value = arguments.get(name)
     text = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
-    return text if name in arguments else "(not set)"
+    return invisible.escape(text) if name in arguments else "(not set)"
 
 
 def _ago(moment: float | None) -> str:

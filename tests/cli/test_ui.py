@@ -14,10 +14,18 @@ import pytest
 pytest.importorskip("jinja2")
 
 from ahvn_tools.cli.app import main
+from ahvn_tools.middleware.watched_calls import WatchedCalls
 from tests.cli.served import COMMAND, ENVIRONMENT, LONGEST, Served
+from tests.execution.entry_points import until
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
 TOOLS = "def greet(name: str, tone: str = 'plain') -> str:\n    '''Greet.'''\n    return f'{tone}: {name}'\n"
+
+
+@pytest.fixture(autouse=True)
+def state_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder for the states of the user, who has others."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
 
 
 @pytest.fixture
@@ -29,11 +37,11 @@ def tools(tmp_path: Path) -> Path:
     return path
 
 
-def start(*arguments: str, **environment: str) -> Served:
+def start(*arguments: str) -> Served:
     return Served(
         subprocess.Popen(
             [*COMMAND, "ui", *arguments],
-            env={**os.environ, **ENVIRONMENT, **environment},
+            env={**os.environ, **ENVIRONMENT},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -69,9 +77,8 @@ def test_the_printed_address_opens_the_pages_until_a_signal(tools: Path, number:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the signals of POSIX")
-def test_an_open_page_watch_does_not_hold_the_end_up(tools: Path, tmp_path: Path) -> None:
-    environment = {"XDG_STATE_HOME": str(tmp_path)}
-    with start(str(tools), **environment) as served, httpx2.Client(timeout=LONGEST) as browser:
+def test_an_open_page_watch_does_not_hold_the_end_up(tools: Path) -> None:
+    with start(str(tools)) as served, httpx2.Client(timeout=LONGEST) as browser:
         site = served.url.partition("?")[0]
         browser.get(served.url)
         with browser.stream("GET", f"{site}watch/events") as events:
@@ -86,6 +93,11 @@ def test_the_state_is_shown_if_it_is_asked_for(tools: Path) -> None:
         browser.get(served.url, timeout=LONGEST)
         assert "&#34;warm&#34;" in browser.get(f"{served.url.partition('?')[0]}tool/greet", timeout=LONGEST).text
         served.end(signal.SIGINT)
+
+
+def test_calls_are_watched_before_the_page_is_opened(tools: Path) -> None:
+    with start(str(tools)):
+        assert until(WatchedCalls().is_viewed)
 
 
 def test_a_port_in_use_and_a_missing_source_are_said_in_a_line(tools: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -82,6 +82,28 @@ def test_nothing_is_written_and_calls_are_direct_while_nobody_looks(path):
     assert len(watched.wait_for_outcomes("ok")) == 1
 
 
+class Sometimes:
+    """A middleware that has something to do at times."""
+
+    is_idle = True
+
+    async def __call__(self, call: Any, next: Any) -> Any:
+        self.seen = call.name
+        return await next(call)
+
+
+@pytest.mark.parametrize("place", ["toolkit", "tool", "tool of an inner toolkit"])
+def test_calls_do_not_pass_through_a_middleware_that_is_idle(place):
+    layer = Sometimes()
+    layers = {name: [layer] if name == place else [] for name in ("toolkit", "tool", "tool of an inner toolkit")}
+    inner = Toolkit("inner", middleware=layers["tool of an inner toolkit"]).add(add)
+    kit = Toolkit("outer", middleware=layers["toolkit"]).add(inner["add"], middleware=layers["tool"])
+    assert kit.exec("add", {"a": 1}).id is None
+    layer.is_idle = False
+    assert kit.exec("add", {"a": 1}).id is not None
+    assert layer.seen == "add"
+
+
 def test_nobody_looks_any_more_after_a_minute(watched, path):
     os.utime(path.with_name("calls.sqlite-viewed"), (0, 0))
     assert until(lambda: watched.middleware.is_idle)
@@ -219,6 +241,41 @@ def test_calls_go_on_while_the_file_is_broken_and_the_newest_are_written_when_it
     calls = watched.wait(lambda calls: len(calls) >= MAX_CALLS and calls[-1]["arguments"] == '{"a": 1}')
     assert calls[-1]["lost"] > 0
     assert len([record for record in caplog.records if "watched" in record.message]) == 1
+
+
+BREAKS: dict[str, Callable[[Path], Any]] = {
+    "removed": Path.unlink,
+    "overwritten": lambda path: path.write_bytes(b"\xff" * 100_000),
+    "emptied": lambda path: path.write_bytes(b""),
+    "not writable": lambda path: path.chmod(0o444),
+}
+
+
+@pytest.mark.parametrize("how", BREAKS)
+def test_a_file_that_breaks_while_it_is_used_costs_no_call(watched, path, how, caplog):
+    watched.kit.call("add", {"a": 1})
+    watched.wait_for_outcomes("ok")
+    BREAKS[how](path)
+    assert [watched.kit.call("add", {"a": number}) for number in range(5)] == [1, 2, 3, 4, 5]
+    assert until(lambda: "Calls cannot be watched" in caplog.text)
+
+
+@POSIX
+def test_a_full_disk_costs_no_call(watched, path):
+    code = """
+import logging, resource
+warned = threading.Event()
+logging.getLogger('ahvn_tools.middleware.watch').addFilter(lambda record: warned.set())
+_, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+assert [kit.call('add', {'a': number}) for number in range(5)] == [0, 1, 2, 3, 4]
+assert warned.wait(60)
+resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+kit.call('add', {'a': 5})
+"""
+    with start(path, code) as process:
+        assert process.wait(60) == 0
+    watched.wait_for_outcomes(*["ok"] * 6)
 
 
 def test_a_locked_file_does_not_hold_calls_up(watched, path):

@@ -36,11 +36,13 @@ def test_without_an_inbox_the_page_says_how_to_have_one() -> None:
 def test_a_request_is_shown_without_bound_values_and_decided(inbox: Inbox) -> None:
     opened = client(open_desk(), inbox=inbox)
     assert "appear here" in opened.get("/approvals").text
-    agent = start(inbox, ("send", {"text": "<script>alert(1)</script>"}))
+    agent = start(inbox, ("send", {"text": "<script>alert(1)</script>\u202e"}))
     item = wait_for(inbox)
     for path in ("/approvals", f"/approvals/{item.id}"):
         page = opened.get(path).text
         assert "<script>alert" not in page
+        assert "\\u202e" in page
+        assert "\u202e" not in page.partition("<textarea")[0]
         assert SECRETS[0] not in page
     for body, problem in (
         ("{", "no JSON object"), ("[]", "no JSON object"), ("{}", "no decision"),
@@ -51,11 +53,8 @@ def test_a_request_is_shown_without_bound_values_and_decided(inbox: Inbox) -> No
         answer = opened.post(f"/approvals/{item.id}", content=body).json()
         assert answer["is_error"], body
         assert problem in answer["text"]
-    decision = '{"action": "approve", "arguments": {"text": "<script>alert(1)</script>"}, "always": false}'
-    assert opened.post(f"/approvals/{item.id}", content=decision).json() == {
-        "is_error": False,
-        "text": "Approved. The call goes on.",
-    }
+    decision = '{"action": "approve", "arguments": {"text": "<script>alert(1)</script>\u202e"}, "always": false}'
+    assert opened.post(f"/approvals/{item.id}", content=decision).json() == {"is_error": False, "text": ""}
     agent.join(30)
     assert "approved" in opened.get("/approvals").text
 

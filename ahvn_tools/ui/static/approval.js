@@ -1,5 +1,6 @@
 // The page of one request: its arguments or its result as a form and as JSON, and the decision.
 import { Form, isExact } from "./form.js";
+import { refresh } from "./live.js";
 
 const decision = document.querySelector("#decision");
 const outcome = document.querySelector("#outcome");
@@ -19,17 +20,19 @@ function showText() {
   }
 }
 
+/** The decision as JSON text. What was typed is sent as it is: large integers would lose digits. */
 function read(name) {
-  if (name === "deny") return { action: "deny", reason: decision.elements.reason.value };
-  if (name === "answer") return { action: "answer", value: JSON.parse(json.value) };
-  const edited = json && json.value !== json.defaultValue ? { arguments: JSON.parse(json.value) } : {};
-  return { action: "approve", always: name === "always", ...edited };
+  if (name === "deny") return JSON.stringify({ action: "deny", reason: decision.elements.reason.value });
+  if (json) JSON.parse(json.value);
+  if (name === "answer") return `{"action": "answer", "value": ${json.value}}`;
+  const edits = json && json.value !== json.defaultValue ? `, "arguments": ${json.value}` : "";
+  return `{"action": "approve", "always": ${name === "always"}${edits}}`;
 }
 
 async function decide(event) {
   let body;
   try {
-    body = JSON.stringify(read(event.currentTarget.name));
+    body = read(event.currentTarget.name);
   } catch {
     return show("The text is no JSON. Nothing is sent.", true);
   }
@@ -39,8 +42,8 @@ async function decide(event) {
     const headers = { "content-type": "application/json" };
     const found = await (await fetch(location.href, { method: "POST", body, headers })).json();
     show(found.text, found.is_error);
-    form?.mark(found.problems ?? []);
-    decision.firstElementChild.disabled = !found.is_error;
+    await refresh();
+    update();
   } catch {
     show("The server does not answer. Is it still running?", true);
     decision.firstElementChild.disabled = false;
@@ -52,8 +55,11 @@ function show(text, isError) {
   outcome.className = isError ? "problem" : "";
 }
 
-function enable() {
-  decision.firstElementChild.disabled = document.querySelector("#status").dataset.state !== "waiting";
+/** Show the state of the request: whether it can be decided, and why the last decision was refused. */
+function update() {
+  const { state, problems } = document.querySelector("#status").dataset;
+  decision.firstElementChild.disabled = state !== "waiting";
+  form?.mark(JSON.parse(problems));
 }
 
 if (decision) {
@@ -64,6 +70,6 @@ if (decision) {
   }
   decision.querySelectorAll("button[name]").forEach((button) => button.addEventListener("click", decide));
   decision.addEventListener("submit", (event) => event.preventDefault()); // Enter in a field decides nothing
-  document.addEventListener("refreshed", enable);
-  enable();
+  document.addEventListener("refreshed", update);
+  update();
 }

@@ -2,7 +2,7 @@
 const EVERY_MS = 1000;
 const live = document.querySelector("#live");
 
-async function refresh() {
+export async function refresh() {
   try {
     const answer = await fetch(location.href);
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
@@ -13,7 +13,7 @@ async function refresh() {
     [...live.querySelectorAll("a")].find((link) => link.getAttribute("href") === focused)?.focus();
     document.dispatchEvent(new Event("refreshed"));
   } catch {
-    live.querySelector("[role=status]").textContent = "The server does not answer. Is it still running? Reload the page.";
+    live.querySelector("p").textContent = "The server does not answer. Is it still running? Reload the page.";
   }
 }
 

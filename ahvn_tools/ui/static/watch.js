@@ -4,6 +4,7 @@ const MAX_ROWS = 200;
 const MAX_BARS = 40;
 const MAX_CHARTED = 8;
 const MAX_DURATIONS = 500;
+const MAX_OPTIONS = 200;
 const DRAW_MS = 250;
 const CHART_MS = 1000;
 const RETRY_MS = 2000;
@@ -102,7 +103,7 @@ const now = () => Date.now() / 1000 + clock;
 const processText = (call) => `${call.program} (${call.process.split("-")[0]})`;
 const elapsed = (call) => call.duration ?? (call.outcome === null ? Math.max(now() - call.started, 0) : null);
 const outcomeText = (call) => ({ waiting: "waits", lost: "ended without outcome" })[call.kind] ?? call.outcome ?? "running";
-const chunksText = (call) => (call.chunks ? `, ${call.chunks} chunks` : "");
+const chunksText = (call) => (call.chunks ? `${call.chunks} chunks, ` : "");
 const FILTERS = { tool: (call) => call.tool, session: (call) => call.session, outcome: (call) => call.outcome ?? "running", process: processText };
 
 function draw() {
@@ -122,10 +123,21 @@ function draw() {
   drawRun(all.map(([, call]) => call));
 }
 
-/** Add the values that a filter does not offer yet. */
+/** Run a function when what it draws has changed: what is selected or pointed at stays otherwise. */
+function drawChanged(place, state, drawIt) {
+  const text = JSON.stringify(state);
+  if (place.drawn !== text) drawIt();
+  place.drawn = text;
+}
+
+/** Let a filter offer the newest values; not while it is used. */
 function offer(select, values) {
-  const known = new Set([...select.options].map((option) => option.value));
-  for (const value of new Set(values)) if (value && !known.has(value)) select.add(new Option(value, value));
+  if (document.activeElement === select) return;
+  const offered = [...new Set([select.value, ...values])].filter(Boolean).slice(0, MAX_OPTIONS).sort();
+  drawChanged(select, offered, () => {
+    const { value } = select;
+    select.replaceChildren(new Option("all", ""), ...offered.map((text) => new Option(text, text, false, text === value)));
+  });
 }
 
 /** Show these calls; rows that stay are not touched, so that the focus stays, too. */
@@ -156,7 +168,7 @@ function fill(row, call) {
   const texts = [timeText(call.started), null, outcomeText(call), durationText(elapsed(call)), call.session, call.process.split("-")[0]];
   row.dataset.kind = call.kind;
   texts.forEach((text, index) => { if (text !== null && row.cells[index].textContent !== text) row.cells[index].textContent = text; });
-  row.querySelector("code").textContent = call.arguments + chunksText(call);
+  row.querySelector("code").textContent = chunksText(call) + call.arguments;
   row.querySelector("button").ariaCurrent = calls.get(chosen) === call ? "true" : null;
 }
 
@@ -167,8 +179,10 @@ function drawDetail(call) {
     tool: call.tool, toolkit: call.toolkit, outcome: call.outcome === outcomeText(call) ? call.outcome : `${outcomeText(call)} ${call.outcome ?? ""}`,
     start: timeText(call.started), time: durationText(elapsed(call)), chunks: call.chunks, session: call.session || "none", run: call.run || "a single call", process: processText(call),
   };
-  detail.querySelector("dl").replaceChildren(...Object.entries(facts).flatMap(([name, text]) => [element("dt", name), element("dd", text)]));
-  detail.querySelector("pre").textContent = pretty(call.arguments);
+  drawChanged(detail, [facts, call.arguments], () => {
+    detail.querySelector("dl").replaceChildren(...Object.entries(facts).flatMap(([name, text]) => [element("dt", name), element("dd", text)]));
+    detail.querySelector("pre").textContent = pretty(call.arguments);
+  });
 }
 
 function pretty(text) {
@@ -188,17 +202,19 @@ function drawRun(newest) {
   const start = shown[0].started;
   const end = Math.max(...shown.map((call) => call.started + (elapsed(call) ?? 0)), start + 1e-6);
   document.getElementById("run-text").textContent = `${shown.length} calls in ${durationText(end - start)}, from ${timeText(start)}.`;
-  svg.setAttribute("height", shown.length * 22);
-  svg.replaceChildren(...shown.flatMap((call, index) => {
-    const [x, width] = [(call.started - start) / (end - start), (elapsed(call) ?? 0) / (end - start)];
-    const title = mark("title", {});
-    title.textContent = `${call.tool}: ${outcomeText(call)}, ${durationText(elapsed(call))}`;
-    const bar = mark("rect", { "data-kind": call.kind, x: `${30 + x * 69}%`, width: `${Math.max(width * 69, 0.5)}%`, y: index * 22 + 4, height: 14 });
-    const label = mark("text", { x: 0, y: index * 22 + 16 });
-    label.textContent = call.tool.length > 20 ? `${call.tool.slice(0, 19)}…` : call.tool;
-    bar.append(title);
-    return [label, bar];
-  }));
+  drawChanged(svg, shown.map((call) => [call.serial, call.kind, elapsed(call)]), () => {
+    svg.setAttribute("height", shown.length * 22);
+    svg.replaceChildren(...shown.flatMap((call, index) => {
+      const [x, width] = [(call.started - start) / (end - start), (elapsed(call) ?? 0) / (end - start)];
+      const title = mark("title", {});
+      title.textContent = `${call.tool}: ${outcomeText(call)}, ${durationText(elapsed(call))}`;
+      const bar = mark("rect", { "data-kind": call.kind, x: `${38 + x * 61}%`, width: `${Math.max(width * 61, 0.5)}%`, y: index * 22 + 4, height: 14 });
+      const label = mark("text", { x: 0, y: index * 22 + 16 });
+      label.textContent = call.tool.length > 20 ? `${call.tool.slice(0, 19)}…` : call.tool;
+      bar.append(title);
+      return [label, bar];
+    }));
+  });
 }
 
 function mark(name, attributes) {
