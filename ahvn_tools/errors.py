@@ -221,7 +221,7 @@ class CallCancelledError(ToolCallError):
 
 
 class ApprovalRequiredError(ToolCallError):
-    """The call must be approved first. Pass the decision to `Toolkit.resume`, or give the toolkit an `approver`."""
+    """The call must be approved first. Pass the decision to `Toolkit.resume`, or set an `approver`."""
 
     code = "approval_required"
     question: Any = None

@@ -1,4 +1,4 @@
-"""The pages of docs/reference/ that are made from the code: `python -m tests.reference_pages` writes them.
+"""The pages of docs/ that are made from the code: `python -m tests.reference_pages` writes them.
 
 Their texts are the docstrings of the package: correct a text there, and write the pages again.
 """
@@ -40,6 +40,7 @@ from ahvn_tools.settings import ToolOptions
 from ahvn_tools.sources.http.options import HTTPToolOptions
 from ahvn_tools.sources.http.request import HTTPOptions
 from ahvn_tools.sources.openapi.options import OpenAPIOptions
+from ahvn_tools.toolkit import Toolkit
 from ahvn_tools.toolkit.calls import CallKeywords
 from ahvn_tools.toolkit.conversation_loop import ConverseOptions
 from ahvn_tools.toolkit.entry_options import AddOptions, SingleToolOptions, SkillOptions
@@ -47,10 +48,13 @@ from ahvn_tools.toolkit.imported_server import ImportOptions
 from ahvn_tools.toolkit.mcp_server import ToolkitServerOptions
 from ahvn_tools.toolkit.run import Decisions
 from ahvn_tools.toolkit.selection import SelectionOptions
+from tests.site.__main__ import ROOT, read_config, summary_of
 
-FOLDER = Path(__file__).resolve().parent.parent / "docs" / "reference"
+DOCS = ROOT / "docs"
 
-NOTE = "<!-- Made by `python -m tests.reference_pages` from the docstrings of the package. Change the text there. -->"
+FOLDER = DOCS / "reference"
+
+NOTE = "<!-- Made by `python -m tests.reference_pages` from the code and its docstrings. Change the text there. -->"
 
 
 def code(text: str) -> str:
@@ -228,6 +232,9 @@ def options_page() -> str:
     return page(
         "Options",
         "All options are keyword arguments, and may be left out. An unknown one is an error that names similar ones.",
+        "## Toolkits",
+        "`Toolkit(name, …)` takes these.",
+        constructor_table(Toolkit),
         "## Tools",
         legend,
         all_tool_options(),
@@ -299,7 +306,7 @@ def errors_page() -> str:
     codes = []
     for kind in subclasses(ToolCallError):
         meaning, advice = first_sentence(docstring(kind))
-        codes.append([f"`{kind.code}`", f"`{kind.__name__}`", cell(meaning), cell(advice)])  # type: ignore[attr-defined]
+        codes.append([f"`{kind.code}`<br>`{kind.__name__}`", cell(meaning), cell(advice)])  # type: ignore[attr-defined]
     mistakes = []
     for kind in subclasses(ToolSpecError):
         bases = ", ".join(f"`{base.__name__}`" for base in kind.__bases__)
@@ -308,7 +315,7 @@ def errors_page() -> str:
         "Errors",
         "## Codes of failed calls",
         "`exec` returns a result with `error.code`. `call` raises the exception, a `ToolCallError`. Codes are stable.",
-        table(["code", "exception", "meaning", "what to do"], codes),
+        table(["code, exception", "meaning", "what to do"], codes),
         "An exception that a tool raises is `tool_error`, too. A `ToolError` reaches the model with its "
         "text; the text of any other exception is hidden unless the toolkit has `mask_errors=False`.",
         "## Mistakes of the developer",
@@ -555,8 +562,6 @@ def manifest_page() -> str:
 
 def builtin_registries(folder: str) -> Iterator[tuple[str, ToolRegistry]]:
     """Yield an object of each class of built-in tools, with its group."""
-    from ahvn_tools import Toolkit
-
     files = builtins.Workspace(folder)
     yield "files", files
     yield "shell", builtins.Shell(files, sandbox="none", shells=["/bin/sh"])
@@ -638,6 +643,20 @@ def constructor_table(kind: type) -> str:
     return option_table(found, has_defaults=True)
 
 
+# how-to/index.md
+
+
+def how_to_page() -> str:
+    """Return the list of the how-to pages, in the order of the site's navigation."""
+    (sections,) = [part["How to"] for part in read_config()["nav"] if "How to" in part]
+    parts = []
+    for section in sections[1:]:  # the first page is this one
+        ((group, pages),) = section.items()
+        titles = [(summary_of((DOCS / name).read_text(encoding="utf-8"))[0], Path(name).name) for name in pages]
+        parts.append(f"## {group}\n\n" + "\n".join(f"- [{title}]({name})" for title, name in titles))
+    return page("How to", "Each page solves one task. Its examples run from top to bottom.", *parts)
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "options": options_page,
     "errors": errors_page,
@@ -646,6 +665,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "cli-commands": cli_page,
     "manifest-keys": manifest_page,
     "builtin-tools": builtin_page,
+    "../how-to/index": how_to_page,
 }
 
 

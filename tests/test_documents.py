@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / ".github").glob("*.md")])
+from tests.site.__main__ import ROOT, pages_of, read_config
+
+DOCS = ROOT / "docs"
+PAGES = sorted([ROOT / "README.md", *DOCS.rglob("*.md"), *(ROOT / ".github").glob("*.md")])
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 
 
@@ -33,6 +35,17 @@ def test_every_link_leads_to_a_file_and_a_heading(page):
         linked = (page.parent / name).resolve() if name else page
         assert linked.is_file(), f"{page.name} links to {target}"
         assert not anchor or anchor in anchors(linked), f"{page.name} links to {target}"
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: page.relative_to(DOCS).as_posix())
+def test_a_page_of_the_site_links_to_no_file_outside_of_it(page):
+    for target in re.findall(r"\]\((?!https://|#)([^)\s#]+)", prose(page)):
+        assert (page.parent / target).resolve().is_relative_to(DOCS), f"{target}: write the name of the file as code"
+
+
+def test_each_page_is_in_the_navigation_of_the_site_once():
+    listed = list(pages_of(read_config()["nav"]))
+    assert sorted(listed) == sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")), ".mkdocs.yml"
 
 
 @each_page
@@ -66,3 +79,27 @@ def test_the_page_of_extras_has_every_extra():
     text = (ROOT / "docs" / "reference" / "extras.md").read_text(encoding="utf-8")
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
     assert [extra for extra in extras if f"`{extra}`" not in text] == []
+
+
+LONGEST = {"how-to": 700, "concepts": 900, "migrating": 1_500}
+"""How many words a page of each folder may have, without its blocks of code."""
+
+LONGER = {"docs/how-to/playground.md"}
+
+
+@pytest.mark.parametrize("folder", LONGEST)
+def test_pages_are_short(folder):
+    lengths = {
+        page.relative_to(ROOT).as_posix(): len(prose(page).split()) for page in (ROOT / "docs" / folder).glob("*.md")
+    }
+    long = {name for name, length in lengths.items() if length > LONGEST[folder]} - LONGER
+    assert long == set(), f"more than {LONGEST[folder]} words: split the page, or move rules to docs/reference/"
+
+
+def test_the_first_pages_are_short():
+    lines = {
+        name: (ROOT / name).read_text(encoding="utf-8").count("\n") for name in ("README.md", "docs/quickstart.md")
+    }
+    assert lines["README.md"] < 120
+    assert lines["docs/quickstart.md"] < 150
+    assert len(prose(ROOT / "docs" / "tutorial.md").split()) <= 1_500

@@ -148,7 +148,7 @@ def pin(
 ) -> None:
     """Write the definitions and fingerprints of tools to a lock file, for `check --lock` and `diff`.
 
-    The file contains what models see: no bound value, no state. The same tools give the same text, so it can be kept
+    The file contains what models see: no bound value, no state. The same tools give the same text, so it can be
     in version control.
 
     Parameters

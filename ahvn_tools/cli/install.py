@@ -39,9 +39,9 @@ def install(
 ) -> None:
     """Let an MCP client start a server of these tools: write it to the client's configuration.
 
-    The old file is kept as a copy beside it, and everything else in it stays as it is. The sources are loaded once, so
-    that a mistake shows now, unless there is --no-check. --profile, --trust, --audience and the other options of
-    sources are those of the server.
+    A copy of the old file stays next to it, and everything else in the file stays as it is. The sources are loaded
+    once, so that a mistake shows now, unless there is --no-check. --profile, --trust, --audience and the other options
+    of sources are those of the server.
 
     Parameters
     ----------
@@ -156,7 +156,7 @@ def uninstall(
     scope: Scope | None = None,
     config: Path | None = None,
 ) -> None:
-    """Remove a server from the MCP configuration of a client. The old file is kept as a copy beside it.
+    """Remove a server from the MCP configuration of a client. A copy of the old file stays next to it.
 
     Parameters
     ----------

@@ -1,24 +1,33 @@
-"""`ahvn-tools ui`: see and try tools in a browser on this machine."""
+"""`ahvn-tools ui`: see and try tools in a browser on this machine, and decide what waits for a person."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import secrets
 import socket
+import tempfile
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from ahvn_tools.cli.arguments import read_state
 from ahvn_tools.cli.output import CommandError, print_message
-from ahvn_tools.cli.sources import Names, SourceParameters, Sources, open_toolkit
+from ahvn_tools.cli.sources import Flag, LoadingOptions, Names, SourceParameters, Sources, open_toolkit
 from ahvn_tools.errors import ToolSpecError
+
+if TYPE_CHECKING:
+    from ahvn_tools.middleware.inbox import Inbox
+    from ahvn_tools.toolkit import Toolkit
 
 HOST = "127.0.0.1"
 """Only programs on this machine can connect."""
+
+INBOX_KEY = "AHVN_TOOLS_INBOX_KEY"
+"""The variable with the secret_key of the inbox."""
 
 SHUTDOWN_SECONDS = 2
 """How long calls that do not end when they are cancelled may run on after Ctrl-C."""
@@ -32,6 +41,9 @@ def ui(
     port: Annotated[int, Parameter(validator=Number(gte=0, lte=65535))] = 0,
     state: Path | None = None,
     set: Names = None,  # noqa: A002  # the option --set
+    inbox: Path | None = None,
+    read_only: Flag = False,
+    show_state: Flag = False,
     options: SourceParameters = None,
 ) -> None:
     """Show tools in a browser, and try them. The address is printed; it works on this machine alone, until Ctrl-C.
@@ -46,6 +58,12 @@ def ui(
         A JSON or YAML file with the state from which bound parameters are filled.
     set
         KEY=VALUE or KEY:=JSON: a value of the state, in addition to those of the file. Can be repeated.
+    inbox
+        The file of an Inbox, in which calls of other processes wait. AHVN_TOOLS_INBOX_KEY has its secret_key.
+    read_only
+        Only show: nothing is run, decided or connected.
+    show_state
+        Show the values of bound parameters that are not secret.
     """
     values = read_state(state, set or ())
     import uvicorn  # slow, as the pages are
@@ -54,6 +72,7 @@ def ui(
         from ahvn_tools.middleware import watch
         from ahvn_tools.middleware.watched_calls import WatchedCalls
         from ahvn_tools.ui import app
+        from ahvn_tools.ui.snippets import setup_code
     except ModuleNotFoundError as error:
         raise CommandError(f"{error}.") from error
 
@@ -71,16 +90,28 @@ def ui(
             await asyncio.to_thread(WatchedCalls().look)
 
     with contextlib.ExitStack() as stack:
-        kit = stack.enter_context(open_toolkit(sources, options))
+        loaded: list[Toolkit] = []
+        kit = stack.enter_context(open_toolkit(sources, options, prepare=loaded.append))
         try:
             listener = stack.enter_context(socket.create_server((HOST, port)))
         except OSError as error:
             raise CommandError(f"Cannot listen at {HOST}:{port}: {error}.") from error
         token = secrets.token_urlsafe(24)
+        found = _open_inbox(kit, inbox, stack)
+        loading = options or LoadingOptions()
+        how = {"profile": loading.profile, "audience": loading.audience, "trust": loading.trust, "roots": loading.root}
         if values:
             kit.use(watch())
             kit = kit.session(values, audience=None)
-        pages = app(kit, token=token)
+        pages = app(
+            kit,
+            token=token,
+            inbox=found,
+            connect_to=loaded[0],
+            read_only=read_only,
+            show_state=show_state,
+            setup=setup_code(map(str, sources), how, values),
+        )
         config = uvicorn.Config(
             pages,
             log_level="warning",
@@ -93,3 +124,22 @@ def ui(
         print_message(f"http://{HOST}:{listener.getsockname()[1]}/?token={token}")
         with contextlib.suppress(KeyboardInterrupt):
             Server(config).run(sockets=[listener])
+
+
+def _open_inbox(kit: Toolkit, file: Path | None, stack: contextlib.ExitStack) -> Inbox:
+    """Return the inbox of the file or of the toolkit, or one of this process alone; calls that are tried wait there."""
+    from ahvn_tools.middleware.inbox import Inbox
+
+    store = kit._view.store  # noqa: SLF001  # a toolkit that is loaded has no setter: only its host may change this
+    if file is None and isinstance(store.approver, Inbox):
+        return store.approver
+    if file is not None and INBOX_KEY not in os.environ:
+        raise CommandError(
+            f"Set the variable {INBOX_KEY} to the secret_key of the Inbox, the same as in its processes."
+        )
+    folder = "" if file is not None else stack.enter_context(tempfile.TemporaryDirectory())
+    key = secrets.token_hex(32) if file is None else os.environ[INBOX_KEY]
+    inbox = Inbox(file or Path(folder, "inbox.db"), secret_key=key)
+    if store.approver is None:
+        store.approver = inbox
+    return inbox

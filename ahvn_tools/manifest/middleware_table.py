@@ -70,9 +70,9 @@ class Cache(_Repeatable):
     """Equal calls get one result."""
 
     ttl: float = Field(default=300.0, gt=0)
-    """For how many seconds a result is kept."""
+    """For how many seconds a result is stored."""
     size: int = Field(default=1_000, ge=1)
-    """How many results are kept."""
+    """How many results are stored."""
     shared: bool = False
     """Whether sessions share results."""
 
@@ -87,7 +87,7 @@ class KeepLarge(MiddlewareOptions):
     max_bytes: int = Field(default=256 * 1024 * 1024, ge=1)
     """How many bytes all results have; the oldest are dropped first."""
     max_age: Seconds = 3600.0
-    """For how many seconds a result is kept."""
+    """For how many seconds a result is stored."""
 
     def arguments(self, options: ReadOptions) -> dict[str, Any]:
         """Return the arguments, with the path of the folder that is written."""

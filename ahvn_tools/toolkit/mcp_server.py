@@ -78,8 +78,8 @@ class ToolkitServerOptions(TypedDict, total=False):
     """False: the client receives the text of an exception, and not only that the tool failed. By default as the
     toolkit's."""
     tasks: bool | str | None
-    """True or `"memory://"`: clients may call tools that have the option `task` as MCP tasks, which are kept in memory;
-    the URL of a Redis: they are kept there. Needs the extra `tasks`. None and False: there are no tasks."""
+    """True or `"memory://"`: clients may call tools that have the option `task` as MCP tasks, which are stored in
+    memory; the URL of a Redis: they are stored there. Needs the extra `tasks`. None and False: there are no tasks."""
     tasks_per_client: int
     """How many tasks of one client over HTTP may wait or run: by default half as many as run at once."""
     auth: Any

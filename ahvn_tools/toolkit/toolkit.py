@@ -154,25 +154,33 @@ class Toolkit:
     ) -> None:
         """Begin with no tool.
 
-        `middleware` wraps every call, outermost first. `approver` decides on calls of tools that require an approval;
-        without one these calls wait for `resume`. `rules` say which calls run, need an approval or are denied.
-        `secret_key` (at least 16 bytes) signs what waits; it is random by
-        default, and must be the same in all processes that resume each other's calls. `approval_store` is the path of
-        a SQLite file in which these processes remember which requests were decided, or an object with the methods of
-        an ApprovalStore; by default this toolkit remembers them in memory. `approval_expiry` is for how many seconds a
-        request can be approved (7 days; None: forever). `timeout` is how many seconds any call may take without its
-        middleware. `max_concurrency` is how many calls of one answer run at once, `max_background` how many background
-        calls of one session run at once. `roots` are the folders, as paths or `file:` URIs, that a tool finds in its
-        ToolContext. `executor`, any of `concurrent.futures`, is where the bodies of tools with `isolation="executor"`
-        run; the host shuts it down.
-        `on_duplicate` decides about a second tool of the same name: `"raise"` ToolkitError, `"keep"` the first,
-        `"replace"` it, or `"rename"` the second; `add` and `add_mcp` have this option, too. `mask_errors=False` lets a
-        result contain the text of any exception, and not only of a ToolError. With `strict`, what is wrong with the
-        toolkit raises ToolkitError in `to`, in `add_mcp` and when it is served. `output="raw"` applies to functions
-        that are added without `output` and `output_schema`: the value of a result is the object that the function
-        returned. `spec_class`, a subclass of ToolSpec, is the class of the specs that the toolkit makes. Raises
-        ToolkitError, and DefinitionError for an unknown `output` and for another class or executor, for what does not
-        fit.
+        - `name`: that of the toolkit, in messages and for clients of its server.
+        - `state`: the values of bound parameters, for all sessions.
+        - `middleware`: wraps every call, outermost first.
+        - `approver`: decides on calls of tools that require an approval; without one these calls wait for `resume`.
+        - `rules`: which calls run, need an approval or are denied.
+        - `secret_key`: signs what waits; at least 16 bytes. It is random by default, and must be the same in all
+          processes that resume each other's calls.
+        - `approval_store`: the path of a SQLite file in which these processes remember which requests were decided, or
+          an object with the methods of an ApprovalStore; by default this toolkit remembers them in memory.
+        - `approval_expiry`: for how many seconds a request can be approved, 7 days by default; None: forever.
+        - `timeout`: how many seconds any call may take without its middleware; None: no limit.
+        - `max_concurrency`: how many calls of one answer run at once.
+        - `max_background`: how many background calls of one session run at once.
+        - `roots`: the folders, as paths or `file:` URIs, that a tool finds in its ToolContext.
+        - `executor`: any of `concurrent.futures`, where the bodies of tools with `isolation="executor"` run; the host
+          shuts it down.
+        - `on_duplicate`: what happens to a second tool of the same name: `"raise"` ToolkitError, `"keep"` the first,
+          `"replace"` it, or `"rename"` the second; `add` and `add_mcp` have this option, too.
+        - `mask_errors`: False: a result contains the text of any exception, and not only of a ToolError.
+        - `strict`: True: what is wrong with the toolkit raises ToolkitError in `to`, in `add_mcp` and when
+          it is served.
+        - `output`: `"raw"`: for functions that are added without `output` and `output_schema`, the value of a result is
+          the object that the function returned.
+        - `spec_class`: a subclass of ToolSpec, of which the toolkit makes its specs.
+
+        Raises ToolkitError for what does not fit, and DefinitionError for an unknown `output` and for another class or
+        executor.
         """
         if approver is not None:
             validate_callable("An approver", "a function of the request", approver)

@@ -1,4 +1,4 @@
-"""What the pages say of a tool: never the value of a bound parameter."""
+"""What the pages say of a tool: values of bound parameters only if the host shows the state, and never secrets."""
 
 from __future__ import annotations
 
@@ -16,15 +16,23 @@ from ahvn_tools import formats, lint
 from ahvn_tools.errors import DefinitionError, ToolSpecError
 from ahvn_tools.formats import Finding
 from ahvn_tools.json_types import JsonObject
+from ahvn_tools.middleware import reporting
+from ahvn_tools.redaction.credentials import MASK
+from ahvn_tools.redaction.names import is_secret_name
+from ahvn_tools.redaction.texts import JsonRedactor, mask_named
 from ahvn_tools.state import MISSING
 from ahvn_tools.ui import snippets
 
 if TYPE_CHECKING:
     from ahvn_tools.definition import ToolDefinition
+    from ahvn_tools.toolkit import Toolkit
     from ahvn_tools.toolkit.tool import ToolkitTool
 
 FORMATS: Final = formats.BUILT_IN
 """The formats of the pages."""
+
+MAX_VALUE_CHARS = 500
+"""Longer values of the state are cut."""
 
 MAX_COMPARED_LINES = 2_000
 """Schemas with more lines are not compared with what is sent: that would take seconds."""
@@ -86,6 +94,55 @@ def _hints(tool: ToolkitTool) -> list[str]:
 def bound_rows(tool: ToolkitTool) -> list[tuple[str, str, str]]:
     """Return each bound parameter with its state key and the layer that has a value for it now."""
     return [(name, *_place(tool, name)) for name in tool.compiled.bindings if name != "self"]
+
+
+def shown_values(kit: Toolkit, tool: ToolkitTool) -> dict[str, str]:
+    """Return the values of the bound parameters as JSON, without secrets; those of functions are not known."""
+    plan, scopes = tool.compiled.plan, tool.state_scopes
+    bound = [(other, name, binding.key) for other in kit for name, binding in other.compiled.bindings.items()]
+    keys = {key for other, name, key in bound if key is not None and is_secret(other, name)}
+    secrets = {key.text: value for key in keys if (value := key.find(scopes)) is not MISSING}
+    redact = JsonRedactor(secrets, has_chunks=False)
+    shown = {}
+    for name, value in plan.readable_values(scopes).items():
+        plain, own = mask_named(reporting.as_json(value), plan.hidden_names), tool.compiled.bindings[name].key
+        for key in keys:
+            if own is not None and key.steps[: len(own.steps)] == own.steps:
+                plain = _mask_step(plain, key.steps[len(own.steps) :])
+        shown[name] = MASK if is_secret(tool, name) else reporting.as_text(json.dumps(redact(plain)), MAX_VALUE_CHARS)
+    return shown
+
+
+def _mask_step(value: Any, steps: tuple[str | int, ...]) -> Any:
+    """Return JSON with `***` for what is under these steps, if that is there; a list is masked whole."""
+    if not steps or not isinstance(value, dict):
+        return MASK
+    first, *others = steps
+    return {**value, first: _mask_step(value[first], tuple(others))} if first in value else value
+
+
+def is_secret(tool: ToolkitTool, name: str) -> bool:
+    """Return whether a bound parameter is secret: by a mark, or by its name or that of its key."""
+    binding = tool.compiled.bindings[name]
+    steps = () if binding.key is None else binding.key.steps
+    is_named = name in tool.compiled.plan.secret_names or any(is_secret_name(str(step)) for step in steps)
+    return binding.is_secret or is_named
+
+
+def state_schema(tool: ToolkitTool) -> JsonObject:
+    """Return the schema of the state that a page may set for its calls: the keys of the bound parameters."""
+    inputs = tool.compiled.template.inputs
+    schema = inputs.schema(frozenset())
+    properties = {}
+    for name, binding in tool.compiled.bindings.items():
+        own = schema.get("properties", {}).get(inputs.parameters[name].property_name)
+        if binding.key is None or binding.resolver is not None or not isinstance(own, dict):
+            continue
+        if all(isinstance(step, str) for step in binding.key.steps):  # an index needs a list
+            marks = {"writeOnly": True} if is_secret(tool, name) else {}
+            properties[binding.key.text] = {**{word: own[word] for word in own if word != "default"}, **marks}
+    definitions = {word: part for word, part in schema.items() if word in {"$defs", "definitions"}}
+    return {"type": "object", "properties": properties, "additionalProperties": False, **definitions}
 
 
 def _place(tool: ToolkitTool, name: str) -> tuple[str, str]:

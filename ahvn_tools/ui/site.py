@@ -6,6 +6,7 @@ import functools
 import hashlib
 import hmac
 import json
+import secrets
 from collections.abc import Awaitable, Callable, Collection, MutableMapping
 from os import PathLike
 from pathlib import Path
@@ -24,10 +25,11 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from ahvn_tools.errors import ToolLookupError
-from ahvn_tools.ui import facts, trying
+from ahvn_tools.ui import approving, facts, servers, trying
 from ahvn_tools.ui.watching import watch_routes
 
 if TYPE_CHECKING:
+    from ahvn_tools.middleware.inbox import Inbox
     from ahvn_tools.toolkit import Toolkit
     from ahvn_tools.toolkit.tool import ToolkitTool
 
@@ -36,6 +38,9 @@ LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 
 TOOLS_PER_PAGE = 20
 """How many tools the page about providers judges at a time: each takes some milliseconds."""
+
+MAX_BODY_BYTES = 20_000_000
+"""Larger requests are refused."""
 
 _FOLDER = Path(__file__).parent
 _HEADERS: Final = {
@@ -59,7 +64,12 @@ def app(
     *,
     token: str | None = None,
     hosts: Collection[str] = LOOPBACK,
+    inbox: Inbox | None = None,
+    connect_to: Toolkit | None = None,
+    read_only: bool = False,
     watched: str | PathLike[str] | None = None,
+    show_state: bool = False,
+    setup: str = "",
 ) -> _ASGIApp:
     """Return the playground of a toolkit, a session or a selection as an ASGI app, also to mount under a prefix.
 
@@ -67,11 +77,15 @@ def app(
     use; those of this machine by default. With `token`, a browser must first open the app with `?token=…`; without one,
     the app that mounts it decides who reaches it. The page Watch shows the calls in the file `watched`, by default that
     of `watch()`; the middleware is added to a toolkit, and must be in that of a session or a selection already.
+    What waits in `inbox` is decided there. `connect_to` is the toolkit to which the pages may add MCP servers, also
+    commands, which they run; by default they add none. With `read_only` the pages show everything, and do nothing.
+    `show_state` shows the values of bound parameters that are not secret. `setup` is the Python code that makes `kit`,
+    with which copied calls and tests begin.
 
     >>> from ahvn_tools import Toolkit, ui
     >>> playground = ui.app(Toolkit("math").add(abs, name="size"))
     """
-    pages = _Pages(kit)
+    pages = _Pages(kit, show_state, setup)
     routes = [
         Route("/", pages.list_tools),
         Route("/providers", pages.list_verdicts),
@@ -81,18 +95,21 @@ def app(
         Route("/validate/{name:path}", pages.validate, methods=["POST"]),
         Route("/run/{name:path}", pages.run, methods=["POST"]),
         Route("/cancel/{call_id}", pages.cancel, methods=["POST"]),
+        *approving.routes(inbox, _render),
+        *servers.routes(kit, connect_to, _render),
         *watch_routes(kit, watched, _render),
         Mount("/static", StaticFiles(directory=_FOLDER / "static")),
     ]
     site = Starlette(routes=routes, exception_handlers={HTTPException: _show_error})
-    return _Guard(site, token, frozenset(hosts))
+    site.state.read_only = read_only
+    return _Guard(site, token, frozenset(hosts), read_only=read_only)
 
 
 class _Guard:
     """Refuses requests for other hosts, from other sites and without the token, and adds the headers of safety."""
 
-    def __init__(self, site: _ASGIApp, token: str | None, hosts: frozenset[str]) -> None:
-        self._site = site
+    def __init__(self, site: _ASGIApp, token: str | None, hosts: frozenset[str], *, read_only: bool) -> None:
+        self._site, self._read_only = site, read_only
         self._token = token
         self._hosts = hosts
         digest = "" if token is None else hashlib.sha256(token.encode()).hexdigest()
@@ -128,6 +145,8 @@ class _Guard:
         is_reading = request.scope["method"] in {"GET", "HEAD"}
         if not is_reading and urlsplit(request.headers.get("origin", "")).netloc != host:
             return PlainTextResponse("The request comes from another site.", 403)
+        if not is_reading and self._read_only:
+            return PlainTextResponse("These pages are read-only: they run, decide and connect nothing.", 403)
         if self._token is None:
             return None
         sent = parse_qs(request.url.query).get("token", [""])[0]
@@ -158,22 +177,25 @@ def _templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["path"] = functools.partial(quote, safe="")
+    environment.filters["path"] = functools.partial(quote, safe="", errors="replace")
     environment.filters["pretty"] = functools.partial(json.dumps, indent=2, ensure_ascii=False)
     return environment
 
 
 def _render(request: Request, template: str, *, status: int = 200, **values: Any) -> Response:
     base = request.scope.get("root_path", "").rstrip("/")
-    text = _templates().get_template(template).render(base=base, status=status, **values)
+    values |= {"base": base, "status": status, "read_only": request.app.state.read_only}
+    text = _templates().get_template(template).render(values)
     return HTMLResponse(text.encode("utf-8", "replace"), status)
 
 
 class _Pages:
     """The pages of one toolkit. Those that only read run in threads, because exports of many tools take long."""
 
-    def __init__(self, kit: Toolkit) -> None:
+    def __init__(self, kit: Toolkit, show_state: bool, setup: str) -> None:  # from `app` alone
         self._kit = kit
+        self._show_state = show_state
+        self._setup = setup
 
     def _find(self, request: Request) -> ToolkitTool:
         try:
@@ -195,7 +217,9 @@ class _Pages:
     def show_tool(self, request: Request) -> Response:
         """Show what a model sees of a tool, and what is bound."""
         tool = self._find(request)
-        return _render(request, "tool.html", page="tool", **facts.tool_facts(tool), bound=facts.bound_rows(tool))
+        values = facts.shown_values(self._kit, tool) if self._show_state else None
+        bound = facts.bound_rows(tool)
+        return _render(request, "tool.html", page="tool", **facts.tool_facts(tool), bound=bound, values=values)
 
     def list_verdicts(self, request: Request) -> Response:
         """Show what each provider does with each tool, some tools at a time."""
@@ -234,24 +258,38 @@ class _Pages:
         )
 
     def try_tool(self, request: Request) -> Response:
-        """Show the form of a tool."""
-        return _render(request, "try.html", page="try", **facts.tool_facts(self._find(request)))
+        """Show the form of a tool, where it can be run."""
+        if request.app.state.read_only:
+            raise HTTPException(403, "These pages are read-only: tools are not tried here.")
+        tool = self._find(request)
+        state, session = facts.state_schema(tool), secrets.token_hex(16)
+        return _render(request, "try.html", page="try", **facts.tool_facts(tool), state=state, session=session)
 
     async def validate(self, request: Request) -> Response:
         """Return the problems of arguments, or what a call would pass on."""
-        arguments, problem = trying.read_arguments(await request.body())
+        arguments, problem = trying.read_arguments(await _read_body(request))
         if problem is not None:
             return JSONResponse(problem)
         return JSONResponse(trying.describe_check(self._kit.validate(request.path_params["name"], arguments)))
 
     async def run(self, request: Request) -> Response:
         """Run a call; its chunks and its result are events. The call ends when the browser disconnects."""
-        arguments, problem = trying.read_arguments(await request.body())
-        return trying.stream(self._kit, request.path_params["name"], arguments, problem)
+        sent = trying.RunRequest.read(await _read_body(request))
+        return trying.stream(self._kit, request.path_params["name"], sent, self._setup)
 
     async def cancel(self, request: Request) -> Response:
         """Cancel a call that runs."""
         return JSONResponse({"is_cancelled": self._kit.cancel(request.path_params["call_id"])})
+
+
+async def _read_body(request: Request) -> bytes:
+    """Return the body of a request. Raises HTTPException for one that is too large."""
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > MAX_BODY_BYTES:
+            raise HTTPException(413, "The request is too large.")
+    return bytes(body)
 
 
 def _to_number(text: str) -> int:

@@ -4,59 +4,58 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from textwrap import indent
 from typing import Any, Final
 
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.results import ToolResult
 from ahvn_tools.state import StateKey
 
 MAX_LINE = 80
 """Longer lists and dicts stand on several lines."""
 
-_QUESTION: Final = "Use the tool."
+_QUESTION: Final = {"role": "user", "content": "Use the tool."}
 _MODELS: Final = {
-    "openai": "gpt-5.4-mini",
-    "openai-responses": "gpt-5.4-mini",
-    "prompt": "gpt-5.4-mini",
-    "langchain": "gpt-5.4-mini",
+    **dict.fromkeys(("openai", "openai-responses", "langchain"), "gpt-5.4-mini"),
     "anthropic": "claude-haiku-5-5",
     "mistral": "mistral-small-latest",
     "ollama": "qwen3",
 }
 """The formats whose requests name a model."""
 
-_OPENAI: Final = "from openai import OpenAI", "print(OpenAI().chat.completions.create(**REQUEST).choices[0].message)"
 _PYTHON: Final = {
-    "openai": _OPENAI,
-    "openai-responses": ("from openai import OpenAI", "print(OpenAI().responses.create(**REQUEST).output)"),
-    "prompt": _OPENAI,
-    "anthropic": ("from anthropic import Anthropic", "print(Anthropic().messages.create(**REQUEST).content)"),
-    "gemini": (
-        "from google.genai import Client",
-        """with Client() as client:
-    answer = client.models.generate_content(model="gemini-3.5-flash", **REQUEST)
+    "openai": "from openai import OpenAI\n\n{}\nprint(OpenAI().chat.completions.create(**REQUEST).choices[0].message)",
+    "openai-responses": "from openai import OpenAI\n\n{}\nprint(OpenAI().responses.create(**REQUEST).output)",
+    "anthropic": "from anthropic import Anthropic\n\n{}\nprint(Anthropic().messages.create(**REQUEST).content)",
+    "gemini": """from google.genai import Client
+
+{}
+with Client() as client:
+    config = {{"tools": REQUEST["tools"]}}
+    answer = client.models.generate_content(
+        model="gemini-3.5-flash", contents=REQUEST["contents"], config=config
+    )
     print(answer.candidates[0].content)""",
-    ),
-    "bedrock": (
-        "import boto3",
-        """client = boto3.client("bedrock-runtime")
+    "bedrock": """import boto3
+
+{}
+client = boto3.client("bedrock-runtime")
 print(client.converse(modelId="amazon.nova-lite-v1:0", **REQUEST)["output"])""",
-    ),
-    "mistral": (
-        "import os\n\nfrom mistralai.client import Mistral",
-        """with Mistral(api_key=os.environ["MISTRAL_API_KEY"]) as client:
+    "mistral": """import os
+
+from mistralai.client import Mistral
+
+{}
+with Mistral(api_key=os.environ["MISTRAL_API_KEY"]) as client:
     print(client.chat.complete(**REQUEST).choices[0].message)""",
-    ),
-    "ollama": ("import ollama", "print(ollama.chat(**REQUEST).message)"),
-    "langchain": (
-        "from langchain.chat_models import init_chat_model",
-        """model = init_chat_model(REQUEST["model"]).bind_tools(REQUEST["tools"])
+    "ollama": "import ollama\n\n{}\nprint(ollama.chat(**REQUEST).message)",
+    "langchain": """from langchain.chat_models import init_chat_model
+
+{}
+model = init_chat_model(REQUEST["model"]).bind_tools(REQUEST["tools"])
 print(model.invoke(REQUEST["messages"]))""",
-    ),
 }
-"""The import of each format's SDK, and its call."""
+"""How the SDK of each format sends a request, which takes the place of `{}`."""
 
 _MCP: Final = """import asyncio
 
@@ -84,7 +83,6 @@ _BEARER: Final = "Authorization: Bearer $"
 _CURL: Final = {
     "openai": ("https://api.openai.com/v1/chat/completions", f"{_BEARER}OPENAI_API_KEY"),
     "openai-responses": ("https://api.openai.com/v1/responses", f"{_BEARER}OPENAI_API_KEY"),
-    "prompt": ("https://api.openai.com/v1/chat/completions", f"{_BEARER}OPENAI_API_KEY"),
     "anthropic": (
         "https://api.anthropic.com/v1/messages", "x-api-key: $ANTHROPIC_API_KEY", "anthropic-version: 2023-06-01"
     ),
@@ -106,35 +104,28 @@ def request_snippets(name: str, tool: Any) -> dict[str, str]:
     """Return a request with the export of a tool: as Python for the format's SDK and, with an HTTP API, for curl."""
     if name == "mcp":
         return {"Python": _MCP.format(tool=_literal(tool))}
-    request, (imports, call) = _request(name, tool), _PYTHON[name]
-    in_python = {"contents": _QUESTION, "config": {"tools": request["tools"]}} if name == "gemini" else request
-    snippets = {"Python": f"{imports}\n\nREQUEST = {_literal(in_python)}\n\n{call}\n"}
-    if name not in _CURL:
+    sdk = "openai" if name == "prompt" else name
+    request = _request(sdk, {"tools": [tool]})
+    if name == "prompt":
+        request = _request(sdk, {}) | {"messages": [tool, _QUESTION]}
+    snippets = {"Python": _PYTHON[sdk].format(f"REQUEST = {_literal(request)}\n") + "\n"}
+    if sdk not in _CURL:
         return snippets
-    if name == "ollama":
-        request["stream"] = False
-    address, *headers = _CURL[name]
+    address, *headers = _CURL[sdk]
     options = "".join(f' \\\n  -H "{header}"' for header in [*headers, "content-type: application/json"])
     body = json.dumps(request, indent=2)  # its lines are never the word that ends them
     return {**snippets, "curl": f"curl \"{address}\"{options} \\\n  --data-binary @- <<'JSON'\n{body}\nJSON\n"}
 
 
-def _request(name: str, tool: Any) -> JsonObject:
+def _request(name: str, tools: JsonObject) -> JsonObject:
+    parts = [{"text": _QUESTION["content"]}]
     if name == "gemini":
-        contents = [{"role": "user", "parts": [{"text": _QUESTION}]}]
-        return {"contents": contents, "tools": [{"functionDeclarations": [tool]}]}
+        return {"contents": [{"role": "user", "parts": parts}], "tools": [{"functionDeclarations": tools["tools"]}]}
     if name == "bedrock":
-        return {
-            "messages": [{"role": "user", "content": [{"text": _QUESTION}]}],
-            "toolConfig": {"tools": [tool]},
-        }
-    question = {"role": "user", "content": _QUESTION}
-    request: JsonObject = {"model": _MODELS[name]}
-    if name == "prompt":
-        return {**request, "messages": [tool, question]}
-    if name == "anthropic":
-        request["max_tokens"] = 1000
-    return {**request, "input" if name == "openai-responses" else "messages": [question], "tools": [tool]}
+        return {"messages": [{"role": "user", "content": parts}], "toolConfig": tools}
+    messages = "input" if name == "openai-responses" else "messages"
+    extra = {"max_tokens": 1000} if name == "anthropic" else {"stream": False} if name == "ollama" else {}
+    return {"model": _MODELS[name], **extra, messages: [_QUESTION], **tools}
 
 
 class _Variable:
@@ -148,10 +139,23 @@ class _Variable:
         return self._code
 
 
+def setup_code(sources: Iterable[str], options: JsonObject, state: JsonObject) -> str:
+    """Return the code that loads a toolkit into `kit`; the values of its state are read from environment variables."""
+    arguments = [*map(repr, sources), *(f"{name}={value!r}" for name, value in options.items() if value is not None)]
+    session = f".session({_literal(_with_variables(state))}, audience=None)" if state else ""
+    return f"from ahvn_tools import load\n\nkit = load({', '.join(arguments)}){session}\n"
+
+
+def _with_variables(value: Any, key: str = "") -> Any:
+    if isinstance(value, dict) and value:
+        return {name: _with_variables(item, f"{key}_{name}" if key else name) for name, item in value.items()}
+    return _Variable(key, value)
+
+
 def call_snippets(
-    tool: str, arguments: JsonObject, result: ToolResult, *, setup: str, state: JsonObject, secret: Collection[str]
+    tool: str, arguments: JsonObject, expected: str, *, setup: str, state: JsonObject, secret: Collection[str]
 ) -> dict[str, str]:
-    """Return a call as Python, and as a test for pytest that expects the same result.
+    """Return a call as Python, and as a test for pytest whose last line is `expected`.
 
     `setup` are the lines that make `kit`, `state` are the values that were set for the call, by dotted keys. Values of
     the names in `secret` are read from environment variables.
@@ -162,15 +166,15 @@ def call_snippets(
     shown = {name: _Variable(name, value) if name in secret else value for name, value in arguments.items()}
     session = f".session({_literal(own)}, audience=None)" if own else ""
     call = f"{tool!r}, {_literal(shown)}"
-    failed = ["assert result.error is not None", f"assert result.error.code == {result.error and result.error.code!r}"]
-    passed = ["assert result.error is None", f"assert result.text == {_literal(result.text)}"]
-    lines = [f"result = kit{session}.exec({call})", *(failed if result.error else passed)]
-    test = f"\ndef test_{re.sub(r'[^A-Za-z0-9]+', '_', tool)}():\n{indent(chr(10).join(lines), '    ')}"
+    lines = f"result = kit{session}.exec({call})\n{expected}"
+    test = f"\ndef test_{re.sub(r'[^A-Za-z0-9]+', '_', tool)}():\n{indent(lines, '    ')}"
     return {"Python": _with_imports(setup, f"print(kit{session}.call({call}))"), "pytest": _with_imports(setup, test)}
 
 
 def _with_imports(setup: str, code: str) -> str:
-    imports = [f"import {name}\n" for name, use in (("json", "json.loads("), ("os", "os.environ[")) if use in code]
+    imports = [
+        f"import {name}\n" for name, use in (("json", "json.loads("), ("os", "os.environ[")) if use in setup + code
+    ]
     return "\n".join(part for part in ("".join(imports), setup, code) if part) + "\n"
 
 

@@ -5,28 +5,67 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any
+import tempfile
+from collections.abc import AsyncGenerator, AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
 
+from pydantic_core import to_json
 from starlette.responses import StreamingResponse
 
+from ahvn_tools.errors import StateKeyError
 from ahvn_tools.json_types import JsonObject
+from ahvn_tools.middleware import Call, Next, record, reporting
+from ahvn_tools.results import ToolResult
+from ahvn_tools.state import StateKey
+from ahvn_tools.ui import facts, snippets
 
 if TYPE_CHECKING:
-    from ahvn_tools.results import ToolResult
     from ahvn_tools.toolkit import Toolkit
 
 MAX_TEXT_CHARS = 200_000
 """The text of a result is cut to this many characters: a browser becomes slow with more."""
 
+MAX_BYTES = 5_000_000
+"""The limit for images, structured content and the record of a call: larger ones are left out."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRequest:
+    """What the page sends to run a call."""
+
+    arguments: Any = None
+    state: JsonObject = field(default_factory=dict, repr=False)
+    """Values by dotted keys, for the calls of this page alone."""
+    session: str = ""
+    """The id of the page."""
+    problem: JsonObject | None = None
+    """The answer, if the call cannot run."""
+
+    @classmethod
+    def read(cls, body: bytes) -> RunRequest:
+        """Return the request in a body; its arguments are JSON text, as the page shows it."""
+        match read_arguments(body):
+            case {"arguments": str(text), "state": dict(state), "session": str(session)}, None:
+                arguments, problem = read_arguments(text.encode("utf-8", "surrogatepass"))
+                return cls(arguments=arguments, state=state, session=session, problem=problem)
+            case _, problem:
+                text = "The request is not one of this page. Load it again."
+                return cls(problem=problem or _failure("invalid_json", text))
+
 
 def read_arguments(body: bytes) -> tuple[Any, JsonObject | None]:
     """Return the arguments in a request, or the answer to one that is no JSON."""
     try:
-        return json.loads(body), None
+        return json.loads(body, parse_constant=_refuse_constant), None
     except (ValueError, RecursionError) as error:
-        reason = f"{error.msg} in line {error.lineno}" if isinstance(error, json.JSONDecodeError) else "it is not text"
+        reason = f"{error.msg} in line {error.lineno}" if isinstance(error, json.JSONDecodeError) else str(error)
         return None, _failure("invalid_json", f"The arguments are no JSON: {reason}.")
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number of JSON")
 
 
 def _failure(code: str, message: str, **fields: Any) -> JsonObject:
@@ -45,31 +84,100 @@ def _describe_result(result: ToolResult) -> JsonObject:
     """Return a result or a chunk as JSON: the text for a model, the structured content, and images."""
     sent = result.to_mcp()
     text = result.text
+    structured = sent.structured_content if len(text) <= MAX_BYTES else None
+    images = [f"data:{block.mime_type};base64,{block.data}" for block in sent.content if block.type == "image"]
     described: JsonObject = {
         "text": text[:MAX_TEXT_CHARS],
         "omitted": max(len(text) - MAX_TEXT_CHARS, 0),
         "is_error": sent.is_error,
-        "structured": sent.structured_content,
-        "images": [f"data:{block.mime_type};base64,{block.data}" for block in sent.content if block.type == "image"],
+        "structured": structured,
+        "images": images if sum(map(len, images)) <= MAX_BYTES else [],
         "duration": result.meta.get("duration"),
+        "progress": json.loads(to_json(result.meta.get("progress"), inf_nan_mode="null")),
     }
     return {**described, **describe_check(result), "text": described["text"]} if result.error else described
 
 
-def stream(kit: Toolkit, name: str, arguments: Any, problem: JsonObject | None) -> StreamingResponse:
+def stream(kit: Toolkit, name: str, request: RunRequest, setup: str) -> StreamingResponse:
     """Return the events of a call: `call` with its id, `chunk` for each chunk, and `result`."""
 
     async def events() -> AsyncIterator[str]:
+        try:
+            session, problem = _with_state(kit, name, request), request.problem
+        except StateKeyError:
+            session, problem = kit, _failure("invalid_state", "One value of the state is a part of another: set one.")
         if problem is not None:
             yield _event("result", problem)
             return
         call_id = f"ui_{os.urandom(12).hex()}"
         yield _event("call", {"id": call_id})
-        async with contextlib.aclosing(kit.astream(name, arguments, call_id=call_id)) as results:
-            async for result in results:
-                yield _event("result" if result.is_last else "chunk", _describe_result(result))
+        try:
+            async with contextlib.aclosing(_run(session, name, request, call_id=call_id, setup=setup)) as results:
+                async for kind, described in results:
+                    yield _event(kind, described)
+        except (SystemExit, KeyboardInterrupt) as error:  # of the body: it must not end the server
+            yield _event("result", _failure("tool_error", f"The tool raised {type(error).__name__}."))
 
     return StreamingResponse(events(), media_type="text/event-stream")
+
+
+async def _run(
+    kit: Toolkit, name: str, request: RunRequest, *, call_id: str, setup: str
+) -> AsyncGenerator[tuple[str, JsonObject]]:
+    """Yield the chunks of a call and its result; for the developer, that has a traceback, a record and code."""
+    notes = {"traceback": "", "redacted": ""}
+
+    async def take_notes(call: Call, next: Next) -> ToolResult:  # noqa: A002  # the word for it
+        result = await next(call)
+        notes["redacted"] = reporting.make_redactor(call)(result.text)
+        if result.exception is not None and result.error is call.scope.error_detail:
+            notes["traceback"] = reporting.redact_traceback(call, result.exception).strip("\n")
+        return result
+
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "calls.jsonl"
+        results = kit.astream(name, request.arguments, call_id=call_id, middleware=[record(file), take_notes])
+        async with contextlib.aclosing(results):
+            async for result in results:
+                described = _describe_result(result)
+                if not result.is_last:
+                    yield "chunk", described
+                    continue
+                yield (
+                    "result",
+                    {
+                        **described,
+                        "traceback": notes["traceback"],
+                        "record": file.read_text("utf-8") if file.stat().st_size <= MAX_BYTES else "",
+                        "snippets": _snippets(kit, name, request, result, setup=setup, redacted=notes["redacted"]),
+                    },
+                )
+
+
+def _with_state(kit: Toolkit, name: str, request: RunRequest) -> Toolkit:
+    """Return the toolkit or, for values of the page, its session. Raises StateKeyError for keys that exclude others."""
+    values: JsonObject = {}
+    settable = facts.state_schema(kit[name])["properties"] if name in kit else {}
+    for key in sorted(settable.keys() & request.state.keys()):  # a key before those of its parts
+        StateKey.parse(key).write(values, request.state[key])
+    return kit.session(values, session_id=f"ui_{request.session}", audience=None) if values else kit
+
+
+def _snippets(
+    kit: Toolkit, name: str, request: RunRequest, result: ToolResult, *, setup: str, redacted: str
+) -> dict[str, str]:
+    if name not in kit or not isinstance(request.arguments, dict) or len(result.text) > MAX_TEXT_CHARS:
+        return {}
+    settable = facts.state_schema(kit[name])["properties"]
+    state = {key: value for key, value in request.state.items() if key in settable}
+    secret = {key for key in state if settable[key].get("writeOnly")} | kit[name].compiled.plan.secret_names
+    if result.error is not None:
+        expected = f"assert result.error.code == {result.error.code!r}"
+    elif redacted == result.text:
+        expected = f"assert result.text == {result.text!r}"
+    else:
+        expected = "assert result.error is None  # its text contains a bound value"
+    return snippets.call_snippets(name, request.arguments, expected, setup=setup, state=state, secret=secret)
 
 
 def _event(kind: str, data: JsonObject) -> str:

@@ -64,8 +64,14 @@ def test_the_printed_address_opens_the_pages_until_a_signal(tools: Path, number:
         opened = browser.get(served.url, follow_redirects=True)
         assert (opened.status_code, str(opened.url)) == (200, site)
         assert "greet" in opened.text
-        ran = browser.post(f"{site}run/greet", content='{"name": "Ann"}', headers={"origin": site.rstrip("/")})
+        ran = browser.post(
+            f"{site}run/greet",
+            json={"arguments": '{"name": "Ann"}', "state": {}, "session": ""},
+            headers={"origin": site.rstrip("/")},
+        )
         assert '"text": "warm: Ann"' in ran.text
+        assert f"kit = load({str(tools)!r}).session({{'style': {{'tone': os.environ['STYLE_TONE']}}}}" in ran.text
+        assert "warm" not in browser.get(f"{site}tool/greet").text
         assert served.end(number) == (0 if number == signal.SIGINT else -signal.SIGTERM)
     assert "Traceback" not in "".join(served.output)
 
@@ -86,6 +92,14 @@ def test_calls_are_watched_before_the_page_is_opened(tools: Path) -> None:
         assert until(WatchedCalls().is_viewed)
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="the signals of POSIX")
+def test_the_state_is_shown_if_it_is_asked_for(tools: Path) -> None:
+    with start(str(tools), "--set", "style.tone=warm", "--show-state") as served, httpx2.Client() as browser:
+        browser.get(served.url, timeout=LONGEST)
+        assert "&#34;warm&#34;" in browser.get(f"{served.url.partition('?')[0]}tool/greet", timeout=LONGEST).text
+        served.end(signal.SIGINT)
+
+
 def test_a_port_in_use_and_a_missing_source_are_said_in_a_line(tools: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         assert main(["ui", str(tools), "--port", str(taken.getsockname()[1])]) == 1
@@ -102,3 +116,32 @@ def test_without_the_extra_the_message_names_it(
     monkeypatch.delattr("ahvn_tools.ui.site", raising=False)
     assert main(["ui", str(tools)]) == 1
     assert 'pip install "ahvn-tools[ui]"' in capsys.readouterr().err
+
+
+def test_calls_that_are_tried_wait_in_the_inbox_of_the_command(tools: Path, tmp_path: Path) -> None:
+    tools.write_text(tools.read_text() + "kit.add(greet, name='send', requires_approval=True)\n")
+    with start(str(tools)) as served, httpx2.Client(timeout=LONGEST, follow_redirects=True) as browser:
+        site = served.url.partition("/?")[0]
+        browser.headers["origin"] = site
+        browser.get(served.url)
+        call = {"arguments": '{"name": "ann"}', "state": {}, "session": ""}
+        with browser.stream("POST", f"{site}/run/send", json=call) as answer:
+            pages = (browser.get(f"{site}/approvals").text for _ in range(1000))
+            found = next(found for page in pages if (found := re.search(r"approvals/(\w+)", page)) is not None)
+            browser.post(f"{site}/approvals/{found[1]}", content='{"action": "approve"}')
+            assert "plain: ann" in answer.read().decode()
+
+
+def test_the_inbox_of_other_processes_needs_its_key(
+    tools: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AHVN_TOOLS_INBOX_KEY", raising=False)
+    file = tmp_path / "inbox.db"
+    assert main(["ui", str(tools), "--inbox", str(file)]) == 1
+    assert "Set the variable AHVN_TOOLS_INBOX_KEY" in capsys.readouterr().err
+    monkeypatch.setenv("AHVN_TOOLS_INBOX_KEY", "a key that all processes have")
+    with start(str(tools), "--inbox", str(file), "--read-only") as served, httpx2.Client(timeout=LONGEST) as browser:
+        assert file.exists()
+        site = served.url.partition("/?")[0]
+        assert browser.get(served.url, follow_redirects=True).status_code == 200
+        assert browser.post(f"{site}/run/greet", headers={"origin": site}).status_code == 403

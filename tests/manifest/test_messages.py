@@ -58,7 +58,7 @@ kit.yaml:1: sources[0].exclusive: 'restore' has no argument 'nte' to be exclusiv
     ("sources: [{source: notes.py, on_duplicate: kep}]", snapshot("kit.yaml:1: sources[0].on_duplicate: it is one of 'raise', 'keep', 'replace', 'rename'. Did you mean 'keep'?")),
     ("sources: [{source: notes.py, timeout: -1}]", snapshot("kit.yaml:1: sources[0].timeout: must be greater than 0.")),
     ("sources: [{source: notes.py, isolation: thread}]", snapshot("kit.yaml:1: sources[0].isolation: it is one of 'process', 'executor'.")),
-    ("sources: [{source: notes.py, middleware: [lgo]}]", snapshot("kit.yaml:1: sources[0].middleware[0]: there is no middleware 'lgo'. Known: 'cache', 'keep_large', 'limit', 'log', 'metrics', 'record', 'replay', 'retry', 'trace', 'truncate'. Name your own as `module:name`.")),
+    ("sources: [{source: notes.py, middleware: [lgo]}]", snapshot("kit.yaml:1: sources[0].middleware[0]: there is no middleware 'lgo'. Known: 'cache', 'keep_large', 'limit', 'log', 'metrics', 'record', 'replay', 'retry', 'trace', 'truncate', 'watch'. Name your own as `module:name`.")),
     ("sources: [{server: 'no-such-program --now'}]", snapshot("kit.yaml:1: sources[0]: There is no program 'no-such-program', which would be the command of an MCP server, and no such file.")),
     ("sources: [{server: {command: python, args: 3}}]", snapshot("kit.yaml:1: sources[0]: The mcp.json: Server 'python': `args` is a list of texts, not a int.")),
     ("sources: [{server: {command: python}, limits: {conect: 3}}]", snapshot("kit.yaml:1: sources[0].limits: there is no limit 'conect'. Did you mean 'connect'?")),
@@ -138,13 +138,13 @@ kit.yaml:1: toolsets.b: There is no toolset 'a'. Known: 'b'.\
     ("sources: [{source: '${WORD}.py'}]", snapshot("kit.yaml:1: sources[0]: There is no file '<WORD>.py'.")),
     ("middleware: [{'${TOKEN}': {}}]", snapshot("""\
 kit.yaml:1: middleware[0].${TOKEN}: a variable cannot be in a key, only in a value.
-kit.yaml:1: middleware[0]: there is no middleware '${TOKEN}'. Known: 'cache', 'keep_large', 'limit', 'log', 'metrics', 'record', 'replay', 'retry', 'trace', 'truncate'. Name your own as `module:name`.\
+kit.yaml:1: middleware[0]: there is no middleware '${TOKEN}'. Known: 'cache', 'keep_large', 'limit', 'log', 'metrics', 'record', 'replay', 'retry', 'trace', 'truncate', 'watch'. Name your own as `module:name`.\
 """)),
     ("sources: [notes.py]\ntoolst: {}\ntimeout: x\nmax_background: 0\nmiddleware: [nope]", snapshot("""\
 kit.yaml:2: toolst: there is no such key. Did you mean 'tools' or 'toolsets'?
 kit.yaml:3: timeout: a number is expected, not a text.
 kit.yaml:4: max_background: must be at least 1.
-kit.yaml:5: middleware[0]: there is no middleware 'nope'. Known: 'cache', 'keep_large', 'limit', 'log', 'metrics', 'record', 'replay', 'retry', 'trace', 'truncate'. Name your own as `module:name`.\
+kit.yaml:5: middleware[0]: there is no middleware 'nope'. Known: 'cache', 'keep_large', 'limit', 'log', 'metrics', 'record', 'replay', 'retry', 'trace', 'truncate', 'watch'. Name your own as `module:name`.\
 """)),
 ]  # fmt: skip
 

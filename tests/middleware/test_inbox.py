@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fastmcp import Client
 from pydantic import SecretStr
 
 from ahvn_tools import ApprovalRules, Inbox, ToolContext, Toolkit
@@ -177,6 +178,14 @@ def test_what_the_tool_refuses_decides_nothing(inbox, in_background, tool, argum
     assert result().error is None
 
 
+async def test_a_call_of_an_mcp_client_waits_in_the_inbox_too(inbox):
+    kit = open_kit(inbox)
+    async with Client(kit.to_fastmcp_server()) as client:
+        call = asyncio.ensure_future(client.call_tool("choose", {"free": ["1A"]}))
+        inbox.answer((await asyncio.to_thread(wait_for, inbox)).id, "1A")
+        assert (await call).data == "1A"
+
+
 def test_a_request_is_decided_once_by_one_of_many(inbox, in_background, file):
     result = in_background(lambda: open_kit(inbox).exec("remove", {"path": "a"}))
     item, start, outcomes = wait_for(inbox), threading.Barrier(8), []
@@ -251,10 +260,10 @@ def test_nobody_decides_in_time(file):
 
 
 def test_the_wait_counts_towards_no_timeout_and_a_cancelled_call_withdraws_its_request(inbox, in_background):
-    kit = open_kit(inbox, timeout=0.4)
+    kit = open_kit(inbox, timeout=2)
     result = in_background(lambda: kit.exec("remove", {"path": "a"}))
     item = wait_for(inbox)
-    time.sleep(0.6)
+    time.sleep(2.2)
     inbox.approve(item.id)
     assert result().error is None
     cancelled = in_background(lambda: kit.exec("remove", {"path": "b"}, call_id="c1"))

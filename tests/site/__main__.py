@@ -55,7 +55,7 @@ def write_texts(root: Path, site: Path) -> None:
     config = read_config(root)
     lists, texts = [], []
     for section in config["nav"]:
-        (name, target), *_ = section.items()
+        ((name, target),) = section.items()
         lines = []
         for page in [target] if isinstance(target, str) else pages_of(target):
             text = (root / "docs" / page).read_text(encoding="utf-8")

@@ -36,6 +36,10 @@ class Docstrings(griffe.Extension):
         if obj.docstring is not None:
             obj.docstring.value = EXAMPLE.sub(lambda match: f"```pycon\n{match[0]}\n```", obj.docstring.value)
 
+    def on_attribute_instance(self, *, attr: griffe.Attribute, **_: Any) -> None:
+        """Leave out the check of an option."""
+        attr.annotation = without_check(attr.annotation)
+
     def on_function(self, *, func: griffe.Function, **_: Any) -> None:
         """Describe the keys of `**options: Unpack[…]` after the docstring."""
         for parameter in func.parameters:
@@ -51,4 +55,4 @@ class Docstrings(griffe.Extension):
 def describe(option: griffe.Attribute) -> griffe.DocstringAttribute:
     """Return a key of a TypedDict as a row of a table."""
     text = "" if option.docstring is None else option.docstring.value
-    return griffe.DocstringAttribute(option.name, annotation=without_check(option.annotation), description=text)
+    return griffe.DocstringAttribute(option.name, annotation=option.annotation, description=text)

@@ -15,19 +15,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.site.__main__ import CONFIG, ROOT, build, pages_of, read_config
+from tests.site.__main__ import CONFIG, ROOT, build
 
 DOCS = ROOT / "docs"
 API = DOCS / "reference" / "api"
 
 needs_zensical = pytest.mark.skipif(importlib.util.find_spec("zensical") is None, reason="needs the extra `docs`")
 
-PACKAGES = ["", ".builtins", ".code_mode", ".executors", ".formats", ".mcp", ".middleware"]
-
-
-def test_each_page_is_in_the_navigation_once():
-    listed = list(pages_of(read_config()["nav"]))
-    assert sorted(listed) == sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md"))
+PACKAGES = [
+    "", ".builtins", ".code_mode", ".execution", ".executors", ".formats", ".mcp", ".middleware", ".schema", ".ui",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("package", PACKAGES)
@@ -35,14 +32,7 @@ def test_each_public_name_has_its_docstring_on_an_api_page(package):
     module = importlib.import_module(f"ahvn_tools{package}")
     text = "".join(page.read_text(encoding="utf-8") for page in API.glob("*.md"))
     shown = set(re.findall(r"^::: ahvn_tools(?:\.\w+)*\.(\w+)$", text, re.MULTILINE))
-    functions_of_modules = {"Finding", "FormatName"} if package == ".formats" else set()
-    assert set(module.__all__) - functions_of_modules - shown == set()
-
-
-def test_no_page_links_to_a_file_outside_of_the_site():
-    for page in DOCS.rglob("*.md"):
-        for target in re.findall(r"\]\((?!https://|#)([^)\s#]+)", page.read_text(encoding="utf-8")):
-            assert (page.parent / target).resolve().is_relative_to(DOCS), f"{page.name} links to {target}"
+    assert set(module.__all__) - shown == set()
 
 
 def copy_project(folder: Path) -> Path:
@@ -72,6 +62,7 @@ class TestBuiltSite:
         )
         for option in ("requires_approval", "isolation", "input_schema", "on_duplicate"):  # each of another class
             assert re.search(rf"{option}\s*\(", of_add), option
+        assert "must_be" not in of_add  # the check of an option is no part of its type
 
     def test_examples_of_docstrings_are_code(self, site):
         text = (site / "reference/api/tools/index.html").read_text(encoding="utf-8")

@@ -77,6 +77,7 @@ def page(browser: Any, serve: Any) -> Iterator[Any]:  # it is closed before its 
     context.set_default_timeout(LONGEST_MS)
     opened = context.new_page()
     problems: list[str] = []
+    opened.problems = problems  # a test that causes some clears it
     hosts: set[str] = set()
     opened.on("console", lambda message: message.type in {"error", "warning"} and problems.append(message.text))
     opened.on("pageerror", lambda error: problems.append(str(error)))

@@ -37,6 +37,12 @@ def events(text: str) -> Iterator[tuple[str, Any]]:
         yield kind.removeprefix("event: "), json.loads(data.removeprefix("data: "))
 
 
+def run(opened: TestClient, tool: str, arguments: str, **sent: Any) -> list[tuple[str, Any]]:
+    return list(
+        events(opened.post(f"/run/{tool}", json={"arguments": arguments, "state": {}, "session": "", **sent}).text)
+    )
+
+
 @pytest.mark.parametrize("path", PAGES)
 def test_each_page_is_there_and_shows_no_bound_value(path: str) -> None:
     answer = client().get(path)
@@ -104,7 +110,7 @@ def test_arguments_are_validated_with_pointers_and_nothing_runs() -> None:
 
 
 def test_a_call_is_a_stream_of_its_id_its_chunks_and_its_result() -> None:
-    answer = client().post("/run/count", content='{"to": 2}')
+    answer = client().post("/run/count", json={"arguments": '{"to": 2}', "state": {}, "session": ""})
     assert answer.headers["content-type"].startswith("text/event-stream")
     kinds, data = zip(*events(answer.text), strict=True)
     assert kinds == ("call", "chunk", "chunk", "result")
@@ -122,13 +128,13 @@ def test_a_call_is_a_stream_of_its_id_its_chunks_and_its_result() -> None:
     ],
 )
 def test_an_error_is_a_result(tool: str, arguments: str, expected: dict[str, Any]) -> None:
-    kind, result = list(events(client().post(f"/run/{tool}", content=arguments).text))[-1]
+    kind, result = run(client(), tool, arguments)[-1]
     assert kind == "result"
     assert expected.items() <= result.items()
 
 
 def test_images_are_sent_as_data() -> None:
-    _, result = list(events(client().post("/run/picture", content="{}").text))[-1]
+    _, result = run(client(), "picture", "{}")[-1]
     assert result["images"][0].startswith("data:image/png;base64,")
 
 

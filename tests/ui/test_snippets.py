@@ -2,13 +2,18 @@
 
 import base64
 import json
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from ahvn_tools import Toolkit, ToolSpec
+from ahvn_tools import ToolDefinition, Toolkit, ToolSpec, formats
 from ahvn_tools.formats import BUILT_IN
 from ahvn_tools.ui import facts
+from ahvn_tools.ui.snippets import request_snippets
+from examples.loopback import Loopback
+from tests.formats.sdks.cases import DEFINITIONS
 from tests.ui.desk import open_desk
 
 
@@ -61,6 +66,32 @@ def test_each_copied_request_is_python(name: str) -> None:
             assert "bind_tools" in snippets["Python"]
         if "curl" in snippets:
             assert snippets["curl"].splitlines().count("JSON") == 1
+
+
+ADDRESSES = {
+    "openai": ("openai_chat", "https://api.openai.com"),
+    "openai-responses": ("openai_responses", "https://api.openai.com"),
+    "prompt": ("openai_chat", "https://api.openai.com"),
+    "anthropic": ("anthropic_messages", "https://api.anthropic.com"),
+    "gemini": ("gemini_generate", "https://generativelanguage.googleapis.com"),
+    "bedrock": ("bedrock_converse", "https://bedrock-runtime.$AWS_REGION.amazonaws.com"),
+    "mistral": ("mistral_chat", "https://api.mistral.ai"),
+    "ollama": ("ollama_chat", "http://localhost:11434"),
+}
+"""The loopback service of each format, and the beginning of its address."""
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+@pytest.mark.parametrize("tool", DEFINITIONS, ids=lambda tool: tool.name)
+@pytest.mark.parametrize("format", ADDRESSES)
+def test_curl_sends_the_copied_request(format: str, tool: ToolDefinition) -> None:
+    service, site = ADDRESSES[format]
+    command = request_snippets(format, formats.get(format).export([tool])[0])["curl"]
+    with Loopback({}) as server:
+        command = command.replace(site, server.url(service)).replace('curl "', 'curl --fail-with-body -sS "')
+        done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert len(server.requests) == 1
 
 
 def test_tokens_are_counted_where_a_vocabulary_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -58,7 +58,7 @@ class ConnectOptions(TypedDict, total=False):
         _must_be('a function or "client"', lambda value: callable(value) or value == CLIENT),
     ]
     """Answers the server's requests to a model; `"client"`: the model of the client of a served toolkit does. Without
-    it the server is told that sampling is not supported."""
+    it the client answers that sampling is not supported."""
     resource_tool: Annotated[
         str | None, must_be("the name of a tool", lambda name: isinstance(name, str) and name != "")
     ]

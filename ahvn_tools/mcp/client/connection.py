@@ -368,6 +368,14 @@ class Connection:
                     raise errors.to_connection_error(self._target.name, error.reason, tool) from error
             is_first = False
 
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a connection now. From any thread."""
+        current = self._session
+        if current is None or current.client is None or current.end_reason.done():
+            return False
+        return bool(current.client.is_connected())
+
     async def aclose(self) -> None:
         """Close permanently, and wait until the server's process has ended."""
         self._is_closed = True
@@ -479,6 +487,11 @@ class ConnectionPool:
 
     def __repr__(self) -> str:
         return f"<ConnectionPool {self.target.name!r} of {len(self._connections)}>"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a connection is open now."""
+        return any(one.is_open for one in (self._default_connection, *list(self._connections.values())))
 
     async def tools(self, *, headers: Mapping[str, str] | None = None) -> list[Tool]:
         """Return the server's tools, as `Connection.tools` does, for one set of credentials."""

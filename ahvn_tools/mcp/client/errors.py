@@ -59,6 +59,7 @@ _CAPABILITIES = ("elicitation", "sampling", "roots", "tasks", "extensions", "exp
 
 MAX_TYPE_CHARS = 100
 
+_UNTRUSTED = "its TLS certificate is not trusted"
 _NO_MCP = "there is no MCP server at this URL: it answered"
 _UNEXPECTED_TYPE = "Unexpected content type:"
 
@@ -192,12 +193,8 @@ def describe_connect_error(error: BaseException, status: int | None) -> str:
     root = _get_root_cause(error)
     if status:
         return f"the server answered HTTP {status}"
-    if isinstance(root, StderrFileError):
-        return f"the file for its stderr cannot be written: {root.strerror}"
-    if isinstance(root, FileNotFoundError | NotADirectoryError):
-        return "its program or folder does not exist"
-    if isinstance(root, PermissionError):
-        return "its program may not be run"
+    if (reason := _find_local_problem(root)) is not None:
+        return reason
     if type(root).__name__ == "SSEError":
         return f"{_NO_MCP} with something other than events"
     if type(root).__name__ == "MCPError":
@@ -211,6 +208,31 @@ def describe_connect_error(error: BaseException, status: int | None) -> str:
         reason = _describe_mistakes(root)
         return f"its answer to the handshake is not valid MCP{reason and f' ({reason})'}"
     return f"it cannot be reached ({type(root).__name__})"
+
+
+def _find_local_problem(root: BaseException) -> str | None:
+    """Return why nothing was sent to a server; None if something was."""
+    if (problem := _find_tls_problem(root)) is not None:
+        return f"{_UNTRUSTED} ({problem})"
+    if isinstance(root, StderrFileError):
+        return f"the file for its stderr cannot be written: {root.strerror}"
+    if isinstance(root, FileNotFoundError | NotADirectoryError):
+        return "its program or folder does not exist"
+    if isinstance(root, PermissionError):
+        return "its program may not be run"
+    return None
+
+
+def _find_tls_problem(error: BaseException) -> str | None:
+    """Return why a certificate is refused, in the words of OpenSSL; None if no certificate is."""
+    pending: BaseException | None = error
+    for _ in range(10):
+        if pending is None:
+            break
+        if type(pending).__name__ == "SSLCertVerificationError":
+            return str(getattr(pending, "verify_message", "") or "it cannot be verified")
+        pending = pending.__cause__ or pending.__context__
+    return None
 
 
 def _find_foreign_answer(error: BaseException) -> str | None:
@@ -247,6 +269,10 @@ def find_shown_cause(error: BaseException | None, mask: Callable[[str], str]) ->
 def to_connection_error(server: str, reason: str, tool: str | None = None) -> ToolConnectionError:
     """Return the error for the caller of a tool or, without one, for the host, who connects or lists the tools."""
     fix = "Check its address or its command, and that it runs." if tool is None else "The next call reconnects."
+    if reason.endswith(("HTTP 401", "HTTP 403")):
+        fix = "It wants credentials, or other ones: pass a token or headers as auth=…."
+    elif reason.startswith(_UNTRUSTED):
+        fix = "Check its address, or let this machine trust the authority of the certificate."
     return ToolConnectionError(f"Server {server!r} is not available: {reason}. {fix}", tool=tool)
 
 

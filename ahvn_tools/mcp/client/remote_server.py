@@ -27,6 +27,7 @@ from ahvn_tools.errors import (
 from ahvn_tools.execution import background_loop
 from ahvn_tools.execution.runner import capture_outcome
 from ahvn_tools.execution.threads import call_host_function, run_in_thread
+from ahvn_tools.json_types import JsonObject
 from ahvn_tools.mcp.client.caller import GetRoots, IdleClock, make_meta, run_call
 from ahvn_tools.mcp.client.client_settings import STRUCTURED_META_KEY, ClientSettings
 from ahvn_tools.mcp.client.connect_options import (
@@ -203,6 +204,11 @@ class RemoteServer:
         self.instructions = text or None
 
     @property
+    def is_connected(self) -> bool:
+        """Whether a connection is open now; the next call or listing opens one."""
+        return self._pool.is_open
+
+    @property
     def refused(self) -> Mapping[str, str]:
         """The tools that cannot be used, each with the reason."""
         refused_by_toolkits = {
@@ -296,6 +302,16 @@ class RemoteServer:
     def has_pins(self) -> bool:
         """Whether what the server sends is compared with a file of pins."""
         return self._pins is not None
+
+    def pinned_definition(self, name: str) -> JsonObject | None:
+        """Return the wire object of a tool as it was pinned. None: it is not known, such as of a very large tool."""
+        return None if self._pins is None else self._pins.definition(self.name, name)
+
+    def listed_definition(self, name: str) -> JsonObject:
+        """Return the wire object of a tool exactly as the server has listed it last. Raises ToolLookupError."""
+        if name not in self._raw_tools:
+            raise ToolLookupError(f"The server {self.name!r} lists no tool {name!r}. {near_misses(name, self.tools)}")
+        return to_wire(self._raw_tools[name])
 
     def find_changed_skills(self, skills: list[dict[str, Any]]) -> frozenset[str]:
         """Pin new skills, objects with a `name`, and return the names of those that differ from their pins."""

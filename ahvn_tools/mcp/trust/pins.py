@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,6 +14,7 @@ from filelock import FileLock, Timeout
 
 from ahvn_tools import atomic_file
 from ahvn_tools.errors import LimitExceededError, ToolkitError
+from ahvn_tools.json_types import JsonObject
 from ahvn_tools.mcp.trust.changes import to_wire
 from ahvn_tools.regular_file import read_regular
 
@@ -25,6 +26,9 @@ LOCK_TIMEOUT_SECONDS: Final = 10.0
 MAX_PINNED_TOOLS: Final = 50_000
 """Tools of one server in the file, also those that it no longer lists."""
 
+MAX_DEFINITION_CHARS: Final = 20_000_000
+"""The size up to which definitions of pinned tools are stored."""
+
 ToolPins = dict[str, dict[str, str]]
 """The SHA-256 of each field of each wire object, by tool name and field name."""
 
@@ -34,7 +38,8 @@ class Pins:
 
     A tool is trusted the first time it is seen, and has changed when it differs from that. A tool that its server no
     longer lists stays pinned, so it cannot come back with another definition. A lock file (`<path>.lock`) keeps other
-    processes and threads out. Every method reads or writes the file in the caller's thread.
+    processes and threads out. Every method reads or writes the file in the caller's thread. The definitions themselves
+    are in `<path>.definitions`, so that a person can see what has changed; nothing else depends on that file.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, must_exist: bool = False) -> None:
@@ -53,7 +58,8 @@ class Pins:
         Tools are `mcp.types.Tool`s or wire objects, exactly as the server sent them. Raises LimitExceededError for a
         server that has listed more than `MAX_PINNED_TOOLS` different tools; none of the new ones is pinned.
         """
-        current = _hash_tools(wire_tools)
+        wires = [to_wire(tool) for tool in wire_tools]
+        current = _hash_tools(wires)
         with self._transaction() as servers:
             pinned = servers.setdefault(server, {})
             if len(current.keys() | pinned.keys()) > MAX_PINNED_TOOLS:
@@ -62,6 +68,7 @@ class Pins:
                     "`Pins.forget` removes the pins of those that it no longer has."
                 )
             servers[server] = {**current, **pinned}
+            self._store_definitions(server, wires, current.keys() - pinned.keys())
             return {
                 name: ", ".join(sorted(key for key in before | after if before.get(key) != after.get(key)))
                 for name, after in current.items()
@@ -70,9 +77,20 @@ class Pins:
 
     def accept(self, server: str, wire_tools: Iterable[Any]) -> None:
         """Pin tools as they are now."""
-        current = _hash_tools(wire_tools)
+        wires = [to_wire(tool) for tool in wire_tools]
+        current = _hash_tools(wires)
         with self._transaction() as servers:
             servers.setdefault(server, {}).update(current)
+            self._store_definitions(server, wires, current.keys())
+
+    def definition(self, server: str, name: str) -> JsonObject | None:
+        """Return the wire object of a tool as it was pinned; None if it is not known.
+
+        It is what the pin says, also if something else has written the file of the definitions.
+        """
+        wire = self._read_definitions().get(server, {}).get(name)
+        pinned = self._read().get(server, {}).get(name)
+        return wire if pinned is not None and _hash_tools([wire]).get(name) == pinned else None
 
     def forget(self, server: str, names: Iterable[str] | None = None) -> None:
         """Remove the pins of some tools of a server, or of all; the next `check` trusts those tools as they are."""
@@ -81,6 +99,30 @@ class Pins:
                 servers.pop(server, None)
             for name in names or ():
                 servers.get(server, {}).pop(name, None)
+
+    @property
+    def _definitions_path(self) -> Path:
+        return self.path.with_name(f"{self.path.name}.definitions")
+
+    def _read_definitions(self) -> dict[str, Any]:
+        """Return the definitions by server and tool name; none of a file that cannot be used."""
+        with contextlib.suppress(OSError, ValueError, RecursionError):
+            data = json.loads(read_regular(self._definitions_path).decode())
+            if isinstance(data, dict) and all(isinstance(tools, dict) for tools in data.values()):
+                return data
+        return {}
+
+    def _store_definitions(self, server: str, wires: list[JsonObject], names: Collection[str]) -> None:
+        """Add the definitions of these tools, the first of each name, as far as there is room."""
+        if not names:
+            return
+        stored = self._read_definitions()
+        named = [(wire.get("name"), wire) for wire in reversed(wires)]
+        tools = {name: wire for name, wire in named if isinstance(name, str) and name in names}
+        stored[server] = {**stored.get(server, {}), **tools}
+        text = json.dumps(stored, indent=1, sort_keys=True)
+        if len(text) <= MAX_DEFINITION_CHARS:
+            atomic_file.write_text(self._definitions_path, text + "\n", new_mode=0o600)
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[dict[str, ToolPins]]:

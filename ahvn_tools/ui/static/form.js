@@ -175,7 +175,9 @@ function widgetOf(node, value) {
   if (kind === "array" && Array.isArray(value)) return "array";
   if (kind === "boolean" && typeof value === "boolean") return "boolean";
   if (kind === "null" && value === null) return "null";
-  if (kind === "string" && typeof value === "string" && !NOT_IN_TEXT_FIELDS.test(value)) return "text";
+  if (kind === "string" && typeof value === "string" && !NOT_IN_TEXT_FIELDS.test(value)) {
+    return (node.writeOnly === true || node.format === "password") && !value.includes("\n") ? "secret" : "text";
+  }
   if ((kind === "integer" || kind === "number") && (typeof value === "number" || typeof value === "string")) return "number";
   return "json";
 }
@@ -278,6 +280,7 @@ export class Form {
         ${options.map((option, number) => html`<option value=${number} selected=${number === index}>${typeof option === "string" ? option : JSON.stringify(option)}</option>`)}
       </select>`;
     }
+    if (widget === "secret") return html`<input type="password" autocomplete="new-password" ...${attributes} value=${value} onInput=${(event) => this.put(path, event.target.value)} />`;
     if (widget === "text") {
       const rows = Math.min(value.split("\n").length + (value.length > 80), 12);
       return html`<textarea ...${attributes} rows=${rows} value=${value} onInput=${(event) => this.put(path, event.target.value)}></textarea>`;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from typing import Any
 
 import pytest
@@ -98,3 +99,17 @@ def test_connect_error_is_described_without_secrets(error: Exception, status: in
 def test_server_text_is_cut() -> None:
     assert errors.sanitize_text("a" * 2_000) == "a" * 2_000
     assert errors.sanitize_text("a" * 2_001) == "a" * 2_000 + "… (1 more characters)"
+
+
+def test_the_fix_of_a_refused_connection_fits_its_reason():
+    untrusted = ConnectionError("secret")
+    untrusted.__context__ = ssl.SSLCertVerificationError("secret")
+    untrusted.__context__.verify_message = "self-signed certificate"
+    for error, status, fix in (
+        (RuntimeError("secret"), 401, "It wants credentials, or other ones: pass a token or headers as auth=…."),
+        (RuntimeError("secret"), 500, "Check its address or its command, and that it runs."),
+        (untrusted, None, "Check its address, or let this machine trust the authority of the certificate."),
+    ):
+        message = str(errors.to_connection_error("notes", errors.describe_connect_error(error, status)))
+        assert message.endswith(fix)
+        assert "secret" not in message

@@ -1,0 +1,121 @@
+"""The pages of what waits for a person: approvals, results of external calls, and questions to the user."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from ahvn_tools.errors import ToolkitError
+from ahvn_tools.ui.trying import read_arguments
+
+if TYPE_CHECKING:
+    from ahvn_tools.middleware.inbox import Inbox, InboxItem
+
+MAX_LISTED: Final = 100
+"""How many requests that were decided the page shows."""
+
+OUTCOME_SECONDS: Final = 3.0
+"""How long the answer to a decision waits for its call to go on, or to refuse it."""
+
+Render = Callable[..., Response]
+
+
+def routes(inbox: Inbox | None, render: Render) -> list[Route]:
+    """Return the pages of an inbox; without one, a page that says how to have one."""
+
+    def show_list(request: Request) -> Response:
+        items = [] if inbox is None else inbox.items()
+        waiting = [item for item in reversed(items) if item.state == "waiting"]
+        ended = [item for item in items if item.state not in {"waiting", "unreadable"}][:MAX_LISTED]
+        unreadable = sum(item.state == "unreadable" for item in items)
+        values = {"has_inbox": inbox is not None, "unreadable": unreadable, "ago": _ago}
+        return render(request, "inbox.html", waiting=waiting, ended=ended, **values)
+
+    def show_item(request: Request) -> Response:
+        item, own = _find(inbox, request)
+        last = own.previous(item)
+        rows = _compare(item.arguments, None if last is None else last.arguments)
+        return render(request, "approval.html", item=item, last=last, rows=rows, ago=_ago)
+
+    async def decide(request: Request) -> Response:
+        item, own = await run_in_threadpool(_find, inbox, request)
+        body, problem = read_arguments(await request.body())
+        if problem is not None or not isinstance(body, dict):
+            return JSONResponse({"is_error": True, "text": "This decision is no JSON object."})
+        try:
+            now = await run_in_threadpool(_decide, own, item, body)
+        except ToolkitError as error:
+            return JSONResponse({"is_error": True, "text": str(error)})
+        if now.state == "waiting":
+            return JSONResponse({"is_error": True, **now.problem})
+        stored = "Stored. Its process does not answer yet."
+        text = stored if now.state == "decided" else f"{now.state.capitalize()}. The call goes on."
+        return JSONResponse({"is_error": False, "text": text})
+
+    return [
+        Route("/approvals", show_list),
+        Route("/approvals/{id}", show_item),
+        Route("/approvals/{id}", decide, methods=["POST"]),
+    ]
+
+
+def _find(inbox: Inbox | None, request: Request) -> tuple[InboxItem, Inbox]:
+    try:
+        if inbox is None:
+            raise ToolkitError("There is no inbox.")
+        return inbox.item(request.path_params["id"]), inbox
+    except ToolkitError as error:
+        raise HTTPException(404, str(error)) from None
+
+
+def _decide(inbox: Inbox, item: InboxItem, body: dict[str, Any]) -> InboxItem:
+    """Decide as a request says, and return what has become of it soon after. Raises ToolkitError."""
+    action, arguments = body.get("action"), body.get("arguments")
+    if action == "approve" and isinstance(arguments, dict | None):
+        if arguments is not None and (missing := item.arguments.keys() - arguments.keys()):
+            raise ToolkitError(f"An approver cannot remove an argument. Set {min(missing)!r}, or deny the call.")
+        edits = None if arguments == item.arguments else arguments
+        inbox.approve(item.id, edits, always=body.get("always") is True)
+    elif action == "answer":
+        inbox.answer(item.id, body.get("value"))
+    elif action == "deny":
+        inbox.deny(item.id, str(body.get("reason") or ""))
+    else:
+        raise ToolkitError("This is no decision.")
+    end = time.monotonic() + OUTCOME_SECONDS
+    while (now := inbox.item(item.id)).state == "decided" and time.monotonic() < end:
+        time.sleep(0.05)
+    return now
+
+
+def _compare(now: dict[str, Any], last: dict[str, Any] | None) -> list[tuple[str, str, str, bool]]:
+    """Return each argument as text: now and the last time, and whether it is another one."""
+    names = dict.fromkeys([*now, *(last or {})])
+    shown = [(name, _text(now, name), "" if last is None else _text(last, name)) for name in names]
+    return [(name, one, other, last is not None and one != other) for name, one, other in shown]
+
+
+def _text(arguments: dict[str, Any], name: str) -> str:
+    value = arguments.get(name)
+    text = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
+    return text if name in arguments else "(not set)"
+
+
+def _ago(moment: float | None) -> str:
+    """Return how long ago something was, or how far away it is, in words."""
+    seconds = round(time.time() - (moment or time.time()))
+    number, unit = next(
+        (abs(seconds) // size, name)
+        for size, name in ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second"))
+        if abs(seconds) >= size or size == 1
+    )
+    words = f"{number} {unit}{'' if number == 1 else 's'}"
+    return f"in {words}" if seconds < 0 else f"{words} ago"

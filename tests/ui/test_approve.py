@@ -1,0 +1,90 @@
+"""The pages of approvals without a browser: what they say, what they refuse, and a site that only shows."""
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("jinja2")
+
+from ahvn_tools import Inbox, Toolkit, ui
+from tests.middleware.test_inbox import KEY, wait_for
+from tests.ui.desk import SECRETS, open_desk
+from tests.ui.test_site import client
+
+
+@pytest.fixture
+def inbox(tmp_path: Path) -> Inbox:
+    return Inbox(tmp_path / "inbox.db", secret_key=KEY)
+
+
+def start(inbox: Inbox, *calls: tuple[str, dict[str, Any]]) -> threading.Thread:
+    kit = Toolkit("agent", approver=inbox)
+    kit.add(lambda text, token="": text, name="send", requires_approval=True).bind("token", default=SECRETS[0])
+    thread = threading.Thread(target=lambda: [kit.exec(*call) for call in calls])
+    thread.start()
+    return thread
+
+
+def test_without_an_inbox_the_page_says_how_to_have_one() -> None:
+    text = client(open_desk()).get("/approvals").text
+    assert "--inbox FILE" in text
+    assert client(open_desk()).get("/approvals/x").status_code == 404
+
+
+def test_a_request_is_shown_without_bound_values_and_decided(inbox: Inbox) -> None:
+    opened = client(open_desk(), inbox=inbox)
+    assert "appear here" in opened.get("/approvals").text
+    agent = start(inbox, ("send", {"text": "<script>alert(1)</script>"}))
+    item = wait_for(inbox)
+    for path in ("/approvals", f"/approvals/{item.id}"):
+        page = opened.get(path).text
+        assert "<script>alert" not in page
+        assert SECRETS[0] not in page
+    for body, problem in (
+        ("{", "no JSON object"), ("[]", "no JSON object"), ("{}", "no decision"),
+        ('{"action": "approve", "arguments": []}', "no decision"),
+        ('{"action": "approve", "arguments": {}}', "cannot remove an argument"),
+        ('{"action": "answer", "value": 1}', "waits for an approval"),
+    ):  # fmt: skip
+        answer = opened.post(f"/approvals/{item.id}", content=body).json()
+        assert answer["is_error"], body
+        assert problem in answer["text"]
+    decision = '{"action": "approve", "arguments": {"text": "<script>alert(1)</script>"}, "always": false}'
+    assert opened.post(f"/approvals/{item.id}", content=decision).json() == {
+        "is_error": False,
+        "text": "Approved. The call goes on.",
+    }
+    agent.join(30)
+    assert "approved" in opened.get("/approvals").text
+
+
+def test_requests_of_another_key_are_counted(inbox: Inbox, tmp_path: Path) -> None:
+    agent = start(inbox, ("send", {"text": "a"}))
+    item = wait_for(inbox)
+    other = client(open_desk(), inbox=Inbox(tmp_path / "inbox.db", secret_key="another key of theirs"))
+    assert "1 in this file were made with another secret_key" in other.get("/approvals").text
+    assert "cannot be decided here" in other.get(f"/approvals/{item.id}").text
+    inbox.deny(item.id)
+    agent.join(30)
+
+
+def test_a_read_only_site_refuses_all_that_does_something(inbox: Inbox) -> None:
+    agent = start(inbox, ("send", {"text": "a"}))
+    item = wait_for(inbox)
+    opened = client(open_desk(), inbox=inbox, read_only=True)
+    site = ui.app(open_desk(), read_only=True)._site  # type: ignore[attr-defined]
+    paths = [route.path for route in site.routes if "POST" in (getattr(route, "methods", None) or ())]
+    assert len(paths) > 3
+    for path in (*paths, f"/approvals/{item.id}"):
+        answer = opened.post(path, content='{"action": "approve"}')
+        assert (answer.status_code, "read-only" in answer.text) == (403, True), path
+    for path in ("/", "/tool/draw", "/approvals", f"/approvals/{item.id}"):
+        text = opened.get(path).text
+        assert "<button" not in text
+        assert "/try/" not in text
+    assert opened.get("/try/draw").status_code == 403
+    assert inbox.item(item.id).state == "waiting"
+    inbox.deny(item.id)
+    agent.join(30)

@@ -1,0 +1,82 @@
+"""The pages of MCP servers without a browser: what they refuse, and what they never show."""
+
+import json
+from typing import Any
+
+import pytest
+
+pytest.importorskip("jinja2")
+from fastmcp import FastMCP
+
+from ahvn_tools import Toolkit
+from tests.ui.test_site import client
+
+
+def shop(description: str = "Find goods.") -> FastMCP:
+    server = FastMCP("shop")
+    server.tool(lambda query: query, name="find", description=description)
+    return server
+
+
+def post(opened: Any, path: str, **body: str) -> Any:
+    return opened.post(path, content=json.dumps(body))
+
+
+@pytest.fixture
+def kit() -> Any:
+    made = Toolkit("desk")
+    yield made
+    made.remove_mcp()
+
+
+def test_without_permission_nothing_is_connected_or_disconnected(kit: Toolkit) -> None:
+    kit.add_mcp(shop())
+    opened = client(kit)
+    for path, body in (("/servers", {"server": "true"}), ("/servers/shop", {"action": "disconnect"})):
+        assert post(opened, path, **body).status_code == 403
+    assert [*kit.servers] == ["shop"]
+    assert post(opened, "/servers/shop", action="refresh").json()["text"] == "Listed again."
+    assert post(opened, "/servers/none", action="refresh").status_code == 404
+    assert opened.get("/servers/none").status_code == 404
+
+
+@pytest.mark.parametrize("body", ["", "[]", "{", "{}", '{"server": 7}', '{"server": "{", "token": ["x"]}'])
+def test_what_names_no_server_is_an_error(kit: Toolkit, body: str) -> None:
+    answer = client(kit, connect_to=kit).post("/servers", content=body).json()
+    assert answer["is_error"]
+    assert answer["text"]
+
+
+def test_a_name_that_is_taken_and_a_missing_folder_of_pins_are_errors(kit: Toolkit) -> None:
+    kit.add_mcp(shop())
+    opened = client(kit, connect_to=kit)
+    for body, problem in (
+        ({"server": "true", "name": "shop"}, "There is a server 'shop' already"),
+        ({"server": "true", "pin": "/none/at/all/mcp.lock"}, "is not available"),
+    ):
+        assert problem in post(opened, "/servers", **body).json()["text"]
+
+
+def test_only_what_was_seen_is_accepted(kit: Toolkit, tmp_path: Any) -> None:
+    pins = tmp_path / "mcp.lock"
+    kit.add_mcp(shop(), pin=pins).remove_mcp()
+    kit.add_mcp(shop("Find <i>all</i> goods.\u200b"), pin=pins)
+    opened = client(kit, read_only=False)
+    page = opened.get("/servers/shop").text
+    assert "the description changed" in page
+    assert "<i>" not in page
+    assert "\u200b" not in page
+    digest = page.partition('name="digest" value="')[2].partition('"')[0]
+    for wrong in ({}, {"digest": "0" * 64, "tool": "find"}, {"digest": digest, "tool": "other"}):
+        assert post(opened, "/servers/shop", action="accept", **wrong).json()["is_error"]
+    assert "find" not in kit
+    assert post(opened, "/servers/shop", action="accept", tool="find", digest=digest).json()["text"] == "Accepted."
+    assert "find" in kit
+    assert post(opened, "/servers/shop", action="accept", tool="find", digest=digest).json()["is_error"]
+
+
+def test_a_tool_without_a_known_definition_is_shown_whole(kit: Toolkit) -> None:
+    kit.add_mcp(shop()).servers["shop"].quarantine("find")
+    page = client(kit).get("/servers/shop").text
+    assert "its earlier definition is not known" in page
+    assert "Find goods." in page
