@@ -129,7 +129,8 @@ class WatchedCalls:
             database = f"{self.path.as_uri()}?mode=rw"  # SQLite never makes a file where a link has just been put
             connection = sqlite3.connect(database, timeout=LOCK_SECONDS, isolation_level=None, uri=True)
             with contextlib.closing(connection), connection:  # commits or, after an exception, rolls back
-                connection.execute("BEGIN IMMEDIATE")
+                # without waiting for the disk: only a failure of the power can lose or break something
+                connection.executescript("PRAGMA synchronous = OFF; BEGIN IMMEDIATE")
                 yield connection
         except (sqlite3.Error, OSError, ValueError, TypeError) as error:
             raise ToolSpecError(
