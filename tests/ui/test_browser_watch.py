@@ -135,6 +135,17 @@ def test_parallel_calls_of_one_run_are_bars(page: Any, serve: Callable[..., str]
     assert max(x for x, _ in bars) < min(x + width for x, width in bars), "they ran at once"
 
 
+def test_a_call_that_waits_leads_to_the_approvals(page: Any, serve: Callable[..., str]) -> None:
+    kit = Toolkit("sums").add(add, requires_approval=True)
+    open_watch(page, serve(kit))
+    kit.exec("add", {"a": 1})
+    wait_for_text(page, "#calls [data-kind='waiting']", "waits")
+    page.get_by_role("button", name="add").click()
+    assert "approval_required" in page.locator("#detail dl").inner_text()
+    page.get_by_role("link", name="What waits for a decision").click()
+    assert page.url.endswith("/approvals")
+
+
 def test_the_list_is_filtered_and_held(page: Any, serve: Callable[..., str], kit: Toolkit) -> None:
     open_watch(page, serve(kit))
     kit.exec("add", {"a": 1})
