@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from enum import Enum
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_args
 
 from ahvn_tools.errors import InvalidParametersError, ToolkitError
 from ahvn_tools.execution.threads import run_in_thread
@@ -332,16 +332,17 @@ class Inbox:
                 raise ValueError("another key")
             fields = json.loads(text)
             fields["secrets"] = tuple(fields["secrets"])
-            item = InboxItem(**fields, reason=str(reason), problem=json.loads(problem), ended_at=ended_at)
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            ended = None if ended_at is None else float(ended_at)
+            item = InboxItem(**fields, reason=str(reason), problem=dict(json.loads(problem)), ended_at=ended)
+            is_gone = time.time() >= float(seen_until)
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):  # something else has written it
             return InboxItem(id=str(item_id), arguments={}, schema={}, problem={}, state="unreadable")
         if state in {"waiting", "decided"}:
-            now = time.time()
-            if item.expires_at is not None and now >= item.expires_at:
+            if item.expires_at is not None and time.time() >= item.expires_at:
                 state = "expired"
-            elif now >= seen_until:
+            elif is_gone:
                 state = "process ended"
-        return replace(item, state=state)
+        return replace(item, state=state if state in get_args(State) else "unreadable")
 
     async def _in_thread(self, function: Callable[[], T]) -> T:
         """Run a function that may wait for the file."""
