@@ -221,12 +221,12 @@ class Inbox:
     def items(self) -> list[InboxItem]:
         """Return the requests, the latest first."""
         query = f"SELECT {_COLUMNS} FROM inbox ORDER BY created_at DESC LIMIT ?"  # noqa: S608  # a constant
-        with self._errors(), self._transaction() as connection:
+        with self._errors(), contextlib.closing(self._connect()) as connection:
             return [self._read(row) for row in connection.execute(query, (MAX_KEPT,)).fetchall()]
 
     def item(self, id: str) -> InboxItem:  # noqa: A002  # the word for it
         """Return one request. Raises ToolkitError for an unknown one."""
-        with self._errors(), self._transaction() as connection:
+        with self._errors(), contextlib.closing(self._connect()) as connection:
             return self._read(_select(connection, id))
 
     def previous(self, item: InboxItem) -> InboxItem | None:
@@ -353,7 +353,9 @@ class Inbox:
         import sqlite3
 
         database = f"{self.path.as_uri()}?mode=rw"  # SQLite never makes a file where a link has just been put
-        return sqlite3.connect(database, timeout=seconds, isolation_level=None, uri=True)
+        connection = sqlite3.connect(database, timeout=seconds, isolation_level=None, uri=True)
+        connection.execute("PRAGMA synchronous = OFF")  # a power failure ends the calls that wait, too
+        return connection
 
     @contextlib.contextmanager
     def _transaction(self, seconds: float = LOCK_SECONDS) -> Generator[sqlite3.Connection]:
