@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sqlite3
 import subprocess
 import sys
@@ -311,6 +312,20 @@ def test_what_only_writes_the_file_decides_nothing(inbox, in_background, file, c
     assert "ToolkitError (inbox.py" in caplog.text
 
 
+@pytest.mark.parametrize("value", ["'x'", "x'00'", "NULL", "-1", "'[1]'", "'{\"text\": 1}'", "1e999"])
+@pytest.mark.parametrize("column", ["text", "signature", "seen_until", "state", "reason", "problem", "ended_at"])
+def test_whatever_is_written_into_the_file_is_listed(inbox, in_background, file, column, value):
+    result = in_background(lambda: open_kit(inbox).exec("remove", {"path": "a"}))
+    item = wait_for(inbox)
+    inbox.deny(item.id)
+    result()
+    with contextlib.suppress(sqlite3.IntegrityError), sqlite3.connect(file) as connection:
+        connection.execute(f"UPDATE inbox SET {column} = {value}")
+    [listed] = inbox.items()
+    with pytest.raises(ToolkitError, match="Nothing has changed"):
+        inbox.deny(listed.id)
+
+
 def test_files_that_are_not_usable(tmp_path, file):
     link = tmp_path / "link.db"
     link.symlink_to(file)
@@ -396,7 +411,11 @@ def test_a_call_that_is_cancelled_while_its_request_is_written_waits_no_more(
 def test_a_call_that_is_cancelled_while_it_reads_the_decision_did_not_run(file, in_background, decide):
     inbox = SlowInbox(file, secret_key=KEY)
     kit, ran = Toolkit("files", approver=inbox), []
-    kit.add(ran.append, name="remove", requires_approval=True)
+
+    def remove(path: str) -> None:
+        ran.append(path)
+
+    kit.add(remove, requires_approval=True)
     result = in_background(lambda: kit.exec("remove", {"path": "a"}, call_id="c1"))
     item = wait_for(inbox)
     waits, go_on = inbox.pause_at("_take_now")
@@ -412,7 +431,11 @@ def test_a_call_that_is_cancelled_while_it_reads_the_decision_did_not_run(file, 
 async def test_a_reader_that_leaves_after_the_event_of_a_call_cancels_its_request(file):
     inbox = SlowInbox(file, secret_key=KEY)
     kit, ran = Toolkit("bank", approver=inbox), []
-    kit.add(ran.append, name="transfer", requires_approval=True)
+
+    def transfer(amount: int) -> None:
+        ran.append(amount)
+
+    kit.add(transfer, requires_approval=True)
     call = ToolCall(id="c1", name="transfer", arguments={"amount": 1})
     waits, go_on = inbox.pause_at("_post")
 
