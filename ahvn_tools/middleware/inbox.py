@@ -43,7 +43,7 @@ LOCK_SECONDS: Final = 10.0
 WITHDRAW_SECONDS: Final = 1.0
 """How long a cancelled call waits until its request is cancelled in the file; after that, a thread goes on."""
 
-MAX_KEPT: Final = 1_000
+MAX_KEPT: Final = 200
 """How many requests are kept, decided ones too."""
 
 MAX_TEXT_CHARS: Final = 1_000_000
@@ -256,11 +256,13 @@ class Inbox:
 
     def previous(self, item: InboxItem) -> InboxItem | None:
         """Return the last request of the same tool and kind that a person has decided before; None: there is none."""
-        for other in self.items():
-            same = (other.toolkit, other.tool, other.kind) == (item.toolkit, item.tool, item.kind)
-            if same and other.created_at < item.created_at and other.state in {"approved", "denied", "answered"}:
-                return other
-        return None
+        query = (
+            f"SELECT {_COLUMNS} FROM inbox WHERE tool = ? AND created_at < ? AND "  # noqa: S608  # a constant
+            "state IN ('approved', 'denied', 'answered') ORDER BY created_at DESC"
+        )
+        with self._errors(), contextlib.closing(self._connect()) as connection:
+            found = map(self._read, connection.execute(query, (item.tool, item.created_at)))
+            return next((one for one in found if (one.toolkit, one.kind) == (item.toolkit, item.kind)), None)
 
     def approve(self, id: str, arguments: Mapping[str, Any] | None = None, *, always: bool = False) -> InboxItem:  # noqa: A002  # as above
         """Approve a call: with these edits of its arguments, or also from now on. Raises as `answer` does."""
