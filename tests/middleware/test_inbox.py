@@ -21,7 +21,7 @@ from ahvn_tools import ApprovalRules, Inbox, ToolCall, ToolContext, Toolkit, Too
 from ahvn_tools.builtins import AskUser
 from ahvn_tools.errors import CallRejectedError, ToolkitError
 from ahvn_tools.middleware import inbox as inbox_module
-from ahvn_tools.middleware import retry
+from ahvn_tools.middleware import record, replay, retry
 from ahvn_tools.middleware.inbox import InboxItem
 
 KEY = "a key that all processes have"
@@ -521,3 +521,36 @@ def test_a_reader_that_leaves_a_call_that_waits_cancels_its_request(inbox):
     item = inbox.item(next(stream).meta["waiting"])
     stream.close()
     assert inbox.item(item.id).state == "cancelled"
+
+
+def test_a_recording_has_no_request_of_an_inbox(inbox, file):
+    kit, path = open_kit(inbox), file.with_name("calls.jsonl")
+    for chunk in kit.stream("remove", {"path": "a"}, middleware=[record(path)]):
+        if "waiting" in chunk.meta:
+            inbox.approve(chunk.meta["waiting"])
+    assert "waiting" not in path.read_text()
+    assert [one.is_last for one in kit.stream("remove", {"path": "a"}, middleware=[replay(path)])] == [True]
+
+
+def test_a_call_of_a_program_reports_that_it_waits(inbox):
+    kit = open_kit(inbox)
+    kit.add_code_mode()
+    chunks = []
+    for chunk in kit.stream("run_code", {"code": "remove(path='a')"}):
+        chunks.append(chunk)
+        if not chunk.is_last:
+            inbox.approve(wait_for(inbox).id)
+    assert chunks[0].value == "remove: Waits for an approval."
+    assert not chunks[-1].is_error
+
+
+async def test_an_mcp_client_reads_that_its_call_waits(inbox):
+    reports = []
+
+    async def take(progress: float, total: float | None, message: str | None) -> None:
+        reports.append(message)
+        inbox.approve((await asyncio.to_thread(wait_for, inbox)).id)
+
+    async with Client(open_kit(inbox).to_fastmcp_server()) as client:
+        assert (await client.call_tool("remove", {"path": "a"}, progress_handler=take)).data.startswith("a ")
+    assert reports == ["Waits for an approval."]
