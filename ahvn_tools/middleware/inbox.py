@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import threading
 import time
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -203,9 +204,9 @@ class Inbox:
     async def ask(self, fields: JsonObject, problem: JsonObject) -> Decision:
         """Write a request, and return the decision on it. When this is cancelled, the request is."""
         text, item_id, end = _to_text(fields), fields["id"], fields["expires_at"]
-        await self._in_thread(lambda: self._post(fields, text, problem))
-        beat_at = time.monotonic() + BEAT_SECONDS
+        beat_at, withdrawn = time.monotonic() + BEAT_SECONDS, threading.Event()
         try:
+            await self._in_thread(lambda: self._post(fields, text, problem, withdrawn))
             while True:
                 is_late, beats = end is not None and time.time() >= end, time.monotonic() >= beat_at
                 decision = await self._in_thread(lambda: self._take(item_id, text, beats=beats, is_late=is_late))  # noqa: B023  # it is awaited here
@@ -214,6 +215,7 @@ class Inbox:
                 beat_at = time.monotonic() + BEAT_SECONDS if beats else beat_at
                 await asyncio.sleep(POLL_SECONDS)
         except BaseException:
+            withdrawn.set()  # a thread that has not written the request yet does not do so any more
             with contextlib.suppress(ToolkitError), self._errors(), self._transaction(1.0) as connection:
                 _end(connection, item_id, "cancelled", "")
             raise
@@ -277,8 +279,10 @@ class Inbox:
             )
         return replace(found, state="decided")
 
-    def _post(self, fields: JsonObject, text: str, problem: JsonObject) -> None:
+    def _post(self, fields: JsonObject, text: str, problem: JsonObject, withdrawn: threading.Event) -> None:
         with self._errors(), self._transaction() as connection:
+            if withdrawn.is_set():
+                return
             now = time.time()
             connection.execute(
                 "DELETE FROM inbox WHERE seen_until < ? AND id NOT IN "
