@@ -103,11 +103,13 @@ def execute(  # noqa: PLR0917  # the parts of a direct call, and one option
 
         outcome = run_body_on_loop(plan, body, values, seconds)
         return to_result(plan, body, outcome, values, started, masks_errors=masks_errors)
-    items: list[Any] = []
+    items: list[Any] | None = None
     try:
-        returned = run_body_here(plan, body, values, items)
+        returned = body(**values) if plan.is_keyword_callable else plan.invoke(body, values)
+        if type(returned) is not plan.exact_type and is_consumable(returned):
+            returned = _consume_returned(plan, returned, items := [])
     except BaseException as error:  # noqa: BLE001  # a body's own CancelledError is a result; `to_result` raises the others
-        return to_result(plan, body, Outcome(error=error, made=items), values, started, masks_errors=masks_errors)
+        return to_result(plan, body, Outcome(error=error, made=items or ()), values, started, masks_errors=masks_errors)
     return returned_result(plan, body, returned, values, started)
 
 
