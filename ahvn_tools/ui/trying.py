@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from pydantic_core import to_json
 from starlette.responses import StreamingResponse
 
-from ahvn_tools.errors import StateKeyError
+from ahvn_tools.errors import StateKeyError, UnboundStateError
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.middleware import Call, Next, record, reporting
 from ahvn_tools.results import ToolResult
@@ -141,6 +141,8 @@ async def _run(
                     yield "chunk", described
                     continue
                 described["traceback"] = notes["traceback"]
+                if isinstance(result.exception, UnboundStateError):
+                    described["traceback"] = f"Set {result.exception.key!r} in the state for the calls of this page."
                 described["record"] = file.read_text("utf-8") if file.stat().st_size <= MAX_BYTES else ""
                 if name in kit and isinstance(sent["arguments"], dict) and not described["omitted"]:
                     secret |= kit[name].compiled.plan.secret_names
