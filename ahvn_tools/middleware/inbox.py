@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from enum import Enum
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_args
 
 from ahvn_tools.errors import InvalidParametersError, ToolkitError
 from ahvn_tools.execution.threads import run_in_thread
@@ -221,12 +221,12 @@ class Inbox:
     def items(self) -> list[InboxItem]:
         """Return the requests, the latest first."""
         query = f"SELECT {_COLUMNS} FROM inbox ORDER BY created_at DESC LIMIT ?"  # noqa: S608  # a constant
-        with self._errors(), self._transaction() as connection:
+        with self._errors(), contextlib.closing(self._connect()) as connection:
             return [self._read(row) for row in connection.execute(query, (MAX_KEPT,)).fetchall()]
 
     def item(self, id: str) -> InboxItem:  # noqa: A002  # the word for it
         """Return one request. Raises ToolkitError for an unknown one."""
-        with self._errors(), self._transaction() as connection:
+        with self._errors(), contextlib.closing(self._connect()) as connection:
             return self._read(_select(connection, id))
 
     def previous(self, item: InboxItem) -> InboxItem | None:
@@ -332,16 +332,17 @@ class Inbox:
                 raise ValueError("another key")
             fields = json.loads(text)
             fields["secrets"] = tuple(fields["secrets"])
-            item = InboxItem(**fields, reason=str(reason), problem=json.loads(problem), ended_at=ended_at)
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            ended = None if ended_at is None else float(ended_at)
+            item = InboxItem(**fields, reason=str(reason), problem=dict(json.loads(problem)), ended_at=ended)
+            is_gone = time.time() >= float(seen_until)
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):  # something else has written it
             return InboxItem(id=str(item_id), arguments={}, schema={}, problem={}, state="unreadable")
         if state in {"waiting", "decided"}:
-            now = time.time()
-            if item.expires_at is not None and now >= item.expires_at:
+            if item.expires_at is not None and time.time() >= item.expires_at:
                 state = "expired"
-            elif now >= seen_until:
+            elif is_gone:
                 state = "process ended"
-        return replace(item, state=state)
+        return replace(item, state=state if state in get_args(State) else "unreadable")
 
     async def _in_thread(self, function: Callable[[], T]) -> T:
         """Run a function that may wait for the file."""
@@ -352,7 +353,9 @@ class Inbox:
         import sqlite3
 
         database = f"{self.path.as_uri()}?mode=rw"  # SQLite never makes a file where a link has just been put
-        return sqlite3.connect(database, timeout=seconds, isolation_level=None, uri=True)
+        connection = sqlite3.connect(database, timeout=seconds, isolation_level=None, uri=True)
+        connection.execute("PRAGMA synchronous = OFF")  # a power failure ends the calls that wait, too
+        return connection
 
     @contextlib.contextmanager
     def _transaction(self, seconds: float = LOCK_SECONDS) -> Generator[sqlite3.Connection]:

@@ -15,13 +15,12 @@ MAX_LINE = 80
 """Longer lists and dicts stand on several lines."""
 
 _QUESTION: Final = {"role": "user", "content": "Use the tool."}
-_MODELS: Final = {
-    **dict.fromkeys(("openai", "openai-responses", "langchain"), "gpt-5.4-mini"),
-    "anthropic": "claude-haiku-5-5",
-    "mistral": "mistral-small-latest",
-    "ollama": "qwen3",
+_FIELDS: Final[dict[str, JsonObject]] = {
+    "anthropic": {"model": "claude-haiku-5-5", "max_tokens": 1000},
+    "mistral": {"model": "mistral-small-latest"},
+    "ollama": {"model": "qwen3", "stream": False},
 }
-"""The formats whose requests name a model."""
+"""The first fields of the requests of some formats."""
 
 _PYTHON: Final = {
     "openai": "from openai import OpenAI\n\n{}\nprint(OpenAI().chat.completions.create(**REQUEST).choices[0].message)",
@@ -124,8 +123,7 @@ def _request(name: str, tools: JsonObject) -> JsonObject:
     if name == "bedrock":
         return {"messages": [{"role": "user", "content": parts}], "toolConfig": tools}
     messages = "input" if name == "openai-responses" else "messages"
-    extra = {"max_tokens": 1000} if name == "anthropic" else {"stream": False} if name == "ollama" else {}
-    return {"model": _MODELS[name], **extra, messages: [_QUESTION], **tools}
+    return {**_FIELDS.get(name, {"model": "gpt-5.4-mini"}), messages: [_QUESTION], **tools}
 
 
 class _Variable:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from pydantic_core import to_json
 from starlette.responses import StreamingResponse
 
-from ahvn_tools.errors import StateKeyError, UnboundStateError
+from ahvn_tools.errors import StateKeyError, ToolCallError
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.middleware import Call, Next, record, reporting
 from ahvn_tools.results import ToolResult
@@ -125,10 +125,12 @@ async def _run(
     notes = {"traceback": "", "redacted": ""}
 
     async def take_notes(call: Call, next: Next) -> ToolResult:  # noqa: A002  # the word for it
-        result = await next(call)
-        notes["redacted"] = reporting.make_redactor(call)(result.text)
-        if result.exception is not None and result.error is call.scope.error_detail:
-            notes["traceback"] = reporting.redact_traceback(call, result.exception).strip("\n")
+        result, redact = await next(call), reporting.make_redactor(call)
+        notes["redacted"], error = redact(result.text), result.exception
+        if isinstance(error, ToolCallError) and error.explanation is not None:
+            notes["traceback"] = redact(error.explanation)
+        elif error is not None and result.error is call.scope.error_detail:
+            notes["traceback"] = reporting.redact_traceback(call, error).strip("\n")
         return result
 
     with tempfile.TemporaryDirectory() as folder:
@@ -141,8 +143,6 @@ async def _run(
                     yield "chunk", described
                     continue
                 described["traceback"] = notes["traceback"]
-                if isinstance(result.exception, UnboundStateError):
-                    described["traceback"] = f"Set {result.exception.key!r} in the state for the calls of this page."
                 described["record"] = file.read_text("utf-8") if file.stat().st_size <= MAX_BYTES else ""
                 if name in kit and isinstance(sent["arguments"], dict) and not described["omitted"]:
                     secret |= kit[name].compiled.plan.secret_names

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sqlite3
 import subprocess
 import sys
@@ -308,6 +309,20 @@ def test_what_only_writes_the_file_decides_nothing(inbox, in_background, file, c
         connection.execute("UPDATE inbox SET state = 'decided', decision = ?, decision_signature = 'x'", [forged])
     assert result().error.code == "tool_error"
     assert "ToolkitError (inbox.py" in caplog.text
+
+
+@pytest.mark.parametrize("value", ["'x'", "x'00'", "NULL", "-1", "'[1]'", "'{\"text\": 1}'", "1e999"])
+@pytest.mark.parametrize("column", ["text", "signature", "seen_until", "state", "reason", "problem", "ended_at"])
+def test_whatever_is_written_into_the_file_is_listed(inbox, in_background, file, column, value):
+    result = in_background(lambda: open_kit(inbox).exec("remove", {"path": "a"}))
+    item = wait_for(inbox)
+    inbox.deny(item.id)
+    result()
+    with contextlib.suppress(sqlite3.IntegrityError), sqlite3.connect(file) as connection:
+        connection.execute(f"UPDATE inbox SET {column} = {value}")
+    [listed] = inbox.items()
+    with pytest.raises(ToolkitError, match="Nothing has changed"):
+        inbox.deny(listed.id)
 
 
 def test_files_that_are_not_usable(tmp_path, file):

@@ -226,7 +226,7 @@ def test_an_unusable_file_is_an_error_for_who_looks_and_not_for_calls(path, what
     watched = Watched(path, add)
     if path.is_file() and not path.is_symlink():
         path.chmod(0o600)
-    with pytest.raises(ToolSpecError, match="Delete it, or name another"):
+    with pytest.raises(ToolSpecError, match="Name another one on a local disk"):
         watched.calls.look()
     assert watched.kit.call("add", {"a": 1}) == 2
 

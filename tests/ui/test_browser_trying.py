@@ -99,7 +99,7 @@ def test_a_failure_shows_its_traceback_and_a_table_its_rows(page: Any, serve: Ca
     page.locator("#run").click()
     wait_for_text(page, "#outcome", "^Error tool_error")
     assert not page.locator("#traceback").is_visible()
-    page.get_by_text("Traceback, for the developer").click()
+    page.get_by_text("For the developer: what went wrong").click()
     assert "ValueError" in page.locator("#traceback").inner_text()
     page.goto(f"{address}/try/table")
     set_json(page, {"rows": 250})

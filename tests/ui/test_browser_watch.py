@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -135,6 +136,17 @@ def test_parallel_calls_of_one_run_are_bars(page: Any, serve: Callable[..., str]
     assert max(x for x, _ in bars) < min(x + width for x, width in bars), "they ran at once"
 
 
+def test_a_call_that_waits_leads_to_the_approvals(page: Any, serve: Callable[..., str]) -> None:
+    kit = Toolkit("sums").add(add, requires_approval=True)
+    open_watch(page, serve(kit))
+    kit.exec("add", {"a": 1})
+    wait_for_text(page, "#calls [data-kind='waiting']", "waits")
+    page.get_by_role("button", name="add").click()
+    assert "approval_required" in page.locator("#detail dl").inner_text()
+    page.get_by_role("link", name="What waits for a decision").click()
+    assert page.url.endswith("/approvals")
+
+
 def test_the_list_is_filtered_and_held(page: Any, serve: Callable[..., str], kit: Toolkit) -> None:
     open_watch(page, serve(kit))
     kit.exec("add", {"a": 1})
@@ -234,6 +246,9 @@ def test_the_page_fits_into_the_window(
     page.get_by_role("button", name="add").first.click()
     page.locator(".uplot canvas").nth(1).wait_for()
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+    axe = Path(pytest.importorskip("axe_playwright_python").__file__).parent / "axe.min.js"
+    page.evaluate(axe.read_text("utf-8"))
+    assert page.evaluate("axe.run().then(({violations}) => violations.map(({id}) => id))") == []
     if folder := os.environ.get("AHVN_TOOLS_SCREENSHOTS"):
         page.screenshot(path=f"{folder}/watch-{width}-{scheme}.png", full_page=True)
     context.close()

@@ -181,6 +181,7 @@ function drawDetail(call) {
   };
   drawChanged(detail, [facts, call.arguments], () => {
     detail.querySelector("dl").replaceChildren(...Object.entries(facts).flatMap(([name, text]) => [element("dt", name), element("dd", text)]));
+    detail.querySelector("a").hidden = call.kind !== "waiting";
     detail.querySelector("pre").textContent = pretty(call.arguments);
   });
 }
