@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ahvn_tools.encoders.loaded_classes import loaded_classes
+from ahvn_tools.encoders.loaded_classes import is_file_class, loaded_classes
 from ahvn_tools.errors import CallCancelledError
 
 
@@ -69,9 +69,11 @@ def self_cancelled_error(tool: str) -> CallCancelledError:
 
 
 def is_consumable(value: Any) -> bool:
-    """Return whether a returned value has to be awaited or iterated."""
+    """Return whether a returned value has to be awaited or iterated; a file is a result, and an invalid one."""
     kind = type(value)
-    return hasattr(kind, "__next__") or hasattr(kind, "__await__") or hasattr(kind, "__aiter__")
+    if hasattr(kind, "__await__"):
+        return True
+    return (hasattr(kind, "__next__") or hasattr(kind, "__aiter__")) and not is_file_class(kind)
 
 
 def is_iterator(value: Any) -> bool:

@@ -85,10 +85,19 @@ class ApprovalMiddleware:
 
 
 async def _ask(approver: Approver, call: Call, request: ApprovalRequest) -> ApprovalDecision:
-    """Return the decision of an approver on a request for a call."""
-    decision: ApprovalDecision = await (
-        approver(request, call) if isinstance(approver, Inbox) else call_host_function(approver, request)
-    )
+    """Return the decision of an approver on a request for a call. Raises ToolError for what it raises."""
+    try:
+        decision: ApprovalDecision = await (
+            approver(request, call) if isinstance(approver, Inbox) else call_host_function(approver, request)
+        )
+    except ToolCallError:
+        raise
+    except Exception as error:
+        raise ToolError(
+            f"The approver of tool {call.name!r} failed, so nothing was approved.",
+            tool=call.name,
+            explanation=f"The approver of tool {call.name!r} raised {summarize_exception(error)}.",
+        ) from error
     return decision
 
 
@@ -223,16 +232,7 @@ def _question_approver(approver: Approver) -> QuestionApprover:
     """Return what asks the approver about the questions of a body."""
 
     async def decide(call: Call, question: ApprovalQuestion) -> None:
-        try:
-            decision = _in_time(call, await _ask(approver, call, ApprovalRequest.from_call(call, question)))
-        except ToolCallError:
-            raise
-        except Exception as error:
-            raise ToolError(
-                "The approval that this tool needs could not be requested.",
-                tool=call.name,
-                explanation=f"The approver of the call of {call.name!r} raised {summarize_exception(error)}.",
-            ) from error
+        decision = _in_time(call, await _ask(approver, call, ApprovalRequest.from_call(call, question)))
         if isinstance(decision, Mapping):
             raise ToolSpecError("An approver edits calls only, and not what a tool asks for: return True or a text.")
         if decision is not True and decision is not ApprovalAnswer.ALWAYS:

@@ -145,8 +145,8 @@ def test_an_approver_that_fails_approves_nothing_and_shows_nothing(is_async, cap
 
     desk = Desk(is_async, approver=approver)
     error = desk.kit.exec("deploy", {"target": "live"}).error
-    assert error.message == "The approval that this tool needs could not be requested."
-    assert "The approver of the call of 'deploy' raised RuntimeError" in caplog.text
+    assert error.message == "The approver of tool 'deploy' failed, so nothing was approved."
+    assert "The approver of tool 'deploy' raised RuntimeError" in caplog.text
     assert "hunter2" not in caplog.text
     assert desk.events == ["start"]
 
