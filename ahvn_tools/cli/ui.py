@@ -112,6 +112,7 @@ def ui(
             connect_to=loaded[0],
             read_only=read_only,
             show_state=show_state,
+            edit_state=True,
             setup=setup_code(map(str, sources), how, values, loading.group or ()),
         )
         config = uvicorn.Config(

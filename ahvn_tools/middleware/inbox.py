@@ -20,6 +20,7 @@ from ahvn_tools.execution.threads import run_in_thread
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.middleware.pending import ApprovalRequest, SignedRequest
 from ahvn_tools.regular_file import open_regular
+from ahvn_tools.results import ToolResult
 from ahvn_tools.secret_key import SecretKey
 from ahvn_tools.settings import is_duration
 
@@ -39,6 +40,9 @@ GONE_SECONDS: Final = 10.0
 
 LOCK_SECONDS: Final = 10.0
 """How long a process waits for another one that writes to the file."""
+
+WITHDRAW_SECONDS: Final = 1.0
+"""How long a cancelled call waits until its request is cancelled in the file; after that, a thread goes on."""
 
 MAX_KEPT: Final = 200
 """How many requests are kept, decided ones too."""
@@ -76,10 +80,13 @@ class InboxItem:
     id: str
     kind: Literal["approval", "result"] = "approval"
     """What it waits for: `approve` and `deny`, or `answer` and `deny`."""
+    call_id: str = ""
+    """The id of the call, as in the events of a conversation."""
     toolkit: str = ""
     tool: str = ""
     arguments: JsonObject
     session_id: str | None = None
+    """The session of the call. In a service for several users, compare it before you let a user decide."""
     created_at: float = 0.0
     """Seconds since 1970, as the other times."""
     expires_at: float | None = None
@@ -97,7 +104,10 @@ class InboxItem:
     schema: JsonObject
     """The JSON Schema of the arguments, or of the result."""
     state: State = "waiting"
-    """`decided`: the call goes on at once. `unreadable`: it was made with another key, or changed."""
+    """`decided`: the call reads the decision within a second. `unreadable`: it was made with another key, or changed.
+
+    `cancelled`: the call has ended without a decision. `process ended`: its process has not answered for 10 seconds.
+    """
     reason: str = ""
     """Why it was denied."""
     problem: JsonObject
@@ -166,7 +176,7 @@ class Inbox:
         fields["action"] = request.action
         problem: JsonObject = {}
         while True:
-            decision = await self.ask(fields, problem)
+            decision = await self._ask(fields, problem, call)
             if not decision.is_accepted:
                 return decision.reason or False
             if not decision.arguments:
@@ -186,6 +196,7 @@ class Inbox:
         kit = None if call is None or call.open_toolkit is None else call.open_toolkit()
         return {
             "id": request.id,
+            "call_id": request.call_id,
             "toolkit": getattr(kit, "name", ""),
             "tool": request.tool,
             "arguments": request.arguments,
@@ -203,26 +214,38 @@ class Inbox:
     ) -> Decision:
         """Wait for the result of a call; `problem` says why the last one was refused."""
         fields = self._fields(request, call, kind="result", action=message, schema=schema)
-        return await self.ask(fields, {"text": problem, "problems": []} if problem else {})
+        return await self._ask(fields, {"text": problem, "problems": []} if problem else {}, call)
 
-    async def ask(self, fields: JsonObject, problem: JsonObject) -> Decision:
+    async def _ask(self, fields: JsonObject, problem: JsonObject, call: Call | None) -> Decision:
         """Write a request, and return the decision on it. When this is cancelled, the request is."""
-        text, item_id, end = _to_text(fields), fields["id"], fields["expires_at"]
-        beat_at, withdrawn = time.monotonic() + BEAT_SECONDS, threading.Event()
+        text, is_withdrawn, chunk = _to_text(fields), threading.Event(), None
         try:
-            await self._in_thread(lambda: self._post(fields, text, problem, withdrawn))
-            while True:
-                is_late, beats = end is not None and time.time() >= end, time.monotonic() >= beat_at
-                decision = await self._in_thread(lambda: self._take(item_id, text, beats=beats, is_late=is_late))  # noqa: B023  # it is awaited here
-                if decision is not None:
-                    return decision
-                beat_at = time.monotonic() + BEAT_SECONDS if beats else beat_at
-                await asyncio.sleep(POLL_SECONDS)
+            await self._in_thread(lambda: self._post(fields, text, problem, is_withdrawn))
+            if call is not None:
+                chunk = asyncio.ensure_future(_emit_waiting(call, fields))
+            decision = await self._wait(fields, text)
+            if chunk is not None:
+                await chunk  # its reader may be slow, and decide before it reads on
+            return decision
         except BaseException:
-            withdrawn.set()  # a thread that has not written the request yet does not do so any more
-            with contextlib.suppress(ToolkitError), self._errors(), self._transaction(1.0) as connection:
-                _end(connection, item_id, "cancelled", "")
+            is_withdrawn.set()  # for the thread that writes the request
+            with contextlib.suppress(ToolkitError, TimeoutError):
+                await asyncio.wait_for(self._in_thread(lambda: self._withdraw(fields["id"])), WITHDRAW_SECONDS)
             raise
+        finally:
+            if chunk is not None:
+                chunk.cancel()
+
+    async def _wait(self, fields: JsonObject, text: str) -> Decision:
+        item_id, end = fields["id"], fields["expires_at"]
+        beat_at = time.monotonic() + BEAT_SECONDS
+        while True:
+            is_late, beats = end is not None and time.time() >= end, time.monotonic() >= beat_at
+            decision = await self._in_thread(lambda: self._take(item_id, text, beats=beats, is_late=is_late))  # noqa: B023  # it is awaited here
+            if decision is not None:
+                return decision
+            beat_at = time.monotonic() + BEAT_SECONDS if beats else beat_at
+            await asyncio.sleep(POLL_SECONDS)
 
     def items(self) -> list[InboxItem]:
         """Return the requests, the latest first."""
@@ -283,10 +306,8 @@ class Inbox:
             )
         return replace(found, state="decided")
 
-    def _post(self, fields: JsonObject, text: str, problem: JsonObject, withdrawn: threading.Event) -> None:
+    def _post(self, fields: JsonObject, text: str, problem: JsonObject, is_withdrawn: threading.Event) -> None:
         with self._errors(), self._transaction() as connection:
-            if withdrawn.is_set():
-                return
             now = time.time()
             connection.execute(
                 "DELETE FROM inbox WHERE seen_until < ? AND id NOT IN "
@@ -303,6 +324,13 @@ class Inbox:
                     now + GONE_SECONDS, _to_text(problem),
                 ),
             )  # fmt: skip
+            if is_withdrawn.is_set():
+                _end(connection, fields["id"], "cancelled", "")
+
+    def _withdraw(self, item_id: str) -> None:
+        """End a request whose call has read no decision, also if a thread has read one for it."""
+        with self._errors(), self._transaction() as connection:
+            _end(connection, item_id, "cancelled", "")
 
     def _take(self, item_id: str, text: str, *, beats: bool, is_late: bool) -> Decision | None:
         """Return the decision that is there, and remove it from the file; None: there is none."""
@@ -386,6 +414,16 @@ class Inbox:
             ) from error
 
 
+async def _emit_waiting(call: Call, fields: JsonObject) -> None:
+    """Say to the reader of a stream that its call waits."""
+    text = f"Waits for {_NEEDS[fields['kind']]}."
+    if call.report is not None:
+        call.report(0, None, text)
+    elif call.emit is not None:
+        meta = {"progress": {"progress": 0, "total": None}, "waiting": fields["id"]}
+        await call.emit(ToolResult(text, meta=meta, is_last=False, id=call.id))
+
+
 def _create_table(connection: sqlite3.Connection) -> None:
     """Create the table unless it exists. Raises DatabaseError for a file of another program."""
     import sqlite3
@@ -408,8 +446,7 @@ def _select(connection: sqlite3.Connection, item_id: str) -> tuple[Any, ...]:
 def _end(connection: sqlite3.Connection, item_id: str, state: str, reason: str) -> None:
     """End a request. What a person has written stays in the file no longer than needed, but for the reason."""
     connection.execute(
-        "UPDATE inbox SET state = ?, reason = ?, ended_at = ?, decision = NULL, decision_signature = NULL "
-        "WHERE id = ? AND state IN ('waiting', 'decided')",
+        "UPDATE inbox SET state = ?, reason = ?, ended_at = ?, decision = NULL, decision_signature = NULL WHERE id = ?",
         (state, reason, time.time(), item_id),
     )
 

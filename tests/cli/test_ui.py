@@ -70,6 +70,12 @@ def test_the_printed_address_opens_the_pages_until_a_signal(tools: Path, number:
             headers={"origin": site.rstrip("/")},
         )
         assert '"text": "warm: Ann"' in ran.text
+        own = browser.post(
+            f"{site}run/greet",
+            json={"arguments": '{"name": "Ann"}', "state": {"style.tone": "cold"}, "session": ""},
+            headers={"origin": site.rstrip("/")},
+        )
+        assert '"text": "cold: Ann"' in own.text
         assert f"kit = load({str(tools)!r}).session({{'style': {{'tone': os.environ['STYLE_TONE']}}}}" in ran.text
         assert "warm" not in browser.get(f"{site}tool/greet").text
         assert served.end(number) == (0 if number == signal.SIGINT else -signal.SIGTERM)
