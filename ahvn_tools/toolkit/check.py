@@ -425,7 +425,8 @@ def _find_unused_tools(imported: ImportedServer) -> Iterator[Finding]:
     invalid = {name: reason for name, reason in server.invalid_tools.items() if imported.is_included(name)}
     for name, reason in {**imported.refused, **invalid}.items():
         fix = "See `servers[…].refused`."
-        yield make_finding("refused-tool", f"the tool {name!r} of {place}", f"it is not used: {reason}", fix)
+        shown = f"the tool '{name}' of {place}"  # invisible characters in it are escaped already
+        yield make_finding("refused-tool", shown, f"it is not used: {reason}", fix)
     for name in sorted(server.changed & imported.entries.keys()):
         problem = "it is not used: it has changed, or a bound parameter of it is not accepted"
         fix = f"Read `servers[{server.name!r}].tools[{name!r}]`, and accept it, or remove the tool."

@@ -326,7 +326,7 @@ def test_refused_and_blocked_tools_of_servers_are_findings(tmp_path):
     kit.servers["notes"].quarantine("list")
     found = {one.place: one for one in kit.check() if one.rule in {"refused-tool", "blocked-tool"}}
     assert [(place, one.rule, one.severity) for place, one in found.items()] == [
-        ("the tool 'wi\\\\u200bpe' of the MCP server 'notes'", "refused-tool", "warning"),
+        ("the tool 'wi\\u200bpe' of the MCP server 'notes'", "refused-tool", "warning"),
         ("the tool 'find' of the MCP server 'notes'", "blocked-tool", "warning"),
         ("the tool 'list' of the MCP server 'notes'", "blocked-tool", "warning"),
     ]

@@ -363,9 +363,10 @@ async def test_tools_are_listed_with_credentials_that_no_call_has():
         return "here"
 
     inner.add(where)
-    async with over_http(inner, fastmcp={"middleware": [Seen()]}) as url:
+    async with over_http(inner, fastmcp={"middleware": [Seen(), Personal()]}) as url:
         kit = Toolkit("kit", state={"token": "service"})
         await kit.aadd_mcp(url, name="x", auth=lambda state: state["user_token"], list_auth=SecretStr("canary-list"))
+        assert kit["where"].description == "For Bearer ***."
         assert await kit.session(user_token="ann").acall("where") == "here"
         result = await kit.session(token=None).aexec("where")
         assert (result.error.code, "`auth` raised KeyError" in result.error.message) == ("connection", True)
