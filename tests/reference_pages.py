@@ -443,7 +443,9 @@ def cli_page() -> str:
             has_default = not (default in (None, False, (), inspect.Parameter.empty) or str(default) == ".")
             names = ", ".join(f"`{one}`" for one in argument.names)
             choices = (
-                f" One of {', '.join(f'`{one}`' for one in argument.get_choices())}." if argument.get_choices() else ""
+                f" One of {', '.join(f'`{one}`' for one in sorted(argument.get_choices()))}."
+                if argument.get_choices()
+                else ""
             )
             rows.append([names, f"`{default}`" if has_default else "", cell(f"{text}{choices}")])
         parts += [f"## {name}", f"```bash\n{' '.join(usage)} [OPTIONS]\n```"]

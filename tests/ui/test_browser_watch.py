@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -245,6 +246,9 @@ def test_the_page_fits_into_the_window(
     page.get_by_role("button", name="add").first.click()
     page.locator(".uplot canvas").nth(1).wait_for()
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+    axe = Path(pytest.importorskip("axe_playwright_python").__file__).parent / "axe.min.js"
+    page.evaluate(axe.read_text("utf-8"))
+    assert page.evaluate("axe.run().then(({violations}) => violations.map(({id}) => id))") == []
     if folder := os.environ.get("AHVN_TOOLS_SCREENSHOTS"):
         page.screenshot(path=f"{folder}/watch-{width}-{scheme}.png", full_page=True)
     context.close()
