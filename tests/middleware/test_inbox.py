@@ -286,33 +286,6 @@ def test_the_wait_counts_towards_no_timeout_and_a_cancelled_call_withdraws_its_r
         inbox.approve(item.id)
 
 
-@pytest.mark.parametrize("is_written", [False, True])
-async def test_a_call_that_is_cancelled_while_its_request_is_written_leaves_none_that_waits(
-    inbox, monkeypatch, is_written
-):
-    started, go_on, done = threading.Event(), threading.Event(), threading.Event()
-    post = inbox._post
-
-    def slow_post(*arguments: Any) -> None:
-        if is_written:
-            post(*arguments)
-        started.set()
-        go_on.wait(LONGEST)
-        if not is_written:
-            post(*arguments)
-        done.set()
-
-    monkeypatch.setattr(inbox, "_post", slow_post)
-    call = asyncio.ensure_future(open_kit(inbox).aexec("remove", {"path": "a"}))
-    await asyncio.to_thread(started.wait, LONGEST)
-    call.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await call
-    go_on.set()
-    await asyncio.to_thread(done.wait, LONGEST)
-    assert [item.state for item in inbox.items()] == ["cancelled"] * is_written
-
-
 def test_another_process_goes_on_and_a_killed_one_is_seen(inbox, file, monkeypatch):
     def start() -> subprocess.Popen[str]:
         return subprocess.Popen([sys.executable, "-c", AGENT, str(file), KEY], stdout=subprocess.PIPE, text=True)
