@@ -15,13 +15,14 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_args
 
-from ahvn_tools.errors import InvalidParametersError, ToolkitError
+from ahvn_tools.errors import InvalidParametersError, ToolCallError, ToolkitError
 from ahvn_tools.execution.threads import run_in_thread
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.middleware.pending import ApprovalRequest, SignedRequest
 from ahvn_tools.regular_file import open_regular
 from ahvn_tools.results import ToolResult
 from ahvn_tools.secret_key import SecretKey
+from ahvn_tools.settings import is_duration
 
 if TYPE_CHECKING:  # few toolkits need it
     import sqlite3
@@ -151,6 +152,8 @@ class Inbox:
         """
         if secret_key is None:  # callers may pass anything
             raise ToolkitError("An Inbox needs a key that its processes share: pass secret_key=….")
+        if timeout is not None and not (is_duration(timeout) and timeout > 0):
+            raise ToolkitError(f"`timeout` is a number of seconds greater than 0, or None, not {timeout!r}.")
         self._key, self.timeout = SecretKey.create(secret_key), timeout
         self.path = Path(path).parent.resolve() / Path(path).name
         with self._errors():
@@ -181,8 +184,9 @@ class Inbox:
             try:
                 if call is not None:
                     call.plan.check_arguments((), request.merge_edits(decision.arguments, call.arguments))
-            except InvalidParametersError as error:
-                problems = [{"pointer": one.pointer, "text": one.text} for one in error.problems]
+            except ToolCallError as error:  # invalid, or denied by a rule
+                found = error.problems if isinstance(error, InvalidParametersError) else ()
+                problems = [{"pointer": one.pointer, "text": one.text} for one in found]
                 problem = {"text": error.message, "problems": problems}
             else:
                 return decision.arguments

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Callable, Coroutine
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
@@ -40,7 +41,9 @@ def routes(kit: Toolkit, whole: Toolkit | None, render: Callable[..., Response])
     """Return the pages of a toolkit's servers. `whole` is the toolkit to which servers may be added; None: none may."""
 
     def show_list(request: Request) -> Response:
-        return render(request, "servers.html", servers=list(kit.servers.values()), may_connect=whole is not None)
+        usable = Counter(tool.server_name for tool in kit)
+        servers = list(kit.servers.values())
+        return render(request, "servers.html", servers=servers, usable=usable, may_connect=whole is not None)
 
     def show_server(request: Request) -> Response:
         server = _find(kit, request)

@@ -104,7 +104,7 @@ def app(
         Mount("/static", StaticFiles(directory=_FOLDER / "static")),
     ]
     site = Starlette(routes=routes, exception_handlers={HTTPException: _show_error})
-    site.state.read_only = read_only
+    site.state.read_only, site.state.has_inbox = read_only, inbox is not None
     return _Guard(site, token, frozenset(hosts), read_only=read_only)
 
 
@@ -196,6 +196,7 @@ def _templates() -> Environment:
 def _render(request: Request, template: str, *, status: int = 200, **values: Any) -> Response:
     base = request.scope.get("root_path", "").rstrip("/")
     values |= {"base": base, "status": status, "read_only": request.app.state.read_only}
+    values["has_inbox"] = request.app.state.has_inbox
     text = _templates().get_template(template).render(values)
     return HTMLResponse(text.encode("utf-8", "replace"), status)
 

@@ -180,6 +180,16 @@ def test_what_the_tool_refuses_decides_nothing(inbox, in_background, tool, argum
     assert result().error is None
 
 
+def test_edits_that_a_rule_denies_decide_nothing(inbox, in_background):
+    kit = open_kit(inbox, rules=ApprovalRules(mode="ask", deny=['remove(path: "secret*")']))
+    result = in_background(lambda: kit.exec("remove", {"path": "a"}))
+    inbox.approve(wait_for(inbox).id, {"path": "secret.txt"})
+    item = wait_for(inbox, problem=True)
+    assert "the rules of its host do not allow it" in item.problem["text"]
+    inbox.approve(item.id, {"path": "b"})
+    assert result().text.startswith("b ")
+
+
 async def test_a_call_of_an_mcp_client_waits_in_the_inbox_too(inbox):
     kit = open_kit(inbox)
     async with Client(kit.to_fastmcp_server()) as client:
@@ -339,6 +349,9 @@ def test_files_that_are_not_usable(tmp_path, file):
     for path in (link, other, open_to_all, tmp_path, tmp_path / "none" / "inbox.db"):
         with pytest.raises(ToolkitError, match="cannot be used"):
             Inbox(path, secret_key=KEY)
+    for timeout in (0, -1, "1", float("nan")):
+        with pytest.raises(ToolkitError, match="greater than 0"):
+            Inbox(file, secret_key=KEY, timeout=timeout)
     for key in (None, "short"):
         with pytest.raises(ToolkitError, match="key"):
             Inbox(file, secret_key=key)
