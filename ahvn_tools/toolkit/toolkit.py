@@ -1087,7 +1087,8 @@ class Toolkit:
 
         Raises ToolkitError for a request that was used before, has expired or is of another session, for secret
         arguments that differ from the requested ones, and for a value that the tool could not have returned. Then no
-        call has been continued, and all of them can be.
+        call has been continued, and all of them can be. A used or expired request can be rejected, and a used external
+        call takes an exception: nothing runs, and the model reads that a used call may have run already.
         """
         from ahvn_tools.toolkit.resume import resumed_batch
 

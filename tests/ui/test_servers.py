@@ -83,6 +83,27 @@ def test_a_tool_without_a_known_definition_is_shown_whole(kit: Toolkit) -> None:
     assert "Find goods." in page
 
 
+def test_a_server_with_very_many_tools_has_a_page_of_bounded_size(kit: Toolkit) -> None:
+    server = FastMCP("many")
+    for number in range(150):
+        server.tool(lambda query: query, name=f"find_{number}")
+        server.tool(lambda query: query, name=f"hidden\u200b_{number}_{'x' * 1000}")
+    kit.add_mcp(server)
+    for number in range(150):
+        kit.servers["many"].quarantine(f"find_{number}")
+    page = client(kit).get("/servers/many").text
+    assert page.count("waits to be accepted") == 100
+    assert "50 more wait to be accepted." in page
+    assert "50 more are refused." in page
+    assert "x" * 301 not in page
+
+
+def test_a_definition_that_is_cut_says_so(kit: Toolkit, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ahvn_tools.ui.servers.MAX_DIFF_LINES", 3)
+    kit.add_mcp(shop()).servers["shop"].quarantine("find")
+    assert "more lines, which are not shown and may have changed" in client(kit).get("/servers/shop").text
+
+
 def test_the_list_counts_the_tools_that_the_page_of_the_server_has(kit: Toolkit) -> None:
     server = shop()
     for name in ("sell", "count"):

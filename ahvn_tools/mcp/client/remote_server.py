@@ -81,7 +81,7 @@ PIN_CHECK_TTL = 2.0  # seconds for which a pin check is valid over HTTP, where a
 
 RESERVED_META_KEYS: Final = REQUEST_KEYS | {
     "attempts", "cached", "changed", "duration", "ends_session", "omitted_chars", "output", "progress", "structured",
-    STRUCTURED_META_KEY,
+    "waiting", STRUCTURED_META_KEY,
 }  # fmt: skip
 """Keys of a result's `meta` that this package writes: a server's values of these keys are dropped."""
 
