@@ -330,6 +330,10 @@ def test_refused_and_blocked_tools_of_servers_are_findings(tmp_path):
         ("the tool 'find' of the MCP server 'notes'", "blocked-tool", "warning"),
         ("the tool 'list' of the MCP server 'notes'", "blocked-tool", "warning"),
     ]
+    kit.remove("list")
+    assert [one.place for one in kit.check() if one.rule == "blocked-tool"] == [
+        "the tool 'find' of the MCP server 'notes'"
+    ]
     kit.servers["notes"].accept()
     assert [one.rule for one in kit.check() if one.rule in {"refused-tool", "blocked-tool"}] == ["refused-tool"]
     kit.remove_mcp()
