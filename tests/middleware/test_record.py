@@ -470,7 +470,7 @@ def test_without_a_key_no_user_gets_the_result_of_another(file, of, caplog):
     missed = notes(replay(file), of=of).session(user="ann-123456").exec("search", {"query": "tea"})
     assert missed.error.code == "not_available"
     assert missed.text.startswith(
-        "Calls of tool 'search' have bound values, which are compared with a secret_key only."
+        "Calls of tool 'search' read bound values or the state, which only a secret_key can compare."
     )
     missed = notes(replay(file), of=of, secret_key=KEY).session(user="ann-123456").exec("search", {"query": "tea"})
     assert missed.text.endswith("or it was recorded without a secret_key. Record it again.")
