@@ -6,8 +6,10 @@ import asyncio
 import contextlib
 import os
 import secrets
+import signal
 import socket
 import tempfile
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -110,6 +112,7 @@ def ui(
             connect_to=loaded[0],
             read_only=read_only,
             show_state=show_state,
+            edit_state=True,
             setup=setup_code(map(str, sources), how, values, loading.group or ()),
         )
         config = uvicorn.Config(
@@ -122,8 +125,21 @@ def ui(
             timeout_notify=LOOK_SECONDS,
         )
         print_message(f"http://{HOST}:{listener.getsockname()[1]}/?token={token}")
-        with contextlib.suppress(KeyboardInterrupt):
-            Server(config).run(sockets=[listener])
+        server, was_terminated = Server(config), threading.Event()
+
+        def end(*_: object) -> None:
+            """Stop, and let what was opened be closed before the process ends: uvicorn raises the signal again."""
+            was_terminated.set()
+            server.should_exit = True
+
+        before = signal.signal(signal.SIGTERM, end)
+        try:
+            with contextlib.suppress(KeyboardInterrupt):
+                server.run(sockets=[listener])
+        finally:
+            signal.signal(signal.SIGTERM, before)
+    if was_terminated.is_set():
+        signal.raise_signal(signal.SIGTERM)
 
 
 def _open_inbox(kit: Toolkit, file: Path | None, stack: contextlib.ExitStack) -> Inbox:

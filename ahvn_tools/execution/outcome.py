@@ -5,7 +5,7 @@ A CancelledError is either the caller's or was raised by the body itself. asynci
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,8 @@ class Outcome:
     error: BaseException | None = None
     is_runner_error: bool = False
     """Whether the runner made the error (a timeout), and not the body."""
+    made: Sequence[Any] = ()
+    """The values of the items that the body made before the error."""
 
     @classmethod
     def capture(cls, function: Callable[[], Any]) -> Outcome:

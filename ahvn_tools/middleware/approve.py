@@ -129,7 +129,7 @@ async def _decide(
     if decision is True or isinstance(decision, Mapping | ApprovalAnswer):
         approved = replace(call, is_approved=True)
         return _with_request(approved, await next(approved))
-    return rejected_result(call.name, decision or "")
+    return rejected_result(rejection_text(call.name, decision))
 
 
 def needs_approval(call: Call, next: Next) -> bool:  # noqa: A002  # that of another middleware
@@ -144,15 +144,21 @@ def needs_approval(call: Call, next: Next) -> bool:  # noqa: A002  # that of ano
     )
 
 
-def rejected_result(tool: str, reason: str | bool = "") -> ToolResult:
+def rejected_result(message: str) -> ToolResult:
     """Return the error result of a rejected call."""
-    return ToolResult(error=ErrorDetail(code=CallRejectedError.code, message=rejection_text(tool, reason)))
+    return ToolResult(error=ErrorDetail(code=CallRejectedError.code, message=message))
 
 
 def rejection_text(tool: str, reason: object) -> str:
     """Return what a model reads of a rejected call; a `reason` that is no text is none."""
     ending = f": {reason}" if isinstance(reason, str) and reason else ". Do not try it again unless you are asked to."
     return f"The call of {tool!r} was rejected{ending}"
+
+
+def lost_text(tool: str, reason: str) -> str:
+    """Return what a model reads of a rejected call whose request was decided before; its result is not known."""
+    ending = f": {reason}" if reason else ". Find out what it has done before you make it again."
+    return f"The call of {tool!r} may have run already; its result was lost{ending}"
 
 
 async def _validated(call: Call) -> None:

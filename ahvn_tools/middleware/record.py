@@ -415,7 +415,8 @@ def _collect_chunks(call: Call, chunks: list[ToolResult]) -> Call:
         return call
 
     async def emit_collected(chunk: ToolResult) -> None:
-        chunks.append(chunk)
+        if "waiting" not in chunk.meta:  # the id of a request that a replay does not have
+            chunks.append(chunk)
         await emit(chunk)
 
     return replace(call, emit=emit_collected)

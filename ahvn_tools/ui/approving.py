@@ -34,7 +34,7 @@ def routes(inbox: Inbox | None, render: Render) -> list[Route]:
         waiting = [item for item in reversed(items) if item.state == "waiting"]
         ended = [item for item in items if item.state not in {"waiting", "unreadable"}][:MAX_LISTED]
         unreadable = sum(item.state == "unreadable" for item in items)
-        values = {"has_inbox": inbox is not None, "unreadable": unreadable, "ago": _ago, "clean": invisible.escape}
+        values = {"unreadable": unreadable, "ago": _ago, "clean": invisible.escape}
         return render(request, "inbox.html", waiting=waiting, ended=ended, **values)
 
     def show_item(request: Request) -> Response:

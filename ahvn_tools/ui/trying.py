@@ -30,12 +30,16 @@ MAX_BYTES = 5_000_000
 """The limit for images, structured content and the record of a call: larger ones are left out."""
 
 
-def read_run(body: bytes) -> tuple[JsonObject, JsonObject | None]:
+def read_run(body: bytes, *, edit_state: bool) -> tuple[JsonObject, JsonObject | None]:
     """Return what the page sends to run a call: `arguments`, its `state` by dotted keys, the id of its `session`.
 
-    Beside them is the answer to a request that is none of the page, or whose arguments are no JSON.
+    Beside them is the answer to a request that is none of the page, that has a state which it may not set, or whose
+    arguments are no JSON.
     """
     match read_arguments(body):
+        case {"state": {**state}}, None if state and not edit_state:
+            text = "The state of a call cannot be set here. The host allows it with `ui.app(kit, edit_state=True)`."
+            return {}, _failure("invalid_state", text)
         case {"arguments": str(text), "state": dict(), "session": str()} as sent, None:
             arguments, problem = read_arguments(text.encode("utf-8", "surrogatepass"))
             return {**sent, "arguments": arguments}, problem
@@ -86,11 +90,10 @@ def _describe_result(result: ToolResult) -> JsonObject:
     return {**described, **describe_check(result), "text": described["text"]} if result.error else described
 
 
-def stream(kit: Toolkit, name: str, body: bytes, setup: str) -> StreamingResponse:
-    """Return the events of a call: `call` with its id, `chunk` for each chunk, and `result`."""
+def stream(kit: Toolkit, name: str, sent: JsonObject, problem: JsonObject | None, setup: str) -> StreamingResponse:
+    """Return the events of a call: `call` with its id, `chunk` for each chunk, and `result`; `problem` alone if any."""
 
     async def events() -> AsyncIterator[str]:
-        sent, problem = read_run(body)
         if problem is not None:
             yield _event("result", problem)
             return

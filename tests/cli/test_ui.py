@@ -70,6 +70,12 @@ def test_the_printed_address_opens_the_pages_until_a_signal(tools: Path, number:
             headers={"origin": site.rstrip("/")},
         )
         assert '"text": "warm: Ann"' in ran.text
+        own = browser.post(
+            f"{site}run/greet",
+            json={"arguments": '{"name": "Ann"}', "state": {"style.tone": "cold"}, "session": ""},
+            headers={"origin": site.rstrip("/")},
+        )
+        assert '"text": "cold: Ann"' in own.text
         assert f"kit = load({str(tools)!r}).session({{'style': {{'tone': os.environ['STYLE_TONE']}}}}" in ran.text
         assert "warm" not in browser.get(f"{site}tool/greet").text
         assert served.end(number) == (0 if number == signal.SIGINT else -signal.SIGTERM)
@@ -118,7 +124,11 @@ def test_without_the_extra_the_message_names_it(
     assert 'pip install "ahvn-tools[ui]"' in capsys.readouterr().err
 
 
-def test_calls_that_are_tried_wait_in_the_inbox_of_the_command(tools: Path, tmp_path: Path) -> None:
+@pytest.mark.skipif(sys.platform == "win32", reason="the signals of POSIX")
+def test_calls_that_are_tried_wait_in_the_inbox_of_the_command(
+    tools: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     tools.write_text(tools.read_text() + "kit.add(greet, name='send', requires_approval=True)\n")
     with start(str(tools)) as served, httpx2.Client(timeout=LONGEST, follow_redirects=True) as browser:
         site = served.url.partition("/?")[0]
@@ -126,10 +136,13 @@ def test_calls_that_are_tried_wait_in_the_inbox_of_the_command(tools: Path, tmp_
         browser.get(served.url)
         sent = {"arguments": '{"name": "ann"}', "state": {}, "session": ""}
         with browser.stream("POST", f"{site}/run/send", json=sent) as answer:
+            assert len([*tmp_path.glob("tmp*")]) == 1
             pages = (browser.get(f"{site}/approvals").text for _ in range(1000))
             found = next(found for page in pages if (found := re.search(r"approvals/(\w+)", page)) is not None)
             browser.post(f"{site}/approvals/{found[1]}", content='{"action": "approve"}')
             assert "plain: ann" in answer.read().decode()
+        assert served.end(signal.SIGTERM) == -signal.SIGTERM
+    assert [*tmp_path.glob("tmp*")] == []
 
 
 def test_the_inbox_of_other_processes_needs_its_key(

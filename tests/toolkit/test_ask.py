@@ -296,6 +296,8 @@ def test_without_an_approver_the_call_waits_and_the_body_runs_again_with_the_ans
     assert desk.events == ["start", "start", "deployed 0", "start", "deployed 0", "deployed 1"]
     with pytest.raises(ToolkitError, match="was used before"):
         desk.kit.resume(second, approved=True)
+    assert "may have run already" in desk.kit.resume(second, approved=False)[0]["content"]
+    assert len(desk.events) == 6
 
 
 @BOTH

@@ -87,3 +87,14 @@ def test_a_read_only_site_refuses_all_that_does_something(inbox: Inbox) -> None:
     assert inbox.item(item.id).state == "waiting"
     inbox.deny(item.id)
     agent.join(30)
+
+
+def test_the_page_that_tries_a_tool_leads_to_the_approvals(inbox: Inbox) -> None:
+    kit = Toolkit("files").add(len, name="size").add(print, name="remove", requires_approval=True)
+    for options, name, leads in (
+        ({"inbox": inbox}, "remove", True),
+        ({"inbox": inbox}, "size", False),
+        ({}, "remove", False),
+    ):
+        text = client(kit, **options).get(f"/try/{name}").text
+        assert ("waits until it is decided" in text) is leads

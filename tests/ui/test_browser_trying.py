@@ -43,6 +43,11 @@ def open_kit() -> Toolkit:
 
 def test_the_state_of_a_page_is_set_and_its_secrets_are_hidden(page: Any, serve: Callable[..., str]) -> None:
     page.goto(serve(open_kit()) + "/try/tell")
+    assert not page.get_by_text("State for the calls of this page").is_visible()
+    set_json(page, {"text": "a"})
+    page.locator("#run").click()
+    wait_for_text(page, "#text", "^warm a 18 0")
+    page.goto(serve(open_kit(), edit_state=True) + "/try/tell")
     assert "secret-of-the-host" not in page.content()
     set_json(page, {"text": "a"})
     page.get_by_text("State for the calls of this page").click()

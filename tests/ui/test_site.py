@@ -1,6 +1,7 @@
 """The playground without a browser: its pages, what they never show, and which requests are refused."""
 
 import ast
+import hashlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -178,6 +179,20 @@ def test_a_token_opens_the_pages_once_and_is_no_part_of_their_addresses() -> Non
     assert "samesite=lax" in cookie
     assert opened.get("/").status_code == 200
     assert "secret-token" not in opened.get("/").text
+    assert "secret-token" not in cookie
+    assert "secure" not in cookie
+    for known in ("secret-token", hashlib.sha256(b"secret-token").hexdigest()):
+        stranger = client(token="secret-token")
+        stranger.cookies.set(next(iter(opened.cookies)), known)
+        assert stranger.get("/").status_code == 401
+
+
+def test_the_cookie_of_https_is_sent_over_https_alone_and_is_valid_in_each_process() -> None:
+    opened = TestClient(ui.app(open_desk(), token="a-token"), base_url="https://localhost")
+    assert "secure" in opened.get("/?token=a-token", follow_redirects=False).headers["set-cookie"].lower()
+    other = TestClient(ui.app(open_desk(), token="a-token"), base_url="https://localhost", cookies=opened.cookies)
+    assert other.get("/").status_code == 200
+    assert TestClient(ui.app(open_desk(), token="b-token"), base_url="https://localhost").get("/").status_code == 401
 
 
 def test_all_addresses_have_the_prefix_under_which_the_app_is_mounted() -> None:
