@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NoReturn
@@ -160,7 +161,8 @@ def to_json_form(value: Any, serialize: Callable[[Any], Any] | None = None, *, i
         return value
     try:
         encoded = encode_registered(value)
-        _refuse_files(encoded)
+        if type(encoded) not in _PLAIN_TYPES:
+            _refuse_files(encoded)
         json_form = serialize(encoded) if serialize and is_strict else _serialize(encoded, serialize)
         if type(json_form) is not str:
             _require_json(json_form)
@@ -173,11 +175,17 @@ def to_json_form(value: Any, serialize: Callable[[Any], Any] | None = None, *, i
     return json_form
 
 
+_PLAIN_TYPES: Final = frozenset({str, int, float})
+
+_MAX_CHECKED_ITEMS: Final = 50
+"""How many items of a large list or dict are looked at: the check must cost little."""
+
+
 def _refuse_files(value: Any) -> None:
     """Raise InvalidResultError for an open file, and a list or dict with one: pydantic would read its lines."""
     kind = type(value)
     parts = value.values() if kind is dict else value if kind in {list, tuple} else (value,)
-    for part in {*map(type, parts)} - JSON_TYPES:
+    for part in {*map(type, itertools.islice(parts, _MAX_CHECKED_ITEMS))} - JSON_TYPES:
         if is_file_class(part):
             raise InvalidResultError(
                 INVALID_RESULT,

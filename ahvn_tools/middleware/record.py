@@ -274,7 +274,8 @@ def record(path: str | PathLike[str], *, secret_key: str | bytes | None = None) 
             call, line["bound"] = await _digest_bound_values(call, key)
             if line["bound"] is None and call.name not in warned:
                 warned.add(call.name)
-                logger.warning("Tool %r has bound values: a replay of its calls needs a secret_key.", call.name)
+                text = "Tool %r reads bound values or the state: a replay of its calls needs a secret_key."
+                logger.warning(text, call.name)
             result = await next(_collect_chunks(call, chunks))
         except Exception as error:
             _append_line(file, call, line, chunks, reporting.exception_result(call, error))
@@ -319,7 +320,7 @@ class _Recording:
             return f"{name!r} has no call of tool {tool!r}."
         if bound is None:
             fix = "Pass the same secret_key to `record` and `replay`, or to the toolkits."
-            return f"Calls of tool {tool!r} have bound values, which are compared with a secret_key only. {fix}"
+            return f"Calls of tool {tool!r} read bound values or the state, which only a secret_key can compare. {fix}"
         values = " and bound values" if bound else ""
         is_without_key = bool(bound) and any(line["bound"] is None for line in lines)
         other = ", or it was recorded with another secret_key" if any(line["digest"] for line in lines) else ""

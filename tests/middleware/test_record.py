@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
+from fastmcp import Client
 from fastmcp.utilities.types import Image
 from mcp_types import EmbeddedResource, ResourceLink, TextContent, TextResourceContents
 from pydantic import BaseModel, SecretStr
@@ -445,6 +446,22 @@ def test_a_replay_distinguishes_the_calls_of_users_by_their_bound_values(file, a
     assert "ann" not in file.read_text() + repr(offline)
 
 
+async def test_a_served_replay_distinguishes_the_clients_by_their_state(file):
+    async def search(kit: Toolkit, *users: str) -> list[str]:
+        server = kit.to_fastmcp_server(state=lambda request: {"user": request.meta["user"]})
+        async with Client(server) as client:
+            found = [
+                await client.call_tool("search", {"query": "tea"}, meta={"user": user}, raise_on_error=False)
+                for user in users
+            ]
+        return [result.content[0].text for result in found]
+
+    first, second = await search(notes(record(file), secret_key=KEY), "ann", "bob")
+    replayed = await search(notes(replay(file), secret_key=KEY), "bob", "ann", "cy")
+    assert replayed[:2] == [second, first]
+    assert "with these arguments and bound values" in replayed[2]
+
+
 @pytest.mark.parametrize("of", ["bound", "secret", "context"])
 def test_without_a_key_no_user_gets_the_result_of_another(file, of, caplog):
     notes(record(file), of=of).session(user="ann-123456").call("search", {"query": "tea"})
@@ -453,7 +470,7 @@ def test_without_a_key_no_user_gets_the_result_of_another(file, of, caplog):
     missed = notes(replay(file), of=of).session(user="ann-123456").exec("search", {"query": "tea"})
     assert missed.error.code == "not_available"
     assert missed.text.startswith(
-        "Calls of tool 'search' have bound values, which are compared with a secret_key only."
+        "Calls of tool 'search' read bound values or the state, which only a secret_key can compare."
     )
     missed = notes(replay(file), of=of, secret_key=KEY).session(user="ann-123456").exec("search", {"query": "tea"})
     assert missed.text.endswith("or it was recorded without a secret_key. Record it again.")
