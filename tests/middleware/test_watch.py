@@ -404,7 +404,8 @@ BAD_ROWS: dict[str, tuple[Any, ...]] = {
         for name, value in [
             ("started", float("nan")), ("started", float("inf")), ("started", "x"), ("started", 10**400),
             ("started", True), ("duration", "y"), ("duration", float("-inf")), ("tool", {"a": 1}), ("program", None),
-            ("arguments", 7), ("run", 5), ("chunks", "<b>"), ("lost", 1.5), ("lost", -1), ("chunks", 2**60), ("lost", None), ("session", []),
+            ("arguments", 7), ("run", 5), ("chunks", "<b>"), ("lost", 1.5), ("lost", -1), ("chunks", 2**60),
+            ("lost", None), ("session", []),
         ]
     },
 }  # fmt: skip
