@@ -543,7 +543,8 @@ class Overlay(ManifestModel):
     max_background: int = Field(default=16, ge=1)
     """How many background calls of one session run at once."""
     strict: bool = False
-    """Whether what `check` finds is an error in exports and servers, and for `ahvn-tools check`."""
+    """Whether what `check` finds is an error in exports and servers, and for `ahvn-tools check`. It does not make the
+    exports themselves strict."""
     mask_errors: bool = True
     """Whether results hide the text of an exception that is no ToolError."""
     output: OutputForm = "json"

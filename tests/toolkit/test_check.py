@@ -11,7 +11,7 @@ from fastmcp.utilities.types import Image
 from ahvn_tools import ToolContext, Toolkit, register_encoder
 from ahvn_tools.encoders import registry
 from ahvn_tools.errors import ToolkitError
-from ahvn_tools.middleware import cache, retry
+from ahvn_tools.middleware import cache, keep_large, retry
 from ahvn_tools.toolkit.serve import aserve
 from tests.toolkit.subjects import Notes, add, check, search
 
@@ -271,3 +271,9 @@ def test_a_cache_of_tools_that_take_a_context_is_found():
     kit = Toolkit("k", middleware=[cache(all_tools=True)]).add(look)
     (finding,) = [finding for finding in check(kit) if finding.rule == "unused-middleware"]
     assert finding.problem == "it does nothing: each tool takes a ToolContext"
+
+
+def test_the_tools_of_a_middleware_have_no_findings_about_rules_that_they_check_themselves():
+    kit = Toolkit("kit", middleware=[keep_large()]).add(add)
+    assert {"read_result", "search_result"} <= {tool.name for tool in kit}
+    assert [finding for finding in kit.check() if finding.tool in {"read_result", "search_result"}] == []

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 import yaml
-from fastmcp import FastMCP
+from fastmcp import Client, FastMCP
 
 from ahvn_tools import Toolkit, ToolSpec, load
 from ahvn_tools.errors import SourceError
+from ahvn_tools.middleware import keep_large
 from tests.sources.openapi.echo_server import EchoServer
 
 KEY = {"key": {"type": "apiKey", "in": "header", "name": "X-Api-Key"}}
@@ -181,3 +182,17 @@ def test_a_manifest_demands_a_value(echo: EchoServer, tmp_path: Path, monkeypatc
     assert echo.received == []
     kit.session(user={"tenant": "acme"}).call("listPets")
     assert echo.last["query"] == "tenant=acme"
+
+
+@pytest.mark.parametrize(("responses", "is_sent"), [("relaxed", True), ("none", False)])
+async def test_a_kept_result_is_sent_whole_only_with_an_output_schema(responses: str, is_sent: bool, echo: EchoServer):
+    content = {"application/json": {"schema": {"type": "object", "properties": {"rows": {"type": "array"}}}}}
+    document = pets()
+    document["paths"]["/pets"]["get"]["responses"] = {"200": {"description": "Pets", "content": content}}
+    kit = Toolkit("pets", middleware=[keep_large(1_000)])
+    kit.add(*ToolSpec.from_openapi(document, base_url=echo.url, responses=responses).values())
+    echo.answer("/pets", {"rows": list(range(5_000))})
+    async with Client(kit.to_fastmcp_server()) as client:
+        result = await client.call_tool("listPets")
+    assert len(result.content[0].text) < 2_000
+    assert (result.structured_content is not None) == is_sent
