@@ -148,7 +148,7 @@ async def _run(
                 described["traceback"] = notes["traceback"]
                 described["record"] = file.read_text("utf-8") if file.stat().st_size <= MAX_BYTES else ""
                 if name in kit and isinstance(sent["arguments"], dict) and not described["omitted"]:
-                    secret |= kit[name].compiled.plan.secret_names
+                    secret |= kit[name].compiled.plan.hidden_names
                     described["snippets"] = snippets.call_snippets(
                         name, sent["arguments"], _expectation(result, notes["redacted"]), own, secret, setup=setup
                     )
