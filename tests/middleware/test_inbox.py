@@ -567,3 +567,15 @@ async def test_an_mcp_client_reads_that_its_call_waits(inbox):
     async with Client(open_kit(inbox).to_fastmcp_server()) as client:
         assert (await client.call_tool("remove", {"path": "a"}, progress_handler=take)).data.startswith("a ")
     assert reports == ["Waits for an approval."]
+
+
+def test_a_request_that_expires_while_it_is_written_cannot_be_decided(file, in_background):
+    inbox = SlowInbox(file, secret_key=KEY, timeout=0.01)
+    waits, go_on = inbox.pause_at("_post")
+    result = in_background(lambda: open_kit(inbox).exec("remove", {"path": "a"}))
+    assert waits.wait(LONGEST)
+    time.sleep(0.02)
+    go_on.set()
+    assert result().error.code == "rejected"
+    with pytest.raises(ToolkitError, match="has expired"):
+        inbox.approve(inbox.items()[0].id)

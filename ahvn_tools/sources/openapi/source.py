@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ahvn_tools.errors import DefinitionError, SourceError, clip, near_misses
@@ -23,7 +24,7 @@ from ahvn_tools.sources.openapi.schemas import SchemaConverter
 from ahvn_tools.sources.openapi.security import SecuritySchemes
 from ahvn_tools.sources.openapi.servers import Servers
 from ahvn_tools.template import ToolTemplate
-from ahvn_tools.trust import Trust
+from ahvn_tools.trust import Trust, require_all
 
 _logger = logging.getLogger(__name__)
 
@@ -81,8 +82,7 @@ def read_tools(
         _logger.warning("%s", skipped)
     if not tools:
         raise errors[0] if errors else SourceError("The document has no operation that becomes a tool.")
-    for template, body in tools.values():
-        require_trust(template, body, trust)
+    require_all(partial(require_trust, template, body, trust) for template, body in tools.values())
     return OpenAPITools(tools=tools, errors=tuple(errors), title=root_title(root))
 
 
