@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ahvn_tools.mcp.trust.changes import Changes
     from ahvn_tools.mcp.trust.limits import Budgets, Limits
     from ahvn_tools.middleware import Call, Middleware, Next
-    from ahvn_tools.middleware.inbox import ApprovalAnswer, Inbox
+    from ahvn_tools.middleware.inbox import ApprovalAnswer, Inbox, InboxItem
     from ahvn_tools.middleware.pending import ApprovalRequest, ExternalCall
     from ahvn_tools.redaction.names import Secret
     from ahvn_tools.registry import ToolRegistry, reg_toolspec
@@ -36,10 +36,10 @@ __version__: str
 
 __all__ = [
     "AddOptions", "ApprovalAnswer", "ApprovalRequest", "ApprovalRules", "ArgumentProblem", "Budgets", "Call", "Changes",
-    "Conversation", "ErrorDetail", "ExternalCall", "Inbox", "Limits", "Middleware", "Next", "OpenAPIOptions", "Run",
-    "Secret", "TextDelta", "ToolCall", "ToolCallError", "ToolContext", "ToolDefinition", "ToolError", "ToolOptions",
-    "ToolRegistry", "ToolResult", "ToolSpec", "ToolSpecError", "Toolkit", "WorkerResolver", "aload", "aserve", "dumps",
-    "load", "loads", "reg_toolspec", "register_encoder", "serve", "tool",
+    "Conversation", "ErrorDetail", "ExternalCall", "Inbox", "InboxItem", "Limits", "Middleware", "Next",
+    "OpenAPIOptions", "Run", "Secret", "TextDelta", "ToolCall", "ToolCallError", "ToolContext", "ToolDefinition",
+    "ToolError", "ToolOptions", "ToolRegistry", "ToolResult", "ToolSpec", "ToolSpecError", "Toolkit", "WorkerResolver",
+    "aload", "aserve", "dumps", "load", "loads", "reg_toolspec", "register_encoder", "serve", "tool",
 ]  # fmt: skip
 
 _PUBLIC_NAMES = {
@@ -53,7 +53,7 @@ _PUBLIC_NAMES = {
     "mcp.trust.changes": ["Changes"],
     "mcp.trust.limits": ["Budgets", "Limits"],
     "middleware": ["Call", "Middleware", "Next"],
-    "middleware.inbox": ["ApprovalAnswer", "Inbox"],
+    "middleware.inbox": ["ApprovalAnswer", "Inbox", "InboxItem"],
     "middleware.pending": ["ApprovalRequest", "ExternalCall"],
     "redaction.names": ["Secret"],
     "registry": ["ToolRegistry", "reg_toolspec"],

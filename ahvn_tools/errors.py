@@ -210,6 +210,8 @@ class ToolTimeoutError(ToolCallError, TimeoutError):
     """The tool did not finish within its limit of `timeout` seconds. Make it faster, or set a longer timeout."""
 
     code = "timeout"
+    masked_message: str | None = None
+    """What a model reads instead of the message with `mask_errors`; None: the message."""
 
     def __init__(self, message: str, *, tool: str | None = None, timeout: float | None = None) -> None:
         super().__init__(message, tool=tool)

@@ -76,6 +76,7 @@ RULES: Final[dict[str, Rule]] = {
         summary="a rule for approvals names no tool, or no parameter of its tools", severity="warning"
     ),
     "refused-tool": Rule(summary="a tool of an MCP server is not used", severity="warning"),
+    "blocked-tool": Rule(summary="a tool of an MCP server waits until you accept it", severity="warning"),
 }
 """All rules by name."""
 
@@ -282,7 +283,7 @@ def lint(
 def lint_tool(tool: ToolDefinition, found: Findings) -> list[Finding]:
     """Return the findings about one tool; `found` are those of the formats."""
     return [
-        *_find_bad_texts(tool),
+        *find_bad_texts(tool),
         *([] if tool.description.strip() else [missing_description(tool.name)]),
         *_find_bad_parameters(tool),
         *merge(tool, found),
@@ -297,8 +298,8 @@ def make_finding(
     return Finding(rule=rule, severity=severity, tool=tool, place=place, problem=problem, fix=fix)
 
 
-def _find_bad_texts(tool: ToolDefinition) -> Iterator[Finding]:
-    """Yield what is wrong with texts; of several texts of one place with the same problem, once."""
+def find_bad_texts(tool: ToolDefinition) -> list[Finding]:
+    """Return what is wrong with the texts of a tool; of several texts of one place with the same problem, once."""
     found: dict[Finding, None] = {}
     for place, text in iter_texts(tool):
         if hidden := _find_invisible(text):
@@ -309,7 +310,7 @@ def _find_bad_texts(tool: ToolDefinition) -> Iterator[Finding]:
             quoted = f"{problem}: {words[:MAX_QUOTED_CHARS]!r}"
             fix = "Remove it. If the tool is not yours, do not use the tool before you know why it says so."
             found[make_finding("prompt-injection", place, quoted, fix, tool=tool.name)] = None
-    yield from found
+    return list(found)
 
 
 def _find_invisible(text: str) -> list[str]:

@@ -91,7 +91,10 @@ class ToolResult:
     """
 
     value: Any = None
-    """What `call()` returns: the JSON form of the tool's return value; of a tool with `output="raw"`, that object."""
+    """What `call()` returns: the JSON form of the tool's return value; of a tool with `output="raw"`, that object.
+
+    Of a generator that failed, timed out or was cancelled: the list of its items so far, for the host.
+    """
     structured_content: JsonObject | None = None
     """MCP's structured content; `{"result": value}` if the output schema wraps the value."""
     error: ErrorDetail | MaybeNone = None
@@ -270,6 +273,14 @@ def to_sendable(result: ToolResult) -> ToolResult:
 def raw_result(value: Any, shown: ToolResult) -> ToolResult:
     """Return the result of a raw value; models read what `shown` says, which is no error."""
     return ToolResult(value, blocks=shown.blocks, _rendering=Rendering(value, shown.value, shown.blocks))
+
+
+def unfinished_result(
+    value: Any, error: ErrorDetail, *, is_raw: bool, meta: JsonObject | None = None, is_interrupted: bool = False
+) -> ToolResult:
+    """Return the error result of a body that did not finish; only the host reads its `value`, the items so far."""
+    rendering = Rendering(value, InvalidResultError(error.message)) if is_raw else None
+    return ToolResult(value, error=error, meta=meta, is_interrupted=is_interrupted, _rendering=rendering)
 
 
 def without_raw_value(result: ToolResult) -> ToolResult:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Final, Literal
 
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, ArgumentCollection, CycloptsError, Parameter, UnknownOptionError
 
 from ahvn_tools import __version__
 from ahvn_tools.cli.output import CommandError, UsageError, flush_stdout, prepare_streams, print_message
 from ahvn_tools.cli.sources import Flag
-from ahvn_tools.errors import ToolCallError, ToolSpecError
+from ahvn_tools.errors import MIN_SIMILARITY, ToolCallError, ToolSpecError
 
 INTERRUPTED_STATUS = 130
 """The exit status after Ctrl-C, as in shells."""
@@ -71,8 +72,10 @@ def run_command(command: Callable[[], int | None]) -> int:
     try:
         status = command()
         flush_stdout()
+    except UnknownOptionError as error:
+        return _report_error(_describe_option(error), status=2)
     except CycloptsError as error:
-        return _report_error(f"{error} See {' '.join([app.name[0], *(error.command_chain or ())])} --help.", status=2)
+        return _report_error(f"{error} {_see_help(error)}", status=2)
     except UsageError as error:
         return _report_error(str(error), status=2)
     except BrokenPipeError:
@@ -85,6 +88,27 @@ def run_command(command: Callable[[], int | None]) -> int:
     except Exception as error:  # noqa: BLE001  # code of a source may raise anything
         return _report_error(f"{type(error).__name__}: {error} (--verbose prints where)", status=1)
     return status or 0
+
+
+def _see_help(error: CycloptsError) -> str:
+    return f"See {' '.join([app.name[0], *(error.command_chain or ())])} --help."
+
+
+def _describe_option(error: UnknownOptionError) -> str:
+    """Return which option the command does not have, and a similar one, or the commands that have it."""
+    option = (error.token.keyword or error.token.value).partition("=")[0]
+    names = {name.lstrip("-"): name for name in _option_names(error.argument_collection)}
+    if close := difflib.get_close_matches(option.lstrip("-"), names, 1, MIN_SIMILARITY):
+        fix = f"Did you mean {names[close[0]]}? "
+    else:
+        collections = ((command, app[command].assemble_argument_collection()) for command in COMMANDS)
+        commands = [command for command, arguments in collections if option in _option_names(arguments)]
+        fix = f"It is an option of: {', '.join(commands)}. " if commands else ""
+    return f"Unknown option: {option}. {fix}{_see_help(error)}"
+
+
+def _option_names(arguments: ArgumentCollection) -> list[str]:
+    return [name for argument in arguments for name in argument.names if name.startswith("-")]
 
 
 def _report_error(message: str, *, status: int) -> int:

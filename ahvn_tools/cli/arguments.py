@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from ahvn_tools.cli.output import UsageError
-from ahvn_tools.errors import SourceError, StateKeyError, near_misses
+from ahvn_tools.errors import SourceError, StateKeyError, UnboundStateError, near_misses
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.regular_file import read_bounded
 from ahvn_tools.schema.keywords import JSON_TYPES, type_names
@@ -337,6 +337,12 @@ def read_state(file: Path | None, assignments: Iterable[str]) -> JsonObject:
         except StateKeyError as error:
             raise UsageError(f"--set: {error}") from None
     return state
+
+
+def describe_unbound(error: UnboundStateError, binds: Mapping[str, str]) -> str:
+    """Return why a bound parameter has no value, and the option that sets it; `binds` are those of its tool."""
+    fix = f" Pass it with --set {error.key}=VALUE, or --state FILE." if error.parameter in binds else ""
+    return f"{error.explanation or error.message}{fix}"
 
 
 def read_text(file: Path, shown: str) -> str:

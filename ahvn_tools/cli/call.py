@@ -10,7 +10,7 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Self, TextIO
 
@@ -18,7 +18,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from ahvn_tools.cli import output
-from ahvn_tools.cli.arguments import ValueReader, read_arguments, read_state
+from ahvn_tools.cli.arguments import ValueReader, describe_unbound, read_arguments, read_state
 from ahvn_tools.cli.output import CommandError, UsageError
 from ahvn_tools.cli.output_file import has_file, write_media_file
 from ahvn_tools.cli.sources import (
@@ -32,7 +32,7 @@ from ahvn_tools.cli.sources import (
     stdout_to_stderr,
 )
 from ahvn_tools.cli.tools import credentials
-from ahvn_tools.errors import ApprovalRequiredError, BindError, ResultRequiredError, StateKeyError
+from ahvn_tools.errors import ApprovalRequiredError, BindError, ResultRequiredError, StateKeyError, UnboundStateError
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.redaction.names import is_secret_name, is_secret_schema
 from ahvn_tools.results import ToolResult, to_sendable, whole_value
@@ -123,7 +123,7 @@ def call(
             result = _run(session, tool, values, timeout, printing)
             if options is not None and options.verbose:
                 _print_frames(result)
-            return _report(result, printing)
+            return _report(result, printing, spec.binds)
 
 
 def _bind(kit: Toolkit, tool: str, words: Sequence[str]) -> None:
@@ -164,8 +164,8 @@ def _run(kit: Toolkit, tool: str, arguments: JsonObject, timeout: float | None, 
     raise AssertionError  # pragma: no cover  # a stream ends with its result
 
 
-def _report(result: ToolResult, printing: CallOutput) -> int:
-    """Print the result, and return the exit status."""
+def _report(result: ToolResult, printing: CallOutput, binds: Mapping[str, str]) -> int:
+    """Print the result of a tool with these bound parameters, and return the exit status."""
     if result.error is None:
         printing.print_result(result)
         return 0
@@ -175,6 +175,8 @@ def _report(result: ToolResult, printing: CallOutput) -> int:
         message = f"{_describe_pending(result)} Repeat the command in a terminal, or with --yes."
     if result.error.code == ResultRequiredError.code:
         message = f"{message} A program supplies it, with `Toolkit.resume`."
+    if isinstance(result.exception, UnboundStateError):
+        message = describe_unbound(result.exception, binds)
     print(f"error: {output.escape(message)}", file=sys.stderr)  # noqa: T201  # the output of a command
     return STATUSES.get(result.error.code, FAILED_STATUS)
 

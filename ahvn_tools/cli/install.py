@@ -86,7 +86,10 @@ def install(
         server_name, found = name, ""
     else:
         with _environment(variables.known), open_toolkit(sources, options) as kit:
-            server_name, found = name or _to_name(kit.name), f" with {plural(len(kit), 'tool')}"
+            server_name, found = (
+                name or _to_name(kit.name),
+                f" with {plural(len(kit.session().select(inactive=True)), 'tool')}",
+            )
     if not _NAME.fullmatch(server_name):
         raise UsageError(f"--name {server_name!r}: use letters, digits, '-' and '_', at most 64.")
     values = {**command.env, **variables.values}

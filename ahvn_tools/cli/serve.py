@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from ahvn_tools.cli.arguments import read_state
+from ahvn_tools.cli.arguments import describe_unbound, read_state
 from ahvn_tools.cli.output import CommandError, UsageError, print_message
 from ahvn_tools.cli.sources import Flag, LoadingOptions, Names, Sources, open_toolkit
+from ahvn_tools.errors import UnboundStateError
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.mcp.client.server_process import killed_by_signals
 
@@ -97,6 +98,7 @@ def run(
             "code_mode": request.code_mode,
         }
         on_loaded(loaded)
+        _report_unbound(kit)
         from ahvn_tools.toolkit.serve import serve as serve_toolkit  # slow: refusals do not need it
 
         if request.http is None:
@@ -146,6 +148,21 @@ def _read_environment(variable: str, what: str) -> str:
     if value := os.environ.get(variable, "").strip():
         return value
     raise CommandError(f"The environment variable {variable!r} contains no {what}: set it, or omit the option.")
+
+
+def _report_unbound(kit: Toolkit) -> None:
+    """Print which bound parameters have no value: calls of their tools will fail."""
+    from ahvn_tools.toolkit.calls import state_scopes
+
+    texts: dict[str, None] = {}
+    view = kit._view  # noqa: SLF001  # of this package
+    for spec in kit:
+        try:
+            spec.compiled.plan.check_bound_values(state_scopes(view, view.store.entries[spec.name]))
+        except UnboundStateError as error:
+            texts[describe_unbound(error, spec.binds)] = None
+    for text in texts:
+        print_message(f"warning: {text}")
 
 
 def _select_groups(kit: Toolkit, groups: Sequence[str]) -> Toolkit:

@@ -57,7 +57,7 @@ class LoadingOptions:
     root: Names = None
     """A folder that the built-in tools may use: SOURCE is builtins or a manifest. Can be repeated."""
     audience: str | None = None
-    """Use the tools for this audience, and those for everyone; all tools by default."""
+    """Use the tools for this audience, and those for everyone. Without it: all; for install, those for everyone."""
     group: Names = None
     """Use the tools of this group, and activate it. Can be repeated."""
     tag: Names = None

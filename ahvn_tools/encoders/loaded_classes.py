@@ -18,6 +18,11 @@ def loaded_classes(module: str, *names: str) -> tuple[Any, ...]:
     return () if loaded is None else tuple([getattr(loaded, name) for name in names if hasattr(loaded, name)])
 
 
+def is_file_class(kind: type) -> bool:
+    """Return whether values of a class are files or byte streams, whose lines could be iterated."""
+    return hasattr(kind, "readline") and (hasattr(kind, "__next__") or hasattr(kind, "__aiter__"))
+
+
 def block_classes() -> tuple[Any, ...]:
     """Return the classes of MCP's content blocks."""
     return loaded_classes(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NoReturn
@@ -11,7 +12,7 @@ from pydantic_core import CoreConfig, PydanticSerializationError, SchemaSerializ
 
 from ahvn_tools.encoders import libraries
 from ahvn_tools.encoders.binary import encode_bytes, encode_nested_bytes, map_containers
-from ahvn_tools.encoders.loaded_classes import block_classes, loaded_classes, media_classes
+from ahvn_tools.encoders.loaded_classes import block_classes, is_file_class, loaded_classes, media_classes
 from ahvn_tools.errors import INVALID_RESULT, DefinitionError, InvalidResultError
 
 Encoder = Callable[[Any], Any]
@@ -160,6 +161,8 @@ def to_json_form(value: Any, serialize: Callable[[Any], Any] | None = None, *, i
         return value
     try:
         encoded = encode_registered(value)
+        if type(encoded) not in _PLAIN_TYPES:
+            _refuse_files(encoded)
         json_form = serialize(encoded) if serialize and is_strict else _serialize(encoded, serialize)
         if type(json_form) is not str:
             _require_json(json_form)
@@ -170,6 +173,24 @@ def to_json_form(value: Any, serialize: Callable[[Any], Any] | None = None, *, i
     except Exception as error:
         raise no_json_form_error(value) from error
     return json_form
+
+
+_PLAIN_TYPES: Final = frozenset({str, int, float})
+
+_MAX_CHECKED_ITEMS: Final = 50
+"""How many items of a large list or dict are looked at: the check must cost little."""
+
+
+def _refuse_files(value: Any) -> None:
+    """Raise InvalidResultError for an open file, and a list or dict with one: pydantic would read its lines."""
+    kind = type(value)
+    parts = value.values() if kind is dict else value if kind in {list, tuple} else (value,)
+    for part in {*map(type, itertools.islice(parts, _MAX_CHECKED_ITEMS))} - JSON_TYPES:
+        if is_file_class(part):
+            raise InvalidResultError(
+                INVALID_RESULT,
+                explanation=f"The tool returned an open file, of type {part.__name__!r}; return its content.",
+            )
 
 
 def serialize_untyped(value: Any) -> Any:

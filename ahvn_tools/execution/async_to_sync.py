@@ -37,10 +37,10 @@ def prepare_in_caller(
     return plan.prepare(positional, arguments, scopes), seconds_left(plan, started)
 
 
-def consume_on_loop(returned: Any, limits: ItemLimits) -> Any:
-    """Await or iterate what a body returned, to its end."""
+def consume_on_loop(returned: Any, limits: ItemLimits, items: list[Any]) -> Any:
+    """Await or iterate what a body returned, to its end; `items` is filled with the values of its items."""
     try:
-        return background_loop.run(capture_outcome, aconsume, returned, limits).get()
+        return background_loop.run(capture_outcome, aconsume, returned, limits, None, items).get()
     except SyncCallError:
         if hasattr(returned, "close"):
             returned.close()  # a coroutine that cannot be awaited here

@@ -27,7 +27,6 @@ from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import (
     ApprovalRequiredError,
     CallCancelledError,
-    InvalidResultError,
     SyncCallError,
     ToolSpecError,
 )
@@ -39,7 +38,7 @@ from ahvn_tools.execution.runner import capture_outcome
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.redaction.texts import make_mask
 from ahvn_tools.redaction.values import HiddenValues, reveal_secrets
-from ahvn_tools.results import Rendering, ToolResult
+from ahvn_tools.results import ToolResult, unfinished_result
 from ahvn_tools.secret_key import SecretKey
 
 
@@ -139,8 +138,7 @@ class CallScope:
         `is_raw`: only the host may read that.
         """
         detail = ErrorDetail(code="cancelled", message=f"The call of {tool!r} was cancelled.")
-        rendering = Rendering(value, InvalidResultError(detail.message)) if is_raw else None
-        self.interrupted = ToolResult(value, error=detail, is_interrupted=True, _rendering=rendering)
+        self.interrupted = unfinished_result(value, detail, is_raw=is_raw, is_interrupted=True)
         return self.interrupted
 
     def mark_interrupted(self, result: ToolResult) -> ToolResult:

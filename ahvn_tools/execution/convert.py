@@ -5,7 +5,7 @@ Error texts are short: no stack, no inputs, no bound values.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
@@ -27,12 +27,13 @@ from ahvn_tools.errors import (
     ToolChangedError,
     ToolConnectionError,
     ToolError,
+    ToolTimeoutError,
     clip,
     exception_text,
 )
 from ahvn_tools.execution.outcome import Outcome, is_cancellation, self_cancelled_error
 from ahvn_tools.execution.plan import Arguments, Body, Plan
-from ahvn_tools.results import ToolResult, media_blocks
+from ahvn_tools.results import ToolResult, media_blocks, unfinished_result
 
 if TYPE_CHECKING:
     import logging
@@ -41,6 +42,9 @@ _ERRORS_WITH_THEIR_OWN_CODE: Final = (
     ApprovalRequiredError, CallCancelledError, CallRejectedError, InputRequiredError, InvalidResultError,
     LimitExceededError, ResultRequiredError, ToolChangedError, ToolConnectionError,
 )  # fmt: skip
+
+_ERRORS_WITHOUT_ITEMS: Final = (ApprovalRequiredError, InputRequiredError, LimitExceededError, ResultRequiredError)
+"""Of what asks for something, and of too many items, no item is part of the result."""
 
 MISSING_REQUIRED_CLIENT_CAPABILITY: Final = -32021
 """MCP's error code; `mcp_types` has it too, but importing it is slow."""
@@ -71,11 +75,28 @@ def to_result(
     if error is None:
         return returned_result(plan, body, outcome.value, values, started)
     if outcome.is_runner_error and isinstance(error, ToolCallError):
-        return error_result(call_error_detail(error), started)
+        detail = call_error_detail(error)
+        if masks_errors and isinstance(error, ToolTimeoutError):
+            detail = replace(detail, message=error.masked_message or detail.message).hold(error)
+        return _unfinished(plan, outcome, detail, started)
     if not (is_served or isinstance(error, Exception) or is_cancellation(error)):
         raise error
     detail = body_error_detail(error, plan.hidden_values(values, body), tool=plan.name, is_masked=masks_errors)
-    return error_result(detail, started)
+    return _unfinished(plan, outcome, detail, started)
+
+
+def _unfinished(plan: Plan, outcome: Outcome, detail: ErrorDetail, started: float) -> ToolResult:
+    """Return the error result of a body, with the items that it made before."""
+    if not outcome.made or isinstance(outcome.error, _ERRORS_WITHOUT_ITEMS):
+        return error_result(detail, started)
+    value, meta = items_so_far(plan, outcome.made), {"duration": perf_counter() - started}
+    return unfinished_result(value, detail, is_raw=plan.output.is_raw, meta=meta)
+
+
+def items_so_far(plan: Plan, made: Sequence[Any]) -> list[Any] | None:
+    """Return the values of items as the whole result has them; None without items."""
+    items = [*made] if plan.output.is_raw else [plan.output.to_chunk(item).value for item in made]
+    return items or None
 
 
 def error_result(detail: ErrorDetail, started: float) -> ToolResult:

@@ -102,10 +102,15 @@ async def run_with_deadline(
     return Outcome(error=error, is_runner_error=True)
 
 
-def timeout_error(plan: Plan, reason: str) -> ToolTimeoutError:
-    """Return the error of a call that exceeded its timeout; `reason` says what happened to the body."""
-    message = f"Tool {plan.name!r} did not finish within {plan.timeout:g} seconds; {reason}."
-    return ToolTimeoutError(message, tool=plan.name, timeout=plan.timeout)
+def timeout_error(plan: Plan, reason: str, masked_reason: str | None = None) -> ToolTimeoutError:
+    """Return the error of a call that exceeded its timeout.
+
+    `reason` says what happened to the body, and `masked_reason` the same without how bodies run.
+    """
+    message = f"Tool {plan.name!r} did not finish within {plan.timeout:g} seconds; "
+    error = ToolTimeoutError(f"{message}{reason}.", tool=plan.name, timeout=plan.timeout)
+    error.masked_message = None if masked_reason is None else f"{message}{masked_reason}."
+    return error
 
 
 def seconds_left(plan: Plan, started: float) -> float | None:

@@ -8,6 +8,7 @@ body runs in its caller's task, and a sync one in a worker thread with the calle
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from time import perf_counter
 from typing import Any
 
@@ -70,7 +71,7 @@ def call_body(plan: Plan, body: Body, values: Arguments) -> Any:
     if type(returned) is plan.exact_type:
         return returned
     if is_consumable(returned):
-        returned = Outcome.capture(lambda: _consume_returned(plan, returned)).get(tool=plan.name)
+        returned = Outcome.capture(lambda: _consume_returned(plan, returned, [])).get(tool=plan.name)
     return unwrap_value(plan, body, returned, values)
 
 
@@ -79,7 +80,7 @@ async def aunwrap_value(plan: Plan, body: Body, returned: Any, values: Mapping[s
     if type(returned) is plan.exact_type:
         return returned
     if is_consumable(returned):
-        returned = (await _aconsume_returned(plan, returned)).get(tool=plan.name)
+        returned = (await _aconsume_returned(plan, returned, [])).get(tool=plan.name)
     return unwrap_value(plan, body, returned, values)
 
 
@@ -102,10 +103,13 @@ def execute(  # noqa: PLR0917  # the parts of a direct call, and one option
 
         outcome = run_body_on_loop(plan, body, values, seconds)
         return to_result(plan, body, outcome, values, started, masks_errors=masks_errors)
+    items: list[Any] | None = None
     try:
-        returned = run_body_here(plan, body, values)
+        returned = body(**values) if plan.is_keyword_callable else plan.invoke(body, values)
+        if type(returned) is not plan.exact_type and is_consumable(returned):
+            returned = _consume_returned(plan, returned, items := [])
     except BaseException as error:  # noqa: BLE001  # a body's own CancelledError is a result; `to_result` raises the others
-        return to_result(plan, body, Outcome(error=error), values, started, masks_errors=masks_errors)
+        return to_result(plan, body, Outcome(error=error, made=items or ()), values, started, masks_errors=masks_errors)
     return returned_result(plan, body, returned, values, started)
 
 
@@ -122,11 +126,11 @@ def validate(plan: Plan, positional: tuple[Any, ...], arguments: Arguments) -> T
     return ToolResult(passed, structured_content=passed, meta=meta)
 
 
-def run_body_here(plan: Plan, body: Body, values: Arguments) -> Any:
-    """Return what a sync body returns, or its items, in this thread."""
+def run_body_here(plan: Plan, body: Body, values: Arguments, items: list[Any]) -> Any:
+    """Return what a sync body returns, or its items, in this thread; `items` is filled with their values."""
     returned = body(**values) if plan.is_keyword_callable else plan.invoke(body, values)
     is_plain = type(returned) is plan.exact_type or not is_consumable(returned)
-    return returned if is_plain else _consume_returned(plan, returned)
+    return returned if is_plain else _consume_returned(plan, returned, items)
 
 
 async def aexecute(  # noqa: PLR0917  # as `execute`
@@ -160,7 +164,9 @@ async def aexecute(  # noqa: PLR0917  # as `execute`
         is_plain = type(returned) is plan.exact_type
         if is_plain or not is_consumable(returned):
             return returned_result(plan, body, returned, values, started)
-        outcome = await _aconsume_returned(plan, returned)
+        items: list[Any] = []
+        outcome = await _aconsume_returned(plan, returned, items)
+        outcome = outcome if outcome.error is None else replace(outcome, made=items)
     return to_result(plan, body, outcome, values, started, masks_errors=masks_errors)
 
 
@@ -189,17 +195,17 @@ async def _aprepare(
     return await prepare(plan, positional, arguments, scopes)
 
 
-def _consume_returned(plan: Plan, returned: Any) -> Any:
+def _consume_returned(plan: Plan, returned: Any, items: list[Any]) -> Any:
     """Iterate what a body returned in this thread; an awaitable or async iterator runs on the background loop."""
     if is_iterator(returned):
-        return consume(returned, plan.item_limits)
+        return consume(returned, plan.item_limits, items=items)
     from ahvn_tools.execution.async_to_sync import consume_on_loop
 
-    return consume_on_loop(returned, plan.item_limits)
+    return consume_on_loop(returned, plan.item_limits, items)
 
 
-async def _aconsume_returned(plan: Plan, returned: Any) -> Outcome:
+async def _aconsume_returned(plan: Plan, returned: Any, items: list[Any]) -> Outcome:
     """Await and iterate what a body returned."""
     from ahvn_tools.execution.runner import capture_outcome
 
-    return await capture_outcome(aconsume, returned, plan.item_limits)
+    return await capture_outcome(aconsume, returned, plan.item_limits, None, items)

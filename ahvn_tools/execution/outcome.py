@@ -5,11 +5,11 @@ A CancelledError is either the caller's or was raised by the body itself. asynci
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ahvn_tools.encoders.loaded_classes import loaded_classes
+from ahvn_tools.encoders.loaded_classes import is_file_class, loaded_classes
 from ahvn_tools.errors import CallCancelledError
 
 
@@ -21,6 +21,8 @@ class Outcome:
     error: BaseException | None = None
     is_runner_error: bool = False
     """Whether the runner made the error (a timeout), and not the body."""
+    made: Sequence[Any] = ()
+    """The values of the items that the body made before the error."""
 
     @classmethod
     def capture(cls, function: Callable[[], Any]) -> Outcome:
@@ -67,9 +69,11 @@ def self_cancelled_error(tool: str) -> CallCancelledError:
 
 
 def is_consumable(value: Any) -> bool:
-    """Return whether a returned value has to be awaited or iterated."""
+    """Return whether a returned value has to be awaited or iterated; a file is a result, and an invalid one."""
     kind = type(value)
-    return hasattr(kind, "__next__") or hasattr(kind, "__await__") or hasattr(kind, "__aiter__")
+    if hasattr(kind, "__await__"):
+        return True
+    return (hasattr(kind, "__next__") or hasattr(kind, "__aiter__")) and not is_file_class(kind)
 
 
 def is_iterator(value: Any) -> bool:

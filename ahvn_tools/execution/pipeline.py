@@ -33,6 +33,7 @@ from ahvn_tools.execution.convert import (
     body_error_detail,
     call_error_detail,
     error_result,
+    items_so_far,
     returned_result,
     summarize_exception,
     to_result,
@@ -140,7 +141,7 @@ async def _prepare(call: Call, context: ToolContext | None) -> Arguments:
 
 def _interrupted_result(call: Call, items: list[Any]) -> ToolResult:
     """Return the result of a body that was interrupted after these items."""
-    return call.scope.interrupted_result(call.name, items or None, is_raw=call.plan.output.is_raw)
+    return call.scope.interrupted_result(call.name, items_so_far(call.plan, items), is_raw=call.plan.output.is_raw)
 
 
 def _cancel_context(context: ToolContext | None) -> None:
@@ -198,7 +199,9 @@ def _execute_here(call: Call) -> ToolResult:
     values = _prepare_here(call, started)
     if isinstance(values, ToolResult):
         return values
-    outcome = Outcome.capture(lambda: direct_call.run_body_here(plan, call.body, values))
+    items: list[Any] = []
+    outcome = Outcome.capture(lambda: direct_call.run_body_here(plan, call.body, values, items))
+    outcome = outcome if outcome.error is None else replace(outcome, made=items)
     return replace(_to_result(call, outcome, values, started), id=call.id)
 
 
@@ -252,7 +255,7 @@ def _stream_here(call: Call) -> Generator[ToolResult, None, None]:
             if call.scope.is_cancelled:
                 yield replace(_interrupted_result(call, made), id=call.id)
                 return
-        outcome = Outcome(made) if outcome.error is None else outcome
+        outcome = Outcome(made) if outcome.error is None else replace(outcome, made=made)
         yield replace(_to_result(call, outcome, values, started), id=call.id)
     finally:
         context.run(items.close)

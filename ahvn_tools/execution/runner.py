@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import functools
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from time import monotonic
 from typing import Any
 
@@ -44,16 +45,20 @@ async def run_body(
     filled with the items made so far; a sync body runs in one of `threads`. The clock stops while `emit` waits for the
     reader, unless `waits_for_reader` is False.
     """
+    items = [] if items is None else items
     if plan.seconds is None:
-        return await _dispatch(plan, body, values, emit and _emit_items(plan, emit), items, threads=threads)
+        outcome = await _dispatch(plan, body, values, emit and _emit_items(plan, emit), items, threads=threads)
+        return outcome if outcome.error is None else replace(outcome, made=tuple(items))
     deadline = deadline or Deadline(plan.seconds if seconds is None else seconds)
     timed_emit = emit and _emit_items(plan, emit, deadline if waits_for_reader else None)
-    error = timeout_error(plan, _timeout_reason(plan))
+    error = timeout_error(plan, *_timeout_reasons(plan))
     outcome = await run_with_deadline(deadline, error, _dispatch, plan, body, values, timed_emit, items, deadline)
     if outcome.is_runner_error and deadline.is_queued:
-        error = timeout_error(plan, "it did not start, because other calls used all worker processes")
+        error = timeout_error(
+            plan, "it did not start, because other calls used all worker processes", "it did not start"
+        )
         return Outcome(error=error, is_runner_error=True)
-    return outcome
+    return outcome if outcome.error is None else replace(outcome, made=tuple(items))
 
 
 async def prepare(
@@ -127,11 +132,15 @@ async def _run_resolver(bound: BoundParameter, scopes: StateScopes) -> Any:
     return await value if is_awaitable(value) else value
 
 
-def _timeout_reason(plan: Plan) -> str:
-    """Return what happened to a body that exceeded its timeout."""
+def _timeout_reasons(plan: Plan) -> tuple[str, str]:
+    """Return what happened to a body that exceeded its timeout, for developers and for models."""
+    if plan.isolation == "process":
+        return "its process was ended", "it was ended"
     if plan.isolation is not None:
-        return "its process was ended" if plan.isolation == "process" else "its executor was asked to end it"
-    return "it was cancelled" if plan.is_async else "its thread may still be running"
+        return "its executor was asked to end it", "it may still be running"
+    if plan.is_async:
+        return "it was cancelled", "it was cancelled"
+    return "its thread may still be running", "it may still be running"
 
 
 async def _dispatch(  # noqa: PLR0917  # `run_with_deadline` passes positional arguments

@@ -106,6 +106,8 @@ class Limit(MiddlewareOptions):
     """Calls of one answer of a model."""
     per_session: int | None = Field(default=None, ge=1)
     """Calls of one session."""
+    by: str | None = None
+    """The state key, such as `user.id`, for each value of which the rates are counted."""
     wait: float = Field(default=0, ge=0)
     """For how many seconds a call waits to stay within a rate."""
 

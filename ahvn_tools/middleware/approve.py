@@ -85,10 +85,19 @@ class ApprovalMiddleware:
 
 
 async def _ask(approver: Approver, call: Call, request: ApprovalRequest) -> ApprovalDecision:
-    """Return the decision of an approver on a request for a call."""
-    decision: ApprovalDecision = await (
-        approver(request, call) if isinstance(approver, Inbox) else call_host_function(approver, request)
-    )
+    """Return the decision of an approver on a request for a call. Raises ToolError for what it raises."""
+    try:
+        decision: ApprovalDecision = await (
+            approver(request, call) if isinstance(approver, Inbox) else call_host_function(approver, request)
+        )
+    except ToolCallError:
+        raise
+    except Exception as error:
+        raise ToolError(
+            f"The approver of tool {call.name!r} failed, so nothing was approved.",
+            tool=call.name,
+            explanation=f"The approver of tool {call.name!r} raised {summarize_exception(error)}.",
+        ) from error
     return decision
 
 
@@ -120,7 +129,7 @@ async def _decide(
     if decision is True or isinstance(decision, Mapping | ApprovalAnswer):
         approved = replace(call, is_approved=True)
         return _with_request(approved, await next(approved))
-    return rejected_result(call.name, decision or "")
+    return rejected_result(rejection_text(call.name, decision))
 
 
 def needs_approval(call: Call, next: Next) -> bool:  # noqa: A002  # that of another middleware
@@ -135,15 +144,21 @@ def needs_approval(call: Call, next: Next) -> bool:  # noqa: A002  # that of ano
     )
 
 
-def rejected_result(tool: str, reason: str | bool = "") -> ToolResult:
+def rejected_result(message: str) -> ToolResult:
     """Return the error result of a rejected call."""
-    return ToolResult(error=ErrorDetail(code=CallRejectedError.code, message=rejection_text(tool, reason)))
+    return ToolResult(error=ErrorDetail(code=CallRejectedError.code, message=message))
 
 
 def rejection_text(tool: str, reason: object) -> str:
     """Return what a model reads of a rejected call; a `reason` that is no text is none."""
     ending = f": {reason}" if isinstance(reason, str) and reason else ". Do not try it again unless you are asked to."
     return f"The call of {tool!r} was rejected{ending}"
+
+
+def lost_text(tool: str, reason: str) -> str:
+    """Return what a model reads of a rejected call whose request was decided before; its result is not known."""
+    ending = f": {reason}" if reason else ". Find out what it has done before you make it again."
+    return f"The call of {tool!r} may have run already; its result was lost{ending}"
 
 
 async def _validated(call: Call) -> None:
@@ -217,16 +232,7 @@ def _question_approver(approver: Approver) -> QuestionApprover:
     """Return what asks the approver about the questions of a body."""
 
     async def decide(call: Call, question: ApprovalQuestion) -> None:
-        try:
-            decision = _in_time(call, await _ask(approver, call, ApprovalRequest.from_call(call, question)))
-        except ToolCallError:
-            raise
-        except Exception as error:
-            raise ToolError(
-                "The approval that this tool needs could not be requested.",
-                tool=call.name,
-                explanation=f"The approver of the call of {call.name!r} raised {summarize_exception(error)}.",
-            ) from error
+        decision = _in_time(call, await _ask(approver, call, ApprovalRequest.from_call(call, question)))
         if isinstance(decision, Mapping):
             raise ToolSpecError("An approver edits calls only, and not what a tool asks for: return True or a text.")
         if decision is not True and decision is not ApprovalAnswer.ALWAYS:

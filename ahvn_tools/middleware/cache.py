@@ -10,7 +10,7 @@ import itertools
 import secrets
 import threading
 from collections import OrderedDict
-from collections.abc import Collection, Hashable
+from collections.abc import Collection, Hashable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from datetime import date, datetime, time, timedelta, timezone
@@ -26,11 +26,12 @@ from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel, SecretBytes, SecretStr
 
-from ahvn_tools.context import resolve_transport_context
+from ahvn_tools.context import resolve_context, resolve_transport_context
 from ahvn_tools.errors import ToolSpecError, suggests_options
 from ahvn_tools.execution.call import Call, Middleware, Next
 from ahvn_tools.execution.plan import Arguments
 from ahvn_tools.execution.runner import run_before_body, run_resolvers
+from ahvn_tools.middleware import reporting
 from ahvn_tools.middleware.approve import needs_approval
 from ahvn_tools.middleware.repeatable import ForRepeatableCalls
 from ahvn_tools.results import ToolResult
@@ -42,6 +43,9 @@ _REPR_TYPES = frozenset({
     PosixPath, PurePosixPath, PureWindowsPath, WindowsPath,
 })  # fmt: skip
 """Types whose `repr` identifies a value. Their subclasses may have further attributes, so they are not included."""
+
+CONTEXT_RESOLVERS = (resolve_context, resolve_transport_context)
+"""The resolvers whose value is the call itself."""
 
 _class_numbers: WeakKeyDictionary[type, int] = WeakKeyDictionary()
 _next_number = itertools.count()
@@ -64,22 +68,38 @@ def keyed_digest(value: Any, key: bytes) -> bytes:
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), key=key, digest_size=32).digest()
 
 
-def _canonical_text(value: Any) -> str:
-    kind = type(value)
-    name = _class_name(kind)
+def lasting_text(value: Any) -> str:
+    """Return data, secrets included, as a text that is the same in every process.
+
+    Of any other value, and of a part that is no data, only the JSON form or the type.
+    """
+    try:
+        return _canonical_text(value, is_lasting=True)
+    except Exception:  # noqa: BLE001  # a circular reference, or a foreign class, which may raise anything
+        return reporting.type_placeholder(value)
+
+
+def _canonical_text(value: Any, *, is_lasting: bool = False) -> str:
+    kind, text_of = type(value), functools.partial(_canonical_text, is_lasting=is_lasting)
+    name = f"{kind.__module__}.{kind.__qualname__}" if is_lasting else _class_name(kind)
     if kind in _REPR_TYPES:
         return f"{name}:{value!r}"
     if kind is dict:
-        return f"{name}({','.join(f'{_canonical_text(key)}={_canonical_text(part)}' for key, part in value.items())})"
+        return f"{name}({','.join(f'{text_of(key)}={text_of(part)}' for key, part in value.items())})"
     if kind is list or kind is tuple:
-        return f"{name}({','.join(map(_canonical_text, value))})"
+        return f"{name}({','.join(map(text_of, value))})"
     if kind is set or kind is frozenset:
-        return f"{name}({','.join(sorted(map(_canonical_text, value)))})"
+        return f"{name}({','.join(sorted(map(text_of, value)))})"
     if kind is SecretStr or kind is SecretBytes:
-        return f"{name}({_canonical_text(value.get_secret_value())})"
+        return f"{name}({text_of(value.get_secret_value())})"
     if isinstance(value, Enum):
-        return f"{name}.{value.name}({_canonical_text(value.value)})"
-    return f"{name}({_canonical_text(_record_state(value))})"
+        return f"{name}.{value.name}({text_of(value.value)})"
+    try:
+        return f"{name}({text_of(_record_state(value))})"
+    except TypeError:
+        if not is_lasting or isinstance(value, Iterator):
+            raise
+        return f"{name}({text_of(reporting.as_json(value))})"
 
 
 def _class_name(kind: type) -> str:
@@ -172,9 +192,7 @@ class _Cache(ForRepeatableCalls):
         has_other_inputs |= call.plan.is_external
         if has_other_inputs or not self.acts_on(call) or needs_approval(call, next):
             return await next(call)
-        values, seconds = await _resolve_bound_values(call)
-        call.scope.bound_values = {name: value for name, value in values.items() if value is not MISSING}
-        call = replace(call, plan=call.plan.with_bound_values(values).with_seconds(seconds))
+        call, values = await with_bound_values(call)
         started, key = monotonic(), self._key(call, values)
         if (stored := None if key is None else self._store.get(key)) is not None:
             result = copy.deepcopy(stored)
@@ -198,10 +216,10 @@ class _Cache(ForRepeatableCalls):
         return call.definition.fingerprint, id(call.body), session_id, digest
 
 
-async def _resolve_bound_values(call: Call) -> tuple[Arguments, float | None]:
-    """Read the bound values once, so that the key and the body see the same ones. Raises as `runner.prepare` does.
+async def with_bound_values(call: Call) -> tuple[Call, Arguments]:
+    """Read the bound values once, so that a digest and the body see the same ones. Raises as `runner.prepare` does.
 
-    Also return how many seconds are left for the body; None without async resolvers.
+    Return the call with these values, and the values by parameter, MISSING for one that has none.
     """
     plan, scopes = call.plan, call.state_scopes
     resolved: Arguments = {}
@@ -211,7 +229,8 @@ async def _resolve_bound_values(call: Call) -> tuple[Arguments, float | None]:
     values: Arguments = {}
     for bound in plan.bound_parameters:
         name, binding = bound.parameter.name, bound.binding
-        if binding.resolver is not resolve_transport_context:
+        if binding.resolver not in CONTEXT_RESOLVERS:
             value = resolved[name] if name in resolved else bound.read(scopes)
             values[name] = binding.default_value() if value is MISSING else value
-    return values, seconds
+    call.scope.bound_values = {name: value for name, value in values.items() if value is not MISSING}
+    return replace(call, plan=plan.with_bound_values(values).with_seconds(seconds)), values

@@ -6,20 +6,24 @@ import asyncio
 import contextlib
 import json
 import os
+import threading
 import time
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import asdict, dataclass, replace
 from enum import Enum
+from itertools import islice
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_args
 
-from ahvn_tools.errors import InvalidParametersError, ToolkitError
+from ahvn_tools.errors import InvalidParametersError, ToolCallError, ToolkitError
 from ahvn_tools.execution.threads import run_in_thread
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.middleware.pending import ApprovalRequest, SignedRequest
 from ahvn_tools.regular_file import open_regular
+from ahvn_tools.results import ToolResult
 from ahvn_tools.secret_key import SecretKey
+from ahvn_tools.settings import is_duration
 
 if TYPE_CHECKING:  # few toolkits need it
     import sqlite3
@@ -38,7 +42,10 @@ GONE_SECONDS: Final = 10.0
 LOCK_SECONDS: Final = 10.0
 """How long a process waits for another one that writes to the file."""
 
-MAX_KEPT: Final = 1_000
+WITHDRAW_SECONDS: Final = 1.0
+"""How long a cancelled call waits until its request is cancelled in the file; after that, a thread goes on."""
+
+MAX_KEPT: Final = 200
 """How many requests are kept, decided ones too."""
 
 MAX_TEXT_CHARS: Final = 1_000_000
@@ -74,10 +81,13 @@ class InboxItem:
     id: str
     kind: Literal["approval", "result"] = "approval"
     """What it waits for: `approve` and `deny`, or `answer` and `deny`."""
+    call_id: str = ""
+    """The id of the call, as in the events of a conversation."""
     toolkit: str = ""
     tool: str = ""
     arguments: JsonObject
     session_id: str | None = None
+    """The session of the call. In a service for several users, compare it before you let a user decide."""
     created_at: float = 0.0
     """Seconds since 1970, as the other times."""
     expires_at: float | None = None
@@ -95,7 +105,10 @@ class InboxItem:
     schema: JsonObject
     """The JSON Schema of the arguments, or of the result."""
     state: State = "waiting"
-    """`decided`: the call goes on at once. `unreadable`: it was made with another key, or changed."""
+    """`decided`: the call reads the decision within a second. `unreadable`: it was made with another key, or changed.
+
+    `cancelled`: the call has ended without a decision. `process ended`: its process has not answered for 10 seconds.
+    """
     reason: str = ""
     """Why it was denied."""
     problem: JsonObject
@@ -140,6 +153,8 @@ class Inbox:
         """
         if secret_key is None:  # callers may pass anything
             raise ToolkitError("An Inbox needs a key that its processes share: pass secret_key=….")
+        if timeout is not None and not (is_duration(timeout) and timeout > 0):
+            raise ToolkitError(f"`timeout` is a number of seconds greater than 0, or None, not {timeout!r}.")
         self._key, self.timeout = SecretKey.create(secret_key), timeout
         self.path = Path(path).parent.resolve() / Path(path).name
         with self._errors():
@@ -162,7 +177,7 @@ class Inbox:
         fields["action"] = request.action
         problem: JsonObject = {}
         while True:
-            decision = await self.ask(fields, problem)
+            decision = await self._ask(fields, problem, call)
             if not decision.is_accepted:
                 return decision.reason or False
             if not decision.arguments:
@@ -170,8 +185,9 @@ class Inbox:
             try:
                 if call is not None:
                     call.plan.check_arguments((), request.merge_edits(decision.arguments, call.arguments))
-            except InvalidParametersError as error:
-                problems = [{"pointer": one.pointer, "text": one.text} for one in error.problems]
+            except ToolCallError as error:  # invalid, or denied by a rule
+                found = error.problems if isinstance(error, InvalidParametersError) else ()
+                problems = [{"pointer": one.pointer, "text": one.text} for one in found]
                 problem = {"text": error.message, "problems": problems}
             else:
                 return decision.arguments
@@ -181,6 +197,7 @@ class Inbox:
         kit = None if call is None or call.open_toolkit is None else call.open_toolkit()
         return {
             "id": request.id,
+            "call_id": request.call_id,
             "toolkit": getattr(kit, "name", ""),
             "tool": request.tool,
             "arguments": request.arguments,
@@ -198,31 +215,45 @@ class Inbox:
     ) -> Decision:
         """Wait for the result of a call; `problem` says why the last one was refused."""
         fields = self._fields(request, call, kind="result", action=message, schema=schema)
-        return await self.ask(fields, {"text": problem, "problems": []} if problem else {})
+        return await self._ask(fields, {"text": problem, "problems": []} if problem else {}, call)
 
-    async def ask(self, fields: JsonObject, problem: JsonObject) -> Decision:
+    async def _ask(self, fields: JsonObject, problem: JsonObject, call: Call | None) -> Decision:
         """Write a request, and return the decision on it. When this is cancelled, the request is."""
-        text, item_id, end = _to_text(fields), fields["id"], fields["expires_at"]
-        await self._in_thread(lambda: self._post(fields, text, problem))
-        beat_at = time.monotonic() + BEAT_SECONDS
+        text, is_withdrawn, chunk = _to_text(fields), threading.Event(), None
         try:
-            while True:
-                is_late, beats = end is not None and time.time() >= end, time.monotonic() >= beat_at
-                decision = await self._in_thread(lambda: self._take(item_id, text, beats=beats, is_late=is_late))  # noqa: B023  # it is awaited here
-                if decision is not None:
-                    return decision
-                beat_at = time.monotonic() + BEAT_SECONDS if beats else beat_at
-                await asyncio.sleep(POLL_SECONDS)
+            await self._in_thread(lambda: self._post(fields, text, problem, is_withdrawn))
+            if call is not None:
+                chunk = asyncio.ensure_future(_emit_waiting(call, fields))
+            decision = await self._wait(fields, text)
+            if chunk is not None:
+                await chunk  # its reader may be slow, and decide before it reads on
+            return decision
         except BaseException:
-            with contextlib.suppress(ToolkitError), self._errors(), self._transaction(1.0) as connection:
-                _end(connection, item_id, "cancelled", "")
+            is_withdrawn.set()  # for the thread that writes the request
+            with contextlib.suppress(ToolkitError, TimeoutError):
+                await asyncio.wait_for(self._in_thread(lambda: self._withdraw(fields["id"])), WITHDRAW_SECONDS)
             raise
+        finally:
+            if chunk is not None:
+                chunk.cancel()
 
-    def items(self) -> list[InboxItem]:
-        """Return the requests, the latest first."""
-        query = f"SELECT {_COLUMNS} FROM inbox ORDER BY created_at DESC LIMIT ?"  # noqa: S608  # a constant
+    async def _wait(self, fields: JsonObject, text: str) -> Decision:
+        item_id, end = fields["id"], fields["expires_at"]
+        beat_at = time.monotonic() + BEAT_SECONDS
+        while True:
+            is_late, beats = end is not None and time.time() >= end, time.monotonic() >= beat_at
+            decision = await self._in_thread(lambda: self._take(item_id, text, beats=beats, is_late=is_late))  # noqa: B023  # it is awaited here
+            if decision is not None:
+                return decision
+            beat_at = time.monotonic() + BEAT_SECONDS if beats else beat_at
+            await asyncio.sleep(POLL_SECONDS)
+
+    def items(self, *, session_id: str | None = None) -> list[InboxItem]:
+        """Return the latest 200 requests, the latest first; with `session_id`, those of this session alone."""
+        query = f"SELECT {_COLUMNS} FROM inbox ORDER BY created_at DESC"  # noqa: S608  # a constant
         with self._errors(), contextlib.closing(self._connect()) as connection:
-            return [self._read(row) for row in connection.execute(query, (MAX_KEPT,)).fetchall()]
+            found = map(self._read, connection.execute(query))
+            return list(islice((item for item in found if session_id in (None, item.session_id)), MAX_KEPT))
 
     def item(self, id: str) -> InboxItem:  # noqa: A002  # the word for it
         """Return one request. Raises ToolkitError for an unknown one."""
@@ -231,11 +262,13 @@ class Inbox:
 
     def previous(self, item: InboxItem) -> InboxItem | None:
         """Return the last request of the same tool and kind that a person has decided before; None: there is none."""
-        for other in self.items():
-            same = (other.toolkit, other.tool, other.kind) == (item.toolkit, item.tool, item.kind)
-            if same and other.created_at < item.created_at and other.state in {"approved", "denied", "answered"}:
-                return other
-        return None
+        query = (
+            f"SELECT {_COLUMNS} FROM inbox WHERE tool = ? AND created_at < ? AND "  # noqa: S608  # a constant
+            "state IN ('approved', 'denied', 'answered') ORDER BY created_at DESC"
+        )
+        with self._errors(), contextlib.closing(self._connect()) as connection:
+            found = map(self._read, connection.execute(query, (item.tool, item.created_at)))
+            return next((one for one in found if (one.toolkit, one.kind) == (item.toolkit, item.kind)), None)
 
     def approve(self, id: str, arguments: Mapping[str, Any] | None = None, *, always: bool = False) -> InboxItem:  # noqa: A002  # as above
         """Approve a call: with these edits of its arguments, or also from now on. Raises as `answer` does."""
@@ -275,7 +308,7 @@ class Inbox:
             )
         return replace(found, state="decided")
 
-    def _post(self, fields: JsonObject, text: str, problem: JsonObject) -> None:
+    def _post(self, fields: JsonObject, text: str, problem: JsonObject, is_withdrawn: threading.Event) -> None:
         with self._errors(), self._transaction() as connection:
             now = time.time()
             connection.execute(
@@ -293,6 +326,13 @@ class Inbox:
                     now + GONE_SECONDS, _to_text(problem),
                 ),
             )  # fmt: skip
+            if is_withdrawn.is_set():
+                _end(connection, fields["id"], "cancelled", "")
+
+    def _withdraw(self, item_id: str) -> None:
+        """End a request whose call has read no decision, also if a thread has read one for it."""
+        with self._errors(), self._transaction() as connection:
+            _end(connection, item_id, "cancelled", "")
 
     def _take(self, item_id: str, text: str, *, beats: bool, is_late: bool) -> Decision | None:
         """Return the decision that is there, and remove it from the file; None: there is none."""
@@ -376,6 +416,16 @@ class Inbox:
             ) from error
 
 
+async def _emit_waiting(call: Call, fields: JsonObject) -> None:
+    """Say to the reader of a stream that its call waits."""
+    text = f"Waits for {_NEEDS[fields['kind']]}."
+    if call.report is not None:
+        call.report(0, None, text)
+    elif call.emit is not None:
+        meta = {"progress": {"progress": 0, "total": None}, "waiting": fields["id"]}
+        await call.emit(ToolResult(text, meta=meta, is_last=False, id=call.id))
+
+
 def _create_table(connection: sqlite3.Connection) -> None:
     """Create the table unless it exists. Raises DatabaseError for a file of another program."""
     import sqlite3
@@ -398,8 +448,7 @@ def _select(connection: sqlite3.Connection, item_id: str) -> tuple[Any, ...]:
 def _end(connection: sqlite3.Connection, item_id: str, state: str, reason: str) -> None:
     """End a request. What a person has written stays in the file no longer than needed, but for the reason."""
     connection.execute(
-        "UPDATE inbox SET state = ?, reason = ?, ended_at = ?, decision = NULL, decision_signature = NULL "
-        "WHERE id = ? AND state IN ('waiting', 'decided')",
+        "UPDATE inbox SET state = ?, reason = ?, ended_at = ?, decision = NULL, decision_signature = NULL WHERE id = ?",
         (state, reason, time.time(), item_id),
     )
 

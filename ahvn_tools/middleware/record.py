@@ -1,8 +1,9 @@
 """Record and replay: the middleware that writes calls and results to a file, and the one that answers from it.
 
 The file is JSONL, with one line for each finished call:
-`{"recording": 2, "tool", "fingerprint", "arguments", "digest", "result", "chunks"}`: secret arguments are `***`, bound
-values are `<parameter>`; the digest is the HMAC of the exact arguments, or null without a key.
+`{"recording": 3, "tool", "fingerprint", "arguments", "digest", "bound", "result", "chunks"}`. Secret arguments are
+`***`, bound values are `<parameter>`. The digest is the HMAC of the exact arguments, or null without a key. `bound` is
+the HMAC of the bound values, null without a key, and "" for a tool that has none; lines of version 2 do not have it.
 """
 
 from __future__ import annotations
@@ -21,21 +22,32 @@ from os import PathLike
 from pathlib import Path
 from typing import IO, Any, Final
 
+from ahvn_tools.binding import chain_scopes
 from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import ToolSpecError, suggests_options
 from ahvn_tools.execution.call import Call, Middleware, Next
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.middleware import reporting
+from ahvn_tools.middleware.cache import CONTEXT_RESOLVERS, lasting_text, with_bound_values
 from ahvn_tools.middleware.pending import FIRST_KEYS, FURTHER_KEY, arguments_digest
 from ahvn_tools.redaction.texts import JsonRedactor
 from ahvn_tools.regular_file import MAX_BYTES, open_regular
 from ahvn_tools.results import ToolResult, without_raw_value
 from ahvn_tools.secret_key import SecretKey
+from ahvn_tools.state import MISSING
 
 logger = logging.getLogger("ahvn_tools.middleware.record")
 
-VERSION: Final = 2
+VERSION: Final = 3
 """The version of the line format."""
+
+_BOUND_PURPOSE: Final = "bound values of a recorded call"
+
+_UNBOUND: Final = ""
+"""The `bound` of a call that has no bound values."""
+
+_NOT_RECORDED: Final = "?"
+"""The `bound` of a line of version 2, when it is read."""
 
 _LINE_START = b'{"recording":'
 """The beginning of every line, which identifies a line whose writer was killed."""
@@ -46,6 +58,7 @@ _LINE_TYPES: Final[dict[str, Any]] = {
     "fingerprint": str,
     "arguments": dict,
     "digest": str | None,
+    "bound": str | None,
     "result": dict,
     "chunks": list,
 }
@@ -199,7 +212,9 @@ def _parse_line(file: Path, number: int, text: bytes) -> JsonObject | None:
         if text.startswith(_LINE_START) or _LINE_START.startswith(text):
             return None
         line = None
-    if isinstance(line, dict) and line.keys() >= _LINE_TYPES.keys() and line["recording"] != VERSION:
+    if isinstance(line, dict) and line.get("recording") == 2:  # noqa: PLR2004  # the version before this one
+        line.setdefault("bound", _NOT_RECORDED)
+    elif isinstance(line, dict) and line.keys() >= _LINE_TYPES.keys() and line["recording"] != VERSION:
         raise ToolSpecError(f"{str(file)!r} was recorded by another version of the package. Record it again.")
     if not _has_types(line, _LINE_TYPES) or not all(map(_is_result, [line["result"], *line["chunks"]])):
         raise ToolSpecError(f"Line {number} of {str(file)!r} is not a recorded call. Use a file written by `record`.")
@@ -236,22 +251,31 @@ def record(path: str | PathLike[str], *, secret_key: str | bytes | None = None) 
     Cancelled calls are not recorded. Each line is one append, so threads, loops and processes may write to the same
     file; it is closed after each line. A line that cannot be written is logged as an error; the call's result stays.
 
-    `secret_key`, at least 16 bytes and by default the toolkit's own if it was set, makes calls distinguishable whose
-    arguments differ only in secrets: their HMAC is written. Without a key nothing is written that depends on a secret.
+    `secret_key`, at least 16 bytes and by default the toolkit's own if it was set, makes calls distinguishable that
+    differ only in secret arguments or in bound values: their HMACs are written. Without a key nothing is written that
+    depends on a secret, and calls with bound values are not replayed: the log has a warning for each such tool.
     Raises ToolSpecError for a short key, and if the file is not writable or not a recording.
     """
     file, own_key = Path(path).absolute(), _own_key(secret_key)
     prepare_file(file)
+    warned: set[str] = set()
 
     async def record_call(call: Call, next: Next) -> ToolResult:  # noqa: A002  # the word for it
-        line = {
+        key = _usable_key(call, own_key)
+        line: JsonObject = {
             "tool": call.name,
             "fingerprint": call.definition.fingerprint,
             "arguments": reporting.redact_arguments(call),  # before the body can change them
-            "digest": _digest(call, own_key),
+            "digest": key and arguments_digest(call.arguments, key),
+            "bound": None,
         }
         chunks: list[ToolResult] = []
         try:
+            call, line["bound"] = await _digest_bound_values(call, key)
+            if line["bound"] is None and call.name not in warned:
+                warned.add(call.name)
+                text = "Tool %r reads bound values or the state: a replay of its calls needs a secret_key."
+                logger.warning(text, call.name)
             result = await next(_collect_chunks(call, chunks))
         except Exception as error:
             _append_line(file, call, line, chunks, reporting.exception_result(call, error))
@@ -264,6 +288,46 @@ def record(path: str | PathLike[str], *, secret_key: str | bytes | None = None) 
     return record_call
 
 
+class _Recording:
+    """The lines of a file, by call."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._lines: dict[tuple[str, str, str | None], list[JsonObject]] = {}
+        for line in read_lines(file):
+            call = line["tool"], line["digest"] or _shown(line["arguments"]), line["bound"]
+            self._lines.setdefault(call, []).append(line)
+        self._next_lines = {call: chain(lines, repeat(lines[-1])) for call, lines in self._lines.items()}
+
+    def next_line(self, call: Call, key: SecretKey | None, bound: str | None) -> JsonObject | None:
+        """Return the line that answers a call, each one once and then the last one again."""
+        arguments = [] if key is None else [arguments_digest(call.arguments, key)]
+        arguments.append(_shown(reporting.redact_arguments(call)))
+        for values in (bound, _NOT_RECORDED):
+            for shown in arguments if values is not None else ():
+                if (lines := self._next_lines.get((call.name, shown, values))) is not None:
+                    if values == _NOT_RECORDED and bound != _UNBOUND:
+                        text = "%r is of an earlier version: its calls of tool %r may have had other bound values."
+                        logger.warning(text, self._file.name, call.name)
+                    return next(lines)  # atomic: threads do not receive the same one
+        return None
+
+    def missing_text(self, call: Call, bound: str | None) -> str:
+        """Return why there is no line for a call."""
+        name, tool = self._file.name, call.name
+        lines = [line for (recorded, *_), lines in self._lines.items() if recorded == tool for line in lines]
+        if not lines:
+            return f"{name!r} has no call of tool {tool!r}."
+        if bound is None:
+            fix = "Pass the same secret_key to `record` and `replay`, or to the toolkits."
+            return f"Calls of tool {tool!r} read bound values or the state, which only a secret_key can compare. {fix}"
+        values = " and bound values" if bound else ""
+        is_without_key = bool(bound) and any(line["bound"] is None for line in lines)
+        other = ", or it was recorded with another secret_key" if any(line["digest"] for line in lines) else ""
+        other = ", or it was recorded without a secret_key" if is_without_key else other
+        return f"{name!r} has no call of tool {tool!r} with these arguments{values}{other}."
+
+
 @suggests_options
 def replay(
     path: str | PathLike[str], *, allow_changed: bool = False, secret_key: str | bytes | None = None
@@ -271,26 +335,22 @@ def replay(
     """Return middleware that answers calls from the recording `path`; neither the tool nor inner middleware runs.
 
     A call matches a recording of the same tool with the same arguments: exactly the same ones if it was recorded with
-    the `secret_key` that is used here, else those that the recording shows, with `***` for secrets. Several recordings
+    the `secret_key` that is used here, else those that the recording shows, with `***` for secrets. Bound values must
+    be the same, too: a call that has some is replayed only with the `secret_key` of its recording. Several recordings
     of one call are used in order, for all sessions together; the last one is repeated. A call without a recording is
     an error `not_available`. If the tool has changed since the recording, the call is an error `changed`; with
     `allow_changed` it is the recorded result with `meta["changed"]`, and a warning in the log.
     Raises ToolSpecError for a short key, and if the file is not readable or not a recording.
     """
     file, own_key = Path(path).absolute(), _own_key(secret_key)
-    lines: dict[tuple[str, str], list[JsonObject]] = {}
-    for line in read_lines(file):
-        lines.setdefault((line["tool"], line["digest"] or _shown(line["arguments"])), []).append(line)
-    recordings = {key: chain(same_call, repeat(same_call[-1])) for key, same_call in lines.items()}
+    recording = _Recording(file)
 
     async def replay_call(call: Call, _next: Next) -> ToolResult:
-        digest = _digest(call, own_key)
-        recorded = recordings.get((call.name, digest)) if digest else None
-        recorded = recorded or recordings.get((call.name, _shown(reporting.redact_arguments(call))))
-        if recorded is None:
-            same_tool = [line for (name, _), same_call in lines.items() if name == call.name for line in same_call]
-            return _replay_error(call, "not_available", _missing_text(file, call, same_tool))
-        line = next(recorded)  # atomic: threads do not receive the same one
+        key = _usable_key(call, own_key)
+        call, bound = await _digest_bound_values(call, key)
+        line = recording.next_line(call, key, bound)
+        if line is None:
+            return _replay_error(call, "not_available", recording.missing_text(call, bound))
         is_changed = line["fingerprint"] != call.definition.fingerprint
         if is_changed and not allow_changed:
             return _replay_error(call, "changed", f"Tool {call.name!r} has changed since {file.name!r} was recorded.")
@@ -298,9 +358,9 @@ def replay(
             for chunk in line["chunks"]:
                 await call.emit(load_result(chunk, id=call.id, is_last=False))
         result = load_result(line["result"], id=call.id)
-        for key, kind in FIRST_KEYS.items():
-            if key in result.meta:  # the recorded request has another call id and session
-                result.meta[key] = kind.from_call(call).to_json()
+        for name, kind in FIRST_KEYS.items():
+            if name in result.meta:  # the recorded request has another call id and session
+                result.meta[name] = kind.from_call(call).to_json()
                 result.meta.pop(FURTHER_KEY, None)
         if is_changed:
             logger.warning("Tool %r has changed since %r was recorded.", call.name, file.name)
@@ -310,21 +370,34 @@ def replay(
     return replay_call
 
 
-def _missing_text(file: Path, call: Call, same_tool: list[JsonObject]) -> str:
-    """Return what a recording does not have; `same_tool` are its lines of the tool."""
-    other = ", or it was recorded with another secret_key" if any(line["digest"] for line in same_tool) else ""
-    which = f" with these arguments{other}" if same_tool else ""
-    return f"{file.name!r} has no call of tool {call.name!r}{which}."
-
-
 def _own_key(secret_key: str | bytes | None) -> SecretKey | None:
     return None if secret_key is None else SecretKey.create(secret_key)
 
 
-def _digest(call: Call, own_key: SecretKey | None) -> str | None:
-    """Return the keyed digest of the exact arguments; None without a key that another process can have."""
+def _usable_key(call: Call, own_key: SecretKey | None) -> SecretKey | None:
+    """Return the key for digests; None without one that another process can have."""
     key = own_key or call.secret_key
-    return None if key.is_random else arguments_digest(call.arguments, key)
+    return None if key.is_random else key
+
+
+async def _digest_bound_values(call: Call, key: SecretKey | None) -> tuple[Call, str | None]:
+    """Return a call whose bound values were read, and their digest: `_UNBOUND` if it has none, None without a key.
+
+    A value that is no data, such as a connection, counts by its type. For a tool that takes the ToolContext, the state
+    is included.
+    Raises as `runner.prepare` does.
+    """
+    state = dict(chain_scopes(call.state_scopes)) if call.plan.depends_on_context else {}
+    if not state and all(bound.binding.resolver in CONTEXT_RESOLVERS for bound in call.plan.bound_parameters):
+        return call, _UNBOUND
+    if key is None:
+        return call, None
+    call, values = await with_bound_values(call)
+    texts = [
+        {name: lasting_text(value) for name, value in named.items() if value is not MISSING}
+        for named in (values, state)
+    ]
+    return call, key.digest(_BOUND_PURPOSE, texts)
 
 
 def _shown(arguments: Any) -> str:
@@ -342,7 +415,8 @@ def _collect_chunks(call: Call, chunks: list[ToolResult]) -> Call:
         return call
 
     async def emit_collected(chunk: ToolResult) -> None:
-        chunks.append(chunk)
+        if "waiting" not in chunk.meta:  # the id of a request that a replay does not have
+            chunks.append(chunk)
         await emit(chunk)
 
     return replace(call, emit=emit_collected)

@@ -111,7 +111,7 @@ class _Attempts:
 
     def _track_emit(self, emit: EmitChunk) -> EmitChunk:
         async def emit_tracked(chunk: ToolResult) -> None:
-            self._has_emitted = True
+            self._has_emitted = self._has_emitted or "waiting" not in chunk.meta
             await emit(chunk)
 
         return emit_tracked

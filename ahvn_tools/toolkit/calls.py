@@ -337,6 +337,7 @@ def find_entry(view: StoreView, name: str, *, hides_unselected: bool) -> Entry:
         audiences = [selection.audience for selection in view.selections if selection.audience is not None]
         if not audiences and view.needs_audience() and view.store.audience is not None:
             audiences = [view.store.audience]
+        audiences = [audience for audience in audiences if entry.audience and audience not in entry.audience]
         place = f"to the audience {audiences[-1]!r}" if audiences else "in this selection"
         if not audiences and view.with_all_audiences().is_selected(entry):
             place = "in this session, which names no audience: the host can use session(audience=…)"

@@ -12,6 +12,7 @@ from ahvn_tools.errors import SkippedOperationError, clip, near_misses
 from ahvn_tools.execution.compiled_tool import CompiledTool
 from ahvn_tools.lint import (
     MAX_QUOTED_CHARS,
+    find_bad_texts,
     find_name_clashes,
     find_similar,
     lint,
@@ -32,14 +33,15 @@ from ahvn_tools.toolkit.visibility import StoreView
 if TYPE_CHECKING:
     from ahvn_tools.toolkit.imported_server import ImportedServer
 
-_FOUND_IN_DEFINITIONS: Final = ("missing-description", "name-clash")
-"""Rules about definitions that are also reported when a toolkit is exported or served."""
+_FOUND_IN_DEFINITIONS: Final = ("missing-description", "name-clash", "hidden-unicode", "prompt-injection")
+"""Rules about definitions that are also reported when a toolkit is exported or served: the last two if it is strict."""
 
 
 def report_changes(view: StoreView) -> None:
     """Report the findings about a toolkit whose tools, bindings or toolsets have changed since the last report."""
     store = view.store
-    revision = store.tools_revision, store.bindings_revision, store.toolsets
+    changed = [imported.server.changed for imported in list(store.imported_servers.values())]
+    revision = store.tools_revision, store.bindings_revision, store.toolsets, changed
     if revision != store.finding_log.checked_revision:
         store.finding_log.report(_find_unlogged(view))
         store.finding_log.checked_revision = revision
@@ -60,7 +62,7 @@ def find_all(view: StoreView, *, formats: Iterable[str] | None = None, ignore: I
         *_as_strict(store, [one for one in _find_unlogged(view) if one.rule not in _FOUND_IN_DEFINITIONS]),
         *_find_load_errors(store),
         *_find_lost_output_schemas(entries),
-        *[finding for imported in store.imported_servers.values() for finding in _find_refused_tools(imported)],
+        *[finding for imported in store.imported_servers.values() for finding in _find_unused_tools(imported)],
         *[finding for one in view.selections for finding in _find_unknown_members("the selection", one, entries)],
         *_find_duplicates(store),
         *_find_in_skills(view),
@@ -92,6 +94,7 @@ def _find_unlogged(view: StoreView) -> list[Finding]:
         *_find_unmatched_toolsets(StoreView(store, view.session_states[-1:]), entries),
         *find_name_clashes(entry.name for entry in entries),
         *[finding for entry in entries for finding in _find_in_tool(store, entry)],
+        *_find_bad_texts(view, entries),
         *_find_unlisted_tools(store, entries),
         *_find_unused_middleware(store, entries),
         *_find_unmatched_rules(StoreView(store, view.session_states[-1:]), entries),
@@ -104,7 +107,8 @@ def find_in_server(imported: ImportedServer) -> list[Finding]:
     """Return the findings about one MCP server and its tools."""
     entries = [entry for entry in imported.entries.values() if entry.refusal is None]
     undescribed = [entry.name for entry in entries if not entry.spec.compiled.template.texts.is_described]
-    return [*map(missing_description, undescribed), *_find_unmatched_options(imported, None)]
+    bad_texts = _find_bad_texts(StoreView(imported.store, ()), entries)
+    return [*map(missing_description, undescribed), *bad_texts, *_find_unmatched_options(imported, None)]
 
 
 def not_exported(
@@ -158,6 +162,14 @@ def _find_in_tool(store: ToolStore, entry: Entry) -> Iterator[Finding]:
     if compiled.plan.isolation == "executor" and store.executor is None and entry.executor is None:
         problem = 'it has isolation="executor", and the toolkit has no executor'
         yield found("no-executor", "", problem, "Pass one: Toolkit(…, executor=…), or load(…, executor=…).")
+
+
+def _find_bad_texts(view: StoreView, entries: Iterable[Entry]) -> Iterator[Finding]:
+    """Yield the findings about texts of tools, which a strict toolkit raises; nothing reads those of a blocked tool."""
+    store = view.store
+    for entry in entries if store.finding_log.is_strict else ():
+        if view.compiled_tool(entry).is_usable and not entry.is_blocked(store.bindings, store.timeout):
+            yield from find_bad_texts(view.definition(entry))
 
 
 def _find_in_tool_of_server(store: ToolStore, entry: Entry, compiled: CompiledTool) -> Iterator[Finding]:
@@ -413,11 +425,20 @@ def _find_unmatched_options(imported: ImportedServer, entries: list[Entry] | Non
         yield make_finding("unmatched-option", place, problem, near_misses(name, names))
 
 
-def _find_refused_tools(imported: ImportedServer) -> Iterator[Finding]:
-    place = f"the MCP server {imported.server.name!r}"
-    for name, reason in imported.refused.items():
+def _find_unused_tools(imported: ImportedServer) -> Iterator[Finding]:
+    """Yield the tools of a server that are refused, and those that wait to be accepted."""
+    server = imported.server
+    place = f"the MCP server {server.name!r}"
+    invalid = {name: reason for name, reason in server.invalid_tools.items() if imported.is_included(name)}
+    for name, reason in {**imported.refused, **invalid}.items():
         fix = "See `servers[…].refused`."
-        yield make_finding("refused-tool", f"the tool {name!r} of {place}", f"it is not used: {reason}", fix)
+        shown = f"the tool '{name}' of {place}"  # invisible characters in it are escaped already
+        yield make_finding("refused-tool", shown, f"it is not used: {reason}", fix)
+    in_toolkit = {name for name, entry in imported.entries.items() if imported.store.entries.get(entry.name) is entry}
+    for name in sorted(server.changed & in_toolkit):
+        problem = "it is not used: it has changed, or a bound parameter of it is not accepted"
+        fix = f"Read `servers[{server.name!r}].tools[{name!r}]`, and accept it, or remove the tool."
+        yield make_finding("blocked-tool", f"the tool {name!r} of {place}", problem, fix)
 
 
 def _find_duplicates(store: ToolStore) -> Iterator[Finding]:

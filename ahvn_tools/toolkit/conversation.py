@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Self, TypeAlias, get_args
 
-from ahvn_tools.errors import ToolSpecError
+from ahvn_tools.errors import ToolSpecError, exception_text
 from ahvn_tools.formats.parsing.payload import dump_models
 from ahvn_tools.formats.turn import NO_USAGE, Usage
 from ahvn_tools.json_types import JsonObject
@@ -20,8 +20,6 @@ StopReason: TypeAlias = Literal["answered", "finished", "session_ended", "waitin
 
 _ERROR_KEY: Final = "ahvn_tools_conversation"
 """The attribute of an exception that has the conversation which it has ended."""
-
-_ERROR_NOTE: Final = "The conversation up to here is Conversation.from_error(error)."
 
 _VERSION: Final = 1
 _WRONG_DATA: Final = "This is not a saved conversation. Pass the result of `Conversation.to_json()`."
@@ -74,9 +72,14 @@ class Conversation:
         return found
 
     def attach_to(self, error: BaseException) -> None:
-        """Let `from_error` return this conversation for an exception."""
+        """Let `from_error` return this conversation for an exception.
+
+        A note says so, and repeats the exception: logs may show the last line of a traceback alone.
+        """
         if _ERROR_KEY not in vars(error):
-            error.add_note(_ERROR_NOTE)
+            text = " ".join(exception_text(error).split())
+            about = f"{type(error).__name__}: {text}" if text else type(error).__name__
+            error.add_note(f"The conversation up to here is Conversation.from_error(error). The error is {about}")
         vars(error)[_ERROR_KEY] = self
 
     def to_json(self) -> JsonObject:

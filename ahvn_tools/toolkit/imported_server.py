@@ -196,7 +196,7 @@ class ImportedServer:
         return {
             name: built
             for name, built in self.server.templates(timeout=self.timeout).items()
-            if name not in self.entries and self._is_included(name)
+            if name not in self.entries and self.is_included(name)
         }
 
     def unmatched_patterns(self) -> Iterator[tuple[str, str]]:
@@ -242,7 +242,8 @@ class ImportedServer:
                 if parameter not in own:
                     yield pattern, parameter, own
 
-    def _is_included(self, name: str) -> bool:
+    def is_included(self, name: str) -> bool:
+        """Return whether the options do not leave a tool of the server out."""
         include, exclude = self.options.get("include", ()), self.options.get("exclude", ())
         if (include and not _matches(name, include)) or _matches(name, exclude):
             return False

@@ -12,6 +12,7 @@ from typing import Any
 
 from ahvn_tools.errors import BindError, DefinitionError, ToolkitError, ToolLookupError
 from ahvn_tools.execution.threads import run_in_thread
+from ahvn_tools.lint import find_bad_texts
 from ahvn_tools.mcp.client.remote_server import RemoteServer
 from ahvn_tools.mcp.trust.changes import Changes
 from ahvn_tools.template import ToolTemplate
@@ -177,6 +178,7 @@ class MCPImports:
         bound = compiled.bindings.keys() - old.inputs.parameters_without_schema
         try:
             changed = imported.new_spec(name, template, body).compiled.template
+            self._block_bad_texts(imported, name, template, body)
             if lost := bound - changed.inputs.parameters.keys():
                 imported.server.quarantine(name, f"it no longer has the parameter {min(lost)!r}, which is bound here")
             else:
@@ -184,6 +186,12 @@ class MCPImports:
         except (ToolkitError, BindError, DefinitionError) as error:
             imported.server.quarantine(name, f"the options of `add_mcp` no longer fit it. {error}")
         self._store.update_tool(entry, template, body)
+
+    def _block_bad_texts(self, imported: ImportedServer, name: str, template: ToolTemplate, body: Any) -> None:
+        """Block a tool that a strict toolkit would not have added, until the host accepts it."""
+        if self._store.finding_log.is_strict:
+            for finding in find_bad_texts(imported.new_spec(name, template, body).definition):
+                imported.server.quarantine(name, str(finding))
 
     def _new_entries(self, imported: ImportedServer, *, is_accepted: bool) -> dict[str, Entry]:
         """Return entries for the tools that the server has added. A tool that it has added again is bound as before."""
@@ -195,6 +203,7 @@ class MCPImports:
                 entries[name] = entry
                 continue
             try:
+                self._block_bad_texts(imported, name, template, body)
                 entry = imported.new_entry(name, template, body, is_accepted=is_accepted)
                 self._store.require_defined_group(entry.group)
                 entries[name] = entry

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, TypeVar
 
@@ -26,7 +26,7 @@ from ahvn_tools.execution.outcome import Outcome
 from ahvn_tools.execution.threads import run_in_thread
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.middleware import external
-from ahvn_tools.middleware.approve import rejected_result, rejection_text
+from ahvn_tools.middleware.approve import lost_text, rejected_result, rejection_text
 from ahvn_tools.middleware.pending import (
     FIRST_KEYS,
     ApprovalRequest,
@@ -124,7 +124,8 @@ _Decision = _Approval | _Supplied
 def resumed_batch(view: StoreView, waiting: Waiting, decisions: Decisions) -> Batch:
     """Return the batch that continues what waited, and mark its requests as decided. It runs at most once.
 
-    Raises ToolkitError for what does not fit the requests, and for a request that was decided before.
+    Raises ToolkitError for what does not fit the requests, and for a call to run whose request was decided before. The
+    rejection of such a request answers the call.
     """
     run, by_id = _read_decisions(view, waiting, decisions)
     background_calls = view.background_calls
@@ -133,7 +134,8 @@ def resumed_batch(view: StoreView, waiting: Waiting, decisions: Decisions) -> Ba
     requests: dict[int, PendingRequest] = {}
     supplied: dict[int, Outcome] = {}
     programs: dict[int, ResumedProgram] = {}
-    decided: list[PendingRequest] = []
+    marked: dict[int, list[PendingRequest | SavedProgram]] = {}
+    refused: dict[int, _Decision] = {}
     kept = _rules_to_remember(run, by_id) if decisions.get("always") else []
     signer, forgotten_until = RequestSigner(view.store.secret_key), view.store.approval_store.forgotten_until()
     now = max(time.time(), forgotten_until)  # what was forgotten has expired, also if the clock was set back
@@ -156,9 +158,16 @@ def resumed_batch(view: StoreView, waiting: Waiting, decisions: Decisions) -> Ba
         else:
             calls[index], outcome = continued
             supplied |= {} if outcome is None else {index: outcome}
-        decided += [request for request in chosen if signer.has_signed(request)]  # others cannot be approved here
-    decided = [one for one in decided if one.expires_at is None or one.expires_at > forgotten_until]  # nor can these
-    _mark_decided(view, decided, [resumed.program for resumed in programs.values()])
+        marked[index] = [request for request in chosen if signer.has_signed(request)]  # others cannot be approved here
+        if index in programs:
+            marked[index].append(programs[index].program)
+        if not any(decision.is_approved for _, decision in decided_calls):
+            refused[index] = decided_calls[0][1]
+    for index in _mark_decided(view, waiting, marked, refused.keys()):
+        call = calls[index] = run.results[index][0]
+        tool = call.name if requests[index].program is not None else requests[index].tool
+        known_results[index] = _to_rejected(tool, call, refused[index], rejection=lost_text)
+        programs.pop(index, None)
     for request in kept:
         if changed_text(view, request) is None:
             remember(view, request)
@@ -344,9 +353,11 @@ def _continue_program(
     )
 
 
-def _to_rejected(tool: str, call: ToolCall, decision: _Decision) -> ToolResult:
+def _to_rejected(
+    tool: str, call: ToolCall, decision: _Decision, rejection: Callable[[str, str], str] = rejection_text
+) -> ToolResult:
     """Return the result of a call that does not run: of a rejected one, or the error that was supplied."""
-    return replace(decision.error or rejected_result(tool, decision.reason), id=call.id)
+    return replace(decision.error or rejected_result(rejection(tool, decision.reason)), id=call.id)
 
 
 def _decide(view: StoreView, saved: SavedProgram, request: Any, decision: _Decision) -> ProgramDecision:
@@ -466,15 +477,39 @@ def _require_same_secrets(view: StoreView, request: ApprovalRequest, exact: Json
         raise ToolkitError(f"The secret arguments {[*request.secrets]} are not those that were asked for.")
 
 
-def _mark_decided(view: StoreView, requests: list[PendingRequest], programs: list[SavedProgram]) -> None:
-    """Mark requests as decided before their calls run. Raises ToolkitError for one that already is.
+def _mark_decided(
+    view: StoreView,
+    waiting: Waiting,
+    marked: Mapping[int, Sequence[PendingRequest | SavedProgram]],
+    refused: Collection[int],
+) -> list[int]:
+    """Mark the requests of calls as decided before any call runs; return the refused calls that were decided before.
 
-    A program that continues is marked, too: none of its requests can let it continue from the same point again.
+    A program that continues is marked, too: none of its requests can let it continue from the same point again. Raises
+    ToolkitError for a call that would run although its request was decided before; then none is marked.
     """
-    decided: list[PendingRequest | SavedProgram] = [*requests, *programs]
+    if _decide_all(view, [one for ones in marked.values() for one in ones]):
+        return []
+    running = [one for index, ones in marked.items() if index not in refused for one in ones]
+    if running and not (refused and _decide_all(view, running)):
+        raise ToolkitError(_used_text(running, is_by_id=isinstance(waiting, Run | CallStatus)))
+    return [index for index in refused if not _decide_all(view, marked[index])]
+
+
+def _decide_all(view: StoreView, decided: Sequence[PendingRequest | SavedProgram]) -> bool:
+    """Mark all of these as decided; mark none and return False if one already is."""
     expiries = {one.id: one.expires_at for one in decided}
-    if decided and (len(expiries) < len(decided) or not view.store.approval_store.decide(expiries)):
-        raise ToolkitError(
-            "This request was used before: its call was rejected, or has been started or answered"
-            f"{', or its program has continued' if programs else ''}. Ask for the call again."
-        )
+    return not decided or (len(expiries) == len(decided) and view.store.approval_store.decide(expiries))
+
+
+def _used_text(decided: Sequence[PendingRequest | SavedProgram], *, is_by_id: bool) -> str:
+    """Return why none of these calls runs, and which decisions answer them; `is_by_id`: those have to name calls."""
+    ended = ", or its program has continued" if any(isinstance(one, SavedProgram) for one in decided) else ""
+    approvals = {one.call_id: False for one in decided if isinstance(one, ApprovalRequest)}
+    results = ", ".join(f"{one.call_id!r}: ToolError(…)" for one in decided if isinstance(one, ExternalCall))
+    ways = [f"approved={approvals if is_by_id else False}"] if approvals else []
+    ways += [f"results={{{results}}}"] if results else []
+    return (
+        f"This request was used before: its call was rejected, or has been started or answered{ended}. Nothing runs "
+        f"twice. To go on without its result, pass {' and '.join(ways)}."
+    )

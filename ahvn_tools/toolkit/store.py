@@ -154,7 +154,7 @@ class FindingLog:
 
 
 def _to_sentences(finding: Finding) -> str:
-    text = str(finding)
+    text = f"the tool {finding.tool!r}, {finding}" if finding.tool and finding.place else str(finding)
     return f"{text[0].upper()}{text[1:].removesuffix('.')}. {finding.fix}"
 
 

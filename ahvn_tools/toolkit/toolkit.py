@@ -173,8 +173,9 @@ class Toolkit:
         - `on_duplicate`: what happens to a second tool of the same name: `"raise"` ToolkitError, `"keep"` the first,
           `"replace"` it, or `"rename"` the second; `add` and `add_mcp` have this option, too.
         - `mask_errors`: False: a result contains the text of any exception, and not only of a ToolError.
-        - `strict`: True: what is wrong with the toolkit raises ToolkitError in `to`, in `add_mcp` and when
-          it is served.
+        - `strict`: True: what is wrong with the toolkit, or what `check` calls an error of a text, such as a prompt
+          injection, raises ToolkitError in `to`, in `add_mcp` and when it is served; a server's tool that gets such a
+          text later is blocked.
         - `output`: `"raw"`: for functions that are added without `output` and `output_schema`, the value of a result is
           the object that the function returned.
         - `spec_class`: a subclass of ToolSpec, of which the toolkit makes its specs.
@@ -1087,7 +1088,8 @@ class Toolkit:
 
         Raises ToolkitError for a request that was used before, has expired or is of another session, for secret
         arguments that differ from the requested ones, and for a value that the tool could not have returned. Then no
-        call has been continued, and all of them can be.
+        call has been continued, and all of them can be. A used or expired request can be rejected, and a used external
+        call takes an exception: nothing runs, and the model reads that a used call may have run already.
         """
         from ahvn_tools.toolkit.resume import resumed_batch
 

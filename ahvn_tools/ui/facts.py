@@ -54,6 +54,8 @@ _HINTS: Final = {
 }
 """MCP's hints in words: those that are true, and those that are false."""
 
+_APPROVALS: Final = {"allow": "", "ask": "needs an approval", "deny": "denied"}
+
 
 def list_row(tool: ToolkitTool) -> JsonObject:
     """Return a tool as a row of the list."""
@@ -64,6 +66,7 @@ def list_row(tool: ToolkitTool) -> JsonObject:
         "group": tool.group,
         "tags": sorted(tool.tags),
         "audience": sorted(tool.audience),
+        "approval": _approval(tool),
         "source": tool.server_name or "this process",
     }
 
@@ -88,7 +91,13 @@ def tool_facts(tool: ToolkitTool) -> JsonObject:
 def _hints(tool: ToolkitTool) -> list[str]:
     annotations = tool.compiled.template.annotations or {}
     found = [_HINTS[key][not value] for key, value in annotations.items() if key in _HINTS and isinstance(value, bool)]
-    return [*found, *(["needs an approval"] if tool.labels["requires_approval"] else [])]
+    return [*found, *filter(None, [_approval(tool)])]
+
+
+def _approval(tool: ToolkitTool) -> str:
+    """Return what happens to the calls of a tool by its options and the rules; "" if they run."""
+    decision = tool.approval
+    return "may need an approval" if decision is None else _APPROVALS[decision.decision]
 
 
 def bound_rows(tool: ToolkitTool) -> list[tuple[str, str, str]]:

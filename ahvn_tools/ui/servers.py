@@ -5,7 +5,9 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Callable, Coroutine
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
@@ -16,14 +18,20 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from ahvn_tools import invisible
-from ahvn_tools.errors import BindError, DefinitionError, ToolCallError, ToolLookupError, ToolSpecError
+from ahvn_tools.errors import BindError, DefinitionError, ToolCallError, ToolLookupError, ToolSpecError, clip
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.mcp.trust.changes import compare
-from ahvn_tools.ui.trying import read_arguments
+from ahvn_tools.ui.trying import read_arguments, read_body
 
 if TYPE_CHECKING:
     from ahvn_tools.mcp.client.remote_server import RemoteServer
     from ahvn_tools.toolkit import Toolkit
+
+MAX_ROWS: Final = 100
+"""How many changed, and how many refused tools are shown: a hostile server may list ever more."""
+
+MAX_TEXT_CHARS: Final = 300
+"""How much of a name and of a reason is shown."""
 
 MAX_DIFF_LINES: Final = 2_000
 """How many lines of a difference are shown; comparing takes long with more."""
@@ -33,14 +41,20 @@ def routes(kit: Toolkit, whole: Toolkit | None, render: Callable[..., Response])
     """Return the pages of a toolkit's servers. `whole` is the toolkit to which servers may be added; None: none may."""
 
     def show_list(request: Request) -> Response:
-        return render(request, "servers.html", servers=list(kit.servers.values()), may_connect=whole is not None)
+        usable = Counter(tool.server_name for tool in kit)
+        servers = list(kit.servers.values())
+        return render(request, "servers.html", servers=servers, usable=usable, may_connect=whole is not None)
 
     def show_server(request: Request) -> Response:
         server = _find(kit, request)
         tools = [tool for tool in kit if tool.server_name == server.name]
-        changed = [_describe_change(server, name) for name in sorted(server.changed & server.tools.keys())]
-        values = {"tools": tools, "changed": changed, "may_connect": whole is not None, "clean": invisible.escape}
-        return render(request, "server.html", server=server, **values)
+        names, refused = sorted(server.changed & server.tools.keys()), server.refused
+        values: dict[str, Any] = {
+            "changed": [_describe_change(server, name) for name in names[:MAX_ROWS]],
+            "refused": [(_shown(name), _shown(reason)) for name, reason in islice(refused.items(), MAX_ROWS)],
+            "more": [max(len(names) - MAX_ROWS, 0), max(len(refused) - MAX_ROWS, 0)],
+        }
+        return render(request, "server.html", server=server, tools=tools, may_connect=whole is not None, **values)
 
     async def connect(request: Request) -> Response:
         if whole is None:
@@ -76,7 +90,7 @@ def _find(kit: Toolkit, request: Request) -> RemoteServer:
 
 
 async def _read(request: Request) -> JsonObject:
-    body, _ = read_arguments(await request.body())
+    body, _ = read_arguments(await read_body(request))
     return body if isinstance(body, dict) else {}
 
 
@@ -117,18 +131,26 @@ def _describe_change(server: RemoteServer, name: str) -> JsonObject:
     lines = [] if before is None or before == now else list(_diff(_lines(before), _lines(now)))
     return {
         "name": name,
+        "title": _shown(name),
         "is_known": before is not None,
         "is_breaking": name in changes.breaking,
-        "reasons": [invisible.escape_line(reason) for reason in reasons],
+        "reasons": [_shown(reason) for reason in reasons],
         "parameters": [] if before is None else _compare_parameters(before, now),
         "lines": lines or [(" ", line) for line in _lines(now)],
         "digest": _digest(now),
     }
 
 
+def _shown(text: str) -> str:
+    return invisible.escape_line(clip(text, MAX_TEXT_CHARS))
+
+
 def _lines(wire: JsonObject) -> list[str]:
     text = json.dumps(wire, indent=2, ensure_ascii=False, sort_keys=True)
-    return [invisible.escape(line) for line in text.split("\n")][:MAX_DIFF_LINES]
+    lines = [invisible.escape(line) for line in text.split("\n")]
+    left = len(lines) - MAX_DIFF_LINES
+    note = [f"… {left} more lines, which are not shown and may have changed: see `pinned_definition` in Python"]
+    return [*lines[:MAX_DIFF_LINES], *note] if left > 0 else lines
 
 
 def _diff(before: list[str], now: list[str]) -> list[tuple[str, str]]:
@@ -141,7 +163,7 @@ def _compare_parameters(before: JsonObject, now: JsonObject) -> list[tuple[str, 
     old, new = ((wire.get("inputSchema") or {}).get("properties") or {} for wire in (before, now))
     words = {name: "added" if name not in old else "removed" for name in old.keys() ^ new.keys()}
     words |= {name: "changed" for name in old.keys() & new.keys() if old[name] != new[name]}
-    return sorted((invisible.escape_line(str(name)), word) for name, word in words.items())
+    return sorted((_shown(str(name)), word) for name, word in words.items())
 
 
 def _digest(wire: JsonObject) -> str:

@@ -39,9 +39,6 @@ LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 TOOLS_PER_PAGE = 20
 """How many tools the page about providers judges at a time: each takes some milliseconds."""
 
-MAX_BODY_BYTES = 20_000_000
-"""Larger requests are refused."""
-
 _FOLDER = Path(__file__).parent
 _HEADERS: Final = {
     "content-security-policy": (
@@ -52,6 +49,8 @@ _HEADERS: Final = {
     "referrer-policy": "same-origin",
     "cache-control": "no-cache",
 }
+
+_NO_STATE: Final = {"type": "object", "properties": {}, "additionalProperties": False}
 
 _Message = MutableMapping[str, Any]
 _Receive = Callable[[], Awaitable[_Message]]
@@ -69,23 +68,26 @@ def app(
     read_only: bool = False,
     watched: str | PathLike[str] | None = None,
     show_state: bool = False,
+    edit_state: bool = False,
     setup: str = "",
 ) -> _ASGIApp:
     """Return the playground of a toolkit, a session or a selection as an ASGI app, also to mount under a prefix.
 
     Whoever reaches the app sees the tools and runs them: it has no users. `hosts` are the host names that requests may
-    use; those of this machine by default. With `token`, a browser must first open the app with `?token=…`; without one,
-    the app that mounts it decides who reaches it. The page Watch shows the calls in the file `watched`, by default that
-    of `watch()`; the middleware is added to a toolkit, and must be in that of a session or a selection already.
+    use; those of this machine by default. With `token`, a browser must first open the app with `?token=…`, an address
+    that servers and proxies may log; without one, the app that mounts it decides who reaches it. The page Watch shows
+    the calls in the file `watched`, by default that of `watch()`; the middleware is added to a toolkit, and must be in
+    that of a session or a selection already.
     What waits in `inbox` is decided there. `connect_to` is the toolkit to which the pages may add MCP servers, also
     commands, which they run; by default they add none. With `read_only` the pages show everything, and do nothing.
-    `show_state` shows the values of bound parameters that are not secret. `setup` is the Python code that makes `kit`,
+    `show_state` shows the values of bound parameters that are not secret. With `edit_state`, the page Try may set the
+    state of its calls, such as the user that a tool acts for. `setup` is the Python code that makes `kit`,
     with which copied calls and tests begin.
 
     >>> from ahvn_tools import Toolkit, ui
     >>> playground = ui.app(Toolkit("math").add(abs, name="size"))
     """
-    pages = _Pages(kit, show_state, setup)
+    pages = _Pages(kit, setup, show_state=show_state, edit_state=edit_state)
     routes = [
         Route("/", pages.list_tools),
         Route("/providers", pages.list_verdicts),
@@ -101,7 +103,7 @@ def app(
         Mount("/static", StaticFiles(directory=_FOLDER / "static")),
     ]
     site = Starlette(routes=routes, exception_handlers={HTTPException: _show_error})
-    site.state.read_only = read_only
+    site.state.read_only, site.state.has_inbox = read_only, inbox is not None
     return _Guard(site, token, frozenset(hosts), read_only=read_only)
 
 
@@ -112,8 +114,8 @@ class _Guard:
         self._site, self._read_only = site, read_only
         self._token = token
         self._hosts = hosts
-        digest = "" if token is None else hashlib.sha256(token.encode()).hexdigest()
-        self._cookie = f"ahvn_tools_ui_{digest[:12]}"
+        self._cookie, self._pass = f"ahvn_tools_ui_{_digest(token, 'name')[:12]}", _digest(token, "value")
+        """The name of the cookie, so that several apps of one host differ, and its value, which is not the token."""
 
     async def __call__(self, scope: _Message, receive: _Receive, send: _Send) -> None:
         if scope["type"] == "lifespan":
@@ -135,32 +137,47 @@ class _Guard:
     def _check(self, request: HTTPConnection) -> Response | None:
         """Return the answer to a request that is not passed on."""
         host = request.headers.get("host", "")
-        try:
-            name = urlsplit(f"//{host}").hostname
-        except ValueError:
-            name = None
-        if name not in self._hosts:
+        if _host_name(host) not in self._hosts:
             text = "This host name is not allowed. Open the address that was printed, or add the name to `hosts`."
             return PlainTextResponse(text, 421)
         is_reading = request.scope["method"] in {"GET", "HEAD"}
-        if not is_reading and urlsplit(request.headers.get("origin", "")).netloc != host:
-            return PlainTextResponse("The request comes from another site.", 403)
+        if not is_reading and request.headers.get("origin") != f"{request.url.scheme}://{host}":
+            text = "The request comes from another site. A server behind a proxy must read the scheme from its headers."
+            return PlainTextResponse(text, 403)
         if not is_reading and self._read_only:
             return PlainTextResponse("These pages are read-only: they run, decide and connect nothing.", 403)
         if self._token is None:
             return None
         sent = parse_qs(request.url.query).get("token", [""])[0]
-        if is_reading and self._is_token(sent):
+        if is_reading and _is_same(sent, self._token):
             root = request.scope.get("root_path", "")
             answer = RedirectResponse(f"{root}/", 303)
-            answer.set_cookie(self._cookie, self._token, path=root or "/", httponly=True, samesite="lax")
+            is_secure = request.url.scheme == "https"
+            path = root or "/"
+            answer.set_cookie(self._cookie, self._pass, path=path, httponly=True, samesite="lax", secure=is_secure)
             return answer
-        if self._is_token(request.cookies.get(self._cookie, "")):
+        if _is_same(request.cookies.get(self._cookie, ""), self._pass):
             return None
         return PlainTextResponse("The token is missing. Open the address that was printed, with its token.", 401)
 
-    def _is_token(self, text: str) -> bool:
-        return hmac.compare_digest(text.encode("utf-8", "replace"), (self._token or "").encode())
+
+def _host_name(host: str) -> str | None:
+    """Return the name in a Host header; None if it has anything but a name and a port."""
+    try:
+        parts = urlsplit(f"//{host}")
+        _ = parts.port
+    except ValueError:
+        return None
+    return parts.hostname if parts.netloc == host and "@" not in host else None
+
+
+def _digest(token: str | None, purpose: str) -> str:
+    """Return a digest for the cookie with the token as its key: the same in all processes of an app."""
+    return hmac.new((token or "").encode(), purpose.encode(), hashlib.sha256).hexdigest()
+
+
+def _is_same(text: str, expected: str) -> bool:
+    return hmac.compare_digest(text.encode("utf-8", "replace"), expected.encode())
 
 
 async def _show_error(request: Request, error: Exception) -> Response:
@@ -185,6 +202,7 @@ def _templates() -> Environment:
 def _render(request: Request, template: str, *, status: int = 200, **values: Any) -> Response:
     base = request.scope.get("root_path", "").rstrip("/")
     values |= {"base": base, "status": status, "read_only": request.app.state.read_only}
+    values["has_inbox"] = request.app.state.has_inbox
     text = _templates().get_template(template).render(values)
     return HTMLResponse(text.encode("utf-8", "replace"), status)
 
@@ -192,10 +210,9 @@ def _render(request: Request, template: str, *, status: int = 200, **values: Any
 class _Pages:
     """The pages of one toolkit. Those that only read run in threads, because exports of many tools take long."""
 
-    def __init__(self, kit: Toolkit, show_state: bool, setup: str) -> None:  # from `app` alone
-        self._kit = kit
-        self._show_state = show_state
-        self._setup = setup
+    def __init__(self, kit: Toolkit, setup: str, *, show_state: bool, edit_state: bool) -> None:
+        self._kit, self._setup = kit, setup
+        self._show_state, self._edit_state = show_state, edit_state
 
     def _find(self, request: Request) -> ToolkitTool:
         try:
@@ -262,33 +279,25 @@ class _Pages:
         if request.app.state.read_only:
             raise HTTPException(403, "These pages are read-only: tools are not tried here.")
         tool = self._find(request)
-        state, session = facts.state_schema(tool), secrets.token_hex(16)
+        state = facts.state_schema(tool) if self._edit_state else _NO_STATE
+        session = secrets.token_hex(16)
         return _render(request, "try.html", page="try", **facts.tool_facts(tool), state=state, session=session)
 
     async def validate(self, request: Request) -> Response:
         """Return the problems of arguments, or what a call would pass on."""
-        arguments, problem = trying.read_arguments(await _read_body(request))
+        arguments, problem = trying.read_arguments(await trying.read_body(request))
         if problem is not None:
             return JSONResponse(problem)
         return JSONResponse(trying.describe_check(self._kit.validate(request.path_params["name"], arguments)))
 
     async def run(self, request: Request) -> Response:
         """Run a call; its chunks and its result are events. The call ends when the browser disconnects."""
-        return trying.stream(self._kit, request.path_params["name"], await _read_body(request), self._setup)
+        sent, problem = trying.read_run(await trying.read_body(request), edit_state=self._edit_state)
+        return trying.stream(self._kit, request.path_params["name"], sent, problem, self._setup)
 
     async def cancel(self, request: Request) -> Response:
         """Cancel a call that runs."""
         return JSONResponse({"is_cancelled": self._kit.cancel(request.path_params["call_id"])})
-
-
-async def _read_body(request: Request) -> bytes:
-    """Return the body of a request. Raises HTTPException for one that is too large."""
-    body = bytearray()
-    async for part in request.stream():
-        body += part
-        if len(body) > MAX_BODY_BYTES:
-            raise HTTPException(413, "The request is too large.")
-    return bytes(body)
 
 
 def _to_number(text: str) -> int:

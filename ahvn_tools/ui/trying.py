@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from pydantic_core import to_json
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import StreamingResponse
 
 from ahvn_tools.errors import StateKeyError, ToolCallError
@@ -29,13 +31,33 @@ MAX_TEXT_CHARS = 200_000
 MAX_BYTES = 5_000_000
 """The limit for images, structured content and the record of a call: larger ones are left out."""
 
+MAX_BODY_BYTES = 20_000_000
+"""Larger requests are refused."""
 
-def read_run(body: bytes) -> tuple[JsonObject, JsonObject | None]:
+
+async def read_body(request: Request) -> bytes:
+    """Return the body of a request. Raises HTTPException for one that is too large, or is cut off."""
+    body = bytearray()
+    try:
+        async for part in request.stream():
+            body += part
+            if len(body) > MAX_BODY_BYTES:
+                raise HTTPException(413, "The request is too large.")
+    except ClientDisconnect:
+        raise HTTPException(400, "The request was cut off.") from None
+    return bytes(body)
+
+
+def read_run(body: bytes, *, edit_state: bool) -> tuple[JsonObject, JsonObject | None]:
     """Return what the page sends to run a call: `arguments`, its `state` by dotted keys, the id of its `session`.
 
-    Beside them is the answer to a request that is none of the page, or whose arguments are no JSON.
+    Beside them is the answer to a request that is none of the page, that has a state which it may not set, or whose
+    arguments are no JSON.
     """
     match read_arguments(body):
+        case {"state": {**state}}, None if state and not edit_state:
+            text = "The state of a call cannot be set here. The host allows it with `ui.app(kit, edit_state=True)`."
+            return {}, _failure("invalid_state", text)
         case {"arguments": str(text), "state": dict(), "session": str()} as sent, None:
             arguments, problem = read_arguments(text.encode("utf-8", "surrogatepass"))
             return {**sent, "arguments": arguments}, problem
@@ -86,11 +108,10 @@ def _describe_result(result: ToolResult) -> JsonObject:
     return {**described, **describe_check(result), "text": described["text"]} if result.error else described
 
 
-def stream(kit: Toolkit, name: str, body: bytes, setup: str) -> StreamingResponse:
-    """Return the events of a call: `call` with its id, `chunk` for each chunk, and `result`."""
+def stream(kit: Toolkit, name: str, sent: JsonObject, problem: JsonObject | None, setup: str) -> StreamingResponse:
+    """Return the events of a call: `call` with its id, `chunk` for each chunk, and `result`; `problem` alone if any."""
 
     async def events() -> AsyncIterator[str]:
-        sent, problem = read_run(body)
         if problem is not None:
             yield _event("result", problem)
             return
@@ -145,7 +166,7 @@ async def _run(
                 described["traceback"] = notes["traceback"]
                 described["record"] = file.read_text("utf-8") if file.stat().st_size <= MAX_BYTES else ""
                 if name in kit and isinstance(sent["arguments"], dict) and not described["omitted"]:
-                    secret |= kit[name].compiled.plan.secret_names
+                    secret |= kit[name].compiled.plan.hidden_names
                     described["snippets"] = snippets.call_snippets(
                         name, sent["arguments"], _expectation(result, notes["redacted"]), own, secret, setup=setup
                     )

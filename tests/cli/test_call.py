@@ -119,6 +119,36 @@ def test_arguments_that_cannot_be_read_are_errors_without_their_values(call, wor
     assert "canary" not in err
 
 
+NOTES = """
+from ahvn_tools import Toolkit
+
+kit = Toolkit("notes")
+
+
+@kit.tool
+def search(query: str, user: str, limit: int = 3) -> str:
+    return user
+
+
+kit.bind("user", "of.user").bind("limit")
+"""
+
+
+def test_a_missing_value_of_the_state_is_an_error_that_names_the_option(tmp_path, monkeypatch, capsys):
+    (tmp_path / "more.py").write_text(NOTES)
+    monkeypatch.chdir(tmp_path)
+    assert main(["call", "more.py", "search", "query=tea"]) == 1
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        "error: Parameter 'user' is bound to 'of.user': no state has that key; set state key 'of.user'. "
+        "Pass it with --set of.user=VALUE, or --state FILE."
+    )
+    assert main(["call", "more.py", "search", "query=tea", "--set", "of.user=ann", "--set", "limit=canary"]) == 1
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert "--set limit=VALUE" in error
+    assert "canary" not in error
+    assert main(["call", "more.py", "search", "query=tea", "--set", "of.user=ann"]) == 0
+
+
 def test_an_unknown_tool_is_an_error_with_similar_names(call):
     assert call("gret")[::2] == (2, "error: There is no tool 'gret'. Did you mean 'greet'?\n")
 

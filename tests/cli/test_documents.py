@@ -15,7 +15,7 @@ from fastmcp import Client
 from ahvn_tools.cli.app import app, main
 from ahvn_tools.cli.known_clients import CLIENTS
 from ahvn_tools.lint import RULES
-from tests.cli.served import ENVIRONMENT, LONGEST
+from tests.cli.served import ENVIRONMENT, LONGEST, Served
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGES = [
@@ -85,6 +85,27 @@ async def test_the_configuration_of_the_page_starts_its_file(tmp_path):
     async with Client(config, init_timeout=LONGEST, timeout=LONGEST) as client:
         assert [tool.name for tool in await client.list_tools()] == ["find", "write"]
         assert (await client.call_tool("find", {"query": "tea"})).data == "bob on tea"
+
+
+@pytest.mark.exhaustive
+async def test_a_server_over_http_is_installed_with_its_token(folder, capsys, monkeypatch):
+    token, config = "canary-token-" + "x" * 20, folder / "client.json"
+    arguments = ["install", "remote.json", "--client", "claude-code", "--env", "NOTES_TOKEN", "--config", str(config)]
+    with Served.over_http("finder.py", "--auth-token-env", "NOTES_TOKEN", NOTES_TOKEN=token) as served:
+        (folder / "remote.json").write_text(block("remote.json").replace("https://notes.example/mcp", served.url))
+        assert main(["list", served.url]) == 1
+        assert "HTTP 401. It wants credentials, or other ones: " in (error := capsys.readouterr().err)
+        assert "`headers` in an mcp.json" in error
+        monkeypatch.setenv("NOTES_TOKEN", token)
+        assert main(arguments) == 0
+        written = json.loads(config.read_text())
+        (entry,) = written["mcpServers"].values()
+        assert entry["env"] == {"NOTES_TOKEN": "${NOTES_TOKEN}"}
+        entry["env"] = {**ENVIRONMENT, "NOTES_TOKEN": token}  # as the client replaces it
+        with capsys.disabled():  # a process can write to the real stderr only
+            async with Client(written, init_timeout=LONGEST, timeout=LONGEST) as client:
+                assert [tool.name for tool in await client.list_tools()] == ["find"]
+                assert (await client.call_tool("find", {"query": "tea"})).data == "ann on tea"
 
 
 def test_the_page_has_all_rules():

@@ -379,3 +379,9 @@ def test_uninstalling_what_is_not_there_changes_nothing(home, capsys):
     assert main(["uninstall", "notes", "--client", "cursor"]) == 1
     assert "has no server 'notes'." in capsys.readouterr().err
     assert list(home.iterdir()) == []
+
+
+@pytest.mark.parametrize(("arguments", "found"), [((), "1 tool "), (("--audience", "owner"), "2 tools ")])
+def test_the_tools_that_the_client_will_have_are_counted(home, capsys, arguments, found):
+    assert install("--client", "cursor", *arguments) == 0
+    assert f"Added 'my-notes' with {found}" in capsys.readouterr().out

@@ -144,6 +144,15 @@ def test_options_choose_the_tools(shop, capsys, options, expected):
         (["--tag", "red"], "error: --tag 'red' matches no tool. Did you mean 'read'?\n"),
         (["--group", "wirte"], "error: --group 'wirte' matches no tool. Did you mean 'write'?\n"),
         (["--include", "statu"], "error: --include 'statu' matches no tool. Did you mean 'status'?\n"),
+        (
+            ["--set", "a=b"],
+            "error: Unknown option: --set. It is an option of: call, serve, ui. See ahvn-tools list --help.\n",
+        ),
+        (
+            ["--state=a"],
+            "error: Unknown option: --state. It is an option of: call, serve, ui. See ahvn-tools list --help.\n",
+        ),
+        (["--xyzzy"], "error: Unknown option: --xyzzy. See ahvn-tools list --help.\n"),
         (["--jsn"], "error: Unknown option: --jsn. Did you mean --json? See ahvn-tools list --help.\n"),
     ],
 )

@@ -230,6 +230,30 @@ async def test_a_process_over_stdio_ends_with_its_client(file):
     pytest.fail("the server still runs")
 
 
+def test_values_that_the_state_does_not_have_are_named_at_the_start(tmp_path):
+    file = tmp_path / "hut.py"
+    file.write_text(
+        "from ahvn_tools import Toolkit\n\n"
+        "def a(user: str) -> str:\n    return user\n\n"
+        "kit = Toolkit('hut').add(a).add(a, rename='b').bind('user')\n"
+    )
+
+    def warnings(*options: str) -> list[str]:
+        served = subprocess.run(
+            [*COMMAND, "serve", str(file), *options],
+            check=True,
+            env={**os.environ, **ENVIRONMENT},
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        return [line for line in served.stderr.splitlines() if line.startswith("warning:")]
+
+    (warning,) = warnings()
+    assert warning.endswith("set state key 'user'. Pass it with --set user=VALUE, or --state FILE.")
+    assert warnings("--set", "user=ann") == []
+
+
 @pytest.mark.exhaustive
 def test_a_process_over_stdio_without_input_ends_normally(file):
     ran = run("serve", str(file))

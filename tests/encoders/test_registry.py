@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import codecs
 import decimal
+import io
 import pathlib
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -169,3 +172,36 @@ def test_an_exception_is_no_result(entry_point: EntryPoint, returned: Any) -> No
 @each_entry_point
 def test_paths_and_decimals_are_texts(entry_point: EntryPoint, returned: Any, value: Any) -> None:
     assert entry_point(returning(returned)).value == value
+
+
+FILES = {
+    "text": lambda path: path.open(),
+    "bytes": lambda path: path.open("rb"),
+    "in memory": lambda _: io.StringIO("a"),
+    "spooled": lambda _: tempfile.SpooledTemporaryFile(),  # noqa: SIM115  # the test closes it
+    "codec": lambda path: codecs.open(str(path), encoding="utf-8"),  # noqa: SIM115  # as above
+    "in a list": lambda path: [path.open()],
+    "in a dict": lambda path: {"file": path.open()},
+}
+
+
+@pytest.mark.parametrize("annotation", [Any, list, list[str], Iterator[str]])
+@pytest.mark.parametrize("open_file", FILES.values(), ids=FILES)
+def test_an_open_file_is_an_invalid_result_and_stays_unread(tmp_path: pathlib.Path, open_file, annotation) -> None:
+    (tmp_path / "empty.txt").write_text("")
+    value = open_file(tmp_path / "empty.txt")
+    (file,) = value if isinstance(value, list) else value.values() if isinstance(value, dict) else (value,)
+    with file:
+        result = returning(value, annotation).exec()
+        assert result.error.code == "invalid_result"
+        assert f"an open file, of type {type(file).__name__!r}" in str(result.exception)
+        assert file.tell() == 0
+
+
+def test_a_file_may_have_an_encoder() -> None:
+    register_encoder(io.StringIO, lambda file: file.getvalue())
+    assert returning([io.StringIO("a")])() == ["a"]
+
+
+def test_another_iterator_is_a_list() -> None:
+    assert returning(map(str, [1, 2]))() == ["1", "2"]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import AsyncIterator, Iterator
+from datetime import date
 from typing import Any
 
 import pytest
@@ -191,7 +193,40 @@ def test_a_stream_that_fails_after_some_items_ends_with_the_error(
 ) -> None:
     chunk, last = entry_point(spec_of(raising(ValueError("wrong"), kind), **way))
     assert (chunk.value, chunk.is_last) == (1, False)
-    assert (last.error.message, last.value, last.is_last) == ("ValueError: wrong", None, True)
+    assert (last.error.message, last.value, last.is_last) == ("ValueError: wrong", [1], True)
+
+
+@combinations(kind=["generator", "async_generator"], way=WAYS, entry_point=RESULT_ENTRY_POINTS)
+def test_the_result_of_a_generator_that_fails_has_its_items_so_far(
+    kind: str, way: dict[str, Any], entry_point: EntryPoint
+) -> None:
+    result = entry_point(spec_of(raising(ValueError("wrong"), kind), **way))
+    assert (result.value, result.structured_content, result.text) == ([1], None, "ValueError: wrong")
+    assert (result.is_interrupted, result.to_mcp().structured_content) == (False, None)
+
+
+@combinations(is_async=[False, True], output=["json", "raw"], entry_point=RESULT_ENTRY_POINTS)
+def test_the_result_of_a_generator_that_times_out_has_its_items_so_far(
+    is_async: bool, output: Any, entry_point: EntryPoint
+) -> None:
+    may_end = threading.Event()
+
+    def count() -> Iterator[Any]:
+        yield date(2026, 1, 2)
+        yield 2
+        may_end.wait()
+
+    async def acount() -> AsyncIterator[Any]:
+        yield date(2026, 1, 2)
+        yield 2
+        await asyncio.Event().wait()
+
+    result = entry_point(spec_of(acount if is_async else count, timeout=0.3, output=output))
+    may_end.set()
+    first = date(2026, 1, 2) if output == "raw" else "2026-01-02"
+    assert (result.error.code, result.value, result.is_raw) == ("timeout", [first, 2], output == "raw")
+    assert result.text == result.error.message
+    assert result.to_mcp().is_error
 
 
 @combinations(name=EXITS.keys(), kind=KINDS, way=WAYS, entry_point=ENTRY_POINTS)

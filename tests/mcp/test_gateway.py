@@ -14,10 +14,11 @@ from mcp_types import (
     MISSING_REQUIRED_CLIENT_CAPABILITY,
     ElicitRequest,
     ElicitRequestFormParams,
+    ElicitResult,
     InputRequiredResult,
 )
 
-from ahvn_tools import ToolError, Toolkit
+from ahvn_tools import ApprovalRules, ToolError, Toolkit
 from tests.mcp import loopback
 from tests.mcp.hostile.driver import command
 
@@ -93,3 +94,38 @@ async def test_other_error_of_a_server_is_an_error_result() -> None:
     assert isinstance(caught.value.__cause__, MCPError)
     assert caught.value.__cause__.code == INTERNAL_ERROR
     assert caught.value.mcp_response is None
+
+
+@pytest.mark.parametrize(
+    ("by_rule", "approver", "outcome"),
+    [
+        (True, None, ("ok", ["client"])),
+        (True, "host", ("ok", ["host"])),
+        (False, "host", ("ok", ["host"])),
+        (False, None, ("request", [])),
+    ],
+)
+async def test_who_approves_calls_of_the_tools_behind_a_gateway(
+    by_rule: bool, approver: str | None, outcome: tuple[str, list[str]]
+) -> None:
+    shop, asked = FastMCP("shop"), []
+    shop.tool(lambda: "ok", name="buy", description="Buy.")
+
+    async def ask_client(*_: Any) -> ElicitResult:
+        asked.append("client")
+        return ElicitResult(action="accept", content={"approve": True})
+
+    def ask_host(_: Any) -> bool:
+        asked.append("host")
+        return True
+
+    rules = ApprovalRules(mode="allow", ask=["shop/buy"]) if by_rule else None
+    kit = Toolkit("gateway", rules=rules, approver=ask_host if approver == "host" else None)
+    await kit.aadd_mcp(shop, requires_approval=not by_rule)
+    try:
+        async with Client(kit.to_fastmcp_server(), elicitation_handler=ask_client) as client:
+            result = await client.call_tool("buy", raise_on_error=False)
+    finally:
+        await kit.aremove_mcp()
+    found = "request" if result.is_error and "approval" in str(result.meta) else result.content[0].text
+    assert (found, asked) == outcome

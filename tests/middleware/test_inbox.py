@@ -17,10 +17,11 @@ import pytest
 from fastmcp import Client
 from pydantic import SecretStr
 
-from ahvn_tools import ApprovalRules, Inbox, ToolContext, Toolkit
+from ahvn_tools import ApprovalRules, Inbox, ToolCall, ToolContext, Toolkit, ToolResult, formats
 from ahvn_tools.builtins import AskUser
 from ahvn_tools.errors import CallRejectedError, ToolkitError
 from ahvn_tools.middleware import inbox as inbox_module
+from ahvn_tools.middleware import record, replay, retry
 from ahvn_tools.middleware.inbox import InboxItem
 
 KEY = "a key that all processes have"
@@ -177,6 +178,16 @@ def test_what_the_tool_refuses_decides_nothing(inbox, in_background, tool, argum
     assert problem in item.problem["text"]
     right(inbox, item.id)
     assert result().error is None
+
+
+def test_edits_that_a_rule_denies_decide_nothing(inbox, in_background):
+    kit = open_kit(inbox, rules=ApprovalRules(mode="ask", deny=['remove(path: "secret*")']))
+    result = in_background(lambda: kit.exec("remove", {"path": "a"}))
+    inbox.approve(wait_for(inbox).id, {"path": "secret.txt"})
+    item = wait_for(inbox, problem=True)
+    assert "the rules of its host do not allow it" in item.problem["text"]
+    inbox.approve(item.id, {"path": "b"})
+    assert result().text.startswith("b ")
 
 
 async def test_a_call_of_an_mcp_client_waits_in_the_inbox_too(inbox):
@@ -338,6 +349,9 @@ def test_files_that_are_not_usable(tmp_path, file):
     for path in (link, other, open_to_all, tmp_path, tmp_path / "none" / "inbox.db"):
         with pytest.raises(ToolkitError, match="cannot be used"):
             Inbox(path, secret_key=KEY)
+    for timeout in (0, -1, "1", float("nan")):
+        with pytest.raises(ToolkitError, match="greater than 0"):
+            Inbox(file, secret_key=KEY, timeout=timeout)
     for key in (None, "short"):
         with pytest.raises(ToolkitError, match="key"):
             Inbox(file, secret_key=key)
@@ -353,5 +367,226 @@ def test_old_requests_are_forgotten(inbox, monkeypatch):
     monkeypatch.setattr(inbox_module, "GONE_SECONDS", 0)
     for number in range(6):
         fields = {"id": str(number), "tool": "t", "created_at": float(number), "arguments": {}, "schema": {}}
-        inbox._post({**fields, "secrets": []}, inbox_module._to_text({**fields, "secrets": []}), {})
+        inbox._post({**fields, "secrets": []}, inbox_module._to_text({**fields, "secrets": []}), {}, threading.Event())
     assert [item.id for item in inbox.items()] == ["5", "4", "3"]
+
+
+def test_the_requests_of_one_session_are_found_among_those_of_many(inbox, monkeypatch):
+    monkeypatch.setattr(inbox_module, "MAX_KEPT", 3)
+    for number in range(8):
+        fields = {"id": str(number), "tool": "t", "created_at": float(number), "arguments": {}, "schema": {}}
+        fields |= {"secrets": [], "session_id": "ann" if number < 2 else "bob"}
+        inbox._post(fields, inbox_module._to_text(fields), {}, threading.Event())
+    assert [item.id for item in inbox.items()] == ["7", "6", "5"]
+    assert [item.id for item in inbox.items(session_id="ann")] == ["1", "0"]
+    assert inbox.items(session_id="") == []
+
+
+class SlowInbox(Inbox):
+    """An inbox whose file is written when the test allows it."""
+
+    def pause_at(self, name: str) -> tuple[threading.Event, threading.Event]:
+        """Let one method wait before it begins; return what is set when it waits, and what ends the wait."""
+        waits, go_on, run = threading.Event(), threading.Event(), getattr(self, name)
+
+        def wait_and_run(*arguments: Any, **options: Any) -> Any:
+            waits.set()
+            assert go_on.wait(LONGEST)
+            return run(*arguments, **options)
+
+        setattr(self, name, wait_and_run)
+        return waits, go_on
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("remove", {"path": "a"}),
+        ("choose", {"free": ["1A"]}),
+        ("clean", {}),
+        ("ask_user", {"questions": [{"name": "tea", "text": "Which?"}]}),
+    ],
+)
+def test_a_call_that_is_cancelled_while_its_request_is_written_waits_no_more(
+    file, in_background, tool, arguments, is_async, is_late
+):
+    inbox = SlowInbox(file, secret_key=KEY)
+    kit = open_kit(inbox)
+    waits, go_on = inbox.pause_at("_post")
+    run = (lambda: asyncio.run(kit.aexec(tool, arguments, call_id="c1"))) if is_async else None
+    result = in_background(run or (lambda: kit.exec(tool, arguments, call_id="c1")))
+    assert waits.wait(LONGEST)
+    if is_late:  # it has been written when the call learns that it is cancelled
+        go_on.set()
+    assert kit.cancel("c1")
+    assert result().error.code == "cancelled"
+    go_on.set()
+    other = Inbox(file, secret_key=KEY)
+    item = wait_for(other, "cancelled")
+    for decide in (other.approve, other.deny, lambda item: other.answer(item, 1)):
+        with pytest.raises(ToolkitError, match=r"was cancelled by its caller|waits for a"):
+            decide(item.id)
+    assert other.item(item.id).state == "cancelled"
+
+
+@pytest.mark.parametrize("decide", ["approve", "deny"])
+def test_a_call_that_is_cancelled_while_it_reads_the_decision_did_not_run(file, in_background, decide):
+    inbox = SlowInbox(file, secret_key=KEY)
+    kit, ran = Toolkit("files", approver=inbox), []
+
+    def remove(path: str) -> None:
+        ran.append(path)
+
+    kit.add(remove, requires_approval=True)
+    result = in_background(lambda: kit.exec("remove", {"path": "a"}, call_id="c1"))
+    item = wait_for(inbox)
+    waits, go_on = inbox.pause_at("_take_now")
+    assert getattr(Inbox(file, secret_key=KEY), decide)(item.id).state == "decided"
+    assert waits.wait(LONGEST)
+    assert kit.cancel("c1")
+    assert result().error.code == "cancelled"
+    go_on.set()
+    assert until(lambda: inbox.item(item.id).state == "cancelled")
+    assert ran == []
+
+
+async def test_a_reader_that_leaves_after_the_event_of_a_call_cancels_its_request(file):
+    inbox = SlowInbox(file, secret_key=KEY)
+    kit, ran = Toolkit("bank", approver=inbox), []
+
+    def transfer(amount: int) -> None:
+        ran.append(amount)
+
+    kit.add(transfer, requires_approval=True)
+    call = ToolCall(id="c1", name="transfer", arguments={"amount": 1})
+    waits, go_on = inbox.pause_at("_post")
+
+    async def read() -> None:
+        async for _ in kit.astream_converse(lambda messages, tools: formats.get("openai").message([call])[0], "Pay"):
+            pass
+
+    reader = asyncio.create_task(read())
+    assert await asyncio.to_thread(waits.wait, LONGEST)
+    reader.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await reader
+    go_on.set()
+    item = await asyncio.to_thread(wait_for, inbox, "cancelled")
+    assert item.call_id == "c1"
+    with pytest.raises(ToolkitError, match="was cancelled by its caller"):
+        inbox.approve(item.id)
+    assert ran == []
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize(
+    ("tool", "arguments", "needs", "decide"),
+    [
+        ("remove", {"path": "a"}, "an approval", lambda inbox, item: inbox.approve(item)),
+        ("choose", {"free": ["1A"]}, "a result", lambda inbox, item: inbox.answer(item, "1A")),
+        ("clean", {}, "an approval", lambda inbox, item: inbox.approve(item)),
+    ],
+)
+def test_the_reader_of_a_stream_learns_that_a_call_waits_and_may_decide_before_it_reads_on(
+    inbox, monkeypatch, tool, arguments, needs, decide, is_async
+):
+    monkeypatch.setattr(inbox_module, "BEAT_SECONDS", 0.1)
+    kit, seen = open_kit(inbox).session(), []
+    call = ToolCall(id="c7", name=tool, arguments=arguments)
+
+    def model(messages: list[Any], tools: Any) -> Any:
+        done = {"role": "assistant", "content": "Done."}
+        return done if messages[-1]["role"] == "tool" else formats.get("openai").message([call])[0]
+
+    def handle(event: Any) -> None:
+        seen.append(event)
+        if isinstance(event, ToolResult) and (waiting := event.meta.get("waiting")):
+            item = inbox.item(waiting)
+            assert (item.call_id, item.session_id, item.state) == ("c7", kit.session_id, "waiting")
+            assert (event.id, event.value, event.is_last) == ("c7", f"Waits for {needs}.", False)
+            decide(inbox, waiting)
+
+    async def read() -> None:
+        async for event in kit.astream_converse(model, "Do it"):
+            handle(event)
+
+    if is_async:
+        asyncio.run(read())
+    else:
+        for event in kit.stream_converse(model, "Do it"):
+            handle(event)
+    results = [event for event in seen if isinstance(event, ToolResult)]
+    assert [result.is_last for result in results] == [False, True]
+    assert not results[-1].is_error
+    assert seen[-1].text == "Done."
+
+
+def test_a_stream_that_waits_for_a_person_is_retried_as_a_call_is(inbox):
+    attempts = []
+
+    def fetch() -> int:
+        attempts.append(1)
+        if len(attempts) == 1:
+            raise ConnectionError
+        return len(attempts)
+
+    kit = Toolkit("net", approver=inbox, middleware=[retry(all_tools=True, initial_delay=0)])
+    kit.add(fetch, requires_approval=True)
+    for result in kit.stream("fetch"):
+        if "waiting" in result.meta:
+            inbox.approve(result.meta["waiting"])
+    assert (result.value, len(inbox.items())) == (2, 2)
+
+
+def test_a_reader_that_leaves_a_call_that_waits_cancels_its_request(inbox):
+    stream = open_kit(inbox).stream("remove", {"path": "a"})
+    item = inbox.item(next(stream).meta["waiting"])
+    stream.close()
+    assert inbox.item(item.id).state == "cancelled"
+
+
+def test_a_recording_has_no_request_of_an_inbox(inbox, file):
+    kit, path = open_kit(inbox), file.with_name("calls.jsonl")
+    for chunk in kit.stream("remove", {"path": "a"}, middleware=[record(path)]):
+        if "waiting" in chunk.meta:
+            inbox.approve(chunk.meta["waiting"])
+    assert "waiting" not in path.read_text()
+    assert [one.is_last for one in kit.stream("remove", {"path": "a"}, middleware=[replay(path)])] == [True]
+
+
+def test_a_call_of_a_program_reports_that_it_waits(inbox):
+    kit = open_kit(inbox)
+    kit.add_code_mode()
+    chunks = []
+    for chunk in kit.stream("run_code", {"code": "remove(path='a')"}):
+        chunks.append(chunk)
+        if not chunk.is_last:
+            inbox.approve(wait_for(inbox).id)
+    assert chunks[0].value == "remove: Waits for an approval."
+    assert not chunks[-1].is_error
+
+
+async def test_an_mcp_client_reads_that_its_call_waits(inbox):
+    reports = []
+
+    async def take(progress: float, total: float | None, message: str | None) -> None:
+        reports.append(message)
+        inbox.approve((await asyncio.to_thread(wait_for, inbox)).id)
+
+    async with Client(open_kit(inbox).to_fastmcp_server()) as client:
+        assert (await client.call_tool("remove", {"path": "a"}, progress_handler=take)).data.startswith("a ")
+    assert reports == ["Waits for an approval."]
+
+
+def test_a_request_that_expires_while_it_is_written_cannot_be_decided(file, in_background):
+    inbox = SlowInbox(file, secret_key=KEY, timeout=0.01)
+    waits, go_on = inbox.pause_at("_post")
+    result = in_background(lambda: open_kit(inbox).exec("remove", {"path": "a"}))
+    assert waits.wait(LONGEST)
+    time.sleep(0.02)
+    go_on.set()
+    assert result().error.code == "rejected"
+    with pytest.raises(ToolkitError, match="has expired"):
+        inbox.approve(inbox.items()[0].id)

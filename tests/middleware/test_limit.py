@@ -9,9 +9,10 @@ import time
 from types import SimpleNamespace
 
 import pytest
+from fastmcp import Client
 
 from ahvn_tools import ToolCall, Toolkit, ToolSpecError
-from ahvn_tools.errors import LimitExceededError
+from ahvn_tools.errors import LimitExceededError, StateKeyError
 from ahvn_tools.middleware.limit import limit
 from ahvn_tools.toolkit import Run
 
@@ -210,3 +211,79 @@ NONSENSE = [
 def test_invalid_limits_are_refused(options):
     with pytest.raises(ToolSpecError):
         limit(**options)
+
+
+BY = [
+    pytest.param(lambda call: call.session_id, id="session"),
+    pytest.param("user.id", id="state key"),
+    pytest.param(lambda call: (call.session_id, call.name), id="session and tool"),
+]
+
+
+@pytest.mark.parametrize("by", BY)
+@pytest.mark.parametrize("is_async", [False, True])
+def test_each_key_has_a_rate_of_its_own(by, is_async):
+    kit, _ = kit_of(per_minute=2, by=by)
+    ann, bob = (kit.session({"user": {"id": name}}, session_id=name) for name in ("ann", "bob"))
+
+    def execute(session):
+        return asyncio.run(session.aexec("note")) if is_async else session.exec("note")
+
+    found = codes(execute(session) for session in (ann, ann, ann, bob, bob, bob, ann))
+    assert found == ["ok", "ok", "limit_exceeded", "ok", "ok", "limit_exceeded", "limit_exceeded"]
+
+
+def test_each_key_has_a_window_that_ends(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(importlib.import_module("ahvn_tools.middleware.limit"), "monotonic", lambda: now[0])
+    kit, _ = kit_of(per_minute=1, by="user")
+    ann, bob = kit.session(user="ann-secret"), kit.session(user="bob")
+    assert codes([ann.exec("note")]) == ["ok"]
+    now[0] = 30
+    assert codes([bob.exec("note"), ann.exec("note")]) == ["ok", "limit_exceeded"]
+    now[0] = 60
+    assert codes([ann.exec("note"), bob.exec("note")]) == ["ok", "limit_exceeded"]
+
+
+def test_calls_without_a_key_count_as_one_and_no_key_is_shown(caplog):
+    kit, _ = kit_of(per_minute=1, by="user")
+    assert codes([kit.exec("note"), kit.session().exec("note")]) == ["ok", "limit_exceeded"]
+    ann = kit.session(user="ann-secret")
+    ann.exec("note")
+    result = ann.exec("note")
+    assert "ann-secret" not in f"{result} {result.error} {result.exception!r} {caplog.text}"
+    assert "the limit is 1 per minute" in result.text
+
+
+async def test_each_user_of_a_served_toolkit_has_a_rate_of_its_own():
+    kit, _ = kit_of(per_minute=1, by="user")
+    server = kit.to_fastmcp_server(state=lambda request: {"user": request.meta["user"]})
+    failed = []
+    async with Client(server) as client:
+        for user in ("ann", "ann", "bob"):
+            result = await client.call_tool("note", {}, meta={"user": user}, raise_on_error=False)
+            failed.append(result.is_error)
+    assert failed == [False, True, False]
+
+
+def test_the_memory_for_keys_is_limited(monkeypatch):
+    module, now = importlib.import_module("ahvn_tools.middleware.limit"), [0.0]
+    monkeypatch.setattr(module, "monotonic", lambda: now[0])
+    monkeypatch.setattr(module, "MAX_COUNTED_KEYS", 3)
+    rates: list = []
+    made = module._Rate
+    monkeypatch.setattr(module, "_Rate", lambda *numbers: rates.append(made(*numbers)) or rates[-1])
+    kit, _ = kit_of(per_minute=2, by="user")
+    for name in "abcde":
+        kit.session(user=name).exec("note")
+    assert list(rates[0]._start_times) == ["c", "d", "e"]
+    now[0] = 61
+    kit.session(user="f").exec("note")
+    assert list(rates[0]._start_times) == ["f"]
+
+
+def test_by_needs_a_rate_and_a_key():
+    with pytest.raises(ToolSpecError, match="`by` is for a rate"):
+        limit(per_session=3, by="user")
+    with pytest.raises(StateKeyError):
+        limit(per_minute=3, by="user..id")

@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
+from fastmcp import Client
 from fastmcp.utilities.types import Image
 from mcp_types import EmbeddedResource, ResourceLink, TextContent, TextResourceContents
-from pydantic import BaseModel
+from pydantic import BaseModel, SecretStr
 
-from ahvn_tools import ToolCall, ToolError, Toolkit, ToolResult
+from ahvn_tools import ToolCall, ToolContext, ToolError, Toolkit, ToolResult
 from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import ToolCallError, ToolNotAvailableError, ToolSpecError
 from ahvn_tools.middleware.record import record, replay
@@ -316,7 +317,7 @@ KEYED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 def test_a_replay_with_a_key_distinguishes_calls_by_their_secrets(file, own, of_kit):
     kit = kit_of(record(file, **own), greet, state={"user": "user-123456"}, **of_kit).bind("user")
     kit.exec("greet", {"name": "ann", "key": "sesame-open"})
-    kit = kit_of(replay(file, **own), greet, state={"user": "user-654321"}, **of_kit).bind("user")
+    kit = kit_of(replay(file, **own), greet, state={"user": "user-123456"}, **of_kit).bind("user")
     assert kit.exec("greet", {"name": "ann", "key": "sesame-open"}).value["said"] == "ann <key> <user> "
     assert kit.exec("greet", {"name": "ann", "key": "sesame-shut"}).error.code == "not_available"
 
@@ -385,6 +386,146 @@ def test_a_recorded_call_that_waits_for_an_approval_is_resumed_in_the_replay(fil
     assert kit.resume(waiting, approved=True).results[0][1].value == "removed /x"
 
 
+class Account:
+    """A user that is no data."""
+
+
+class Login(BaseModel):
+    name: str
+    token: SecretStr
+
+
+class UserName(str):
+    __slots__ = ()
+
+
+USERS: dict[str, tuple[Any, Any]] = {
+    "text": ("ann", "bob"),
+    "number": (1, 2),
+    "subclass of str": (UserName("ann"), UserName("bob")),
+    "object": ({"id": "ann", "roles": {"x", "y"}}, {"id": "bob", "roles": {"x", "y"}}),
+    "secret": (SecretStr("token-of-ann"), SecretStr("token-of-bob")),
+    "model with a secret": (Login(name="x", token="token-of-ann"), Login(name="x", token="token-of-bob")),
+    "data with an object": ({"id": "ann", "of": Account()}, {"id": "bob", "of": Account()}),
+}
+"""The values of two users."""
+
+
+def notes(middleware: Any, *, of: str = "bound", **options: Any) -> Toolkit:
+    """Return a toolkit whose tool `search` answers with how many calls there were, and its user's data."""
+    calls = iter(range(100))
+
+    def search(query: str, user: Any) -> str:
+        return f"note {next(calls)}"
+
+    async def asearch(query: str, user: Any) -> str:
+        return f"note {next(calls)}"
+
+    def csearch(query: str, context: ToolContext) -> str:
+        return f"note {next(calls)} of {type(context.state['user'])}"
+
+    kit = Toolkit("notes", middleware=[middleware], **options)
+    body = {"async": asearch, "context": csearch}.get(of, search)
+    kit.add(body, name="search")
+    if of == "resolver":
+        return kit.bind("user", resolver=lambda state: state["user"])
+    return kit if of == "context" else kit.bind("user", secret=of == "secret")
+
+
+@pytest.mark.parametrize("of", ["bound", "secret", "async", "context", "resolver"])
+@pytest.mark.parametrize(("ann", "bob"), USERS.values(), ids=USERS)
+def test_a_replay_distinguishes_the_calls_of_users_by_their_bound_values(file, ann, bob, of):
+    live = notes(record(file), of=of, secret_key=KEY)
+    recorded = [live.session(user=user).call("search", {"query": "tea"}) for user in (ann, bob)]
+    offline = notes(replay(file), of=of, secret_key=KEY)
+    assert [offline.session(user=user).call("search", {"query": "tea"}) for user in (bob, ann)] == recorded[::-1]
+    assert offline.session(user="cy").exec("search", {"query": "tea"}).text == (
+        "'calls.jsonl' has no call of tool 'search' with these arguments and bound values, or it was recorded with "
+        "another secret_key. Record it again."
+    )
+    assert "ann" not in file.read_text() + repr(offline)
+
+
+async def test_a_served_replay_distinguishes_the_clients_by_their_state(file):
+    async def search(kit: Toolkit, *users: str) -> list[str]:
+        server = kit.to_fastmcp_server(state=lambda request: {"user": request.meta["user"]})
+        async with Client(server) as client:
+            found = [
+                await client.call_tool("search", {"query": "tea"}, meta={"user": user}, raise_on_error=False)
+                for user in users
+            ]
+        return [result.content[0].text for result in found]
+
+    first, second = await search(notes(record(file), secret_key=KEY), "ann", "bob")
+    replayed = await search(notes(replay(file), secret_key=KEY), "bob", "ann", "cy")
+    assert replayed[:2] == [second, first]
+    assert "with these arguments and bound values" in replayed[2]
+
+
+@pytest.mark.parametrize("of", ["bound", "secret", "context"])
+def test_without_a_key_no_user_gets_the_result_of_another(file, of, caplog):
+    notes(record(file), of=of).session(user="ann-123456").call("search", {"query": "tea"})
+    assert "a replay of its calls needs a secret_key" in caplog.text
+    assert "ann-123456" not in file.read_text()
+    missed = notes(replay(file), of=of).session(user="ann-123456").exec("search", {"query": "tea"})
+    assert missed.error.code == "not_available"
+    assert missed.text.startswith(
+        "Calls of tool 'search' read bound values or the state, which only a secret_key can compare."
+    )
+    missed = notes(replay(file), of=of, secret_key=KEY).session(user="ann-123456").exec("search", {"query": "tea"})
+    assert missed.text.endswith("or it was recorded without a secret_key. Record it again.")
+
+
+def test_a_recording_of_the_version_before_is_replayed_with_a_warning(file, caplog):
+    notes(record(file), secret_key=KEY).session(user="ann").call("search", {"query": "tea"})
+    line = lines(file)[0]
+    del line["bound"]
+    for key in (KEY, None):
+        caplog.clear()
+        old = {**line, "recording": 2, "digest": key and line["digest"]}
+        file.write_text(json.dumps(old) + "\n")
+        offline = notes(replay(file), secret_key=key).session(user="bob")
+        assert offline.call("search", {"query": "tea"}) == "note 0"
+        assert "of an earlier version: its calls of tool 'search' may have had other bound values" in caplog.text
+
+
+def test_bound_values_are_compared_in_another_process(file):
+    program = (
+        "import sys\n"
+        "from ahvn_tools import Toolkit\n"
+        "from ahvn_tools.middleware import record\n"
+        "def search(query: str, user: dict) -> str: return 'note'\n"
+        "kit = Toolkit('notes', middleware=[record(sys.argv[1])], secret_key=sys.argv[2]).add(search).bind('user')\n"
+        "kit.session(user={'id': 'ann', 'roles': set('abcdefgh')}).call('search', {'query': 'tea'})\n"
+    )
+    subprocess.run([sys.executable, "-c", program, file, KEY], check=True)
+    offline = notes(replay(file, allow_changed=True), secret_key=KEY)
+    assert offline.session(user={"id": "ann", "roles": set("abcdefgh")}).call("search", {"query": "tea"}) == "note"
+    assert offline.session(user={"id": "ann", "roles": set()}).exec("search", {"query": "tea"}).is_error
+
+
+def test_a_bound_iterator_is_not_read_by_the_recorder(file):
+    def take(user: Any) -> list[int]:
+        return list(user)
+
+    kit = kit_of(record(file), take, secret_key=KEY).bind("user")
+    assert kit.session(user=iter([1, 2])).call("take") == [1, 2]
+    assert kit.session(user=(number for number in (1, 2))).call("take") == [1, 2]
+
+
+def test_a_resolver_that_fails_is_recorded_as_its_error(file):
+    def fetch() -> str:
+        raise OSError("canary-7f3a9c")
+
+    def whoami(user: str) -> str:
+        return user
+
+    kit = kit_of(record(file), whoami, secret_key=KEY).bind("user", resolver=fetch)
+    error = kit.exec("whoami").error
+    assert lines(file)[0]["result"]["error"]["code"] == error.code == "unbound_state"
+    assert "canary" not in file.read_text()
+
+
 def test_the_value_of_a_resolver_is_not_written(file):
     async def fetch() -> str:
         return "fetched-123456"
@@ -411,8 +552,8 @@ def test_a_bound_value_that_equals_a_key_of_the_file_does_not_break_it(file):
 
     for word in ("structured_content", "duration", "resource", "resource_link", "recording", "message"):
         file.unlink(missing_ok=True)
-        kit_of(record(file), tell, state={"word": word}).bind("word").exec("tell")
-        replayed = kit_of(replay(file), tell, state={"word": word}).bind("word").exec("tell")
+        kit_of(record(file), tell, state={"word": word}, secret_key=KEY).bind("word").exec("tell")
+        replayed = kit_of(replay(file), tell, state={"word": word}, secret_key=KEY).bind("word").exec("tell")
         assert [block.type for block in replayed.content] == ["text", *(block.type for block in blocks())]
         assert replayed.content[0].text == "<word>"
 
@@ -548,7 +689,7 @@ def test_a_file_that_is_not_a_recording_is_refused_and_not_changed(file, make: C
 @pytest.mark.parametrize("make", [record, replay])
 def test_a_recording_of_another_version_is_refused(file, make: Callable[..., Any]):
     kit_of(record(file)).exec("add", {"a": 1})
-    file.write_text(file.read_text().replace('"recording":2', '"recording":3'))
+    file.write_text(file.read_text().replace('"recording":3', '"recording":4'))
     with pytest.raises(ToolSpecError, match="another version"):
         make(file)
 

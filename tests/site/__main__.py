@@ -1,7 +1,7 @@
 """Build the site of docs/ into the folder `site`: `python -m tests.site`. It needs the extra `docs`.
 
-A dead link, a missing anchor and a missing name in an API page are errors. The site also gets each page as Markdown,
-`llms.txt` with a list of these, and `llms-full.txt` with all their texts.
+A dead link, a missing anchor and a missing name in an API page are errors. The site also gets each page as Markdown
+apart from the API pages, `llms.txt` with a list of all pages, and `llms-full.txt` with all texts.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def write_texts(root: Path, site: Path) -> None:
             text = (root / "docs" / page).read_text(encoding="utf-8")
             title, summary = summary_of(text)
             if "\n::: " in text:  # its docstrings are only in the HTML
-                lines.append(f"- [{title}]({page.removesuffix('.md')}/): {summary}")
+                lines.append(f"- [{title} (HTML)]({page.removesuffix('.md')}/index.html): {summary}")
                 continue
             (site / page).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(root / "docs" / page, site / page)

@@ -79,7 +79,7 @@ class TestBuiltSite:
     def test_models_get_a_list_of_the_pages_and_their_texts(self, site):
         listed = re.findall(r"^- \[.+?\]\((.+?)\): ", (site / "llms.txt").read_text(encoding="utf-8"), re.MULTILINE)
         assert len(listed) == len(list(DOCS.rglob("*.md")))
-        assert [target for target in listed if not (site / target).exists()] == []
+        assert [target for target in listed if not (site / target).is_file()] == []
         assert "class" in (site / "llms-full.txt").read_text(encoding="utf-8")
 
     def test_a_reader_finds_a_page_and_fetches_nothing_from_elsewhere(self, site, served, chromium):

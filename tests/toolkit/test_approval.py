@@ -217,9 +217,89 @@ def test_a_request_is_decided_once_whatever_the_decision_was(decisions):
     run = kit.run(ANSWER, format="openai")
     kit.resume(run.pending[1], approved=decisions[0])
     for waiting in (run, Run.from_json(run.to_json()), run.pending[1], run.pending[1].to_json()):
-        with pytest.raises(ToolkitError, match="used before: its call was rejected, or has been started"):
-            kit.resume(waiting, approved={"c3": decisions[1]} if isinstance(waiting, Run) else decisions[1])
+        decision: Any = {"c3": decisions[1]} if isinstance(waiting, Run) else decisions[1]
+        if decisions[1]:
+            with pytest.raises(ToolkitError, match="used before: its call was rejected, or has been started"):
+                kit.resume(waiting, approved=decision)
+        else:
+            answered = kit.resume(waiting, approved=decision).results[-1][1]
+            assert (answered.error.code, "may have run already" in answered.text) == ("rejected", True)
     assert removed == ["/y"] * decisions[0]
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_call_whose_process_was_killed_after_the_approval_can_be_rejected_while_others_run(is_async):
+    kit, removed = kit_of()
+    calls = [
+        ToolCall(id=f"c{number}", name="remove", arguments={"path": path}) for number, path in ((2, "/x"), (3, "/y"))
+    ]
+    saved = kit.run(calls, format="openai").to_json()
+    kit.resume(Run.from_json(saved), approved={"c3": True})
+
+    def resume(waiting: Any, **decisions: Any) -> Run:
+        return asyncio.run(kit.aresume(waiting, **decisions)) if is_async else kit.resume(waiting, **decisions)
+
+    for approved in (True, {"c2": False, "c3": True}):
+        with pytest.raises(ToolkitError, match=r"used before.* pass approved={.*'c3': False}\."):
+            resume(Run.from_json(saved), approved=approved)
+    with pytest.raises(ToolkitError, match=r"used before.* pass approved=False\."):
+        resume(Run.from_json(saved).pending[1], approved=True)
+    assert removed == ["/y"]
+    mixed = resume(Run.from_json(saved), approved={"c2": True, "c3": False}, reason={"c3": "Look first."})
+    assert removed == ["/y", "/x"]
+    assert mixed.is_done
+    assert mixed.results[-1][1].text == "The call of 'remove' may have run already; its result was lost: Look first."
+    both = resume(Run.from_json(saved), approved=False)
+    assert ["may have run already" in result.text for call, result in both.results if call.id in {"c2", "c3"}] == [
+        True,
+        True,
+    ]
+    assert removed == ["/y", "/x"]
+
+
+async def test_a_resume_that_was_cancelled_while_the_tool_ran_can_be_rejected():
+    kit, started = Toolkit("k"), asyncio.Event()
+
+    async def hang(path: str) -> None:
+        started.set()
+        await asyncio.Event().wait()
+
+    kit.add(hang, rename="remove", requires_approval=True)
+    run = kit.run([ToolCall(id="c1", name="remove", arguments={"path": "/x"})], format="openai")
+    task = asyncio.create_task(kit.aresume(run, approved=True))
+    await started.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    with pytest.raises(ToolkitError, match=r"pass approved={'c1': False}"):
+        await kit.aresume(run, approved=True)
+    assert "may have run already" in (await kit.aresume(run, approved=False))[0]["content"]
+
+
+def test_rejecting_a_used_request_trusts_no_other_request():
+    """A forged one, and one of another session, are what they were: nothing says that their call may have run."""
+    kit, removed = kit_of()
+    request = kit.run(ANSWER, format="openai").pending[1]
+    kit.resume(request, approved=True)
+    forged = {**request.to_json(), "expires_at": None}
+    with pytest.raises(ToolkitError, match="has been changed"):
+        kit.resume(forged, approved=True)
+    assert "was rejected" in kit.resume(forged, approved=False).results[0][1].text
+    for approved in (True, False):
+        with pytest.raises(ToolkitError, match="in another session"):
+            kit.session().resume(request, approved=approved)
+    assert removed == ["/y"]
+
+
+def test_an_expired_request_that_was_used_may_have_run(monkeypatch):
+    kit, removed = kit_of()
+    run = kit.run(ANSWER, format="openai")
+    kit.resume(run, approved=True)
+    monkeypatch.setattr(time, "time", lambda: 1e11)
+    with pytest.raises(ToolkitError, match=r"has expired\. Reject it"):
+        kit.resume(run, approved=True)
+    assert kit.resume(run, approved=False).results[1][1].text.startswith("The call of 'remove' may have run already")
+    assert removed == ["/x", "/y"]
 
 
 def test_a_request_that_was_answered_with_changed_is_decided():
@@ -535,7 +615,8 @@ def test_a_failing_approver_approves_nothing():
     kit, removed = kit_of(approver=approver)
     result = kit.exec("remove", {"path": "/x"})
     assert (result.error.code, removed) == ("tool_error", [])
-    assert "hunter2" not in result.text
+    assert result.text == "The approver of tool 'remove' failed, so nothing was approved."
+    assert str(result.exception).startswith("The approver of tool 'remove' raised ConnectionError (test_approval.py")
 
 
 def test_an_approval_does_not_count_against_the_timeout():

@@ -146,8 +146,7 @@ async def test_two_toolkits_with_one_file_run_a_call_once(tmp_path):
     assert (await second.aresume(request, approved=True)).results[0][1].value == "/x"
     with pytest.raises(ToolkitError, match="used before"):
         first.resume(request, approved=True)
-    with pytest.raises(ToolkitError, match="used before"):
-        await first.aresume(request, approved=False)
+    assert "may have run already" in (await first.aresume(request, approved=False)).results[0][1].text
     assert removed == ["/x"]
 
 

@@ -145,8 +145,8 @@ def test_an_approver_that_fails_approves_nothing_and_shows_nothing(is_async, cap
 
     desk = Desk(is_async, approver=approver)
     error = desk.kit.exec("deploy", {"target": "live"}).error
-    assert error.message == "The approval that this tool needs could not be requested."
-    assert "The approver of the call of 'deploy' raised RuntimeError" in caplog.text
+    assert error.message == "The approver of tool 'deploy' failed, so nothing was approved."
+    assert "The approver of tool 'deploy' raised RuntimeError" in caplog.text
     assert "hunter2" not in caplog.text
     assert desk.events == ["start"]
 
@@ -296,6 +296,8 @@ def test_without_an_approver_the_call_waits_and_the_body_runs_again_with_the_ans
     assert desk.events == ["start", "start", "deployed 0", "start", "deployed 0", "deployed 1"]
     with pytest.raises(ToolkitError, match="was used before"):
         desk.kit.resume(second, approved=True)
+    assert "may have run already" in desk.kit.resume(second, approved=False)[0]["content"]
+    assert len(desk.events) == 6
 
 
 @BOTH

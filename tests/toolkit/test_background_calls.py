@@ -227,6 +227,26 @@ class TestApproval:
         rejected = bodies.kit.status(call_id)
         assert (rejected.state, rejected.result.error.code) == ("failed", "rejected")
 
+    async def test_a_call_whose_resume_was_cancelled_can_be_rejected_and_a_finished_one_keeps_its_result(
+        self, bodies: Bodies
+    ):
+        bodies.kit.add(bodies.add, rename="pay", requires_approval=True)
+        bodies.kit.add(bodies.wait, rename="hang", requires_approval=True)
+        paid, hung = bodies.kit.start("pay", {"a": 1}), bodies.kit.start("hang")
+        waiting = [await bodies.kit.await_(call_id, WAIT) for call_id in (paid, hung)]
+        await bodies.kit.aresume(waiting[0], approved=True)
+        task = asyncio.create_task(bodies.kit.aresume(waiting[1], approved=True))
+        await asyncio.to_thread(bodies.began.wait, WAIT)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        for status in waiting:
+            rejected = await bodies.kit.aresume(status, approved=False)
+            assert "may have run already" in rejected.results[0][1].text
+        done, lost = bodies.kit.status(paid), bodies.kit.status(hung)
+        assert (done.state, done.result.value) == ("done", 2)
+        assert (lost.state, lost.result.error.code) == ("failed", "rejected")
+
     def test_the_result_of_another_call_of_the_same_id_is_not_taken_over(self, bodies: Bodies):
         bodies.kit.add(bodies.add, rename="pay", requires_approval=True)
         bodies.kit.start("add", {"a": 5}, call_id="c1")

@@ -8,6 +8,7 @@ import gc
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
+from datetime import date
 from typing import Any
 
 import pytest
@@ -115,6 +116,26 @@ async def test_a_cancelled_sync_stream_in_a_thread_keeps_its_items_and_is_closed
     assert results[-1].is_interrupted
     bodies.closed.set()  # the body's own wait; its thread is counted until it ends
     _wait_until(lambda: threads.count_abandoned_threads() == 0)
+
+
+def test_the_items_so_far_of_a_cancelled_call_are_json():
+    kit = Toolkit("k")
+
+    @kit.tool
+    def days(context: ToolContext) -> Iterator[Any]:
+        yield date(2026, 1, 2)
+        kit.cancel(context.call_id)
+        context.check_cancelled()
+
+    @kit.tool
+    async def adays(context: ToolContext) -> AsyncIterator[Any]:
+        yield date(2026, 1, 2)
+        kit.cancel(context.call_id)
+        await asyncio.Event().wait()
+
+    for name in ("days", "adays"):
+        for result in (kit.exec(name), [*kit.stream(name)][-1]):
+            assert (result.error.code, result.is_interrupted, result.value) == ("cancelled", True, ["2026-01-02"])
 
 
 @pytest.mark.parametrize("name", ["wait", "look"])

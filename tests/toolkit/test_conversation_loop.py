@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import subprocess
 import sys
 import textwrap
@@ -212,6 +213,58 @@ def test_a_result_comes_as_soon_as_its_call_ends_and_once():
 
 
 # waiting
+
+
+def converse_in(way: str, session: Any, *arguments: Any, **options: Any) -> Conversation:
+    """Go on in one of the four ways."""
+
+    async def last() -> Any:
+        return [event async for event in session.astream_converse(*arguments, **options)][-1]
+
+    ways: dict[str, Callable[[], Any]] = {
+        "sync": lambda: session.converse(*arguments, **options),
+        "async": lambda: asyncio.run(session.aconverse(*arguments, **options)),
+        "stream": lambda: [*session.stream_converse(*arguments, **options)][-1],
+        "async stream": lambda: asyncio.run(last()),
+    }
+    conversation: Conversation = ways[way]()
+    return conversation
+
+
+@pytest.mark.parametrize("way", ["sync", "async", "stream", "async stream"])
+def test_a_conversation_whose_process_was_killed_after_the_approval_goes_on(session, way):
+    """The call may have run, and its result was never saved: it does not run again, and the model reads that."""
+    waiting = session.converse(Script(ask(OLD)), "Clean up.")
+    saved = json.dumps(waiting.to_json())
+    session.converse(Script(say("Done.")), waiting, approved=True)  # and its process is killed before it saves that
+    again = Conversation.from_json(json.loads(saved))
+    with pytest.raises(ToolkitError, match=r"used before.*To go on without its result, pass approved={'c0': False}\.$"):
+        converse_in(way, session, Script(), again, approved=True)
+    script = Script(say("I will look."))
+    done = converse_in(way, session, script, again, approved={"c0": False})
+    assert (done.text, done.stop_reason) == ("I will look.", "answered")
+    assert done.messages[2]["content"] == (
+        "Error: The call of 'remove' may have run already; its result was lost. Find out what it has done before you "
+        "make it again."
+    )
+    reason = converse_in(way, session, Script(say("Fine.")), again, approved=False, reason="Ask me.").messages[2]
+    assert reason["content"] == "Error: The call of 'remove' may have run already; its result was lost: Ask me."
+
+
+def test_the_last_line_of_a_traceback_says_why_a_conversation_has_ended(tmp_path):
+    script = tmp_path / "approve.py"
+    script.write_text(
+        "from tests.toolkit.test_conversation_loop import OLD, Script, ask, make_kit, say\n"
+        "waiting = make_kit().converse(Script(ask(OLD)), 'Clean up.')\n"
+        "make_kit().session().converse(Script(), waiting, approved=True)\n",
+        encoding="utf-8",
+    )
+    command = [sys.executable, str(script)]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment)
+    last = ran.stderr.splitlines()[-1]
+    assert "Conversation.from_error(error)" in last
+    assert "ToolkitError: The request was made in another session" in last
 
 
 def test_a_waiting_conversation_goes_on_in_another_process(session, tmp_path):

@@ -7,6 +7,7 @@ import copy
 import dataclasses
 import json
 import pickle
+import threading
 import traceback
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +17,7 @@ from fastmcp import Client
 from pydantic import TypeAdapter
 
 from ahvn_tools import ApprovalRules, ToolCall, ToolContext, ToolError, Toolkit, ToolResult, ToolSpec
-from ahvn_tools.errors import ToolkitError
+from ahvn_tools.errors import ToolkitError, ToolTimeoutError
 from tests.toolkit.subjects import passing
 
 SECRET = "sesame-7f3a9c"
@@ -104,6 +105,34 @@ async def test_a_resumed_call_hides_it():
     kit = kit_of(rules=ApprovalRules(mode="ask"))
     waiting = kit.run([ToolCall(id="c1", name="read")])
     assert (await only_result(kit.aresume(waiting, approved=True))).text == "Error calling tool 'read'"
+
+
+@pytest.mark.parametrize("is_middleware", [False, True])
+@pytest.mark.parametrize(
+    ("is_masked", "is_async", "ending"),
+    [
+        (True, False, "it may still be running."),
+        (False, False, "its thread may still be running."),
+        (True, True, "it was cancelled."),
+        (False, True, "it was cancelled."),
+    ],
+)
+def test_a_timeout_does_not_say_how_bodies_run(is_masked, is_async, ending, is_middleware):
+    may_end = threading.Event()
+    kit = Toolkit("k", mask_errors=is_masked, timeout=0.05, middleware=[passing] if is_middleware else [])
+
+    async def ahang() -> None:
+        await asyncio.Event().wait()
+
+    kit.add(ahang if is_async else may_end.wait, rename="hang")
+    result = kit.exec("hang")
+    with pytest.raises(ToolTimeoutError) as raised:
+        kit.call("hang")
+    may_end.set()
+    assert result.text == f"Tool 'hang' did not finish within 0.05 seconds; {ending}"
+    host = "it was cancelled." if is_async else "its thread may still be running."
+    assert str(result.exception).endswith(host)
+    assert str(raised.value).endswith(host)
 
 
 @each_method

@@ -201,3 +201,35 @@ def test_a_read_only_site_shows_and_decides_nothing(
     assert page.locator("button").count() == 0
     page.goto(f"{address}/tool/size")
     assert page.get_by_role("link", name="Try").count() == 0
+
+
+def find_barriers(page: Any) -> list[str]:
+    """Return what axe finds that is not accessible."""
+    axe = Path(pytest.importorskip("axe_playwright_python").__file__).parent / "axe.min.js"
+    page.evaluate(axe.read_text("utf-8"))
+    found: list[str] = page.evaluate("axe.run().then(({violations}) => violations.map(({id}) => id))")
+    return found
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_pages_are_accessible_and_fit(page: Any, address: str, inbox: Inbox, start: Any, scheme: str) -> None:
+    page.emulate_media(color_scheme=scheme)
+    agent = start(REMOVE, ("remove", {"path": "b" * 200}), ("choose_seat", {"free": ["1A"]}))
+    open_request(page, address, "remove")
+    page.get_by_text("Edit the arguments").click()
+    seen = [page.url, f"{address}/approvals"]
+    assert find_barriers(page) == []
+    for _ in range(2):
+        page.get_by_role("button", name="Approve", exact=True).click()
+        assert agent.stdout.readline()
+        page.goto(f"{address}/approvals")
+        page.locator("#live").filter(has_text="1 request waits").wait_for()
+        page.locator("tbody a").first.click()
+        page.locator("#status").filter(has_text="Waits for").wait_for()
+        seen.append(page.url)
+    for url in seen:
+        page.goto(url)
+        assert find_barriers(page) == [], url
+        page.set_viewport_size({"width": 400, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") <= 400, url
+        page.set_viewport_size({"width": 1200, "height": 800})

@@ -12,6 +12,7 @@ from fastmcp import FastMCP
 from ahvn_tools import Toolkit
 from tests.mcp.loopback import over_http
 from tests.ui.test_browser import wait_for_text
+from tests.ui.test_browser_approve import find_barriers
 
 TOKEN = "sk-typed-into-the-page"
 
@@ -160,3 +161,20 @@ def test_without_permission_and_read_only_nothing_is_connected(page: Any, kit: T
         page.goto(shown + path)
         assert page.get_by_role("button").count() == 0
     kit.remove_mcp()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_pages_are_accessible_and_fit(page: Any, address: str, kit: Toolkit, shop: Path, scheme: str) -> None:
+    page.emulate_media(color_scheme=scheme)
+    pins = str(shop.parent / "mcp.lock")
+    kit.add_mcp(command(shop), name="shop", pin=pins).remove_mcp("shop")
+    shop.write_text(AFTER)
+    page.goto(f"{address}/servers")
+    assert find_barriers(page) == []
+    kit.add_mcp(command(shop), name="shop", pin=pins)
+    for path in ("/servers", "/servers/shop"):
+        page.goto(address + path)
+        assert find_barriers(page) == [], path
+        page.set_viewport_size({"width": 400, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") <= 400, path
+        page.set_viewport_size({"width": 1200, "height": 800})

@@ -37,12 +37,18 @@ def load(context: ToolContext) -> str:
 
 
 def open_kit() -> Toolkit:
-    kit = Toolkit("state", state={"style": {"tone": "warm"}, "auth": {"token": "secret-of-the-host"}})
+    state = {"style": {"tone": "warm"}, "auth": {"token": "secret-of-the-host"}}
+    kit = Toolkit("state", state=state, secret_key="a key of this test alone")
     return kit.add(tell, table, load).bind("tone", "style.tone").bind("token", "auth.token").bind("pin")
 
 
 def test_the_state_of_a_page_is_set_and_its_secrets_are_hidden(page: Any, serve: Callable[..., str]) -> None:
     page.goto(serve(open_kit()) + "/try/tell")
+    assert not page.get_by_text("State for the calls of this page").is_visible()
+    set_json(page, {"text": "a"})
+    page.locator("#run").click()
+    wait_for_text(page, "#text", "^warm a 18 0")
+    page.goto(serve(open_kit(), edit_state=True) + "/try/tell")
     assert "secret-of-the-host" not in page.content()
     set_json(page, {"text": "a"})
     page.get_by_text("State for the calls of this page").click()

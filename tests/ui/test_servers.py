@@ -1,6 +1,7 @@
 """The pages of MCP servers without a browser: what they refuse, and what they never show."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 pytest.importorskip("jinja2")
 from fastmcp import FastMCP
 
-from ahvn_tools import Toolkit
+from ahvn_tools import ApprovalRules, Toolkit
 from tests.ui.test_site import client
 
 
@@ -80,3 +81,53 @@ def test_a_tool_without_a_known_definition_is_shown_whole(kit: Toolkit) -> None:
     page = client(kit).get("/servers/shop").text
     assert "its earlier definition is not known" in page
     assert "Find goods." in page
+
+
+def test_a_server_with_very_many_tools_has_a_page_of_bounded_size(kit: Toolkit) -> None:
+    server = FastMCP("many")
+    for number in range(150):
+        server.tool(lambda query: query, name=f"find_{number}")
+        server.tool(lambda query: query, name=f"hidden\u200b_{number}_{'x' * 1000}")
+    kit.add_mcp(server)
+    for number in range(150):
+        kit.servers["many"].quarantine(f"find_{number}")
+    page = client(kit).get("/servers/many").text
+    assert page.count("waits to be accepted") == 100
+    assert "50 more wait to be accepted." in page
+    assert "50 more are refused." in page
+    assert "x" * 301 not in page
+
+
+def test_a_definition_that_is_cut_says_so(kit: Toolkit, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ahvn_tools.ui.servers.MAX_DIFF_LINES", 3)
+    kit.add_mcp(shop()).servers["shop"].quarantine("find")
+    assert "more lines, which are not shown and may have changed" in client(kit).get("/servers/shop").text
+
+
+def test_the_list_counts_the_tools_that_the_page_of_the_server_has(kit: Toolkit) -> None:
+    server = shop()
+    for name in ("sell", "count"):
+        server.tool(lambda query: query, name=name, description="Sell.")
+    kit.add_mcp(server).servers["shop"].quarantine("sell")
+    row = client(kit).get("/servers").text.partition("open</span></td>")[2]
+    assert re.findall(r"<td>(\d+)</td>", row) == ["2", "0", "1"]
+    assert client(kit).get("/servers/shop").text.count("<li><a href=") == 2
+
+
+def test_the_list_of_tools_says_which_need_an_approval() -> None:
+    def act(path: str = "") -> None:
+        """Act."""
+
+    rules = ApprovalRules(mode="allow", ask=["asked", 'partly(path: "a*")'], deny=["never"])
+    kit = Toolkit("desk", rules=rules)
+    for name in ("asked", "partly", "never", "free", "own"):
+        kit.add(act, rename=name, requires_approval=name == "own")
+    page, words = client(kit).get("/").text, r"needs an approval|may need an approval|denied"
+    rows = {name: re.findall(words, page.partition(f">{name}</a>")[2].partition("</tr>")[0]) for name in kit_names(kit)}
+    expected = {"asked": "needs an approval", "partly": "may need an approval", "own": "needs an approval"}
+    assert rows == {name: [expected[name]] if name in expected else [] for name in rows} | {"never": ["denied"]}
+    assert "needs an approval" in client(kit).get("/tool/asked").text
+
+
+def kit_names(kit: Toolkit) -> list[str]:
+    return [tool.name for tool in kit]

@@ -1,6 +1,7 @@
 """The playground without a browser: its pages, what they never show, and which requests are refused."""
 
 import ast
+import hashlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -144,14 +145,24 @@ def test_cancelling_a_call_that_does_not_run_does_nothing() -> None:
 
 @pytest.mark.parametrize("path", ["/validate/draw", "/run/draw", "/cancel/ui_0"])
 @pytest.mark.parametrize(
-    "origin", ["http://evil.example", "null", "", "http://localhost.evil.example", "http://localhost:1"]
-)
+    "origin",
+    [
+        "http://evil.example", "null", "", "http://localhost.evil.example", "http://localhost:1", "https://localhost",
+        "http://[", "ftp://localhost", "localhost", "http://localhost/", "http://u@localhost",
+    ],
+)  # fmt: skip
 def test_what_changes_something_comes_from_these_pages_alone(path: str, origin: str) -> None:
     answer = client().post(path, content="{}", headers={"origin": origin})
     assert answer.status_code == 403
 
 
-@pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example", "", "[::1", "127.0.0.1.evil.example"])
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example", "localhost.evil.example", "", "[::1", "127.0.0.1.evil.example", "evil@127.0.0.1", "@localhost",
+        "127.0.0.1/evil", "localhost?evil", "localhost#evil", "localhost:port", "localhost:99999", "local\thost",
+    ],
+)  # fmt: skip
 def test_other_host_names_are_refused(host: str) -> None:
     assert client().get("/", headers={"host": host}).status_code == 421
 
@@ -178,6 +189,20 @@ def test_a_token_opens_the_pages_once_and_is_no_part_of_their_addresses() -> Non
     assert "samesite=lax" in cookie
     assert opened.get("/").status_code == 200
     assert "secret-token" not in opened.get("/").text
+    assert "secret-token" not in cookie
+    assert "secure" not in cookie
+    for known in ("secret-token", hashlib.sha256(b"secret-token").hexdigest()):
+        stranger = client(token="secret-token")
+        stranger.cookies.set(next(iter(opened.cookies)), known)
+        assert stranger.get("/").status_code == 401
+
+
+def test_the_cookie_of_https_is_sent_over_https_alone_and_is_valid_in_each_process() -> None:
+    opened = TestClient(ui.app(open_desk(), token="a-token"), base_url="https://localhost")
+    assert "secure" in opened.get("/?token=a-token", follow_redirects=False).headers["set-cookie"].lower()
+    other = TestClient(ui.app(open_desk(), token="a-token"), base_url="https://localhost", cookies=opened.cookies)
+    assert other.get("/").status_code == 200
+    assert TestClient(ui.app(open_desk(), token="b-token"), base_url="https://localhost").get("/").status_code == 401
 
 
 def test_all_addresses_have_the_prefix_under_which_the_app_is_mounted() -> None:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from urllib.parse import quote
 
 import pytest
+from pydantic import BaseModel, SecretStr
 
 pytest.importorskip("jinja2")
 from starlette.testclient import TestClient
@@ -85,7 +86,7 @@ def test_the_desk_shows_no_secret_with_its_state() -> None:
 
 def test_a_page_sets_values_for_its_own_calls() -> None:
     kit = open_state()
-    opened = client(kit)
+    opened = client(kit, edit_state=True)
     schema = facts.state_schema(kit["tell"])["properties"]
     assert {key: bool(part.get("writeOnly")) for key, part in schema.items()} == {
         "style.tone": False, "auth.token": True, "pin": True, "limits": False,
@@ -96,9 +97,32 @@ def test_a_page_sets_values_for_its_own_calls() -> None:
     assert kit.state["style"] == {"tone": "warm"}
 
 
+def test_the_state_of_calls_is_set_only_if_the_host_says_so() -> None:
+    ran: list[str] = []
+
+    def pay(user: str) -> str:
+        ran.append(user)
+        return user
+
+    kit = Toolkit("bank").add(pay).bind("user", default="ann")
+    opened = client(kit)
+    page = opened.get("/try/pay").text
+    assert "<details hidden><summary>State for the calls" in page
+    assert "user" not in page.partition('data-state="')[2].partition('"')[0]
+    refused = run(opened, "pay", {}, state={"user": "bob"})
+    assert (refused["code"], "edit_state=True" in refused["text"], ran) == ("invalid_state", True, [])
+    assert run(opened, "pay", {})["text"] == "ann"
+    allowed = client(kit, edit_state=True)
+    assert "<details><summary>State for the calls" in allowed.get("/try/pay").text
+    assert run(allowed, "pay", {}, state={"user": "bob"})["text"] == "bob"
+    shown = client(kit, edit_state=True, read_only=True)
+    answer = shown.post("/run/pay", json={"arguments": "{}", "state": {"user": "bob"}, "session": ""})
+    assert (answer.status_code, ran) == (403, ["ann", "bob"])
+
+
 def test_values_that_do_not_fit_are_an_error_without_them() -> None:
     for state in ({"pin": "no-number-4711"}, {"limits": 3}):
-        result = run(client(open_state()), "tell", {"text": "a"}, state=state)
+        result = run(client(open_state(), edit_state=True), "tell", {"text": "a"}, state=state)
         assert result["code"] == "unbound_state"
         assert "that does not fit" in result["traceback"]
         assert "no-number" not in json.dumps({**result, "snippets": ""})
@@ -152,7 +176,9 @@ def test_a_saved_record_is_replayed(tmp_path: Path) -> None:
         file.write_text(result["record"])
         replayed = kit.exec(tool, arguments, middleware=[replay(file)])
         assert (replayed.text, replayed.is_error) == (result["text"], result["is_error"])
-    secret = run(client(open_state()), "tell", {"text": "a"}, state={"auth.token": "typed-in-the-page"})
+    secret = run(
+        client(open_state(), edit_state=True), "tell", {"text": "a"}, state={"auth.token": "typed-in-the-page"}
+    )
     assert "typed-in-the-page" not in secret["record"]
 
 
@@ -187,7 +213,9 @@ def test_copied_calls_and_tests_run_as_they_are_pasted(tmp_path: Path, tool: str
         ["tools.py"], {"profile": None, "trust": ["tools.py"]}, {"auth": {"token": "hidden-t0ken"}}, ["more"]
     )
     kit = load(tmp_path / "tools.py").session({"auth": {"token": "hidden-t0ken"}}, audience=None).activate("more")
-    result = run(client(kit, setup=setup), tool.replace("/", "%2F").replace("?", "%3F"), arguments, state=state)
+    result = run(
+        client(kit, setup=setup, edit_state=True), tool.replace("/", "%2F").replace("?", "%3F"), arguments, state=state
+    )
     code = result["snippets"]
     assert not any(secret in json.dumps(code) for secret in ("typed-p4ss", "typed-t0ken", "hidden-t0ken"))
     environment = {"AUTH_TOKEN": state.get("auth.token", "hidden-t0ken"), "PASSWORD": "typed-p4ss", "PATH": "/usr/bin"}
@@ -212,6 +240,22 @@ def test_copied_calls_and_tests_run_as_they_are_pasted(tmp_path: Path, tool: str
         )
 
 
+def test_copied_code_has_no_secret_member_of_an_argument_or_of_the_state() -> None:
+    class Login(BaseModel):
+        user: str
+        pin: SecretStr
+
+    def log_in(login: Login, again: dict[str, Any], account: Login) -> str:
+        return login.user
+
+    kit = Toolkit("k").add(log_in).bind("account", "account")
+    arguments = {"login": {"user": "ann", "pin": "s3cret-1"}, "again": {"password": "s3cret-2"}}
+    state = {"account": {"user": "bob", "pin": "s3cret-3"}}
+    code = json.dumps(run(client(kit, edit_state=True), "log_in", arguments, state=state)["snippets"])
+    assert "s3cret" not in code
+    assert all(name in code for name in ("LOGIN_PIN", "AGAIN_PASSWORD", "ACCOUNT_PIN", "ann", "bob"))
+
+
 def test_results_of_any_size_are_cut_and_shown() -> None:
     def many(count: int) -> list[dict[str, str]]:
         return [{"name": f"<script>alert({n})</script>"} for n in range(count)]
@@ -228,7 +272,7 @@ def test_results_of_any_size_are_cut_and_shown() -> None:
 
 def test_values_that_exclude_each_other_are_an_error() -> None:
     kit = Toolkit("k").add(lambda a, b: a, name="pick").bind("a", "a").bind("b", "a.b")
-    assert run(client(kit), "pick", {}, state={"a": 1, "a.b": 2})["code"] == "invalid_state"
+    assert run(client(kit, edit_state=True), "pick", {}, state={"a": 1, "a.b": 2})["code"] == "invalid_state"
 
 
 def leave() -> str:

@@ -39,6 +39,9 @@ class ConnectOptions(TypedDict, total=False):
 
     auth: str | Mapping[str, str] | CredentialsProvider | object
     """A token, headers, `"oauth"`, an `httpx2.Auth`, or a function from a call's state to a token or headers."""
+    list_auth: str | Mapping[str, str] | object
+    """A token or headers for listing tools and prompts, if `auth` is a function. Without it that function is called
+    with the toolkit's own state."""
     env: Annotated[Mapping[str, str], _MAPPING]
     """Environment variables of a server process, in addition to PATH, HOME and similar ones."""
     stderr: str | PathLike[str]

@@ -270,7 +270,7 @@ def to_connection_error(server: str, reason: str, tool: str | None = None) -> To
     """Return the error for the caller of a tool or, without one, for the host, who connects or lists the tools."""
     fix = "Check its address or its command, and that it runs." if tool is None else "The next call reconnects."
     if reason.endswith(("HTTP 401", "HTTP 403")):
-        fix = "It wants credentials, or other ones: pass a token or headers as auth=…."
+        fix = "It wants credentials, or other ones: `auth` of add_mcp or of a manifest, or `headers` in an mcp.json."
     elif reason.startswith(_UNTRUSTED):
         fix = "Check its address, or let this machine trust the authority of the certificate."
     return ToolConnectionError(f"Server {server!r} is not available: {reason}. {fix}", tool=tool)

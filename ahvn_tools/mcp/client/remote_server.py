@@ -81,7 +81,7 @@ PIN_CHECK_TTL = 2.0  # seconds for which a pin check is valid over HTTP, where a
 
 RESERVED_META_KEYS: Final = REQUEST_KEYS | {
     "attempts", "cached", "changed", "duration", "ends_session", "omitted_chars", "output", "progress", "structured",
-    STRUCTURED_META_KEY,
+    "waiting", STRUCTURED_META_KEY,
 }  # fmt: skip
 """Keys of a result's `meta` that this package writes: a server's values of these keys are dropped."""
 
@@ -161,6 +161,7 @@ class RemoteServer:
         auth, pin, on_change = options.get("auth"), options.get("pin"), options.get("on_change")
         sampling = options.get("sampling")
         self._credentials_provider = auth if is_credentials_provider(auth) else None
+        self._list_auth = options.get("list_auth")
         self._pins = None if pin is None else Pins(pin)
         self._idempotent = options.get("idempotent", ())
         self._resource_tool = options.get("resource_tool")
@@ -215,6 +216,11 @@ class RemoteServer:
             name: reason for imported in list(self._imports) for name, reason in imported.refused.items()
         }
         return MappingProxyType({**refused_by_toolkits, **self._screening_refusals})
+
+    @property
+    def invalid_tools(self) -> Mapping[str, str]:
+        """Those of `refused` that no toolkit can use, because of their definitions."""
+        return self._screening_refusals
 
     @property
     def receives(self) -> Mapping[str, Mapping[str, str | None]]:
@@ -391,7 +397,7 @@ class RemoteServer:
         await self.aclose()
 
     async def _update(self) -> Changes:
-        listed = await self._pool.tools(headers=await self._resolve_headers(self.get_host_state()))
+        listed = await self._pool.tools(headers=await self._resolve_listing_headers())
         # in a thread: a large listing would block the loop
         changes: Changes = (await run_in_thread(lambda _: self._apply_listing(listed))).get()
         return changes
@@ -516,7 +522,7 @@ class RemoteServer:
                 find_method(client), lambda page: list(getattr(page, kind)), self._limits, kind, self.name
             )
 
-        headers = await self._resolve_headers(self.get_host_state())
+        headers = await self._resolve_listing_headers()
         return await self._pool.request(fetch, f"Listing the {kind}", headers=headers, timeout=self._limits.listing)
 
     async def aget_prompt(
@@ -541,25 +547,34 @@ class RemoteServer:
         names = self._idempotent
         return names if isinstance(names, bool) else name in ([names] if isinstance(names, str) else names)
 
+    async def _resolve_listing_headers(self) -> Mapping[str, str] | None:
+        if self._list_auth is None:
+            return await self._resolve_headers(self.get_host_state())
+        return self._to_headers(reveal_secrets(self._list_auth), "`list_auth` has")
+
     async def _resolve_headers(self, state: Mapping[str, Any]) -> Mapping[str, str] | None:
         if self._credentials_provider is None:
             return None
         try:
             credentials = reveal_secrets(await call_host_function(self._credentials_provider, state))
         except Exception as error:
-            raise self._credentials_error(f"raised {type(error).__name__}") from error
+            raise self._credentials_error(f"`auth` raised {type(error).__name__}") from error
+        return self._to_headers(credentials, "`auth` returned")
+
+    def _to_headers(self, credentials: Any, origin: str) -> Mapping[str, str] | None:
         if isinstance(credentials, str):
             credentials = {"Authorization": f"Bearer {credentials}"}
         if credentials is None:
             return None
         if not isinstance(credentials, Mapping):
-            raise self._credentials_error(f"returned a {type(credentials).__name__}, not a token or a dict of headers")
+            kind = type(credentials).__name__
+            raise self._credentials_error(f"{origin} a {kind}, not a token or a dict of headers")
         if not all(is_valid_header(name, value) for name, value in credentials.items()):
-            raise self._credentials_error("returned headers that cannot be sent")
+            raise self._credentials_error(f"{origin} headers that cannot be sent")
         return credentials
 
     def _credentials_error(self, reason: str) -> ToolConnectionError:
-        return ToolConnectionError(f"There are no credentials for the MCP server {self.name!r}: `auth` {reason}.")
+        return ToolConnectionError(f"There are no credentials for the MCP server {self.name!r}: {reason}.")
 
 
 def resolve_server(server: Any, name: str | None, options: ConnectOptions) -> RemoteServer:

@@ -2,6 +2,7 @@
 import { Form, isExact } from "./form.js";
 import { refresh } from "./live.js";
 
+const SOON_MS = 300; // the call has gone on by then
 const decision = document.querySelector("#decision");
 const outcome = document.querySelector("#outcome");
 const json = document.querySelector("#json");
@@ -44,6 +45,7 @@ async function decide(event) {
     show(found.text, found.is_error);
     await refresh();
     update();
+    setTimeout(refresh, SOON_MS);
   } catch {
     show("The server does not answer. Is it still running?", true);
     decision.firstElementChild.disabled = false;

@@ -280,6 +280,22 @@ def test_a_sub_agent_has_the_tools_for_its_audience_that_its_parent_has(kit: Too
     assert names == [["common", "self_fork", "task_finish"]]
 
 
+def test_a_sub_agent_has_the_selected_tools_and_reads_that_another_one_is_not_selected(kit: Toolkit) -> None:
+    seen = []
+
+    async def note(task: SubAgentTask) -> str:
+        seen.append([tool.name for tool in task.toolkit])
+        return "\n".join(task.toolkit.exec(name).text for name in ("remove", "of_main"))
+
+    kit.add(lambda: 1, name="search", tags={"read"}).add(lambda: 1, name="remove")
+    kit.add(lambda: 1, name="of_main", audience="main", tags={"read"})
+    SubAgents(note, kit.select(tags=["read"])).add_to(kit)
+    text = fork(kit, {"prompt": "x"})
+    assert "The tool 'remove' is not available in this selection." in text
+    assert "The tool 'of_main' is not available to the audience 'sub'." in text
+    assert seen == [["search"]]
+
+
 def test_a_sub_agent_has_the_bound_values_of_its_parent(kit: Toolkit) -> None:
     async def ask(task: SubAgentTask) -> str:
         return task.toolkit.call("greet", {})

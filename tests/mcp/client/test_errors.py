@@ -106,7 +106,11 @@ def test_the_fix_of_a_refused_connection_fits_its_reason():
     untrusted.__context__ = ssl.SSLCertVerificationError("secret")
     untrusted.__context__.verify_message = "self-signed certificate"
     for error, status, fix in (
-        (RuntimeError("secret"), 401, "It wants credentials, or other ones: pass a token or headers as auth=…."),
+        (
+            RuntimeError("secret"),
+            401,
+            "It wants credentials, or other ones: `auth` of add_mcp or of a manifest, or `headers` in an mcp.json.",
+        ),
         (RuntimeError("secret"), 500, "Check its address or its command, and that it runs."),
         (untrusted, None, "Check its address, or let this machine trust the authority of the certificate."),
     ):

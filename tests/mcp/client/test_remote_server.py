@@ -15,9 +15,10 @@ from fastmcp.server.dependencies import get_http_headers
 from fastmcp.server.middleware import Middleware
 from fastmcp.tools import Tool
 from mcp_types import ToolListChangedNotification
+from pydantic import SecretStr
 
 from ahvn_tools import Limits, Toolkit, ToolSpec, mcp
-from ahvn_tools.errors import ToolChangedError, ToolLookupError, ToolTimeoutError
+from ahvn_tools.errors import ToolChangedError, ToolConnectionError, ToolLookupError, ToolTimeoutError
 from ahvn_tools.execution import background_loop
 from ahvn_tools.mcp.client import refresh, remote_server
 from tests.mcp.serving import over_http, process
@@ -347,6 +348,36 @@ async def test_tools_listed_for_a_user_are_not_compared_with_the_pins(tmp_path):
         for token in ("ann", "bob"):
             assert await kit.session(token=token).acall("where") == "here"
         await kit.aremove_mcp("x")
+
+
+async def test_tools_are_listed_with_credentials_that_no_call_has():
+    inner, seen = Toolkit("inner"), []
+
+    class Seen(Middleware):
+        async def on_message(self, context, call_next):
+            seen.append((context.method, get_http_headers(include_all=True).get("authorization")))
+            return await call_next(context)
+
+    def where() -> str:
+        """Say where."""
+        return "here"
+
+    inner.add(where)
+    async with over_http(inner, fastmcp={"middleware": [Seen(), Personal()]}) as url:
+        kit = Toolkit("kit", state={"token": "service"})
+        await kit.aadd_mcp(url, name="x", auth=lambda state: state["user_token"], list_auth=SecretStr("canary-list"))
+        assert kit["where"].description == "For Bearer ***."
+        assert await kit.session(user_token="ann").acall("where") == "here"
+        result = await kit.session(token=None).aexec("where")
+        assert (result.error.code, "`auth` raised KeyError" in result.error.message) == ("connection", True)
+        await kit.arefresh_mcp("x")
+        by_method = {method: {token for each, token in seen if each == method} for method, _ in seen}
+        assert by_method["tools/list"] >= {"Bearer canary-list"}
+        assert by_method["tools/call"] == {"Bearer ann"}
+        await kit.aremove_mcp("x")
+        for wrong, reason in ((7, "has a int, not a token"), ({"a b": "c"}, "has headers that cannot be sent")):
+            with pytest.raises(ToolConnectionError, match=f"`list_auth` {reason}"):
+                await kit.aadd_mcp(url, name="x", auth=lambda state: state["token"], list_auth=wrong)
 
 
 class TestFailedConnect:

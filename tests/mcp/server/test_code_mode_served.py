@@ -263,9 +263,11 @@ async def test_the_state_of_a_program_that_a_client_sends_back_is_used_once(desk
     batch = await elicitation(arguments, state, **{key: yes}).resume()
     assert isinstance(batch, Batch)
     assert [decision.rejection for decision in batch.programs[0].decisions.values()] == [None]
-    for answer in (yes, no):
-        with pytest.raises(ToolError, match="This request was used before"):
-            await elicitation(arguments, state, **{key: answer}).resume()
+    with pytest.raises(ToolError, match="This request was used before"):
+        await elicitation(arguments, state, **{key: yes}).resume()
+    declined = await elicitation(arguments, state, **{key: no}).resume()
+    assert isinstance(declined, Batch)
+    assert (declined.programs, "may have run already" in declined.known_results[0].text) == ({}, True)
 
     with pytest.raises(ToolError, match="servers that share tasks need the same `secret_key`"):
         await elicitation({"code": "await note('b')"}, state, is_of_task=True, **{key: yes}).resume()
@@ -315,7 +317,8 @@ async def test_a_client_that_answers_twice_or_with_another_state_continues_a_pro
         results = await asyncio.gather(*answers, send(arguments, state, **{key: yes}))
         late = await send(arguments, state, **{key: no})
     assert sorted(result.is_error for result in [*results, late]) == [False, True, True, True, True]
-    assert all("it has continued before" in result.content[0].text for result in [*results, late] if result.is_error)
+    assert all("it has continued before" in result.content[0].text for result in results if result.is_error)
+    assert "may have run already" in late.content[0].text
     assert desk.calls == [("note", "a"), ("delete", "x")]
 
 
