@@ -86,6 +86,8 @@ class SourceError(ToolSpecError, ValueError):
         super().__init__(message)
         self.file = file
         self.line = line
+        self.untrusted: dict[str, str] = {}
+        """What is not trusted, if the error is about nothing else: pattern -> how the error names the thing."""
 
 
 class SkippedOperationError(SourceError):

@@ -8,8 +8,9 @@ import importlib.util
 import os
 import re
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from typing import Final
@@ -46,6 +47,32 @@ _ADDRESS: Final = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*|localhost)\.?|\[.*
 _WILDCARDS: Final = frozenset("*?[")
 
 
+def require_all(checks: Iterable[Callable[[], object]]) -> None:
+    """Make all checks of trust, and raise one error about all that is not trusted."""
+    missing: dict[str, str] = {}
+    for check in checks:
+        try:
+            check()
+        except SourceError as error:
+            if not error.untrusted:
+                raise
+            missing |= error.untrusted
+    if missing:
+        raise _refusal(missing)
+
+
+def _refusal(missing: dict[str, str]) -> SourceError:
+    """Return the error about things that are not trusted; `missing` has the pattern and the name of each."""
+    first, *others = dict.fromkeys(missing.values())
+    things = ", ".join([first, *(name[0].lower() + name[1:] for name in others)])
+    verb = "are" if others else "is"
+    things = " and ".join(things.rsplit(", ", 1)) if others else things
+    patterns = ", ".join(map(repr, missing))
+    error = SourceError(f"{things} {verb} not trusted: add {patterns} to trust=[…], or remove the source.")
+    error.untrusted = missing
+    return error
+
+
 class Trust:
     """What documents may do; without a list, all that they name.
 
@@ -74,6 +101,8 @@ class Trust:
         self._paths: list[_PathPattern] = []
         self._names: list[str] = []
         """Patterns of modules, programs, variables, servers and features."""
+        self.refused: dict[str, None] = {}
+        """The patterns of all that was refused until now."""
         for pattern in patterns or ():
             self._add(pattern)
 
@@ -100,10 +129,10 @@ class Trust:
         One in `folder`, or in another folder of a source, needs trust in its file, too: its name is that of an
         installed one.
         """
-        self._require(name, f"The module {name!r}")
         if self.is_limited:
-            for file in _find_files(name, {*SOURCE_FOLDERS, *([] if folder is None else [folder])}):
-                self.require_file(file)
+            files = _find_files(name, {*SOURCE_FOLDERS, *([] if folder is None else [folder])})
+            checks = (partial(self.require_file, file) for file in files)
+            require_all([partial(self._require, name, f"The module {name!r}"), *checks])
 
     def require_program(self, program: str, folder: Path) -> None:
         """Raise SourceError unless this program may be started: by the name in the command, or by its path.
@@ -136,8 +165,8 @@ class Trust:
 
     def require_any_server(self) -> None:
         """Raise SourceError unless requests may be redirected to any server."""
-        for origin in ("https://*", "http://*"):
-            self._require(origin, "A redirect to another server")
+        origins = ("https://*", "http://*")
+        require_all(partial(self._require, origin, "A redirect to another server") for origin in origins)
 
     def require_private(self) -> None:
         """Raise SourceError unless requests may be sent to private addresses."""
@@ -145,15 +174,15 @@ class Trust:
 
     def require_builtins(self, groups: Iterable[str], *, approve: str, sandbox: str, network: bool) -> None:
         """Raise SourceError unless these groups of built-in tools may be used, with these options."""
-        for group in sorted(groups):
-            self._require(f"<builtins:{group}>", f"The group {group!r} of the built-in tools")
+        needed = {f"builtins:{group}": f"The group {group!r} of the built-in tools" for group in sorted(groups)}
         for is_used, feature in (
             (approve == "never", "approve:never"),
             (sandbox == "none", "sandbox:none"),
             (network, "network"),
         ):
             if is_used:
-                self._require(f"<{feature}>", f"The option {feature.replace(':', ': ')!r}")
+                needed[feature] = f"The option {feature.replace(':', ': ')!r}"
+        require_all(partial(self._require, f"<{feature}>", thing) for feature, thing in needed.items())
 
     def require_file(self, file: Path, shown: str | None = None) -> None:
         """Raise SourceError unless this file may be run or written; `shown` is how it names the file.
@@ -170,10 +199,13 @@ class Trust:
         if self.is_limited and not _resolve(file, f"The file {shown!r}").is_relative_to(own_folder.resolve()):
             self.require_file(file, shown)
 
-    @staticmethod
-    def refusal(thing: str, file: Path) -> SourceError:
+    def refusal(self, thing: str, file: Path) -> SourceError:
         """Return the error about a thing that needs trust in a file or folder."""
-        return _refusal(thing, _to_pattern(file.resolve()))
+        return self._refusal(thing, _to_pattern(file.resolve()))
+
+    def _refusal(self, thing: str, pattern: str) -> SourceError:
+        self.refused[pattern] = None
+        return _refusal({pattern: thing})
 
     def trusts_file(self, file: Path) -> bool:
         """Return whether this file, or all in this folder, may be run."""
@@ -186,7 +218,7 @@ class Trust:
     def _require(self, name: str, thing: str, patterns: Sequence[str] | None = None) -> None:
         patterns = self._names_for(name) if patterns is None else patterns
         if self.is_limited and not any(name == one or fnmatch.fnmatchcase(name, one) for one in patterns):
-            raise _refusal(thing, name)
+            raise self._refusal(thing, name)
 
     def _names_for(self, name: str) -> list[str]:
         """Return the patterns of the same kind: `*` is no variable, no server and no feature."""
@@ -311,10 +343,6 @@ def _find_link_out(path: Path) -> Path | None:
 def _host(origin: str) -> str:
     match = _ORIGIN.match(origin)
     return "" if match is None else match["host"]
-
-
-def _refusal(thing: str, pattern: str) -> SourceError:
-    return SourceError(f"{thing} is not trusted: add {pattern!r} to trust=[…], or remove the source.")
 
 
 def _to_pattern(resolved: Path) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
 from urllib.parse import urlsplit
@@ -206,10 +206,46 @@ _READERS: Final[Mapping[Kind, str]] = {
 """The module that reads a kind, and its function, imported when it is needed: most are slow."""
 
 
+_CHECKS: Final[Mapping[Kind, str | None]] = {
+    "builtins": "manifest.builder:check_builtins",
+    "code": "loading.python_modules:check_code",
+    "folder": None,
+    "module": "loading.python_modules:check",
+    "object": None,
+    "python": "loading.python_modules:check",
+}
+"""The kinds that are read last, because that may run code, and the functions that check their trust before. In a folder
+each file is checked by itself."""
+
+
+def prepare_source(kind: Kind, location: Any, options: ReadOptions) -> Callable[[], Contents]:
+    """Check a source, and return the function that reads it. No code runs and no file is written before that is called.
+
+    Raises SourceError for what is not trusted, and for what is wrong.
+    """
+    if kind == "manifest":
+        options.require_readable(location)
+        reader: Callable[[], Contents] = _find_function("manifest.builder:prepare")(location, options)
+        return reader
+    if kind not in _CHECKS:
+        contents = read_source(kind, location, options)
+        return lambda: contents
+    if isinstance(location, str):
+        options.require_readable(location)
+    if (check := _CHECKS[kind]) is not None:
+        _find_function(check)(location, options)
+    return lambda: read_source(kind, location, options)
+
+
+def _find_function(name: str) -> Callable[..., Any]:
+    module, _, function = name.partition(":")
+    found: Callable[..., Any] = getattr(importlib.import_module(f"ahvn_tools.{module}"), function)
+    return found
+
+
 def read_source(kind: Kind, location: Any, options: ReadOptions) -> Contents:
     """Return what a source contains. Raises SourceError when it cannot be loaded."""
     if isinstance(location, str):
         options.require_readable(location)
-    module, _, name = _READERS[kind].partition(":")
-    contents: Contents = getattr(importlib.import_module(f"ahvn_tools.{module}"), name)(location, options)
+    contents: Contents = _find_function(_READERS[kind])(location, options)
     return contents

@@ -10,6 +10,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterator
+from functools import partial
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
 from traceback import extract_tb
@@ -21,7 +22,7 @@ from ahvn_tools.execution.pickling import pickle_by_value
 from ahvn_tools.loading.kinds import unknown_kind
 from ahvn_tools.loading.read_options import ReadOptions
 from ahvn_tools.mcp.server.standard_streams import redirect_descriptor
-from ahvn_tools.trust import SOURCE_FOLDERS
+from ahvn_tools.trust import SOURCE_FOLDERS, require_all
 
 _PACKAGE: Final = Path(__file__).parents[1]
 
@@ -43,13 +44,33 @@ def import_file(file: Path, options: ReadOptions, shown: str) -> ModuleType:
     file = file.resolve()
     if not file.is_file():
         raise SourceError(f"There is no file {shown!r}.", file=shown)
-    options.trust.require_file(file, shown)
+    require_trusted_file(file, options, shown)
     packages = _find_packages(file)
-    for package in packages:
-        options.trust.require_file(package / "__init__.py")
     root = packages[0].parent if packages else file.parent
     with _importing(shown, root), _search_early(root):
         return _import_from(root, file)
+
+
+def require_trusted_file(file: Path, options: ReadOptions, shown: str) -> None:
+    """Raise SourceError unless a file may be imported, with the packages that it is in."""
+    packages = (
+        partial(options.trust.require_file, folder / "__init__.py") for folder in _find_packages(file.resolve())
+    )
+    require_all([partial(options.trust.require_file, file, shown), *packages])
+
+
+def require_trusted_module(name: str, options: ReadOptions) -> None:
+    """Raise SourceError unless a module may be imported. Nothing is imported to find out."""
+    folder = options.folder.resolve()
+    options.trust.require_module(name, folder)
+    with contextlib.suppress(ValueError):  # a module without a spec, such as `__main__`
+        if not options.trust.trusts_file(folder) and importlib.util.find_spec(name.partition(".")[0]) is None:
+            raise _no_installed_module(name, options)
+
+
+def _no_installed_module(name: str, options: ReadOptions) -> SourceError:
+    thing = f"{name!r} is no installed module, and the folder of the source"
+    return options.trust.refusal(thing, options.folder.resolve())
 
 
 def import_module(name: str, options: ReadOptions) -> ModuleType:
@@ -67,8 +88,7 @@ def import_module(name: str, options: ReadOptions) -> ModuleType:
             if error.name is None or not f"{name}.".startswith(f"{error.name}."):
                 raise
             if not is_searched:
-                thing = f"{name!r} is no installed module, and the folder of the source"
-                raise options.trust.refusal(thing, folder) from None
+                raise _no_installed_module(name, options) from None
             raise SourceError(f"There is no file and no module {name!r}, neither installed nor in {folder}.") from None
 
 

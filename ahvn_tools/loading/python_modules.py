@@ -15,7 +15,13 @@ from ahvn_tools.errors import SourceError, near_misses
 from ahvn_tools.execution.pickling import pickle_by_value
 from ahvn_tools.loading import members
 from ahvn_tools.loading.contents import Contents
-from ahvn_tools.loading.module_import import import_file, import_module, running_code_of
+from ahvn_tools.loading.module_import import (
+    import_file,
+    import_module,
+    require_trusted_file,
+    require_trusted_module,
+    running_code_of,
+)
 from ahvn_tools.loading.read_options import ReadOptions
 from ahvn_tools.sources.code import find_functions, new_module
 
@@ -47,6 +53,23 @@ def read(location: str, options: ReadOptions) -> Contents:
             file=file,
         )
     return contents
+
+
+def check(location: str, options: ReadOptions) -> None:
+    """Raise SourceError unless a `FILE[:NAME]` may be imported. Nothing runs."""
+    file, _ = split_location(location)
+    path = options.resolve(file)
+    if path.is_file():
+        require_trusted_file(path, options, file)
+    elif _is_module(file):
+        require_trusted_module(file, options)
+    else:
+        raise SourceError(f"There is no file {file!r}.", file=file)
+
+
+def check_code(_location: str, options: ReadOptions) -> None:
+    """Raise SourceError unless code that is a text may be run."""
+    options.trust.require_code()
 
 
 def _imports_mcp(path: Path) -> bool:
@@ -104,10 +127,13 @@ def _import(file: str, options: ReadOptions) -> ModuleType:
     path = options.resolve(file)
     if path.is_file():
         return import_file(path, options, file)
-    is_module = all(part.isidentifier() for part in file.split(".")) and not file.endswith(".py")
-    if not is_module:
+    if not _is_module(file):
         raise SourceError(f"There is no file {file!r}.", file=file)
     return import_module(file, options)
+
+
+def _is_module(file: str) -> bool:
+    return all(part.isidentifier() for part in file.split(".")) and not file.endswith(".py")
 
 
 def find_attribute(file: str, module: ModuleType, name: str) -> Any:

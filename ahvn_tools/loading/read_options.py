@@ -7,6 +7,7 @@ import re
 import reprlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ahvn_tools.errors import SourceError
 from ahvn_tools.roots import to_roots
 from ahvn_tools.sources.budget import Budget
-from ahvn_tools.trust import Trust
+from ahvn_tools.trust import Trust, require_all
 
 if TYPE_CHECKING:  # slow, and few sources need it
     from concurrent.futures import Executor
@@ -106,8 +107,7 @@ class ReadOptions:
         """
         wanted = to_roots(self.resolve(root) for root in roots)
         if self.roots is None:
-            for root in wanted:
-                self.trust.require_file(root)
+            require_all(partial(self.trust.require_file, root) for root in wanted)
             return wanted
         narrowed = [
             own if own.is_relative_to(root) else root

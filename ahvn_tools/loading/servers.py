@@ -6,6 +6,7 @@ import re
 import shutil
 import sys
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ from ahvn_tools.command_words import split_command
 from ahvn_tools.errors import DefinitionError, SourceError, near_misses
 from ahvn_tools.loading.contents import Contents, ServerSource
 from ahvn_tools.loading.read_options import ReadOptions, exists
+from ahvn_tools.trust import require_all
 
 _CONFIG: Final = re.compile(r"(?P<file>.+\.json)(?::(?P<names>[^/\\]+))?")
 """The path of an mcp.json, and the names of some of its servers with commas between them."""
@@ -74,6 +76,7 @@ def _read_config(
         raise SourceError(f"{shown}: {error}{hint}", file=shown) from error
     if not entries:
         raise SourceError(f"{shown} has no server that is not disabled.", file=shown)
+    require_all(partial(entry.trusted, options.trust, started_in) for entry in entries.values())
     entries = {name: entry.trusted(options.trust, started_in) for name, entry in entries.items()}
     name = next(iter(entries)) if len(entries) == 1 else "tools"
     return Contents(name=name, servers=(ServerSource(server=entries),))

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import fnmatch
 import inspect
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import logging
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -31,7 +33,8 @@ from ahvn_tools.loading.contents import (
     close_servers,
     skipping,
 )
-from ahvn_tools.loading.kinds import classify, read_source
+from ahvn_tools.loading.kinds import classify, prepare_source, read_source
+from ahvn_tools.loading.python_modules import check as check_module
 from ahvn_tools.loading.python_modules import read_member, split_location
 from ahvn_tools.loading.read_options import VARIABLE, Place, ReadOptions
 from ahvn_tools.manifest import middleware_table, model
@@ -64,6 +67,7 @@ from ahvn_tools.toolkit.entry_options import (
     validate_middleware,
 )
 from ahvn_tools.toolkit.store import lookup
+from ahvn_tools.trust import require_all
 from ahvn_tools.user_interface import SCHEME, UserInterface
 
 PROFILE_VARIABLE: Final = "AHVN_TOOLS_PROFILE"
@@ -71,6 +75,11 @@ PROFILE_VARIABLE: Final = "AHVN_TOOLS_PROFILE"
 
 MAX_DEPTH: Final = 20
 """How many manifests may lead to another one."""
+
+_UNCHECKED: Final = frozenset({"auth", "env", "headers", "http", "inputs", "preset"})
+"""Keys of values that a source can be checked without."""
+
+log = logging.getLogger(__name__)
 
 _EVERY_TOOL: Final = "*"
 
@@ -84,6 +93,7 @@ _SERVER_OPTIONS: Final = (
 
 _OPENAPI_OPTIONS: Final = (
     "base_url", "variables", "operations", "methods", "deprecated", "responses", "external_files", "timeout",
+    "security_schemes",
 )  # fmt: skip
 """Options with the same name in a manifest and in `ToolSpec.from_openapi`."""
 
@@ -99,6 +109,15 @@ class NestedError(SourceError):
 
 def read(location: str, options: ReadOptions) -> Contents:
     """Return the toolkit of a manifest. Raises SourceError, about all that is wrong, with a line for each."""
+    return prepare(location, options)()
+
+
+def prepare(location: str, options: ReadOptions) -> Callable[[], Contents]:
+    """Check a manifest and the trust of all that it names, and return the function that makes its toolkit.
+
+    No code runs, no process starts and no file is written before that is called. Raises SourceError, about all that is
+    wrong, with a line for each.
+    """
     options.require_readable(location)
     file = options.resolve(location).resolve()
     shown = (options.shown_folder / location).as_posix() if options.manifests else location
@@ -116,13 +135,18 @@ def read(location: str, options: ReadOptions) -> Contents:
         shown_folder=Path(shown).parent,
         manifests=(*options.manifests, file),
     )
-    kit = _prepare(written, document, own).toolkit(file.stem)
-    store = kit._view.store  # noqa: SLF001  # of another package of this project
-    store.audience = options.audience
-    audiences = merge_part(written, "profiles", options.profile).data.get("audiences")
-    if options.audience is None and isinstance(audiences, Mapping):
-        store.separate_audiences |= frozenset(audiences)
-    return Contents(name=kit.name, toolkit=kit)
+    builder = _prepare(written, document, own)
+
+    def make() -> Contents:
+        kit = builder.toolkit(file.stem)
+        store = kit._view.store  # noqa: SLF001  # of another package of this project
+        store.audience = options.audience
+        audiences = merge_part(written, "profiles", options.profile).data.get("audiences")
+        if options.audience is None and isinstance(audiences, Mapping):
+            store.separate_audiences |= frozenset(audiences)
+        return Contents(name=kit.name, toolkit=kit)
+
+    return make
 
 
 def _choose_parts(written: ManifestDocument, options: ReadOptions) -> tuple[ManifestDocument, ReadOptions]:
@@ -150,9 +174,11 @@ def _prepare(written: ManifestDocument, document: ManifestDocument, options: Rea
         known = {document.origin(problem.path) for problem in problems}
         others = [problem for problem in validate_written(written.data) if problem.path not in known]
         problems += [replace(problem, is_written=True) for problem in others]
-    if problems or manifest is None:
+    if manifest is None or len(problems) > len(resolved.problems):
         raise document.error(problems)
-    return Builder(document, manifest, resolved, options)
+    builder = Builder(document, manifest, resolved, options)
+    builder.check()
+    return builder
 
 
 class Builder:
@@ -165,14 +191,84 @@ class Builder:
         self._manifest = manifest
         self._resolved = resolved
         self._options = options
-        self._problems: list[Problem] = []
+        self._problems: list[Problem] = [*resolved.problems]
+        self._prepared: dict[int, Callable[[], Contents]] = {}
+        """The functions that read the sources, by their indexes."""
         self._single_options: dict[str, SingleToolOptions] = {}
         self._parameters: dict[str, set[str]] = {}
         """The tools that the sources contain, also those that are left out: name here -> parameters."""
+        self._included: set[int] = set()
+        """The indexes of the sources that are manifests."""
         self._nested: list[Toolkit] = []
         """The toolkits of the manifests that this one includes."""
         self._others: list[Toolkit] = []
         """The toolkits that other sources define."""
+
+    def check(self) -> None:
+        """Check the trust of all parts, and read the sources that run no code. Raises SourceError about all of them."""
+        manifest, options = self._manifest, self._options
+        self._options.budget.spend_parts(len(manifest.sources))
+        with self._checking("roots"):
+            self._roots(manifest.roots)
+        if (approval := manifest.approval) is not None:
+            with self._checking("approval", "approver"):
+                self._check_member(approval.approver)
+            for key in ("store", "remember"):
+                with self._checking("approval", key):
+                    if (file := getattr(approval, key)) is not None:
+                        options.to_output(file)
+        self._check_middleware(manifest.middleware, "middleware")
+        for name, tool in manifest.tools.items():
+            self._check_middleware(tool.middleware, "tools", name, "middleware")
+            with self._checking("tools", name, "ui"):
+                if (page := _file_of_interface(tool.ui)) is not None:
+                    options.require_readable(page)
+        for index, source in enumerate(manifest.sources):
+            self._check_middleware(source.middleware, "sources", index, "middleware")
+            with self._checking("sources", index):
+                self._prepared[index] = self._prepare(index, source)
+        for index, skills in enumerate(manifest.skills):
+            with self._checking("skills", index):
+                self._require_trusted_skills(skills)
+        self._raise_problems()
+
+    @contextlib.contextmanager
+    def _checking(self, *path: str | int) -> Iterator[None]:
+        """Collect errors, as `_at` does. What lacks the value of a variable that is not there has that problem only."""
+        before = len(self._problems)
+        with self._at(*path):
+            yield
+        if any(self._is_needed(path, problem.path) for problem in self._resolved.problems):
+            del self._problems[before:]
+
+    @staticmethod
+    def _is_needed(path: Place, variable: Place) -> bool:
+        """Return whether a part cannot be checked without the variable at a place. Credentials are not looked at."""
+        return variable[: len(path)] == path and _UNCHECKED.isdisjoint(variable[len(path) :])
+
+    def _check_member(self, location: str | None) -> None:
+        if location is not None and split_location(location)[1] is not None:
+            check_module(location, self._options)
+
+    def _check_middleware(self, items: Sequence[dict[str, dict[str, Any] | None]], *path: str | int) -> None:
+        for index, item in enumerate(items):
+            ((name, options),) = item.items()
+            with self._checking(*path, index):
+                if ":" in name:
+                    self._check_member(name)
+                else:
+                    with self._describing_options(name):
+                        middleware_table.arguments(name, options or {}, self._options)
+
+    @staticmethod
+    @contextlib.contextmanager
+    def _describing_options(name: str) -> Iterator[None]:
+        try:
+            yield
+        except ToolSpecError:
+            raise
+        except ValueError as error:
+            raise ToolSpecError(describe_option_errors(name, error, middleware_table.MIDDLEWARE[name])) from None
 
     def toolkit(self, default_name: str) -> Toolkit:
         """Return the toolkit. Raises SourceError about all that is wrong; no server stays connected then."""
@@ -189,7 +285,12 @@ class Builder:
 
     def _fill(self) -> None:
         kit, manifest = self._kit, self._manifest
-        parts = (manifest.groups, manifest.middleware, manifest.binds, manifest.sources, manifest.tools)
+        parts = (
+            manifest.groups,
+            manifest.middleware,
+            manifest.binds,
+            manifest.tools,
+        )  # `check` has counted the sources
         self._options.budget.spend_parts(sum(map(len, parts)))
         for name, group in manifest.groups.items():
             with self._at("groups", name):
@@ -200,7 +301,7 @@ class Builder:
         for name, bind in manifest.binds.items():
             with self._at("binds", name):
                 is_secret = bind.secret or self._resolved.contains_secret(("binds", name, "default"))
-                kit.bind(name, bind.key, **bind.fields_set("default"), secret=is_secret)
+                kit.bind(name, bind.key, **bind.fields_set("default"), secret=is_secret, required=bind.required)
         for name, tool in manifest.tools.items():
             options: Any = self._copied_options(tool, "tools", name)
             if tool.preset:
@@ -209,7 +310,7 @@ class Builder:
         self._raise_problems()
         for index, source in enumerate(manifest.sources):
             with self._at("sources", index):
-                self._add(index, source, self._read(index, source))
+                self._add(index, source, self._read(index))
         self._raise_problems()
         self._refuse_unknown_tools()
         for index, skills in enumerate(manifest.skills):
@@ -301,7 +402,7 @@ class Builder:
         """Return the interface of a tool. Raises SourceError for a file that the manifest may not read."""
         if isinstance(option, str):
             option = {"resourceUri" if option.startswith(SCHEME) else "html": option}
-        if isinstance(file := option.get("html"), str):
+        if (file := _file_of_interface(option)) is not None:
             self._options.require_readable(file)
             option = {**option, "html": self._options.resolve(file)}
         return UserInterface.of(option)
@@ -317,10 +418,8 @@ class Builder:
     def _make_middleware(self, item: dict[str, dict[str, Any] | None]) -> Middleware:
         ((name, options),) = item.items()
         if ":" not in name:
-            try:
+            with self._describing_options(name):
                 return middleware_table.build(name, options or {}, self._options)
-            except ValueError as error:
-                raise ToolSpecError(describe_option_errors(name, error, middleware_table.MIDDLEWARE[name])) from None
         member = self._member(name)
         if options is None:
             return member  # type: ignore[no-any-return]  # it is validated
@@ -340,18 +439,19 @@ class Builder:
             raise ToolSpecError(f"{location!r} is no import path: write `module:name` or `FILE.py:name`.")
         return read_member(file, name, self._options)
 
-    def _read(self, index: int, source: model.AnySource) -> Contents:
-        """Return what a source contains. Raises SourceError."""
+    def _prepare(self, index: int, source: model.AnySource) -> Callable[[], Contents]:
+        """Return the function that reads a source. Raises SourceError for what is not trusted, or wrong."""
         if isinstance(source, model.ServerSourceModel):
-            return self._read_servers(index, source)
+            servers = self._read_servers(index, source)
+            return lambda: servers
         if isinstance(source, model.HTTPSource):
             written = self._document.data["sources"][index]["http"]  # with the names of variables
-            return read_source("http", written, self._options)
+            return prepare_source("http", written, self._options)
         if isinstance(source, model.ExternalSource):
             written = source.external.fields_set(*model.ExternalTool.model_fields)
             schema = written.pop("input_schema", source.external.input_schema)
             spec = ToolSpec.from_schema(written.pop("name"), schema, external=True, **given_options(written))
-            return Contents(name=spec.name, tools=(spec,))
+            return lambda: Contents(name=spec.name, tools=(spec,))
         key = next(key for key in model.LOCATIONS if hasattr(source, key))
         if not (location := getattr(source, key)):
             raise SourceError(f"`{key}` is empty.")
@@ -361,39 +461,68 @@ class Builder:
             options.require_readable(source.source)
             kind, location = classify(source.source, options.folder)
         if kind == "manifest":
-            return self._read_nested(location, getattr(source, "profile", None))
+            return self._prepare_nested(index, location, getattr(source, "profile", None))
         if isinstance(source, model.OpenAPISource):
             options = replace(options, choices=self._openapi_options(index, source))
         elif kind == "builtins":
-            roots = self._roots(getattr(source, "roots", None) or self._manifest.roots)
-            own = {} if isinstance(source, model.TextSource) else source.model_dump()
-            limits: dict[str, Any] = {
-                name: own[name] for name in ("read_only", "approve", "sandbox", "network") if name in own
-            }
-            if own.get("ask_handler") is not None:
-                limits["ask_handler"] = self._member(own["ask_handler"])
-            options = replace(options, roots=roots, choices=limits)
-        contents = read_source(kind, location, options)
+            return self._prepare_builtins(location, source)
+        return prepare_source(kind, location, options)
+
+    def _prepare_builtins(self, location: Any, source: Any) -> Callable[[], Contents]:
+        own = {} if isinstance(source, model.TextSource) else source.model_dump()
+        limits = {name: own[name] for name in ("read_only", "approve", "sandbox", "network") if name in own}
+        handler, own_roots = own.get("ask_handler"), own.get("roots")
+        options = replace(self._options, choices=limits)
+        require_all(
+            [
+                partial(check_builtins, location, options),
+                partial(self._check_member, handler),
+                partial(self._roots, own_roots or ()),
+            ]
+        )
+
+        def read_tools() -> Contents:
+            roots = self._roots(own_roots or self._manifest.roots)
+            asking = {} if handler is None else {"ask_handler": self._member(handler)}
+            return read_source("builtins", location, replace(options, roots=roots, choices={**limits, **asking}))
+
+        return read_tools
+
+    def _read(self, index: int) -> Contents:
+        """Return what a source contains. Raises SourceError."""
+        contents = self._prepared[index]()
+        if contents.toolkit is not None and index in self._included:
+            self._nested.append(contents.toolkit)
+            add_load_errors(self._kit, contents.toolkit.load_errors)
+            return contents
         add_load_errors(self._kit, contents.errors)
         self._others.extend(thing for thing in contents.things if isinstance(thing, Toolkit))
         return contents
 
-    def _read_nested(self, location: str, profile: str | None) -> Contents:
+    def _prepare_nested(self, index: int, location: str, profile: str | None) -> Callable[[], Contents]:
+        self._included.add(index)
         options = self._options
         if profile is None:
             options = replace(options, is_profile_inherited=True)
         else:
             options = replace(options, profile=profile, is_profile_inherited=False)
+        with self._naming_own_file():
+            make = prepare_source("manifest", location, options)
+
+        def read_tools() -> Contents:
+            with self._naming_own_file():
+                return make()
+
+        return read_tools
+
+    @contextlib.contextmanager
+    def _naming_own_file(self) -> Iterator[None]:
         try:
-            nested = read(location, options)
+            yield
         except SourceError as error:
             if error.line is None:  # no part of that file is wrong: it is missing, or it leads to itself
                 raise
             raise NestedError(self._resolved.redact(str(error)), file=error.file, line=error.line) from None
-        assert nested.toolkit is not None  # noqa: S101  # for mypy
-        self._nested.append(nested.toolkit)
-        add_load_errors(self._kit, nested.toolkit.load_errors)
-        return nested
 
     def _openapi_options(self, index: int, source: model.OpenAPISource) -> dict[str, Any]:
         given = source.fields_set(*_OPENAPI_OPTIONS)
@@ -411,14 +540,16 @@ class Builder:
         is_secret = not is_file and self._resolved.contains_secret(("sources", index, "server"))
         hidden_name = f"server_{index + 1}" if is_secret else None  # a name is shown
         options: dict[str, Any] = source.fields_set(*_SERVER_OPTIONS)
+        for key in ("stderr", "pin"):
+            if (file := getattr(source, key)) is not None:
+                with self._at("sources", index, key):
+                    options[key] = self._options.to_output(file)
+        for variable in source.env:
+            with self._at("sources", index, "env", variable):
+                self._options.trust.require_variable(variable)
         contents = read_source(
             "server", _to_target(source, hidden_name), replace(self._options, choices={"inputs": source.inputs})
         )
-        for key in ("stderr", "pin"):
-            if (file := getattr(source, key)) is not None:
-                options[key] = self._options.to_output(file)
-        for variable in source.env:
-            self._options.trust.require_variable(variable)
         for key, kind in (("limits", Limits), ("budgets", Budgets)):
             if values := getattr(source, key):
                 with self._at("sources", index, key):
@@ -451,21 +582,28 @@ class Builder:
         for server in contents.servers:
             self._add_server(index, source, server)
 
-    def _add_skills(self, skills: model.SkillsModel) -> None:
+    def _require_trusted_skills(self, skills: model.SkillsModel) -> None:
         from ahvn_tools.skills.folders import find_package  # few manifests have skills
 
-        trust, wanted = self._options.trust, skills.trust
         if (skills.path is None) == (skills.server is None):
             raise ToolSpecError("skills have a `path` or a `server`, and not both.")
+        if skills.path is None or not self._is_for_audience(skills.audience):
+            return
+        if (package := find_package(skills.path, self._options.folder)) is not None:
+            self._options.trust.require_module(package)
+        else:
+            self._options.require_readable(skills.path)
+
+    def _add_skills(self, skills: model.SkillsModel) -> None:
+        from ahvn_tools.skills.folders import find_package  # as above
+
+        trust, wanted = self._options.trust, skills.trust
         if not self._is_for_audience(skills.audience):
             return
         source: Any = skills.path
         if skills.server is not None:
             source = lookup("MCP server", skills.server, self._kit.servers)
-        elif (package := find_package(source, self._options.folder)) is not None:
-            trust.require_module(package)
-        else:
-            self._options.require_readable(source)
+        elif find_package(source, self._options.folder) is None:
             source = self._options.resolve(source)
         if trust.is_limited and not (isinstance(source, Path) and trust.trusts_file(source)):
             wanted = False
@@ -474,6 +612,8 @@ class Builder:
 
     def _add_tools(self, index: int, source: Any, tools: Sequence[ToolSpec]) -> None:
         self._refuse_unknown_names(index, source, [tool.name for tool in tools])
+        if isinstance(source, model.OpenAPISource):
+            self._warn_of_labels(index, source, tools)
         included = [tool for tool in tools if _is_included(source, tool.name)]
         options = self._copied_options(source, "sources", index)
         binds, tags = options.pop("binds", {}), options.pop("tags", ())
@@ -492,6 +632,17 @@ class Builder:
                 merged["arguments"] = {tool.name: merged["arguments"]}
             if merged.pop("enabled", True) and self._is_for_audience(merged.get("audience", ())):
                 self._add_tool(index, tool, name, merged)
+
+    def _warn_of_labels(self, index: int, source: model.OpenAPISource, tools: Sequence[ToolSpec]) -> None:
+        """Log that `tags` choose no operations, if the document has them as tags of some operations."""
+        known = {tag for tool in tools for tag in tool.tags}
+        if (tags := sorted(known.intersection(source.tags))) and not source.operation_tags:
+            log.warning(
+                "sources[%d]: `tags` are added to all tools of the document, and choose none. To choose the operations "
+                "with a tag of the document, write `operation_tags: [%s]`.",
+                index,
+                ", ".join(tags),
+            )
 
     def _add_tool(self, index: int, tool: ToolSpec, name: str, options: Any) -> None:
         try:
@@ -639,6 +790,12 @@ class Builder:
                 kit.add_code_mode(code.core, limits=limits, inline=code.inline, **tools)
 
 
+def _file_of_interface(option: str | dict[str, Any] | None) -> str | None:
+    """Return the file that an interface is read from; None if there is none."""
+    file = option.get("html") if isinstance(option, dict) else option
+    return file if isinstance(file, str) and not file.startswith(SCHEME) else None
+
+
 def _require_parameters(name: str, function: Any, options: Mapping[str, Any]) -> None:
     """Raise ToolSpecError for options that a function does not take."""
     if not callable(function):
@@ -751,6 +908,19 @@ def _to_conditions(conditions: Any) -> dict[str, Any]:
 _STANDARD: Final = ("files", "shell", "python", "git", "system")
 
 
+_BUILTINS_DEFAULTS: Final[Mapping[str, Any]] = {"approve": "risky", "sandbox": "auto", "network": False}
+
+
+def _chosen(location: str | Collection[str]) -> set[str]:
+    return set(_STANDARD if isinstance(location, str) else location)
+
+
+def check_builtins(location: str | Collection[str], options: ReadOptions) -> None:
+    """Raise SourceError unless these groups of built-in tools may be used, with these options."""
+    own = {**_BUILTINS_DEFAULTS, **options.choices}
+    options.trust.require_builtins(_chosen(location), **{name: own[name] for name in _BUILTINS_DEFAULTS})
+
+
 def read_builtins(location: str | Collection[str], options: ReadOptions) -> Contents:
     """Return the built-in tools of these groups; a text means all groups but text_files and user.
 
@@ -761,10 +931,9 @@ def read_builtins(location: str | Collection[str], options: ReadOptions) -> Cont
     from ahvn_tools.builtins.standard import standard_toolkit
     from ahvn_tools.builtins.workspace import Workspace
 
-    chosen = set(_STANDARD if isinstance(location, str) else location)
-    own: dict[str, Any] = {"approve": "risky", "sandbox": "auto", "network": False, **options.choices}
+    check_builtins(location, options)
+    chosen, own = _chosen(location), {**_BUILTINS_DEFAULTS, **options.choices}
     read_only, asking = bool(own.pop("read_only", False)), AskUser(own.pop("ask_handler", None))
-    options.trust.require_builtins(chosen, **own)
     if chosen == {"user"}:  # which uses no folder
         return Contents(name="builtins", tools=(asking,))
     if not options.roots:

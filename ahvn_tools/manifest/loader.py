@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from ahvn_tools.errors import SourceError, ToolCallError, ToolSpecError, unknown_options
 from ahvn_tools.loading.contents import Contents, add_load_errors, add_skills, adopt_servers, close_servers, skipping
-from ahvn_tools.loading.kinds import classify, read_source
+from ahvn_tools.loading.kinds import classify, prepare_source
 from ahvn_tools.loading.read_options import ReadOptions
 from ahvn_tools.redaction.credentials import mask_credentials
 from ahvn_tools.roots import Roots, to_roots
@@ -88,8 +88,8 @@ def load(*sources: Any, **options: Unpack[LoadOptions]) -> Toolkit:
     contents: list[Contents] = []
     loaded: list[Toolkit] = []
     try:
-        for kind, location in located:
-            contents.append(read_source(kind, location, _with_budget(read_options, location)))
+        for (kind, _), read in zip(located, _prepare(located, read_options), strict=True):
+            contents.append(read())
             if kind == "manifest" and contents[-1].toolkit is not None:
                 loaded.append(contents[-1].toolkit)
         if len(contents) == 1 and contents[0].toolkit is not None:
@@ -101,6 +101,28 @@ def load(*sources: Any, **options: Unpack[LoadOptions]) -> Toolkit:
         for kit in loaded:
             close_servers(kit)
         raise
+
+
+def _prepare(located: Iterable[tuple[Any, Any]], options: ReadOptions) -> list[Callable[[], Contents]]:
+    """Return the functions that read the sources. Raises one error about all that is wrong; no code has run then."""
+    prepared: list[Callable[[], Contents]] = []
+    errors: list[ToolSpecError | ToolCallError] = []
+    for kind, location in located:
+        try:
+            prepared.append(prepare_source(kind, location, _with_budget(options, location)))
+        except (ToolSpecError, ToolCallError) as error:
+            errors.append(error)
+    if not errors:
+        return prepared
+    lines = [str(error) for error in errors]
+    text = "\n".join(lines)
+    refused = [pattern for pattern in options.trust.refused if repr(pattern) in text]  # others have secrets
+    if len(errors) == 1 and text.count("\n") == 0:
+        raise errors[0]
+    if len(refused) > 1:
+        lines.append(f"In all, trust=[…] lacks {', '.join(map(repr, refused))}.")
+    file, line = (getattr(errors[0], name, None) for name in ("file", "line"))
+    raise SourceError("\n".join(lines), file=file, line=line) from errors[0]
 
 
 async def aload(*sources: Any, **options: Unpack[LoadOptions]) -> Toolkit:

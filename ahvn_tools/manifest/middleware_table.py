@@ -223,10 +223,15 @@ MIDDLEWARE: Final[Mapping[str, type[MiddlewareOptions]]] = MappingProxyType(
 """The options of each middleware, by the name of its function in `ahvn_tools.middleware`; `observe` has a function."""
 
 
+def arguments(name: str, options: Mapping[str, Any] | MiddlewareOptions, read_options: ReadOptions) -> dict[str, Any]:
+    """Return the arguments of a middleware of this package. Raises pydantic's ValidationError, and ToolSpecError."""
+    model = options if isinstance(options, MiddlewareOptions) else MIDDLEWARE[name].model_validate(options)
+    return model.arguments(read_options)
+
+
 def build(name: str, options: Mapping[str, Any] | MiddlewareOptions, read_options: ReadOptions) -> Middleware:
     """Return a middleware of this package. Raises pydantic's ValidationError, and ToolSpecError, for its options."""
-    model = options if isinstance(options, MiddlewareOptions) else MIDDLEWARE[name].model_validate(options)
-    made: Middleware = getattr(middleware, name)(**model.arguments(read_options))
+    made: Middleware = getattr(middleware, name)(**arguments(name, options, read_options))
     return made
 
 

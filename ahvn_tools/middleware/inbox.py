@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import asdict, dataclass, replace
 from enum import Enum
+from itertools import islice
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
@@ -291,15 +292,16 @@ class Inbox:
                     return _LATE
             await asyncio.sleep(POLL_SECONDS)
 
-    def items(self, *, is_short: bool = False) -> list[InboxItem]:
-        """Return the requests, the latest first; short ones have a `preview` in place of what may be large.
+    def items(self, *, session_id: str | None = None, is_short: bool = False) -> list[InboxItem]:
+        """Return the latest 200 requests, the latest first; with `session_id`, those of this session alone.
 
-        That is `arguments`, `action`, `details` and `schema`.
+        Short ones have a `preview` in place of what may be large: `arguments`, `action`, `details` and `schema`.
         """
         columns = _COLUMNS if is_short else _FULL_COLUMNS
-        query = f"SELECT {columns} FROM inbox ORDER BY created_at DESC LIMIT ?"  # noqa: S608  # constants
+        query = f"SELECT {columns} FROM inbox ORDER BY created_at DESC"  # noqa: S608  # constants
         with self._errors(), contextlib.closing(self._connect()) as connection:
-            return [self._read(row) for row in connection.execute(query, (MAX_KEPT,)).fetchall()]
+            found = map(self._read, connection.execute(query))
+            return list(islice((item for item in found if session_id in (None, item.session_id)), MAX_KEPT))
 
     def item(self, id: str) -> InboxItem:  # noqa: A002  # the word for it
         """Return one request. Raises ToolkitError for an unknown one."""

@@ -67,7 +67,7 @@ def test_a_document_may_use_what_a_trusted_module_has_imported_if_that_is_truste
     write("def greet() -> str: return 'hello'", "hall.py")
     write("sources: ['shed.py:welcome', 'shed.py:dumps']", "kit.yaml")
     for trust in (["shed.py", "json"], ["shed.py", "hall.py"]):
-        with pytest.raises(SourceError, match=r"The module .(hall|json). is not trusted"):
+        with pytest.raises(SourceError, match=r"The module .(hall|json).*not trusted"):
             load("kit.yaml", trust=trust)
     assert len(load("kit.yaml", trust=["*.py", "json"])) == 2
     assert len(load("shed.py:dumps", trust=["shed.py"])) == 1  # named by the host

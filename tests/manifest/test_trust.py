@@ -78,7 +78,7 @@ KEYS = [
 @pytest.mark.parametrize("text", KEYS)
 def test_no_key_runs_what_is_not_trusted(text: str, load_text: Load, evil: Path) -> None:
     options = {"profile": "dev"} if "profiles" in text else {"audience": "sub"} if "audiences" in text else {}
-    with pytest.raises(SourceError, match=r"is not trusted: add .* to trust="):
+    with pytest.raises(SourceError, match=r"(is|are) not trusted: add .* to trust="):
         load_text(text, trust=["notes.py", "notes", "python"], **options)
     assert "evil" not in sys.modules
     assert not evil.exists()
@@ -169,3 +169,60 @@ def test_a_path_may_lead_out_of_the_folder_unless_trust_forbids_it(folder: Path)
     (folder / "sub" / "kit.yaml").write_text("sources: [link.py]")
     with pytest.raises(SourceError, match="is not trusted"):
         load("sub/kit.yaml", trust=["sub/"])
+
+
+def test_all_that_is_not_trusted_is_one_error_before_anything_runs_or_is_written(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("inner.py").write_text("from pathlib import Path\nPath('ran.txt').touch()\ndef find() -> int:\n    return 1")
+    Path("inner.yaml").write_text("sources: [inner.py]")
+    Path("kit.yaml").write_text("""
+middleware:
+  - {record: {path: calls.jsonl}}
+  - {keep_large: {folder: kept}}
+  - missing_module:audit
+approval: {approver: "gone:ask", store: store.db}
+sources:
+  - code: |
+      from pathlib import Path
+      Path("ran.txt").touch()
+      def one() -> int:
+          return 1
+  - {server: "https://tools.example/mcp", auth: "${TOKEN}", env: {OTHER: x}}
+  - {server: [evil, --now], stderr: log.txt}
+  - {http: {name: a, api_url: "https://api.example", proxy: "https://proxy.example"}}
+  - {builtins: [shell, git], roots: [/], network: true}
+  - {manifest: inner.yaml}
+  - no_such_file.py
+""")
+    trusted = ["<code>", "./calls.jsonl", "./kept", "inner.py", "./store.db"]
+    with pytest.raises(SourceError) as caught:
+        load("kit.yaml", trust=trusted, env={"TOKEN": "the-secret-token", "OTHER": ""})
+    text = str(caught.value)
+    for pattern in (
+        "missing_module", "gone", "https://tools.example", "${TOKEN}", "${OTHER}", "evil", "log.txt", "./log.txt",
+        "https://api.example", "https://proxy.example", "<builtins:shell>", "<builtins:git>", "<network>", "/",
+    ):  # fmt: skip
+        assert pattern in text, pattern
+    assert "no_such_file.py" in text  # what is wrong otherwise is in the same error
+    assert "the-secret-token" not in text
+    names = [line for line in text.splitlines() if line.startswith("In all, trust=[…] lacks")]
+    assert ["'${TOKEN}'" in names[0], "'<builtins:shell>'" in names[0], len(names)] == [True, True, 1]
+    made = ("ran.txt", "calls.jsonl", "kept", "store.db", "log.txt")
+    assert [name for name in made if Path(name).exists()] == []
+    with pytest.raises(SourceError, match="<code>") as caught:
+        load("kit.yaml", trust=[])
+    assert all(name in str(caught.value) for name in ("calls.jsonl", "inner.py"))
+
+
+def test_of_several_sources_the_first_does_not_run_if_another_is_not_trusted(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code = "from pathlib import Path\nPath('ran.txt').touch()\ndef one() -> int:\n    return 1"
+    Path("one.py").write_text(code)
+    Path("two.py").write_text("x = 1")
+    with pytest.raises(SourceError, match=r"https://tools\.example.*\n.*two.py.*\n.*trust=\[…\] lacks"):
+        load(code, "one.py", "https://tools.example/mcp", "two.py", trust=["<code>", "one.py"])
+    assert not Path("ran.txt").exists()

@@ -348,7 +348,7 @@ def attempt(case: Case, trust: list[str], server: str) -> str | None:
             source = fill(case.source) if isinstance(case.source, str) else case.source
             load(source, trust=list(map(fill, trust)))
     except SourceError as error:
-        return str(error) if "is not trusted" in str(error) else None
+        return str(error) if "not trusted" in str(error) else None
     return None
 
 

@@ -511,6 +511,17 @@ def test_old_requests_are_forgotten(inbox, monkeypatch):
     assert [item.id for item in inbox.items()] == ["5", "4", "3"]
 
 
+def test_the_requests_of_one_session_are_found_among_those_of_many(inbox, monkeypatch):
+    monkeypatch.setattr(inbox_module, "MAX_KEPT", 3)
+    for number in range(8):
+        fields = {"id": str(number), "tool": "t", "created_at": float(number), "arguments": {}, "schema": {}}
+        fields |= {"secrets": [], "expires_at": None, "session_id": "ann" if number < 2 else "bob"}
+        inbox._post(fields, inbox_module._to_texts(fields), {}, threading.Event())
+    assert [item.id for item in inbox.items()] == ["7", "6", "5"]
+    assert [item.id for item in inbox.items(session_id="ann")] == ["1", "0"]
+    assert inbox.items(session_id="") == []
+
+
 class SlowInbox(Inbox):
     """An inbox whose file is written when the test allows it."""
 
@@ -707,3 +718,15 @@ async def test_an_mcp_client_reads_that_its_call_waits(inbox):
     async with Client(open_kit(inbox).to_fastmcp_server()) as client:
         assert (await client.call_tool("remove", {"path": "a"}, progress_handler=take)).data.startswith("a ")
     assert reports == ["Waits for an approval."]
+
+
+def test_a_request_that_expires_while_it_is_written_cannot_be_decided(file, in_background):
+    inbox = SlowInbox(file, secret_key=KEY, timeout=0.01)
+    waits, go_on = inbox.pause_at("_post")
+    result = in_background(lambda: open_kit(inbox).exec("remove", {"path": "a"}))
+    assert waits.wait(LONGEST)
+    time.sleep(0.02)
+    go_on.set()
+    assert result().error.code == "rejected"
+    with pytest.raises(ToolkitError, match="has expired"):
+        inbox.approve(inbox.items()[0].id)

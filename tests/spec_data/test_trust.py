@@ -36,7 +36,7 @@ def test_each_part_of_a_tool_needs_trust(name):
     data, needed = to_data(SUBJECTS[name]()), NEEDED[name]
     assert ToolSpec.from_dict(data, trust=needed).name == data["options"]["name"]
     for missing in needed:
-        with pytest.raises(SourceError, match=r"is not trusted: add .* to trust=\[…\]"):
+        with pytest.raises(SourceError, match=r"not trusted: add .* to trust=\[…\]"):
             ToolSpec.from_dict(data, trust=[pattern for pattern in needed if pattern != missing])
 
 
@@ -45,7 +45,7 @@ def test_nothing_is_trusted_by_default_not_even_a_module_that_is_imported_alread
     assert tools.__name__ in sys.modules
     data = to_data(SUBJECTS[name]())
     for trust in ({}, {"trust": ()}, {"trust": []}):
-        with pytest.raises(SourceError, match="is not trusted"):
+        with pytest.raises(SourceError, match="not trusted"):
             ToolSpec.from_dict(data, **trust)
 
 
@@ -79,7 +79,7 @@ def test_nothing_is_imported_or_run_before_everything_is_trusted(tmp_path):
             try:
                 ToolSpec.from_dict(data, trust=trust)
             except ValueError as error:
-                assert "is not trusted" in str(error), error
+                assert "not trusted" in str(error), error
             else:
                 raise AssertionError(trust)
         assert not sys.modules.keys() & {*names, "fastmcp", "mcp_types"}, "imported"
@@ -173,5 +173,5 @@ def test_a_proxy_and_a_file_of_certificates_must_be_trusted(tmp_path):
     needed = ["https://api.example", "http://proxy.example:3128", str(tmp_path)]
     assert ToolSpec.from_dict(data, trust=needed).body.options.proxy == options["proxy"]
     for missing in needed:
-        with pytest.raises(SourceError, match="is not trusted"):
+        with pytest.raises(SourceError, match="not trusted"):
             ToolSpec.from_dict(data, trust=[pattern for pattern in needed if pattern != missing])

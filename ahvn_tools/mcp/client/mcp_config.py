@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from ahvn_tools.errors import DefinitionError, near_misses
-from ahvn_tools.trust import Trust
+from ahvn_tools.trust import Trust, require_all
 
 MAX_BYTES: Final = 64_000_000
 """How large an mcp.json may be."""
@@ -49,15 +50,14 @@ class ServerEntry:
 
         Raises SourceError unless the program may be started there, with these variables, or the URL be requested.
         """
-        if self.url is not None:
-            trust.require_server(self.url)
-        for name in self.env:
-            trust.require_variable(name)
-        if not self.command:
-            return self
         start = folder / (self.cwd or "")
-        trust.require_program(self.command[0], start)
-        return replace(self, cwd=str(start))
+        checks: list[Callable[[], None]] = [partial(trust.require_variable, name) for name in self.env]
+        if self.url is not None:
+            checks.append(partial(trust.require_server, self.url))
+        if self.command:
+            checks.append(partial(trust.require_program, self.command[0], start))
+        require_all(checks)
+        return replace(self, cwd=str(start)) if self.command else self
 
 
 def read_config(path: Path) -> tuple[Mapping[str, Any], Path]:

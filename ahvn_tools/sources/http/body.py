@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 from urllib.parse import urlsplit
@@ -29,7 +30,7 @@ from ahvn_tools.sources.http.request import (
 )
 from ahvn_tools.sources.untyped_arguments import property_names
 from ahvn_tools.template import ToolTemplate
-from ahvn_tools.trust import Trust
+from ahvn_tools.trust import Trust, require_all
 
 _OPENING_KEYWORDS = frozenset({"$ref", "additionalProperties", "allOf", "anyOf", "oneOf", "patternProperties"})
 """Keywords of an object's schema that may allow more than its properties."""
@@ -80,23 +81,26 @@ class HTTPBody:
 
     def require_trust(self, trust: Trust) -> None:
         """Raise SourceError unless requests, credentials and certificates may be those that the definition names."""
+        require_all(self._trust_checks(trust))
+
+    def _trust_checks(self, trust: Trust) -> Iterator[Callable[[], None]]:
         options = self.options
         tokens = [item.token_url for item in self.request.security if isinstance(item, ClientCredentials)]
         urls = [url for url in (self.request.base_url, *tokens) if url]
         for url in urls:
-            trust.require_server(url)
+            yield partial(trust.require_server, url)
             if options.proxy == "environment":
-                trust.require_variable(f"{urlsplit(url).scheme.upper()}_PROXY")
+                yield partial(trust.require_variable, f"{urlsplit(url).scheme.upper()}_PROXY")
         if options.proxy not in (None, "environment"):
-            trust.require_server(options.proxy)
+            yield partial(trust.require_server, options.proxy)
         if options.follow_redirects is True:
-            trust.require_any_server()
+            yield trust.require_any_server
         own = urlsplit(self.request.base_url).hostname or ""
         private = options.allow_private
         if private is True or any(host != own or not is_address(own) for host in private or ()):
-            trust.require_private()
+            yield trust.require_private
         if options.ca_file is not None:
-            trust.require_file(Path(options.ca_file))
+            yield partial(trust.require_file, Path(options.ca_file))
 
     def __repr__(self) -> str:
         return f"<HTTPBody {self.name!r}>"
@@ -113,10 +117,11 @@ class HTTPBody:
 
 def require_trust(template: ToolTemplate, body: HTTPBody, trust: Trust) -> None:
     """Raise SourceError unless a tool may send its requests, and read the environment variables of its credentials."""
-    body.require_trust(trust)
-    for binding in template.bindings.values():
-        if isinstance(binding.resolver, EnvironmentVariable):
-            trust.require_variable(binding.resolver.name)
+    resolvers = [binding.resolver for binding in template.bindings.values()]
+    variables = (
+        partial(trust.require_variable, item.name) for item in resolvers if isinstance(item, EnvironmentVariable)
+    )
+    require_all([partial(body.require_trust, trust), *variables])
 
 
 def build_template(

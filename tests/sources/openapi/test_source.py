@@ -182,7 +182,7 @@ def test_deprecated_operations_are_left_out_unless_asked_for():
         ({"base_url": "shop.example"}, "base_url is an address such as 'https://api.example/v1', not 'shop.example'."),
         ({"responses": "some"}, "responses must be 'relaxed', 'exact' or 'none', not 'some'."),
         ({"variables": {"region": "eu"}}, "The server's URL has no variable 'region'."),
-        ({"http": {"retries": 3}}, "There is no option 'retries' in `http`."),
+        ({"http": {"retries": 3}}, "There is no option 'retries' in `http`"),
         ({"tags": ["orders"], "operations": ["get_brand"]}, "no operation"),
     ],
 )
@@ -555,7 +555,7 @@ def test_a_document_does_what_is_trusted_as_of_load():
     )
     with pytest.raises(SourceError, match="is no feature"):
         ToolSpec.from_openapi(shop(), trust=["<all>"])
-    for trust, name in (([], "https://a.example"), (["https://a.example"], "${SHOP_KEY}")):
-        with pytest.raises(SourceError, match=re.escape(f"is not trusted: add '{name}' to trust=")):
+    for trust, name in (([], "https://a.example', '${SHOP_KEY}"), (["https://a.example"], "${SHOP_KEY}")):
+        with pytest.raises(SourceError, match=re.escape(f"not trusted: add '{name}' to trust=")):
             options = {"operations": ["get_order"], "auth": {"key": "${SHOP_KEY}"}, "base_url": "https://a.example"}
             ToolSpec.from_openapi(shop(), trust=trust, **options)
