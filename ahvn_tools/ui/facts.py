@@ -37,6 +37,15 @@ MAX_VALUE_CHARS = 500
 MAX_COMPARED_LINES = 2_000
 """Schemas with more lines are not compared with what is sent: that would take seconds."""
 
+MAX_SCHEMA_CHARS = 40_000
+"""Tools whose input schema has more characters are not judged and exported: providers refuse them, and it is slow."""
+
+MAX_LINES = 5_000
+"""How many lines of an export are shown."""
+
+MAX_FINDINGS = 500
+"""How many findings are shown above the lines."""
+
 VOCABULARY = "o200k_base"
 """The vocabulary in which tokens are counted."""
 
@@ -170,11 +179,17 @@ def _place(tool: ToolkitTool, name: str) -> tuple[str, str]:
 
 
 def verdicts(tool: ToolkitTool) -> dict[str, str]:
-    """Return what each provider does with a tool; of a tool that cannot be used yet, nothing."""
+    """Return what each provider does with a tool; nothing of one that cannot be used yet, or is too large."""
     try:
+        if _is_large(tool.definition):
+            return dict.fromkeys(FORMATS, "too large")
         return tool.definition.share("ui", _judge)
     except DefinitionError:
         return dict.fromkeys(FORMATS, "unusable")
+
+
+def _is_large(definition: ToolDefinition) -> bool:
+    return len(json.dumps(definition.input_schema)) > MAX_SCHEMA_CHARS
 
 
 def _judge(definition: ToolDefinition) -> dict[str, str]:
@@ -187,21 +202,28 @@ def export_facts(tool: ToolkitTool, name: str, *, strict: bool) -> JsonObject:
     A line is `(mark, text, findings)`. The mark says how the schema differs from the tool's own: `+` for a line that
     was added, `~` for one that was changed, `-` for the tool's own line that is not sent.
     """
+    nothing = {"lines": [], "more_lines": 0, "findings": [], "more_findings": 0, "tokens": None, "snippets": {}}
     try:
         definition = tool.definition
+        if _is_large(definition):
+            reason = f"The input schema has more than {MAX_SCHEMA_CHARS:,} characters: the tool is not exported here."
+            return {**nothing, "refusal": reason}
         export = tool.to(name, strict=strict)
     except (ToolSpecError, TypeError) as error:
-        return {"refusal": str(error), "lines": [], "findings": [], "tokens": None, "snippets": {}}
-    found = lint.find_by_format(definition, [name])[name]
-    shown, noted = set[Finding](), list[tuple[str, str, list[Finding]]]()
+        return {**nothing, "refusal": str(error)}
+    by_place: dict[str, list[Finding]] = {}
+    for finding in lint.find_by_format(definition, [name])[name]:
+        by_place.setdefault(finding.place, []).append(finding)
+    noted = []
     for mark, line in _marked_lines(export, definition.input_schema):
-        own = [each for each in found if each.place == line.place and line.place and mark != "-" and each not in shown]
-        shown.update(own)
-        noted.append((mark, line.text, own))
+        noted.append((mark, line.text, by_place.pop(line.place, []) if line.place and mark != "-" else []))
+    others = [finding for findings in by_place.values() for finding in findings]
     return {
         "refusal": "",
-        "lines": noted,
-        "findings": [finding for finding in found if finding not in shown],
+        "lines": noted[:MAX_LINES],
+        "more_lines": max(len(noted) - MAX_LINES, 0),
+        "findings": others[:MAX_FINDINGS],
+        "more_findings": max(len(others) - MAX_FINDINGS, 0),
         "tokens": count_tokens(json.dumps(export, ensure_ascii=False)),
         "snippets": snippets.request_snippets(name, export),
     }
