@@ -6,6 +6,7 @@ import importlib.util
 import itertools
 import json
 import os
+import re
 import tempfile
 from collections.abc import Iterator
 from difflib import SequenceMatcher
@@ -54,6 +55,12 @@ _VOCABULARY_FILE: Final = "fb374d419588a4632f3f557e76b4b70aebbca790"
 
 _SCHEMA_KEYS: Final = {"parameters", "input_schema", "inputSchema", "parametersJsonSchema", "json"}
 """The members of an export that contain the input schema."""
+
+_NAMED_TEXTS: Final = (
+    r"""(?i)(?<![\w-])([\w-]{1,60})(["']?\s{0,9}[:=]\s{0,9})((?:bearer|basic)\s{1,9}[^\s"',;]+|"[^"]*"|'[^']*'|[^\s"',;&]+)""",
+    r"""(?i)(?<![\w-])(--[\w-]{1,60}|bearer)(\s{1,9})("[^"]*"|'[^']*'|[^\s"',;]+)""",
+)
+"""A name and a value: of headers, options and assignments."""
 
 _HINTS: Final = {
     "readOnlyHint": ("only reads", "changes something"),
@@ -120,14 +127,18 @@ def shown_values(kit: Toolkit, tool: ToolkitTool) -> dict[str, str]:
     bound = [(other, name, binding.key) for other in kit for name, binding in other.compiled.bindings.items()]
     keys = {key for other, name, key in bound if key is not None and is_secret(other, name)}
     secrets = {key.text: value for key in keys if (value := key.find(scopes)) is not MISSING}
-    redact = JsonRedactor(secrets, has_chunks=False)
+    redact = JsonRedactor(secrets, _mask_named_texts, has_chunks=False)
     shown = {}
     for name, value in plan.readable_values(scopes).items():
         plain, own = mask_named(reporting.as_json(value), plan.hidden_names), tool.compiled.bindings[name].key
         for key in keys:
             if own is not None and key.steps[: len(own.steps)] == own.steps:
                 plain = _mask_step(plain, key.steps[len(own.steps) :])
-        shown[name] = MASK if is_secret(tool, name) else reporting.as_text(json.dumps(redact(plain)), MAX_VALUE_CHARS)
+        shown[name] = (
+            MASK
+            if is_secret(tool, name)
+            else reporting.as_text(json.dumps(redact(_mask_pairs(plain))), MAX_VALUE_CHARS)
+        )
     return shown
 
 
@@ -137,6 +148,30 @@ def _mask_step(value: Any, steps: tuple[str | int, ...]) -> Any:
         return MASK
     first, *others = steps
     return {**value, first: _mask_step(value[first], tuple(others))} if first in value else value
+
+
+def _mask_named_texts(text: str) -> str:
+    """Return a text with `***` for the values of secret names in it, as in `Authorization: …` and `--password=…`."""
+    for pattern in _NAMED_TEXTS:
+        text = re.sub(
+            pattern, lambda found: f"{found[1]}{found[2]}{MASK}" if _names_secret(found[1]) else found[0], text
+        )
+    return text
+
+
+def _mask_pairs(value: Any) -> Any:
+    """Return JSON with `***` for what follows a secret name in a list, and in objects with a name and a value."""
+    if isinstance(value, dict):
+        is_named = _names_secret(value.get("name", value.get("key")))
+        return {key: MASK if is_named and key == "value" else _mask_pairs(part) for key, part in value.items()}
+    if isinstance(value, list):
+        pairs = zip([None, *value], value, strict=False)
+        return [MASK if _names_secret(before) else _mask_pairs(part) for before, part in pairs]
+    return value
+
+
+def _names_secret(value: Any) -> bool:
+    return isinstance(value, str) and is_secret_name(value.lstrip("-"))
 
 
 def is_secret(tool: ToolkitTool, name: str) -> bool:
