@@ -50,6 +50,8 @@ _HEADERS: Final = {
     "cache-control": "no-cache",
 }
 
+_NO_STATE: Final = {"type": "object", "properties": {}, "additionalProperties": False}
+
 _Message = MutableMapping[str, Any]
 _Receive = Callable[[], Awaitable[_Message]]
 _Send = Callable[[_Message], Awaitable[None]]
@@ -277,7 +279,7 @@ class _Pages:
         if request.app.state.read_only:
             raise HTTPException(403, "These pages are read-only: tools are not tried here.")
         tool = self._find(request)
-        state = facts.state_schema(tool) if self._edit_state else {"type": "object", "properties": {}}
+        state = facts.state_schema(tool) if self._edit_state else _NO_STATE
         session = secrets.token_hex(16)
         return _render(request, "try.html", page="try", **facts.tool_facts(tool), state=state, session=session)
 
