@@ -652,7 +652,7 @@ class Toolkit:
         `roots` are the folders that tools may use here, in place of the toolkit's. `audience` is who the session is
         for, as in `select`: it has the tools for this audience and those for everyone, None has those for every
         audience. Without it, the session is for the audience of the view that it is opened on; if that names none, it
-        has only tools for everyone. A value of one of these names goes into the state: `session({"audience": …})`.
+        has only tools for everyone. A value with the name of a parameter goes into a mapping: `session({"state": …})`.
 
         A `session_id` names one session. While it is in use, and for an hour if it is among the last 10,000, it is
         opened again with its state, active groups and background calls: `state` then replaces its own, and `values`
