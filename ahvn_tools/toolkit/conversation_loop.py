@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from ahvn_tools import formats
-from ahvn_tools.errors import MalformedAnswerError, ToolkitError, unknown_options
+from ahvn_tools.errors import MalformedAnswerError, RequestUsedError, ToolkitError, unknown_options
 from ahvn_tools.execution.channel import ChunkReader
 from ahvn_tools.execution.outcome import Outcome, is_awaitable
 from ahvn_tools.execution.threads import EmitItemSync, run_in_thread
@@ -191,11 +191,17 @@ class ConversationLoop:
 
     @contextlib.contextmanager
     def _kept(self) -> Generator[None]:
-        """Attach the conversation to an exception that ends it."""
+        """Attach the conversation to an exception that ends it.
+
+        Not to one for decisions that were used before: a newer conversation may have been saved since.
+        """
         try:
             yield
         except BaseException as error:
-            self._conversation("failed" if self.waiting is None else "waiting").attach_to(error)
+            if self.waiting is None:
+                self._conversation("failed").attach_to(error)
+            elif not isinstance(error, RequestUsedError):
+                self._conversation("waiting").attach_to(error)
             raise
 
     def _conversation(self, stop_reason: StopReason) -> Conversation:

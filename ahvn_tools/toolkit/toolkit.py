@@ -1085,10 +1085,11 @@ class Toolkit:
         a call that has failed. `always` remembers the rules of the approved requests. A tool that has changed since is
         not run: its call ends with the code `changed`.
 
-        Raises ToolkitError for a request that was used before, has expired or is of another session, for secret
-        arguments that differ from the requested ones, and for a value that the tool could not have returned. Then no
-        call has been continued, and all of them can be. A used or expired request can be rejected, and a used external
-        call takes an exception: nothing runs, and the model reads that a used call may have run already.
+        Raises RequestUsedError for a request that was used before. Raises ToolkitError for one that has expired or is
+        of another session, for secret arguments that differ from the requested ones, and for a value that the tool
+        could not have returned. Then no call has been continued, and all of them can be. A used or expired request can
+        be rejected, and a used external call takes an exception: nothing runs, and the model reads that a used call may
+        have run already.
         """
         from ahvn_tools.toolkit.resume import resumed_batch
 

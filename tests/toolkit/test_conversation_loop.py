@@ -19,7 +19,7 @@ import pytest
 from pydantic import BaseModel
 
 from ahvn_tools import Conversation, TextDelta, ToolCall, ToolContext, Toolkit, ToolResult, formats
-from ahvn_tools.errors import MalformedAnswerError, ToolkitError, ToolSpecError
+from ahvn_tools.errors import MalformedAnswerError, RequestUsedError, ToolkitError, ToolSpecError
 from ahvn_tools.formats.turn import Turn
 
 OPENAI = formats.get("openai")
@@ -238,8 +238,11 @@ def test_a_conversation_whose_process_was_killed_after_the_approval_goes_on(sess
     saved = json.dumps(waiting.to_json())
     session.converse(Script(say("Done.")), waiting, approved=True)  # and its process is killed before it saves that
     again = Conversation.from_json(json.loads(saved))
-    with pytest.raises(ToolkitError, match=r"used before.*To go on without its result, pass approved={'c0': False}\.$"):
+    with pytest.raises(
+        RequestUsedError, match=r"used before.*To go on without its result, pass approved={'c0': False}\.$"
+    ) as raised:
         converse_in(way, session, Script(), again, approved=True)
+    assert Conversation.from_error(raised.value) is None  # who saved that could replace a newer one
     script = Script(say("I will look."))
     done = converse_in(way, session, script, again, approved={"c0": False})
     assert (done.text, done.stop_reason) == ("I will look.", "answered")
