@@ -1133,7 +1133,8 @@ class Toolkit:
         """Converse as `converse` does, and yield what happens: for a user interface.
 
         That is a TextDelta for each piece of text, the ToolCalls of each answer, the chunks of their tools and their
-        results, both ToolResults, and at the end the Conversation. Leaving the loop ends the request and all calls.
+        results, both ToolResults, and at the end the Conversation. Of a conversation that waited, the calls that go on
+        come first, as the model has made them. Leaving the loop ends the request and all calls.
         """
         from ahvn_tools.toolkit.conversation_loop import ConversationLoop
 

@@ -342,6 +342,45 @@ def test_some_decisions_leave_the_others_waiting(session):
     assert session.converse(script, still, approved={"c1": False}).stop_reason == "answered"
 
 
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("is_saved", [False, True])
+def test_a_stream_that_goes_on_has_the_events_of_an_answer(is_async, is_saved):
+    """Each call that goes on, the chunks of its tool, and its result; no call that still waits, and no result again."""
+
+    def count(topic: str) -> Iterator[str]:
+        """Count up."""
+        yield topic
+        yield topic
+
+    session = make_kit().add(count, requires_approval=True).session(user="Ann", session_id="ann")
+    asked = ask(("count", {"topic": "rum"}), TEA, OLD, ("remove", {"topic": "new"}))
+    waiting = session.converse(Script(asked), "Clean up.")
+    if is_saved:
+        waiting = Conversation.from_json(json.loads(json.dumps(waiting.to_json())))
+    decisions: Any = {"approved": {"c0": True, "c2": False}}
+
+    async def aread() -> list[Any]:
+        return [event async for event in session.astream_converse(Script(), waiting, **decisions)]
+
+    events = asyncio.run(aread()) if is_async else [*session.stream_converse(Script(), waiting, **decisions)]
+    kinds = [
+        (type(event).__name__, event.id, getattr(event, "name", None), getattr(event, "is_last", None))
+        for event in events[:-1]
+    ]
+    assert kinds == [
+        ("ToolCall", "c0", "count", None),
+        ("ToolCall", "c2", "remove", None),
+        ("ToolResult", "c0", None, False),
+        ("ToolResult", "c0", None, False),
+        ("ToolResult", "c0", None, True),
+        ("ToolResult", "c2", None, True),
+    ]
+    assert [event.arguments for event in events[:2]] == [{"topic": "rum"}, {"topic": "old"}]
+    assert (events[-1].stop_reason, [each.call_id for each in events[-1].pending]) == ("waiting", ["c3"])
+    calls = list(session.stream_converse(Script(say("Done.")), events[-1], approved=True))
+    assert [type(event).__name__ for event in calls] == ["ToolCall", "ToolResult", "TextDelta", "Conversation"]
+
+
 def test_an_approved_call_may_be_followed_by_another_that_waits(session):
     waiting = session.converse(Script(ask(OLD)), "Clean up.")
     again = session.converse(Script(ask(TEA, OLD)), waiting, approved=True)
