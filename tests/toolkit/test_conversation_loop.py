@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from ahvn_tools import Conversation, TextDelta, ToolCall, ToolContext, Toolkit, ToolResult, formats
+from ahvn_tools import Conversation, TextDelta, ToolCall, ToolContext, ToolError, Toolkit, ToolResult, formats
 from ahvn_tools.errors import MalformedAnswerError, RequestUsedError, ToolkitError, ToolSpecError
 from ahvn_tools.formats.turn import Turn
 
@@ -252,6 +252,50 @@ def test_a_conversation_whose_process_was_killed_after_the_approval_goes_on(sess
     )
     reason = converse_in(way, session, Script(say("Fine.")), again, approved=False, reason="Ask me.").messages[2]
     assert reason["content"] == "Error: The call of 'remove' may have run already; its result was lost: Ask me."
+
+
+@pytest.mark.parametrize("way", ["sync", "async", "stream", "async stream"])
+def test_the_result_of_an_external_call_is_taken_once(way):
+    def choose(question: str) -> str:
+        """Let the user choose."""
+        raise AssertionError
+
+    session = make_kit().add(choose, external=True).session(user="Ann", session_id="ann")
+    waiting = session.converse(Script(ask(("choose", {"question": "Which?"}))), "Go.")
+    converse_in(way, session, Script(say("Done.")), waiting, results={"c0": "this one"})
+    with pytest.raises(RequestUsedError):
+        converse_in(way, session, Script(), waiting, results={"c0": "that one"})
+    lost = {"c0": ToolError("It was lost.")}
+    assert converse_in(way, session, Script(say("Fine.")), waiting, results=lost).text == "Fine."
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_leaving_a_stream_that_goes_on_ends_its_calls(is_async):
+    ended = threading.Event()
+
+    async def watch(topic: str) -> AsyncIterator[str]:
+        """Watch a topic."""
+        try:
+            yield topic
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    session = make_kit().add(watch, requires_approval=True).session(user="Ann", session_id="ann")
+    waiting = session.converse(Script(ask(("watch", {"topic": "tea"}))), "Watch.")
+
+    async def aleave() -> None:
+        async with contextlib.aclosing(session.astream_converse(Script(), waiting, approved=True)) as events:
+            async for event in events:
+                if isinstance(event, ToolResult):
+                    return
+
+    if is_async:
+        asyncio.run(aleave())
+    else:
+        with contextlib.closing(session.stream_converse(Script(), waiting, approved=True)) as events:
+            assert [type(next(events)).__name__ for _ in range(2)] == ["ToolCall", "ToolResult"]
+    assert ended.wait(50)
 
 
 def test_the_last_line_of_a_traceback_says_why_a_conversation_has_ended(tmp_path):
