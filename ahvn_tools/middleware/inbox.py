@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import asdict, dataclass, replace
 from enum import Enum
+from itertools import islice
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_args
@@ -247,11 +248,12 @@ class Inbox:
             beat_at = time.monotonic() + BEAT_SECONDS if beats else beat_at
             await asyncio.sleep(POLL_SECONDS)
 
-    def items(self) -> list[InboxItem]:
-        """Return the requests, the latest first."""
-        query = f"SELECT {_COLUMNS} FROM inbox ORDER BY created_at DESC LIMIT ?"  # noqa: S608  # a constant
+    def items(self, *, session_id: str | None = None) -> list[InboxItem]:
+        """Return the latest 200 requests, the latest first; with `session_id`, those of this session alone."""
+        query = f"SELECT {_COLUMNS} FROM inbox ORDER BY created_at DESC"  # noqa: S608  # a constant
         with self._errors(), contextlib.closing(self._connect()) as connection:
-            return [self._read(row) for row in connection.execute(query, (MAX_KEPT,)).fetchall()]
+            found = map(self._read, connection.execute(query))
+            return list(islice((item for item in found if session_id in (None, item.session_id)), MAX_KEPT))
 
     def item(self, id: str) -> InboxItem:  # noqa: A002  # the word for it
         """Return one request. Raises ToolkitError for an unknown one."""

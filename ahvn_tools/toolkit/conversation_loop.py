@@ -89,7 +89,10 @@ class ConversationLoop:
     def __init__(self, kit: Tools, model: ModelFunction, start: Start, options: ConverseOptions) -> None:
         """Raises ToolkitError and TypeError for what does not fit."""
         if unknown := unknown_options(options, ConverseOptions.__annotations__):
-            raise TypeError(f"converse(): {unknown}")
+            hint = " The model has it: anthropic.model(client, model=…, export={'strict': True})." * (
+                "export" in options
+            )
+            raise TypeError(f"converse(): {unknown}{hint}")
         given: dict[str, Any] = {**options}
         self.kit, self.emits = kit, False
         self.model: Any = validate_callable("A model", "a function of messages and tools", model)

@@ -309,6 +309,7 @@ class Toolkit:
         *,
         resolver: Callable[..., Any] | None = None,
         secret: bool = False,
+        required: bool = False,
     ) -> Self:
         """Bind a parameter in every tool that has it, now and later, as `ToolSpec.bind` does in one.
 
@@ -322,7 +323,7 @@ class Toolkit:
         store = self._store_for("bind")
         for entry in list(store.entries.values()):
             entry.refuse_unsealable([param])
-        binding = Binding.create(param, state_key, default, resolver, is_secret=secret)
+        binding = Binding.create(param, state_key, default, resolver, is_secret=secret, is_required=required)
         store.bind(binding.with_stored_default(self.state))
         return self
 

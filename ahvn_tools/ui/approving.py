@@ -15,7 +15,7 @@ from starlette.routing import Route
 
 from ahvn_tools import invisible
 from ahvn_tools.errors import ToolkitError
-from ahvn_tools.ui.trying import read_arguments
+from ahvn_tools.ui.trying import read_arguments, read_body
 
 if TYPE_CHECKING:
     from ahvn_tools.middleware.inbox import Inbox, InboxItem
@@ -45,7 +45,7 @@ def routes(inbox: Inbox | None, render: Render) -> list[Route]:
 
     async def decide(request: Request) -> Response:
         item, own = await run_in_threadpool(_find, inbox, request)
-        body, problem = read_arguments(await request.body())
+        body, problem = read_arguments(await read_body(request))
         if problem is not None or not isinstance(body, dict):
             return JSONResponse({"is_error": True, "text": "This decision is no JSON object."})
         try:

@@ -371,6 +371,17 @@ def test_old_requests_are_forgotten(inbox, monkeypatch):
     assert [item.id for item in inbox.items()] == ["5", "4", "3"]
 
 
+def test_the_requests_of_one_session_are_found_among_those_of_many(inbox, monkeypatch):
+    monkeypatch.setattr(inbox_module, "MAX_KEPT", 3)
+    for number in range(8):
+        fields = {"id": str(number), "tool": "t", "created_at": float(number), "arguments": {}, "schema": {}}
+        fields |= {"secrets": [], "session_id": "ann" if number < 2 else "bob"}
+        inbox._post(fields, inbox_module._to_text(fields), {}, threading.Event())
+    assert [item.id for item in inbox.items()] == ["7", "6", "5"]
+    assert [item.id for item in inbox.items(session_id="ann")] == ["1", "0"]
+    assert inbox.items(session_id="") == []
+
+
 class SlowInbox(Inbox):
     """An inbox whose file is written when the test allows it."""
 

@@ -1111,3 +1111,8 @@ def test_what_no_json_has_is_in_no_message():
     assert json.loads(json.dumps(conversation.to_json(), allow_nan=False)) == conversation.to_json()
     with pytest.raises(ToolSpecError, match="the number nan"):
         Conversation(messages=[{"content": float("nan")}], stop_reason="answered").to_json()
+
+
+def test_the_options_of_an_export_are_those_of_the_model():
+    with pytest.raises(TypeError, match=r"Unknown option 'export'.*anthropic\.model\(client, model=…, export="):
+        Toolkit("kit").converse(lambda *_: None, "hello", export={"strict": True})

@@ -1,5 +1,6 @@
 """The pages of approvals without a browser: what they say, what they refuse, and a site that only shows."""
 
+import asyncio
 import threading
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ pytest.importorskip("jinja2")
 from ahvn_tools import Inbox, Toolkit, ui
 from tests.middleware.test_inbox import KEY, wait_for
 from tests.ui.desk import SECRETS, open_desk
+from tests.ui.test_servers import shop
 from tests.ui.test_site import client
 
 
@@ -57,6 +59,40 @@ def test_a_request_is_shown_without_bound_values_and_decided(inbox: Inbox) -> No
     assert opened.post(f"/approvals/{item.id}", content=decision).json() == {"is_error": False, "text": ""}
     agent.join(30)
     assert "approved" in opened.get("/approvals").text
+
+
+@pytest.mark.parametrize("path", ["/validate/draw", "/run/draw", "/servers", "/servers/shop", "/approvals/{item}"])
+@pytest.mark.parametrize(
+    ("received", "status"),
+    [
+        ([{"type": "http.request", "body": b"a" * 60, "more_body": True}] * 2, 413),
+        ([{"type": "http.request", "body": b"a", "more_body": True}, {"type": "http.disconnect"}], 400),
+    ],
+)
+async def test_a_body_that_is_too_large_or_cut_off_is_refused_everywhere(
+    inbox: Inbox, monkeypatch: pytest.MonkeyPatch, path: str, received: list[dict[str, Any]], status: int
+) -> None:
+    monkeypatch.setattr("ahvn_tools.ui.trying.MAX_BODY_BYTES", 100)
+    kit = open_desk()
+    agent = start(inbox, ("send", {"text": "a"}))
+    item = await asyncio.to_thread(wait_for, inbox)
+    await kit.aadd_mcp(shop())
+    app, messages, sent = ui.app(kit, inbox=inbox, connect_to=kit), iter(received), []
+
+    async def receive() -> Any:
+        return next(messages)
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    headers = [(b"host", b"localhost"), (b"origin", b"http://localhost")]
+    scope = {"type": "http", "method": "POST", "path": path.format(item=item.id), "headers": headers}
+    scope |= {"scheme": "http", "query_string": b"", "root_path": "", "server": ("localhost", 80)}
+    await app(scope, receive, send)
+    await kit.aremove_mcp()
+    inbox.deny(item.id)
+    await asyncio.to_thread(agent.join, 30)
+    assert sent[0]["status"] == status
 
 
 def test_requests_of_another_key_are_counted(inbox: Inbox, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from urllib.parse import quote
 
 import pytest
+from pydantic import BaseModel, SecretStr
 
 pytest.importorskip("jinja2")
 from starlette.testclient import TestClient
@@ -237,6 +238,22 @@ def test_copied_calls_and_tests_run_as_they_are_pasted(tmp_path: Path, tool: str
                 "hidden-t0ken", environment["AUTH_TOKEN"]
             )
         )
+
+
+def test_copied_code_has_no_secret_member_of_an_argument_or_of_the_state() -> None:
+    class Login(BaseModel):
+        user: str
+        pin: SecretStr
+
+    def log_in(login: Login, again: dict[str, Any], account: Login) -> str:
+        return login.user
+
+    kit = Toolkit("k").add(log_in).bind("account", "account")
+    arguments = {"login": {"user": "ann", "pin": "s3cret-1"}, "again": {"password": "s3cret-2"}}
+    state = {"account": {"user": "bob", "pin": "s3cret-3"}}
+    code = json.dumps(run(client(kit, edit_state=True), "log_in", arguments, state=state)["snippets"])
+    assert "s3cret" not in code
+    assert all(name in code for name in ("LOGIN_PIN", "AGAIN_PASSWORD", "ACCOUNT_PIN", "ann", "bob"))
 
 
 def test_results_of_any_size_are_cut_and_shown() -> None:
