@@ -494,18 +494,19 @@ class Inbox:
         value: T = (await run_in_thread(lambda _: function())).get()
         return value
 
-    def _connect(self, seconds: float = LOCK_SECONDS) -> sqlite3.Connection:
+    def _connect(self, seconds: float | None = None) -> sqlite3.Connection:
         import sqlite3
 
         database = f"{self.path.as_uri()}?mode=rw"  # SQLite never makes a file where a link has just been put
-        connection = sqlite3.connect(database, timeout=seconds, isolation_level=None, uri=True)
+        timeout = LOCK_SECONDS if seconds is None else seconds
+        connection = sqlite3.connect(database, timeout=timeout, isolation_level=None, uri=True)
         connection.text_factory = _decode
         connection.execute("PRAGMA synchronous = OFF")  # a power failure ends the calls that wait, too
         connection.execute("PRAGMA secure_delete = ON")  # what a person has written is not left in free pages
         return connection
 
     @contextlib.contextmanager
-    def _transaction(self, seconds: float = LOCK_SECONDS) -> Generator[sqlite3.Connection]:
+    def _transaction(self, seconds: float | None = None) -> Generator[sqlite3.Connection]:
         with contextlib.closing(self._connect(seconds)) as connection, connection:
             connection.execute("BEGIN IMMEDIATE")
             yield connection
