@@ -84,6 +84,8 @@ class Binding:
     resolver: Callable[..., Any] | None = field(default=None, repr=False)
     """Returns the value at call time; called without arguments, or with the state if it takes one argument."""
     is_secret: bool = False
+    is_required: bool = False
+    """Whether a call without a value fails, also if the parameter is optional."""
     takes_state: bool = False
     is_value_removed: bool = False
     """Whether a pickle or data left the value out; then the function's own default is not used either."""
@@ -102,6 +104,7 @@ class Binding:
         resolver: Callable[..., Any] | None,
         *,
         is_secret: bool,
+        is_required: bool = False,
     ) -> Binding:
         """Return the binding for `bind`; the key is the parameter's name by default.
 
@@ -110,13 +113,21 @@ class Binding:
         """
         key = StateKey.from_name(parameter) if state_key is None else StateKey.parse(state_key)
         if resolver is None:
-            return cls(parameter=parameter, key=key, default=copy_containers(default), is_secret=is_secret)
+            default = copy_containers(default)
+            return cls(parameter=parameter, key=key, default=default, is_secret=is_secret, is_required=is_required)
         if default is not UNSET:
             raise BindError(f"{parameter!r} cannot have a resolver and a default; return the default in the resolver.")
         if not callable(resolver):
             raise BindError(f"The resolver of {parameter!r} is not callable; pass a function, or bind a state key.")
         takes_state = _takes_state(parameter, resolver)
-        return cls(parameter=parameter, key=key, resolver=resolver, is_secret=is_secret, takes_state=takes_state)
+        return cls(
+            parameter=parameter,
+            key=key,
+            resolver=resolver,
+            is_secret=is_secret,
+            is_required=is_required,
+            takes_state=takes_state,
+        )
 
     @property
     def is_constant(self) -> bool:

@@ -6,6 +6,7 @@
     ├── StateKeyError             (ValueError)   a dotted key cannot be parsed or written
     ├── ToolLookupError           (KeyError)     there is no tool, group or format of this name
     ├── ToolkitError              (ValueError)   a toolkit refuses an addition, selection or change
+    │   └── RequestUsedError                     the call of a request was decided before, and does not run again
     ├── SourceError               (ValueError)   a file, folder, server or document has no tools that can be loaded
     │   └── SkippedOperationError                an operation of an OpenAPI document cannot be a tool; the others are
     ├── PickleError               (TypeError)    a part of a spec cannot be pickled
@@ -76,6 +77,10 @@ class ToolLookupError(ToolSpecError, KeyError):
 
 class ToolkitError(ToolSpecError, ValueError):
     """A toolkit refuses an addition, a selection or a change."""
+
+
+class RequestUsedError(ToolkitError):
+    """A call that waited was decided before, and may have run. Nothing runs again. Reject it to go on."""
 
 
 class SourceError(ToolSpecError, ValueError):

@@ -372,8 +372,8 @@ def _find_similar_tools(names: Sequence[str]) -> Iterator[Finding]:
 
 Verdict = Literal["ok", "adapted", "not strict", "refused"]
 """What a provider does with a tool. `"ok"`: it receives the tool unchanged, strict if it has strict tools. `"adapted"`:
-in another form, or not all of its rules. `"not strict"`: as well, and `strict=True` has no effect. `"refused"`: it
-would refuse the tool, or a model could not use it."""
+in another form, or not all of its rules, in strict exports where it has them. `"not strict"`: as well, and
+`strict=True` has no effect. `"refused"`: it would refuse the tool, or a model could not use it."""
 
 _EFFECT_RULES = {"wider": "not-enforced", "narrower": "narrowed", None: "adapted"}
 

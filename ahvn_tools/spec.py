@@ -406,12 +406,14 @@ class ToolSpec(Generic[P, R]):
         *,
         resolver: Callable[..., Any] | None = None,
         secret: bool = False,
+        required: bool = False,
     ) -> ToolSpec[..., R]:
         """Hide a parameter from the model and fill it from the state at call time. Return the spec.
 
         `state_key` is a dotted key (`user.id`, `items[0].name`), the parameter's name by default. `default` is stored
         in the state if the key has no value, and remembered. `resolver`, sync or async, returns the value instead; it
-        is called at each call without arguments, or with the state. No pickle contains `secret` values.
+        is called at each call without arguments, or with the state. No pickle contains `secret` values. `required`: a
+        call without a value, or with None, fails with `unbound_state`, also where the parameter is optional.
 
         Raises BindError for a parameter that the tool does not have or that cannot be taken out of its input schema,
         StateKeyError for a malformed key.
@@ -422,7 +424,8 @@ class ToolSpec(Generic[P, R]):
             raise BindError(f"{self.name!r} has no parameter {param!r}. {near}")
         self._refuse_constant(param)
         self.compiled.refuse_unsealable([param])
-        binding = Binding.create(param, state_key, default, resolver, is_secret=secret or parameter.is_secret)
+        is_secret = secret or parameter.is_secret
+        binding = Binding.create(param, state_key, default, resolver, is_secret=is_secret, is_required=required)
         self._add_binding(binding, default)
         return self
 

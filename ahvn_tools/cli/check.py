@@ -25,10 +25,10 @@ def check(
 ) -> int:
     """Check tools: what each provider does with them, and what is wrong with them.
 
-    A table says what each provider does with each tool. ok: it receives the tool unchanged. adapted: in another form.
-    not strict: as well, and --strict has no effect. refused: it would refuse the tool. Findings follow, each with its
-    place, its rule and what to do. More than 50 findings are printed by their rules, with the first places of each;
-    --verbose prints all.
+    A table says what each provider does with each tool. ok: it receives the tool unchanged. adapted: in another form,
+    or without some rules, in strict exports where the provider has them. not strict: as well, and --strict has no
+    effect. refused: it would refuse the tool. Findings follow, each with its place, its rule and what to do. More than
+    50 findings are printed by their rules, with the first places of each; --verbose prints all.
 
     The exit status is 1 if there is a finding of the severity --fail-on, or a more severe one.
 

@@ -9,7 +9,7 @@ import secrets
 import signal
 import socket
 import tempfile
-import threading
+from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,6 +20,7 @@ from ahvn_tools.cli.arguments import read_state
 from ahvn_tools.cli.output import CommandError, print_message
 from ahvn_tools.cli.sources import Flag, LoadingOptions, Names, SourceParameters, Sources, open_toolkit
 from ahvn_tools.errors import ToolSpecError
+from ahvn_tools.mcp.client.server_process import kill_all_groups
 
 if TYPE_CHECKING:
     from ahvn_tools.middleware.inbox import Inbox
@@ -71,6 +72,9 @@ def ui(
     import uvicorn  # slow, as the pages are
 
     try:
+        from starlette.applications import Starlette
+        from starlette.routing import Mount
+
         from ahvn_tools.middleware import watch
         from ahvn_tools.middleware.watched_calls import WatchedCalls
         from ahvn_tools.ui import app
@@ -91,7 +95,7 @@ def ui(
         with contextlib.suppress(ToolSpecError):  # the page says so
             await asyncio.to_thread(WatchedCalls().look)
 
-    with contextlib.ExitStack() as stack:
+    with _closing_at_signals(), contextlib.ExitStack() as stack:
         loaded: list[Toolkit] = []
         kit = stack.enter_context(open_toolkit(sources, options, prepare=loaded.append))
         try:
@@ -105,6 +109,8 @@ def ui(
             kit = kit.session(values, audience=None)
         loading = options or LoadingOptions()
         how = {"profile": loading.profile, "audience": loading.audience, "trust": loading.trust, "roots": loading.root}
+        # A cookie is sent to all ports of a host: a path that nobody knows keeps it from other users' servers.
+        path = secrets.token_urlsafe(12)
         pages = app(
             kit,
             token=token,
@@ -116,7 +122,7 @@ def ui(
             setup=setup_code(map(str, sources), how, values, loading.group or ()),
         )
         config = uvicorn.Config(
-            pages,
+            Starlette(routes=[Mount(f"/{path}", pages)]),
             log_level="warning",
             lifespan="off",
             timeout_graceful_shutdown=SHUTDOWN_SECONDS,
@@ -124,22 +130,37 @@ def ui(
             callback_notify=look,
             timeout_notify=LOOK_SECONDS,
         )
-        print_message(f"http://{HOST}:{listener.getsockname()[1]}/?token={token}")
-        server, was_terminated = Server(config), threading.Event()
+        print_message(f"http://{HOST}:{listener.getsockname()[1]}/{path}/?token={token}")
+        with contextlib.suppress(KeyboardInterrupt):
+            Server(config).run(sockets=[listener])
 
-        def end(*_: object) -> None:
-            """Stop, and let what was opened be closed before the process ends: uvicorn raises the signal again."""
-            was_terminated.set()
-            server.should_exit = True
 
-        before = signal.signal(signal.SIGTERM, end)
-        try:
-            with contextlib.suppress(KeyboardInterrupt):
-                server.run(sockets=[listener])
-        finally:
-            signal.signal(signal.SIGTERM, before)
-    if was_terminated.is_set():
-        signal.raise_signal(signal.SIGTERM)
+@contextlib.contextmanager
+def _closing_at_signals() -> Generator[None]:
+    """Let SIGTERM and SIGHUP act like Ctrl-C, so that what was opened is closed; then they end the process.
+
+    A signal that was ignored, as SIGHUP by nohup, stays so.
+    """
+    received: list[int] = []
+
+    def interrupt(number: int, _frame: object) -> None:
+        received.append(number)
+        if len(received) == 1:  # others must not break the closing off
+            signal.raise_signal(signal.SIGINT)
+
+    names = ("SIGTERM", "SIGHUP")  # Windows has no SIGHUP
+    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
+    handled = [number for number in numbers if signal.getsignal(number) is signal.SIG_DFL]
+    for number in handled:
+        signal.signal(number, interrupt)
+    try:
+        yield
+    finally:
+        for number in handled:
+            signal.signal(number, signal.SIG_DFL)
+        if received:
+            kill_all_groups()  # servers that were still being connected
+            signal.raise_signal(received[0])
 
 
 def _open_inbox(kit: Toolkit, file: Path | None, stack: contextlib.ExitStack) -> Inbox:

@@ -95,6 +95,8 @@ class BoundParameter:
         """Return the value for the body. Raises UnboundStateError, whose text does not show the value."""
         if value is MISSING:
             return self._default_value()
+        if value is None and self.binding.is_required:
+            raise self.unbound_error("it is required, and its value is None")
         if value is self.binding.stored_default:
             value = copy_containers(value)  # calls cannot change the default that the state holds for all of them
         if self._check is None:
@@ -111,6 +113,8 @@ class BoundParameter:
             raise self.unbound_error(f"it is secret and {where}" if is_secret else f"its value {where}")
         if (bound_default := self.binding.default_value()) is not MISSING:
             return self.validate(bound_default)
+        if self.binding.is_required:
+            raise self.unbound_error("it is required, and no state has that key")
         default = self.parameter.default  # read once: it may be made for this call
         if default is not UNSET:
             return default

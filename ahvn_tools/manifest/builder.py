@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fnmatch
 import inspect
+import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
@@ -78,6 +79,8 @@ MAX_DEPTH: Final = 20
 _UNCHECKED: Final = frozenset({"auth", "env", "headers", "http", "inputs", "preset"})
 """Keys of values that a source can be checked without."""
 
+log = logging.getLogger(__name__)
+
 _EVERY_TOOL: Final = "*"
 
 _TOOLKIT_OPTIONS: Final = (
@@ -90,6 +93,7 @@ _SERVER_OPTIONS: Final = (
 
 _OPENAPI_OPTIONS: Final = (
     "base_url", "variables", "operations", "methods", "deprecated", "responses", "external_files", "timeout",
+    "security_schemes",
 )  # fmt: skip
 """Options with the same name in a manifest and in `ToolSpec.from_openapi`."""
 
@@ -281,7 +285,12 @@ class Builder:
 
     def _fill(self) -> None:
         kit, manifest = self._kit, self._manifest
-        parts = (manifest.groups, manifest.middleware, manifest.binds, manifest.sources, manifest.tools)
+        parts = (
+            manifest.groups,
+            manifest.middleware,
+            manifest.binds,
+            manifest.tools,
+        )  # `check` has counted the sources
         self._options.budget.spend_parts(sum(map(len, parts)))
         for name, group in manifest.groups.items():
             with self._at("groups", name):
@@ -292,7 +301,7 @@ class Builder:
         for name, bind in manifest.binds.items():
             with self._at("binds", name):
                 is_secret = bind.secret or self._resolved.contains_secret(("binds", name, "default"))
-                kit.bind(name, bind.key, **bind.fields_set("default"), secret=is_secret)
+                kit.bind(name, bind.key, **bind.fields_set("default"), secret=is_secret, required=bind.required)
         for name, tool in manifest.tools.items():
             options: Any = self._copied_options(tool, "tools", name)
             if tool.preset:
@@ -603,6 +612,8 @@ class Builder:
 
     def _add_tools(self, index: int, source: Any, tools: Sequence[ToolSpec]) -> None:
         self._refuse_unknown_names(index, source, [tool.name for tool in tools])
+        if isinstance(source, model.OpenAPISource):
+            self._warn_of_labels(index, source, tools)
         included = [tool for tool in tools if _is_included(source, tool.name)]
         options = self._copied_options(source, "sources", index)
         binds, tags = options.pop("binds", {}), options.pop("tags", ())
@@ -621,6 +632,17 @@ class Builder:
                 merged["arguments"] = {tool.name: merged["arguments"]}
             if merged.pop("enabled", True) and self._is_for_audience(merged.get("audience", ())):
                 self._add_tool(index, tool, name, merged)
+
+    def _warn_of_labels(self, index: int, source: model.OpenAPISource, tools: Sequence[ToolSpec]) -> None:
+        """Log that `tags` choose no operations, if the document has them as tags of some operations."""
+        known = {tag for tool in tools for tag in tool.tags}
+        if (tags := sorted(known.intersection(source.tags))) and not source.operation_tags:
+            log.warning(
+                "sources[%d]: `tags` are added to all tools of the document, and choose none. To choose the operations "
+                "with a tag of the document, write `operation_tags: [%s]`.",
+                index,
+                ", ".join(tags),
+            )
 
     def _add_tool(self, index: int, tool: ToolSpec, name: str, options: Any) -> None:
         try:

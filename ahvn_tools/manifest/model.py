@@ -203,12 +203,15 @@ class OpenAPISource(LocalOptions):
     auth: dict[str, str | dict[str, str] | None] = {}
     """Credentials, by the names of the document's security schemes: `{api_key: "${PETSTORE_KEY}"}`. They are read from
     the environment at each call."""
+    security_schemes: dict[str, JsonObject] = {}
+    """Security schemes that the document lacks: `{key: {type: apiKey, in: header, name: X-Api-Key}}`. `binds` fill them
+    for each user, or `auth`."""
     headers: dict[str, str] = {}
     """Headers of every request, for a document without security schemes: `{Authorization: "Bearer ${NAME}"}`."""
     operations: Names = []
     """Only operations with one of these ids (`listPets`, `pets_*`), or methods and paths (`GET /pets/*`)."""
     operation_tags: Names = []
-    """Only operations with one of these tags of the document."""
+    """Only operations with one of these tags of the document. `tags` are added to the tools, and choose nothing."""
     methods: Names = []
     """Only operations of these HTTP methods."""
     deprecated: bool = False
@@ -369,6 +372,8 @@ class Bind(ManifestModel):
     """The dotted state key; the name of the parameter by default."""
     secret: bool = False
     """Whether no text may contain the value."""
+    required: bool = False
+    """Whether a call without a value fails, also where the parameter is optional."""
     default: Any = None
     """The value where no state has the key."""
 
@@ -538,7 +543,8 @@ class Overlay(ManifestModel):
     max_background: int = Field(default=16, ge=1)
     """How many background calls of one session run at once."""
     strict: bool = False
-    """Whether what `check` finds is an error in exports and servers, and for `ahvn-tools check`."""
+    """Whether what `check` finds is an error in exports and servers, and for `ahvn-tools check`. It does not make the
+    exports themselves strict."""
     mask_errors: bool = True
     """Whether results hide the text of an exception that is no ToolError."""
     output: OutputForm = "json"

@@ -212,7 +212,7 @@ class _Writer:
             return {"value": self._write_constant(public)}
         if self._with_values and public.default is not UNSET and binding.parameter not in self._secret_names:
             return {**data, "default": self._to_json(public)}
-        has_value = public.is_value_removed or binding.may_have_value(self._state)
+        has_value = public.is_value_removed or binding.is_required or binding.may_have_value(self._state)
         return {**data, "needs_value": True} if has_value else data
 
     def _write_constant(self, binding: Binding) -> Any:

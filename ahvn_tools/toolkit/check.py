@@ -56,6 +56,8 @@ def find_all(view: StoreView, *, formats: Iterable[str] | None = None, ignore: I
     ignored, names = require_rules(ignore), {entry.name for entry in view.contained_entries()}
     usable = [entry for entry in view.contained_entries() if view.compiled_tool(entry).is_usable]
     in_definitions = lint([view.definition(entry) for entry in usable], formats=formats, ignore=ignored)
+    own = {entry.name for entry in usable if _is_of_middleware(entry)}
+    in_definitions = [one for one in in_definitions if not (one.tool in own and one.effect == "wider")]
     about_toolkit = [
         *_as_strict(store, [one for one in _find_unlogged(view) if one.rule not in _FOUND_IN_DEFINITIONS]),
         *_find_load_errors(store),
@@ -69,6 +71,11 @@ def find_all(view: StoreView, *, formats: Iterable[str] | None = None, ignore: I
     logged = [one for one in in_definitions if one.rule in _FOUND_IN_DEFINITIONS]
     strict = dict(zip(logged, _as_strict(store, logged), strict=True))
     return [*[strict.get(one, one) for one in in_definitions], *dict.fromkeys(kept)]
+
+
+def _is_of_middleware(entry: Entry) -> bool:
+    """Return whether a tool is one that middleware of this package has added: it checks its arguments itself."""
+    return str(getattr(entry.spec.function, "__module__", "")).startswith("ahvn_tools.middleware.")
 
 
 def _as_strict(store: ToolStore, findings: Iterable[Finding]) -> list[Finding]:

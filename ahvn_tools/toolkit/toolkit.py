@@ -309,6 +309,7 @@ class Toolkit:
         *,
         resolver: Callable[..., Any] | None = None,
         secret: bool = False,
+        required: bool = False,
     ) -> Self:
         """Bind a parameter in every tool that has it, now and later, as `ToolSpec.bind` does in one.
 
@@ -322,7 +323,7 @@ class Toolkit:
         store = self._store_for("bind")
         for entry in list(store.entries.values()):
             entry.refuse_unsealable([param])
-        binding = Binding.create(param, state_key, default, resolver, is_secret=secret)
+        binding = Binding.create(param, state_key, default, resolver, is_secret=secret, is_required=required)
         store.bind(binding.with_stored_default(self.state))
         return self
 
@@ -1085,10 +1086,11 @@ class Toolkit:
         a call that has failed. `always` remembers the rules of the approved requests. A tool that has changed since is
         not run: its call ends with the code `changed`.
 
-        Raises ToolkitError for a request that was used before, has expired or is of another session, for secret
-        arguments that differ from the requested ones, and for a value that the tool could not have returned. Then no
-        call has been continued, and all of them can be. A used or expired request can be rejected, and a used external
-        call takes an exception: nothing runs, and the model reads that a used call may have run already.
+        Raises RequestUsedError for a request that was used before. Raises ToolkitError for one that has expired or is
+        of another session, for secret arguments that differ from the requested ones, and for a value that the tool
+        could not have returned. Then no call has been continued, and all of them can be. A used or expired request can
+        be rejected, and a used external call takes an exception: nothing runs, and the model reads that a used call may
+        have run already.
         """
         from ahvn_tools.toolkit.resume import resumed_batch
 
@@ -1132,7 +1134,8 @@ class Toolkit:
         """Converse as `converse` does, and yield what happens: for a user interface.
 
         That is a TextDelta for each piece of text, the ToolCalls of each answer, the chunks of their tools and their
-        results, both ToolResults, and at the end the Conversation. Leaving the loop ends the request and all calls.
+        results, both ToolResults, and at the end the Conversation. Of a conversation that waited, the calls that go on
+        come first, as the model has made them. Leaving the loop ends the request and all calls.
         """
         from ahvn_tools.toolkit.conversation_loop import ConversationLoop
 

@@ -21,7 +21,7 @@ from ahvn_tools import invisible
 from ahvn_tools.errors import BindError, DefinitionError, ToolCallError, ToolLookupError, ToolSpecError, clip
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.mcp.trust.changes import compare
-from ahvn_tools.ui.trying import read_arguments
+from ahvn_tools.ui.trying import read_arguments, read_body
 
 if TYPE_CHECKING:
     from ahvn_tools.mcp.client.remote_server import RemoteServer
@@ -90,7 +90,7 @@ def _find(kit: Toolkit, request: Request) -> RemoteServer:
 
 
 async def _read(request: Request) -> JsonObject:
-    body, _ = read_arguments(await request.body())
+    body, _ = read_arguments(await read_body(request))
     return body if isinstance(body, dict) else {}
 
 

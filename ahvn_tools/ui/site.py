@@ -39,9 +39,6 @@ LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 TOOLS_PER_PAGE = 20
 """How many tools the page about providers judges at a time: each takes some milliseconds."""
 
-MAX_BODY_BYTES = 20_000_000
-"""Larger requests are refused."""
-
 _FOLDER = Path(__file__).parent
 _HEADERS: Final = {
     "content-security-policy": (
@@ -52,6 +49,8 @@ _HEADERS: Final = {
     "referrer-policy": "same-origin",
     "cache-control": "no-cache",
 }
+
+_NO_STATE: Final = {"type": "object", "properties": {}, "additionalProperties": False}
 
 _Message = MutableMapping[str, Any]
 _Receive = Callable[[], Awaitable[_Message]]
@@ -138,16 +137,13 @@ class _Guard:
     def _check(self, request: HTTPConnection) -> Response | None:
         """Return the answer to a request that is not passed on."""
         host = request.headers.get("host", "")
-        try:
-            name = urlsplit(f"//{host}").hostname
-        except ValueError:
-            name = None
-        if name not in self._hosts:
+        if _host_name(host) not in self._hosts:
             text = "This host name is not allowed. Open the address that was printed, or add the name to `hosts`."
             return PlainTextResponse(text, 421)
         is_reading = request.scope["method"] in {"GET", "HEAD"}
-        if not is_reading and urlsplit(request.headers.get("origin", "")).netloc != host:
-            return PlainTextResponse("The request comes from another site.", 403)
+        if not is_reading and request.headers.get("origin") != f"{request.url.scheme}://{host}":
+            text = "The request comes from another site. A server behind a proxy must read the scheme from its headers."
+            return PlainTextResponse(text, 403)
         if not is_reading and self._read_only:
             return PlainTextResponse("These pages are read-only: they run, decide and connect nothing.", 403)
         if self._token is None:
@@ -163,6 +159,16 @@ class _Guard:
         if _is_same(request.cookies.get(self._cookie, ""), self._pass):
             return None
         return PlainTextResponse("The token is missing. Open the address that was printed, with its token.", 401)
+
+
+def _host_name(host: str) -> str | None:
+    """Return the name in a Host header; None if it has anything but a name and a port."""
+    try:
+        parts = urlsplit(f"//{host}")
+        _ = parts.port
+    except ValueError:
+        return None
+    return parts.hostname if parts.netloc == host and "@" not in host else None
 
 
 def _digest(token: str | None, purpose: str) -> str:
@@ -273,35 +279,25 @@ class _Pages:
         if request.app.state.read_only:
             raise HTTPException(403, "These pages are read-only: tools are not tried here.")
         tool = self._find(request)
-        state = facts.state_schema(tool) if self._edit_state else {"type": "object", "properties": {}}
+        state = facts.state_schema(tool) if self._edit_state else _NO_STATE
         session = secrets.token_hex(16)
         return _render(request, "try.html", page="try", **facts.tool_facts(tool), state=state, session=session)
 
     async def validate(self, request: Request) -> Response:
         """Return the problems of arguments, or what a call would pass on."""
-        arguments, problem = trying.read_arguments(await _read_body(request))
+        arguments, problem = trying.read_arguments(await trying.read_body(request))
         if problem is not None:
             return JSONResponse(problem)
         return JSONResponse(trying.describe_check(self._kit.validate(request.path_params["name"], arguments)))
 
     async def run(self, request: Request) -> Response:
         """Run a call; its chunks and its result are events. The call ends when the browser disconnects."""
-        sent, problem = trying.read_run(await _read_body(request), edit_state=self._edit_state)
+        sent, problem = trying.read_run(await trying.read_body(request), edit_state=self._edit_state)
         return trying.stream(self._kit, request.path_params["name"], sent, problem, self._setup)
 
     async def cancel(self, request: Request) -> Response:
         """Cancel a call that runs."""
         return JSONResponse({"is_cancelled": self._kit.cancel(request.path_params["call_id"])})
-
-
-async def _read_body(request: Request) -> bytes:
-    """Return the body of a request. Raises HTTPException for one that is too large."""
-    body = bytearray()
-    async for part in request.stream():
-        body += part
-        if len(body) > MAX_BODY_BYTES:
-            raise HTTPException(413, "The request is too large.")
-    return bytes(body)
 
 
 def _to_number(text: str) -> int:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
 import re
+import shlex
 from collections.abc import Collection, Iterable
 from textwrap import indent
 from typing import Any, Final
 
 from ahvn_tools.json_types import JsonObject
+from ahvn_tools.redaction.credentials import mask_credentials
+from ahvn_tools.redaction.names import is_secret_name
+from ahvn_tools.redaction.texts import SecretTexts
 from ahvn_tools.state import StateKey
 
 MAX_LINE = 80
@@ -130,6 +135,7 @@ class _Variable:
     """An environment variable in the place of a secret."""
 
     def __init__(self, name: str, value: Any) -> None:
+        self.modules = {"os"} if isinstance(value, str) else {"os", "json"}
         read = f"os.environ[{re.sub(r'[^A-Za-z0-9]+', '_', name).upper()!r}]"
         self._code = read if isinstance(value, str) else f"json.loads({read})"
 
@@ -138,12 +144,31 @@ class _Variable:
 
 
 def setup_code(sources: Iterable[str], options: JsonObject, state: JsonObject, groups: Iterable[str]) -> str:
-    """Return the code that loads a toolkit into `kit`; the values of its state are read from environment variables."""
-    arguments = [*map(repr, sources), *(f"{name}={value!r}" for name, value in options.items() if value is not None)]
-    session = f".session({_literal(_with_variables(state))}, audience=None)" if state else ""
+    """Return the code that loads a toolkit into `kit`.
+
+    The values of its state, and sources with credentials, are read from environment variables.
+    """
+    places = [
+        _Variable(f"source_{number}", each) if _has_credentials(each) else each
+        for number, each in enumerate(sources, 1)
+    ]
+    own = _with_variables(state) if state else {}
+    arguments = [*map(repr, places), *(f"{name}={value!r}" for name, value in options.items() if value is not None)]
+    session = f".session({_literal(own)}, audience=None)" if state else ""
     names = ", ".join(map(repr, groups))
     active = f".session(audience=None).activate({names})" if names else ""
-    return f"from ahvn_tools import load\n\nkit = load({', '.join(arguments)}){active}{session}\n"
+    code = f"from ahvn_tools import load\n\nkit = load({', '.join(arguments)}){active}{session}\n"
+    return _with_imports(_modules([places, own]), code)
+
+
+def _has_credentials(source: str) -> bool:
+    """Return whether a path, a URL or a command contains a credential."""
+    secrets = SecretTexts()
+    try:
+        secrets.add_command(shlex.split(source))
+    except ValueError:  # no command
+        secrets.add_url(source)
+    return mask_credentials(secrets.mask(source)) != source
 
 
 def _with_variables(value: Any, key: str = "") -> Any:
@@ -158,33 +183,64 @@ def call_snippets(
     """Return a call as Python, and as a test for pytest whose last line is `expected`.
 
     `setup` are the lines that make `kit`, `state` are the values that were set for the call, by dotted keys. Values of
-    the names in `secret` are read from environment variables.
+    the names in `secret` and of secret names, at any depth, and texts with credentials are read from environment
+    variables.
     """
     own: JsonObject = {}
     for key, value in state.items():
-        StateKey.parse(key).write(own, _Variable(key, value) if key in secret else value)
-    shown = {name: _Variable(name, value) if name in secret else value for name, value in arguments.items()}
+        StateKey.parse(key).write(own, _without_secrets(value, secret, key, key))
+    shown = _without_secrets(arguments, secret)
     session = f".session({_literal(own)}, audience=None)" if own else ""
     call = f"{tool!r}, {_literal(shown)}"
     lines = f"result = kit{session}.exec({call})\n{expected}"
     test = f"\ndef test_{re.sub(r'[^A-Za-z0-9]+', '_', tool)}():\n{indent(lines, '    ')}"
-    return {"Python": _with_imports(setup, f"print(kit{session}.call({call}))"), "pytest": _with_imports(setup, test)}
+    modules = {name for name in _modules([own, shown]) if f"import {name}\n" not in setup}
+    codes = {"Python": f"print(kit{session}.call({call}))", "pytest": test}
+    return {name: _with_imports(modules, "\n".join(filter(None, (setup, code))) + "\n") for name, code in codes.items()}
 
 
-def _with_imports(setup: str, code: str) -> str:
-    imports = [
-        f"import {name}\n" for name, use in (("json", "json.loads("), ("os", "os.environ[")) if use in setup + code
-    ]
-    return "\n".join(part for part in ("".join(imports), setup, code) if part) + "\n"
+def _without_secrets(value: Any, names: Collection[str], key: str = "", name: str = "") -> Any:
+    """Return JSON with a variable, which is named like the path `key`, for each secret. `name` is that of the value."""
+    if name in names or is_secret_name(name) or (isinstance(value, str) and mask_credentials(value) != value):
+        return _Variable(key, value)
+    if isinstance(value, dict):
+        return {
+            each: _without_secrets(part, names, f"{key}_{each}" if key else each, each) for each, part in value.items()
+        }
+    if isinstance(value, list):
+        return [_without_secrets(part, names, f"{key}_{number}") for number, part in enumerate(value)]
+    return value
+
+
+def _modules(value: Any) -> set[str]:
+    """Return the modules that the variables in a value need."""
+    if isinstance(value, _Variable):
+        return value.modules
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return set().union(*map(_modules, parts))
+
+
+def _with_imports(modules: Collection[str], code: str) -> str:
+    imports = "".join(f"import {name}\n" for name in sorted(modules))
+    return f"{imports}\n{code}" if imports else code
 
 
 def _literal(value: Any, indentation: str = "") -> str:
     """Return JSON as a Python literal, on several lines if it is long."""
-    if not isinstance(value, dict | list) or len(line := repr(value)) <= MAX_LINE:
+    if isinstance(value, float) and math.isinf(value):
+        return f'float("{value}")'
+    if not isinstance(value, dict | list):
         return repr(value)
+    if len(line := repr(value)) <= MAX_LINE and not _has_infinity(value):
+        return line
     inner = f"{indentation}    "
     if isinstance(value, dict):
         items = [f"{name!r}: {_literal(item, inner)}" for name, item in value.items()]
     else:
         items = [_literal(item, inner) for item in value]
     return "\n".join([line[0], *(f"{inner}{item}," for item in items), f"{indentation}{line[-1]}"])
+
+
+def _has_infinity(value: Any) -> bool:
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return (isinstance(value, float) and math.isinf(value)) or any(map(_has_infinity, parts))

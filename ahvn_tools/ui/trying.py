@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from pydantic_core import to_json
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import StreamingResponse
 
 from ahvn_tools.errors import StateKeyError, ToolCallError
@@ -28,6 +30,22 @@ MAX_TEXT_CHARS = 200_000
 
 MAX_BYTES = 5_000_000
 """The limit for images, structured content and the record of a call: larger ones are left out."""
+
+MAX_BODY_BYTES = 20_000_000
+"""Larger requests are refused."""
+
+
+async def read_body(request: Request) -> bytes:
+    """Return the body of a request. Raises HTTPException for one that is too large, or is cut off."""
+    body = bytearray()
+    try:
+        async for part in request.stream():
+            body += part
+            if len(body) > MAX_BODY_BYTES:
+                raise HTTPException(413, "The request is too large.")
+    except ClientDisconnect:
+        raise HTTPException(400, "The request was cut off.") from None
+    return bytes(body)
 
 
 def read_run(body: bytes, *, edit_state: bool) -> tuple[JsonObject, JsonObject | None]:
@@ -148,7 +166,7 @@ async def _run(
                 described["traceback"] = notes["traceback"]
                 described["record"] = file.read_text("utf-8") if file.stat().st_size <= MAX_BYTES else ""
                 if name in kit and isinstance(sent["arguments"], dict) and not described["omitted"]:
-                    secret |= kit[name].compiled.plan.secret_names
+                    secret |= kit[name].compiled.plan.hidden_names
                     described["snippets"] = snippets.call_snippets(
                         name, sent["arguments"], _expectation(result, notes["redacted"]), own, secret, setup=setup
                     )

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -9,6 +10,7 @@ import sys
 from pathlib import Path
 
 import httpx2
+import psutil
 import pytest
 
 pytest.importorskip("jinja2")
@@ -18,6 +20,7 @@ from ahvn_tools.middleware.watched_calls import WatchedCalls
 from tests.cli.served import COMMAND, ENVIRONMENT, LONGEST, Served
 from tests.execution.entry_points import until
 
+SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
 TOOLS = "def greet(name: str, tone: str = 'plain') -> str:\n    '''Greet.'''\n    return f'{tone}: {name}'\n"
 
@@ -51,10 +54,10 @@ def start(*arguments: str) -> Served:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the signals of POSIX")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", SIGNALS)
 def test_the_printed_address_opens_the_pages_until_a_signal(tools: Path, number: int) -> None:
     with start(str(tools), "--set", "style.tone=warm") as served, httpx2.Client(timeout=LONGEST) as browser:
-        shape = r"http://127\.0\.0\.1:\d+/\?token=[\w-]{32}"
+        shape = r"http://127\.0\.0\.1:\d+/[\w-]{16}/\?token=[\w-]{32}"
         assert re.fullmatch(shape, served.url)
         documented = re.search(r"<!-- ui -->\n```text\n(.*?)\n```", PAGE)
         assert documented is not None
@@ -67,19 +70,76 @@ def test_the_printed_address_opens_the_pages_until_a_signal(tools: Path, number:
         ran = browser.post(
             f"{site}run/greet",
             json={"arguments": '{"name": "Ann"}', "state": {}, "session": ""},
-            headers={"origin": site.rstrip("/")},
+            headers={"origin": site.rstrip("/").rpartition("/")[0]},
         )
         assert '"text": "warm: Ann"' in ran.text
         own = browser.post(
             f"{site}run/greet",
             json={"arguments": '{"name": "Ann"}', "state": {"style.tone": "cold"}, "session": ""},
-            headers={"origin": site.rstrip("/")},
+            headers={"origin": site.rstrip("/").rpartition("/")[0]},
         )
         assert '"text": "cold: Ann"' in own.text
         assert f"kit = load({str(tools)!r}).session({{'style': {{'tone': os.environ['STYLE_TONE']}}}}" in ran.text
         assert "warm" not in browser.get(f"{site}tool/greet").text
-        assert served.end(number) == (0 if number == signal.SIGINT else -signal.SIGTERM)
+        assert served.end(number) == (0 if number == signal.SIGINT else -number)
     assert "Traceback" not in "".join(served.output)
+
+
+SLOW_TO_END = """
+import os, pathlib, sys, time
+from fastmcp import FastMCP
+server = FastMCP("slow")
+server.tool(lambda query: query, name="find")
+pathlib.Path(sys.argv[1]).write_text(str(os.getpid()))
+if sys.argv[2] == "silent":
+    time.sleep(300)
+try:
+    server.run(show_banner=False)
+finally:
+    time.sleep(300)
+"""
+
+
+def has_ended(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the signals of POSIX")
+@pytest.mark.parametrize("number", SIGNALS)
+@pytest.mark.parametrize("kind", ["usual", "silent"])
+def test_a_signal_leaves_no_server_and_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, kind: str
+) -> None:
+    folder, program, pid = tmp_path / "tmp", tmp_path / "slow.py", tmp_path / "pid"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    program.write_text(SLOW_TO_END)
+    source = shlex.join([sys.executable, str(program), str(pid), kind])
+    if kind == "usual":
+        with start(source) as served:
+            assert [*folder.glob("tmp*")] != []
+            served.end(number)
+    else:
+        process = subprocess.Popen([*COMMAND, "ui", source], env={**os.environ, **ENVIRONMENT}, stderr=subprocess.PIPE)
+        assert until(lambda: pid.is_file() and pid.read_text() != "")
+        process.send_signal(number)
+        process.communicate(timeout=LONGEST)
+    assert until(lambda: has_ended(int(pid.read_text())))
+    assert [*folder.glob("tmp*")] == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the signals of POSIX")
+def test_the_cookie_is_sent_to_the_pages_alone(tools: Path) -> None:
+    with start(str(tools)) as served, httpx2.Client(timeout=LONGEST) as browser:
+        address, _, rest = served.url.partition("127.0.0.1")
+        port, path, _ = rest.split("/")
+        answer = browser.get(served.url)
+        assert f"; Path=/{path};" in answer.headers["set-cookie"]
+        assert browser.get(f"{address}127.0.0.1{port}/").status_code == 404
+        served.end(signal.SIGINT)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the signals of POSIX")
@@ -132,7 +192,7 @@ def test_calls_that_are_tried_wait_in_the_inbox_of_the_command(
     tools.write_text(tools.read_text() + "kit.add(greet, name='send', requires_approval=True)\n")
     with start(str(tools)) as served, httpx2.Client(timeout=LONGEST, follow_redirects=True) as browser:
         site = served.url.partition("/?")[0]
-        browser.headers["origin"] = site
+        browser.headers["origin"] = site.rpartition("/")[0]
         browser.get(served.url)
         sent = {"arguments": '{"name": "ann"}', "state": {}, "session": ""}
         with browser.stream("POST", f"{site}/run/send", json=sent) as answer:
@@ -157,4 +217,4 @@ def test_the_inbox_of_other_processes_needs_its_key(
         assert file.exists()
         site = served.url.partition("/?")[0]
         assert browser.get(served.url, follow_redirects=True).status_code == 200
-        assert browser.post(f"{site}/run/greet", headers={"origin": site}).status_code == 403
+        assert browser.post(f"{site}/run/greet", headers={"origin": site.rpartition("/")[0]}).status_code == 403

@@ -11,7 +11,7 @@ from fastmcp.utilities.types import Image
 from ahvn_tools import ToolContext, Toolkit, register_encoder
 from ahvn_tools.encoders import registry
 from ahvn_tools.errors import ToolkitError
-from ahvn_tools.middleware import cache, retry
+from ahvn_tools.middleware import cache, keep_large, retry
 from ahvn_tools.toolkit.serve import aserve
 from tests.toolkit.subjects import Notes, add, check, search
 
@@ -338,3 +338,9 @@ def test_refused_and_blocked_tools_of_servers_are_findings(tmp_path):
     assert [one.rule for one in kit.check() if one.rule in {"refused-tool", "blocked-tool"}] == ["refused-tool"]
     kit.remove_mcp()
     assert check(kit) == []
+
+
+def test_the_tools_of_a_middleware_have_no_findings_about_rules_that_they_check_themselves():
+    kit = Toolkit("kit", middleware=[keep_large()]).add(add)
+    assert {"read_result", "search_result"} <= {tool.name for tool in kit}
+    assert [finding for finding in kit.check() if finding.tool in {"read_result", "search_result"}] == []

@@ -51,7 +51,7 @@ PICTURES = {
 def main() -> None:
     """Write the pictures."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        app: Any = ui.app(open_desk(), setup="from desk import kit\n")
+        app: Any = ui.app(open_desk(), edit_state=True, setup="from desk import kit\n")
         server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off", ws="none"))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()

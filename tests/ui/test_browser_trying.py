@@ -37,7 +37,8 @@ def load(context: ToolContext) -> str:
 
 
 def open_kit() -> Toolkit:
-    kit = Toolkit("state", state={"style": {"tone": "warm"}, "auth": {"token": "secret-of-the-host"}})
+    state = {"style": {"tone": "warm"}, "auth": {"token": "secret-of-the-host"}}
+    kit = Toolkit("state", state=state, secret_key="a key of this test alone")
     return kit.add(tell, table, load).bind("tone", "style.tone").bind("token", "auth.token").bind("pin")
 
 

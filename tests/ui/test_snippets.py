@@ -9,16 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ahvn_tools import ToolDefinition, Toolkit, ToolSpec, formats
 from ahvn_tools.formats import BUILT_IN
 from ahvn_tools.ui import facts
-from ahvn_tools.ui.snippets import call_snippets, request_snippets
+from ahvn_tools.ui.snippets import call_snippets, request_snippets, setup_code
 from examples.loopback import Loopback
 from tests.formats.sdks.cases import DEFINITIONS
 from tests.ui.desk import open_desk
+from tests.ui.test_site import client
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
 
@@ -62,6 +63,36 @@ def test_schemas_of_any_size_are_shown() -> None:
     assert {mark for mark, _, _ in shown["lines"]} == {""}
 
 
+def open_wide(count: int) -> Toolkit:
+    properties = {f"p{n}": {"type": "string", "pattern": "^(?=a)", "format": "x", "minLength": 1} for n in range(count)}
+    schema = {"type": "object", "properties": properties}
+    return Toolkit("wide").add(ToolSpec.from_schema("wide", schema, lambda **values: values))
+
+
+@pytest.mark.parametrize("format", BUILT_IN)
+def test_a_schema_of_a_hostile_server_is_shown_in_part_or_not_at_all(
+    format: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(facts, "MAX_LINES", 30)
+    monkeypatch.setattr(facts, "MAX_FINDINGS", 0)
+    page = client(open_wide(30)).get(f"/provider/wide?format={format}").text
+    assert page.count("<td><pre>") <= 30
+    assert ("more lines are not shown" in page) is (page.count("<td><pre>") == 30)
+    assert '<ul class="findings">' not in page
+    opened = client(open_wide(1500))
+    page = opened.get(f"/provider/wide?format={format}").text
+    assert "more than 40,000 characters" in page
+    assert "<td><pre>" not in page
+    assert opened.get("/providers").text.count("too large") == len(BUILT_IN)
+
+
+def test_each_finding_stands_at_one_line() -> None:
+    shown = facts.export_facts(open_wide(300)["wide"], "gemini", strict=False)
+    findings = [finding for _, _, own in shown["lines"] for finding in own]
+    assert len(findings) >= 300
+    assert len(set(findings)) == len(findings)
+
+
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_each_copied_request_is_python(name: str) -> None:
     odd = ToolSpec.from_schema(
@@ -78,6 +109,7 @@ def test_each_copied_request_is_python(name: str) -> None:
             assert snippets["curl"].splitlines().count("JSON") == 1
 
 
+@example({}, "os.environ[ json.loads(")
 @given(st.dictionaries(st.text(), st.recursive(SCALARS, containers)), st.text(min_size=1))
 def test_a_copied_call_has_the_same_name_and_arguments(arguments: dict[str, Any], name: str) -> None:
     code = call_snippets(name, arguments, "assert True", {}, set(), setup="")
@@ -86,6 +118,67 @@ def test_a_copied_call_has_the_same_name_and_arguments(arguments: dict[str, Any]
     called = printed.value.args[0]  # type: ignore[attr-defined]  # print(kit.call(…))
     assert [ast.literal_eval(part) for part in called.args] == [name, arguments]
     compile(code["pytest"], "copied", "exec")
+
+
+NESTED = {
+    "cfg": {"password": "s3cret-1", "keys": [{"marked": "s3cret-2"}, {"user": "ann"}]},
+    "note": "postgres://ann:s3cret-3@host/db",
+    "token": {"parts": ["s3cret-4"]},
+    "api_keys": "s3cret-5",
+}
+
+
+@pytest.mark.parametrize("state", [{}, {"conf": {"password": "s3cret-6"}, "own.value": "s3cret-7"}])
+def test_secrets_at_any_depth_are_read_from_variables(state: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    codes = call_snippets("t", {**NESTED, "marked": 5}, "pass", state, {"marked", "own.value", "api_keys"}, setup="")
+    calls: list[tuple[Any, ...]] = []
+
+    class Kit:
+        def session(self, state: Any, audience: Any) -> "Kit":
+            calls.append((state,))
+            return self
+
+        def call(self, *values: Any) -> None:
+            calls.append(values)
+
+    variables = {
+        "CFG_PASSWORD": "s3cret-1", "CFG_KEYS_0_MARKED": "s3cret-2", "NOTE": NESTED["note"],
+        "MARKED": "5", "TOKEN": '{"parts": ["s3cret-4"]}', "API_KEYS": "s3cret-5",
+        "CONF_PASSWORD": "s3cret-6", "OWN_VALUE": "s3cret-7",
+    }  # fmt: skip
+    for name, value in variables.items():
+        monkeypatch.setenv(name, str(value))
+    assert not any("s3cret" in code for code in codes.values())
+    exec(codes["Python"], {"kit": Kit()})
+    assert calls[-1] == ("t", {**NESTED, "marked": 5})
+    assert calls[:-1] == ([({"conf": {"password": "s3cret-6"}, "own": {"value": "s3cret-7"}},)] if state else [])
+
+
+def test_numbers_that_are_too_large_are_infinite_in_copied_code() -> None:
+    arguments = {"low": -1e999, "many": [1e999, *range(40)], "inf": "inf"}
+    code = call_snippets("t", arguments, "pass", {}, set(), setup="")["Python"]
+    (printed,) = ast.parse(code).body
+    assert eval(ast.unparse(printed.value.args[0].args[1])) == arguments  # type: ignore[attr-defined]  # print(…)
+
+
+@pytest.mark.parametrize(
+    ("source", "is_secret"),
+    [
+        ("python server.py --token TOKSECRET", True),
+        ("python server.py --api-key=TOKSECRET", True),
+        ("npx mcp-remote https://a.example --header 'Authorization: Bearer TOKSECRET'", True),
+        ("https://user:TOKSECRET@a.example/mcp", True),
+        ("https://a.example/mcp?api_key=TOKSECRET", True),
+        ("tools.py:kit", False),
+        ("python server.py --max-tokens 500 'a b", False),
+        ("https://a.example/mcp?page=12345678", False),
+    ],
+)
+def test_a_source_with_a_credential_is_read_from_a_variable(source: str, is_secret: bool) -> None:
+    code = setup_code(["tools.py", source], {}, {}, ())
+    shown = "os.environ['SOURCE_2']" if is_secret else repr(source)
+    assert f"load('tools.py', {shown})" in code
+    assert code.startswith("import os\n") is is_secret
 
 
 ADDRESSES = {

@@ -8,7 +8,9 @@ from typing import Final, Literal
 Severity = Literal["error", "warning", "note"]
 Effect = Literal["wider", "narrower"]
 
-NOT_ENFORCED_FIX: Final = "None is needed: the description states the rule, and the tool checks it."
+NOT_ENFORCED_FIX: Final = (
+    "None is needed: the tool checks it, and the description states it where an export leaves the rule out."
+)
 
 NOT_STRICT: Final = "not-strict"
 """The rule of the reasons why a tool cannot be strict."""

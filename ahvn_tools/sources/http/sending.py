@@ -189,7 +189,7 @@ class Sender:
             tool=self.tool,
             explanation=f"{self.tool!r} may not connect to {error.host!r}, which is no address of the public internet. "
             f"If that is intended, pass allow_private=[{error.host!r}]; for an OpenAPI document its base_url, or "
-            f"http={{'allow_private': [{error.host!r}]}}, also in a manifest.",
+            f"http={{'allow_private': [{error.host!r}]}}, which is `http_options` in a manifest.",
         )
 
     def _connection_error(self, error: Exception) -> ToolConnectionError:

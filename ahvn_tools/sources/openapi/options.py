@@ -44,6 +44,10 @@ class OpenAPIOptions(TypedDict, total=False):
     """Credentials by the names of the document's security schemes: `{"api_key": "${PETSTORE_KEY}"}`. A scheme with a
     user name takes a dict with `username` and `password`, one with OAuth's client credentials a dict with `client_id`
     and `client_secret`. None sends nothing."""
+    security_schemes: Annotated[Mapping[str, Mapping[str, Any]], _MAPPING]
+    """Security schemes that the document lacks, as in OpenAPI: `{"key": {"type": "apiKey", "in": "header", "name":
+    "X-Api-Key"}}`. They apply to the operations that they are named for and, if the document itself has no `security`,
+    to all that say nothing of it. Pass their credentials in `auth`, or bind the parameters of these names."""
     headers: Annotated[Mapping[str, Credential], _MAPPING]
     """Headers of every request, for a document that does not name its security schemes: `{"Authorization": "Bearer
     ${NAME}"}`. A secret one is `"${NAME}"` or `"Prefix ${NAME}"`, a SecretStr or a function. They replace what a scheme
@@ -103,7 +107,8 @@ def _to_http_options(value: HTTPOptions | Mapping[str, Any]) -> HTTPOptions:
     known = [one.name for one in fields(HTTPOptions)]
     for name in value:
         if name not in known:
-            raise SourceError(f"There is no option {name!r} in `http`. {near_misses(name, known)}")
+            hint = near_misses(name, known)
+            raise SourceError(f"There is no option {name!r} in `http` (`http_options` in a manifest). {hint}")
     parsed = dict(value)
     if isinstance(parsed.get("allow_private"), list):
         parsed["allow_private"] = tuple(parsed["allow_private"])

@@ -73,11 +73,15 @@ class SecuritySchemes:
         for name in auth:
             if not self._nodes:
                 raise SourceError(
-                    f"auth: the document has no security schemes, so there is no {name!r}. Say which header has the "
-                    "credential: headers={'Authorization': 'Bearer ${NAME}'}."
+                    f"auth: the document has no security schemes, so there is no {name!r}. Say where the credential is "
+                    f"sent: security_schemes={{{name!r}: {{'type': 'http', 'scheme': 'bearer'}}}}, or for all users "
+                    "headers={'Authorization': 'Bearer ${NAME}'}."
                 )
             if name not in self._nodes:
-                raise SourceError(f"The document has no security scheme {name!r}. {near_misses(name, self._nodes)}")
+                raise SourceError(
+                    f"The document has no security scheme {name!r}. {near_misses(name, self._nodes)} A scheme that the "
+                    "document does not declare is declared in `security_schemes`."
+                )
             self.get(name)
 
     def get(self, name: str, scopes: Iterable[str] = ()) -> Scheme:

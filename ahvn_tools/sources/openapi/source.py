@@ -63,6 +63,7 @@ def read_tools(
     budget = budget or Budget(label, options.get("max_values"))
     if options.get("external_files") and open_file is None:
         raise SourceError("external_files is for a document that is read from a file; remove it.")
+    document = _with_schemes(document, options.get("security_schemes") or {})
     root = Document.read(document, budget, open_file if options.get("external_files") else None).node
     errors: list[DocumentError] = []
     operations = select(find_operations(root, errors), options)
@@ -84,6 +85,22 @@ def read_tools(
         raise errors[0] if errors else SourceError("The document has no operation that becomes a tool.")
     require_all(partial(require_trust, template, body, trust) for template, body in tools.values())
     return OpenAPITools(tools=tools, errors=tuple(errors), title=root_title(root))
+
+
+def _with_schemes(document: Any, schemes: Mapping[str, Any]) -> Any:
+    """Return the document with security schemes of the host. They are used where it says nothing of security."""
+    if not schemes or not isinstance(document, Mapping):
+        return document
+    if wrong := [name for name in schemes if name.startswith("x-")]:  # OpenAPI has extensions there
+        raise SourceError(
+            f"security_schemes: the name {wrong[0]!r} of a scheme must not begin with 'x-': choose another."
+        )
+    components = document.get("components")
+    components = dict(components) if isinstance(components, Mapping) else {}
+    own = components.get("securitySchemes")
+    components["securitySchemes"] = {**(own if isinstance(own, Mapping) else {}), **schemes}
+    required: list[JsonObject] = [{name: [] for name in schemes}]
+    return {**document, "components": components, "security": document.get("security", required)}
 
 
 def root_title(root: Node) -> str:
@@ -123,6 +140,8 @@ class _Builder:
         self._options = options
         self._label = label
         self._schemes = SecuritySchemes(root, options.get("auth") or {}, options.get("headers") or {})
+        for name in options.get("security_schemes") or {}:
+            self._schemes.get(name)  # it raises for an unusable one
         self._servers = Servers(root, options)
         self._budget = root.document.budget
         is_relaxed = options.get("responses", "relaxed") == "relaxed"

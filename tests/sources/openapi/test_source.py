@@ -182,7 +182,7 @@ def test_deprecated_operations_are_left_out_unless_asked_for():
         ({"base_url": "shop.example"}, "base_url is an address such as 'https://api.example/v1', not 'shop.example'."),
         ({"responses": "some"}, "responses must be 'relaxed', 'exact' or 'none', not 'some'."),
         ({"variables": {"region": "eu"}}, "The server's URL has no variable 'region'."),
-        ({"http": {"retries": 3}}, "There is no option 'retries' in `http`."),
+        ({"http": {"retries": 3}}, "There is no option 'retries' in `http`"),
         ({"tags": ["orders"], "operations": ["get_brand"]}, "no operation"),
     ],
 )
