@@ -114,8 +114,8 @@ class ToolResult:
     """Whether `value` is that of the only property of `structured_content`, which models read as a whole."""
     _rendering: Rendering | None = field(default=None, repr=False, compare=False)
     """What models read instead of a raw `value`. It no longer counts where a middleware has replaced the value."""
-    _original: _Original | None = field(default=None, repr=False, compare=False)
-    """`dataclasses.replace` passes it: the result that the new one replaces. None, where the caller says all fields."""
+    _original: Any = field(default=None, repr=False, compare=False)
+    """`dataclasses.replace` passes it: `_replace_value` of the result that it replaces; None: no other result."""
 
     def __init__(  # noqa: PLR0917  # the fields in their order, as in a generated __init__
         self,
@@ -129,11 +129,11 @@ class ToolResult:
         blocks: tuple[Any, ...] | None = None,
         _is_unwrapped: bool = False,
         _rendering: Rendering | None = None,
-        _original: _Original | None = None,
+        _original: Any = None,
     ) -> None:
         """Set the fields that differ from their defaults: twice as fast as a generated `__init__`."""
-        if _original is not None and value is not _original.result.value:
-            structured_content, blocks = _original.replace_value(value, structured_content, blocks)
+        if _original is not None and value is not _original.__self__.value:
+            structured_content, blocks = _original(value, structured_content, blocks)
             _is_unwrapped, _rendering = False, None
         fields = self.__dict__
         fields["value"] = value
@@ -153,6 +153,14 @@ class ToolResult:
             fields["blocks"] = blocks
         if _is_unwrapped:
             fields["_is_unwrapped"] = _is_unwrapped
+
+    def _replace_value(
+        self, value: Any, structured_content: JsonObject | None, blocks: tuple[Any, ...] | None
+    ) -> tuple[JsonObject | None, tuple[Any, ...] | None]:
+        """Return the structured content and the blocks of the new result: none that show the old value."""
+        if structured_content is not None and structured_content is self.structured_content:
+            structured_content = _restructure(self, structured_content, value)
+        return structured_content, None if blocks is self.blocks else blocks
 
     @property
     def is_error(self) -> bool:
@@ -223,28 +231,7 @@ class ToolResult:
         )
 
 
-class _Original:
-    """The result from which `dataclasses.replace` makes another one; no dataclass: `asdict` would search it forever."""
-
-    __slots__ = ("result",)
-
-    def __init__(self, result: ToolResult) -> None:
-        self.result = result
-
-    def replace_value(
-        self, value: Any, structured_content: JsonObject | None, blocks: tuple[Any, ...] | None
-    ) -> tuple[JsonObject | None, tuple[Any, ...] | None]:
-        """Return the structured content and the blocks of the new result: none that show the old value."""
-        original = self.result
-        if structured_content is not None and structured_content is original.structured_content:
-            structured_content = _restructure(original, structured_content, value)
-        return structured_content, None if blocks is original.blocks else blocks
-
-    def __deepcopy__(self, memo: object) -> None:
-        """Return None: `dataclasses.asdict` would copy the result once more."""
-
-
-ToolResult._original = property(_Original)  # type: ignore[assignment]  # noqa: SLF001  # no instance holds itself
+ToolResult._original = ToolResult._replace_value  # noqa: SLF001  # bound to what is replaced
 
 
 def _restructure(original: ToolResult, structured_content: JsonObject, value: Any) -> JsonObject | None:
