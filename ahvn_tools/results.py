@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import InitVar, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from pydantic_core import to_json
@@ -114,8 +114,8 @@ class ToolResult:
     """Whether `value` is that of the only property of `structured_content`, which models read as a whole."""
     _rendering: Rendering | None = field(default=None, repr=False, compare=False)
     """What models read instead of a raw `value`. It no longer counts where a middleware has replaced the value."""
-    _original: Any = field(default=None, repr=False, compare=False)
-    """`dataclasses.replace` passes it: `_replace_value` of the result that it replaces; None: no other result."""
+    _original: InitVar[Any] = None
+    """`dataclasses.replace` passes it: `_keep_shown` of the result that it replaces; None: no other result."""
 
     def __init__(  # noqa: PLR0917  # the fields in their order, as in a generated __init__
         self,
@@ -132,9 +132,9 @@ class ToolResult:
         _original: Any = None,
     ) -> None:
         """Set the fields that differ from their defaults: twice as fast as a generated `__init__`."""
-        if _original is not None and value is not _original.__self__.value:
-            structured_content, blocks = _original(value, structured_content, blocks)
-            _is_unwrapped, _rendering = False, None
+        if _original is not None:
+            structured_content, blocks, is_same = _original(value, error, structured_content, blocks)
+            _is_unwrapped, _rendering = _is_unwrapped and is_same, _rendering if is_same else None
         fields = self.__dict__
         fields["value"] = value
         fields["structured_content"] = structured_content
@@ -154,13 +154,19 @@ class ToolResult:
         if _is_unwrapped:
             fields["_is_unwrapped"] = _is_unwrapped
 
-    def _replace_value(
-        self, value: Any, structured_content: JsonObject | None, blocks: tuple[Any, ...] | None
-    ) -> tuple[JsonObject | None, tuple[Any, ...] | None]:
-        """Return the structured content and the blocks of the new result: none that show the old value."""
+    def _keep_shown(
+        self, value: Any, error: Any, structured_content: JsonObject | None, blocks: tuple[Any, ...] | None
+    ) -> tuple[JsonObject | None, tuple[Any, ...] | None, bool]:
+        """Return the structured content and the blocks of the result that replaces this one, without the old value.
+
+        Also return whether its value is the same.
+        """
+        is_same = value is self.value
+        if is_same and (error is None or error is self.error):
+            return structured_content, blocks, True
         if structured_content is not None and structured_content is self.structured_content:
-            structured_content = _restructure(self, structured_content, value)
-        return structured_content, None if blocks is self.blocks else blocks
+            structured_content = None if is_same else _restructure(self, structured_content, value)
+        return structured_content, None if blocks is self.blocks else blocks, is_same
 
     @property
     def is_error(self) -> bool:
@@ -231,7 +237,7 @@ class ToolResult:
         )
 
 
-ToolResult._original = ToolResult._replace_value  # noqa: SLF001  # bound to what is replaced
+setattr(ToolResult, "_original", ToolResult._keep_shown)  # noqa: B010, SLF001  # bound to the one that is replaced
 
 
 def _restructure(original: ToolResult, structured_content: JsonObject, value: Any) -> JsonObject | None:

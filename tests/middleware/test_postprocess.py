@@ -13,7 +13,7 @@ from fastmcp import Client
 from mcp_types import ImageContent, TextContent
 from pydantic import BaseModel
 
-from ahvn_tools import ToolCall, Toolkit, ToolResult, ToolSpec
+from ahvn_tools import ErrorDetail, ToolCall, Toolkit, ToolResult, ToolSpec
 from ahvn_tools.middleware import cache, keep_large, record, truncate
 from tests.execution.entry_points import combinations
 
@@ -140,6 +140,27 @@ async def test_no_form_of_a_result_has_the_value_that_was_replaced(
     assert PIXEL not in whole
     if structured is not None:
         assert served.structured_content == structured
+
+
+@pytest.mark.parametrize(
+    ("body", "options", "_value", "_structured"), replaced_values().values(), ids=replaced_values()
+)
+async def test_no_reader_but_the_host_has_what_an_error_replaced(
+    body: Any, options: dict[str, Any], _value: Any, _structured: Any
+) -> None:
+    def refuse(_call: Any, result: ToolResult) -> ToolResult:
+        return replace(result, error=ErrorDetail(code="tool_error", message="Refused."))
+
+    kit = Toolkit("kit").add(ToolSpec.from_function(body, name="one", **options), postprocess=refuse)
+    result = await kit.aexec("one")
+    async with Client(kit.to_fastmcp_server()) as client:
+        served = await client.call_tool("one", raise_on_error=False)
+    call = ToolCall(id="1", name="one")
+    messages = [kit.run([call], format=name).messages for name in ("openai", "anthropic", "gemini", "langchain", "mcp")]
+    whole = f"{result.text}{result.content}{result.to_mcp()}{served.content}{served.structured_content}{messages}"
+    assert SECRET not in whole
+    assert PIXEL not in whole
+    assert "Refused." in result.text
 
 
 def test_what_is_replaced_together_with_the_value_is_used() -> None:
