@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from ahvn_tools.definition import ToolDefinition
     from ahvn_tools.encoders import register_encoder
     from ahvn_tools.error_detail import ArgumentProblem, ErrorDetail
-    from ahvn_tools.errors import ToolCallError, ToolError, ToolSpecError
+    from ahvn_tools.errors import RequestUsedError, ToolCallError, ToolError, ToolSpecError
     from ahvn_tools.manifest.loader import aload, load
     from ahvn_tools.mcp.trust.changes import Changes
     from ahvn_tools.mcp.trust.limits import Budgets, Limits
@@ -37,9 +37,9 @@ __version__: str
 __all__ = [
     "AddOptions", "ApprovalAnswer", "ApprovalRequest", "ApprovalRules", "ArgumentProblem", "Budgets", "Call", "Changes",
     "Conversation", "ErrorDetail", "ExternalCall", "Inbox", "InboxItem", "Limits", "Middleware", "Next",
-    "OpenAPIOptions", "Run", "Secret", "TextDelta", "ToolCall", "ToolCallError", "ToolContext", "ToolDefinition",
-    "ToolError", "ToolOptions", "ToolRegistry", "ToolResult", "ToolSpec", "ToolSpecError", "Toolkit", "WorkerResolver",
-    "aload", "aserve", "dumps", "load", "loads", "reg_toolspec", "register_encoder", "serve", "tool",
+    "OpenAPIOptions", "RequestUsedError", "Run", "Secret", "TextDelta", "ToolCall", "ToolCallError", "ToolContext",
+    "ToolDefinition", "ToolError", "ToolOptions", "ToolRegistry", "ToolResult", "ToolSpec", "ToolSpecError", "Toolkit",
+    "WorkerResolver", "aload", "aserve", "dumps", "load", "loads", "reg_toolspec", "register_encoder", "serve", "tool",
 ]  # fmt: skip
 
 _PUBLIC_NAMES = {
@@ -48,7 +48,7 @@ _PUBLIC_NAMES = {
     "definition": ["ToolDefinition"],
     "encoders": ["register_encoder"],
     "error_detail": ["ArgumentProblem", "ErrorDetail"],
-    "errors": ["ToolCallError", "ToolError", "ToolSpecError"],
+    "errors": ["RequestUsedError", "ToolCallError", "ToolError", "ToolSpecError"],
     "manifest.loader": ["aload", "load"],
     "mcp.trust.changes": ["Changes"],
     "mcp.trust.limits": ["Budgets", "Limits"],

@@ -6,6 +6,7 @@
     ├── StateKeyError             (ValueError)   a dotted key cannot be parsed or written
     ├── ToolLookupError           (KeyError)     there is no tool, group or format of this name
     ├── ToolkitError              (ValueError)   a toolkit refuses an addition, selection or change
+    │   └── RequestUsedError                     the call of a request was decided before, and does not run again
     ├── SourceError               (ValueError)   a file, folder, server or document has no tools that can be loaded
     │   └── SkippedOperationError                an operation of an OpenAPI document cannot be a tool; the others are
     ├── PickleError               (TypeError)    a part of a spec cannot be pickled
@@ -37,7 +38,7 @@ message of a ToolCallError is for a model: where only the developer can fix what
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
@@ -76,6 +77,10 @@ class ToolLookupError(ToolSpecError, KeyError):
 
 class ToolkitError(ToolSpecError, ValueError):
     """A toolkit refuses an addition, a selection or a change."""
+
+
+class RequestUsedError(ToolkitError):
+    """A call that waited was decided before, and may have run. Nothing runs again. Reject it to go on."""
 
 
 class SourceError(ToolSpecError, ValueError):
@@ -281,6 +286,25 @@ class LimitExceededError(ToolCallError):
 
 class ToolError(ToolCallError):
     """The tool failed. Raise this error in a tool to send its text to the model, also from a served toolkit."""
+
+
+def refused_arguments_error(problems: Iterable[Mapping[str, Any]], known: Container[str], *, tool: str) -> ToolError:
+    """Return the error about arguments that a tool itself refused; `problems` is what pydantic lists.
+
+    It shows no value. A model reads about arguments in `known`. The log says what is wrong with values of the host.
+    """
+    shown, hidden = [], []
+    for problem in problems:
+        name = str(problem["loc"][0]) if problem["loc"] else ""
+        if name in known:
+            shown.append(f"{name!r} is not valid ({problem['type']})")
+        else:
+            context = problem.get("ctx") or {}
+            expected = [f": expects {context[key]}" for key in ("class", "class_name") if key in context]
+            hidden.append(f"{name!r} ({problem['type']}{''.join(expected)})" if name else f"all ({problem['type']})")
+    explanation = f"The tool {tool!r} refused what its host passes: {', '.join(hidden)}; bind other values."
+    message = f"Invalid arguments: {'; '.join(shown) or 'the tool refused them'}."
+    return ToolError(message, tool=tool, explanation=explanation if hidden else None)
 
 
 def error_for_code(code: str, message: str, *, tool: str | None = None) -> ToolCallError:

@@ -88,6 +88,9 @@ class ToolResult:
     """The result of one call: its value or its error, in every form that a reader needs.
 
     A stream consists of these as well: chunks with `is_last=False`, then one with `is_last=True` and the whole value.
+
+    `dataclasses.replace(result, value=…)` makes the structured content and the blocks again from the new value, unless
+    it replaces them as well.
     """
 
     value: Any = None
@@ -111,6 +114,8 @@ class ToolResult:
     """Whether `value` is that of the only property of `structured_content`, which models read as a whole."""
     _rendering: Rendering | None = field(default=None, repr=False, compare=False)
     """What models read instead of a raw `value`. It no longer counts where a middleware has replaced the value."""
+    _original: Any = field(default=None, repr=False, compare=False)
+    """`dataclasses.replace` passes it: `_replace_value` of the result that it replaces; None: no other result."""
 
     def __init__(  # noqa: PLR0917  # the fields in their order, as in a generated __init__
         self,
@@ -124,8 +129,12 @@ class ToolResult:
         blocks: tuple[Any, ...] | None = None,
         _is_unwrapped: bool = False,
         _rendering: Rendering | None = None,
+        _original: Any = None,
     ) -> None:
         """Set the fields that differ from their defaults: twice as fast as a generated `__init__`."""
+        if _original is not None and value is not _original.__self__.value:
+            structured_content, blocks = _original(value, structured_content, blocks)
+            _is_unwrapped, _rendering = False, None
         fields = self.__dict__
         fields["value"] = value
         fields["structured_content"] = structured_content
@@ -140,12 +149,18 @@ class ToolResult:
             fields["id"] = id
         if _rendering is not None:
             fields["_rendering"] = _rendering
-            if blocks is _rendering.blocks and not _rendering.is_of(value):
-                blocks = None  # a middleware has replaced the value that they show
         if blocks is not None:
             fields["blocks"] = blocks
         if _is_unwrapped:
             fields["_is_unwrapped"] = _is_unwrapped
+
+    def _replace_value(
+        self, value: Any, structured_content: JsonObject | None, blocks: tuple[Any, ...] | None
+    ) -> tuple[JsonObject | None, tuple[Any, ...] | None]:
+        """Return the structured content and the blocks of the new result: none that show the old value."""
+        if structured_content is not None and structured_content is self.structured_content:
+            structured_content = _restructure(self, structured_content, value)
+        return structured_content, None if blocks is self.blocks else blocks
 
     @property
     def is_error(self) -> bool:
@@ -214,6 +229,23 @@ class ToolResult:
             is_error=sendable.is_error,
             _meta=sent_meta(sendable) or None,
         )
+
+
+ToolResult._original = ToolResult._replace_value  # noqa: SLF001  # bound to what is replaced
+
+
+def _restructure(original: ToolResult, structured_content: JsonObject, value: Any) -> JsonObject | None:
+    """Return structured content of the same form with another value; None if there is none."""
+    from ahvn_tools.encoders.registry import to_json_form
+
+    try:
+        form = to_json_form(value)
+    except InvalidResultError:  # a text for the model says so
+        return None
+    members = list(structured_content.items())
+    if len(members) == 1 and (members[0][1] is original.value or members[0][1] == original.value):
+        return {members[0][0]: form}
+    return form if isinstance(form, dict) else None
 
 
 def whole_value(result: ToolResult) -> Any:
@@ -288,7 +320,8 @@ def without_raw_value(result: ToolResult) -> ToolResult:
     if not result.is_raw:
         return result
     readable = as_readable(result)
-    return replace(readable, value=None if readable.error is not None else whole_value(result), _rendering=None)
+    value = None if readable.error is not None else whole_value(result)
+    return replace(readable, value=value, _rendering=None, _original=None)
 
 
 def has_content(value: object) -> bool:
@@ -439,6 +472,7 @@ def _without_surrogates(result: ToolResult) -> ToolResult:
             structured_content=_replace_surrogates(result.structured_content),
             blocks=None if result.blocks is None else tuple(map(_replace_surrogates, result.blocks)),
             meta=_replace_surrogates(result.meta),
+            _original=None,
         )
     except RecursionError:
         return result

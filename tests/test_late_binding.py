@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ahvn_tools import ToolSpec, tool
+from ahvn_tools import Toolkit, ToolSpec, tool
 from ahvn_tools.errors import BindError, DefinitionError, UnboundStateError
 
 UNBOUND = r"Parameter 'db' of 'count' must be bound before the tool is used: its type '.*Database' has no JSON form"
@@ -209,3 +209,11 @@ def test_another_thread_may_bind_it():
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda rows: spec.bind("db", default=Database(rows)), [1] * 20))
         assert set(pool.map(lambda table: spec(table=table), ["t"] * 20)) == {"1 rows in t"}
+
+
+@pytest.mark.parametrize("key", ["state", "session_id", "roots", "audience", "id"])
+def test_a_key_that_is_an_option_of_session_goes_into_a_mapping(key):
+    kit = Toolkit("kit").add(lambda value: value, name="get", binds={"value": key})
+    assert kit.session({key: "Ann"}).call("get") == "Ann"
+    error = kit.session({"value": "Ann"}).exec("get").exception
+    assert str(error).endswith(f"set state key {key!r}, in a mapping: session({{{key!r}: …}}).")

@@ -263,10 +263,12 @@ def test_a_result_is_a_frozen_value() -> None:
 
 def test_a_result_can_be_replaced_field_by_field() -> None:
     result = ToolResult(5, {"result": 5}, None, {"a": 1}, False, True, "id-1", (TEXT,))
-    changed = dataclasses.replace(result, value=6)
+    changed = dataclasses.replace(result, meta={"a": 2})
     assert (changed.value, changed.meta, changed.is_last, changed.is_interrupted, changed.id, changed.blocks) == (
-        6, {"a": 1}, False, True, "id-1", (TEXT,),
+        5, {"a": 2}, False, True, "id-1", (TEXT,),
     )  # fmt: skip
+    changed = dataclasses.replace(result, value=6)
+    assert (changed.value, changed.structured_content, changed.blocks) == (6, {"result": 6}, None)
 
 
 def test_a_repr_fits_one_line_and_shows_no_blocks() -> None:

@@ -205,7 +205,9 @@ def _is_unicode(stream: TextIO | None) -> bool:
 
 @contextlib.contextmanager
 def log_to_stderr(*, tracebacks: bool) -> Generator[None]:
-    """Print the warnings of this package to stderr, each on one line; with `tracebacks`, those below the line.
+    """Print the warnings of this package to stderr, each on one line.
+
+    With `tracebacks`, those are below the line, and what was left out by intention is printed, too.
 
     mcp's client logs nothing meanwhile: the error about a server says what is wrong.
     """
@@ -222,13 +224,16 @@ def log_to_stderr(*, tracebacks: bool) -> Generator[None]:
     level = client_logger.level
     client_logger.setLevel(logging.CRITICAL)
     logger = logging.getLogger("ahvn_tools")
-    handler = MessageHandler(logging.WARNING)
-    propagates = logger.propagate
+    handler = MessageHandler(logging.INFO if tracebacks else logging.WARNING)
+    propagates, own_level = logger.propagate, logger.level
     logger.addHandler(handler)
+    if tracebacks:
+        logger.setLevel(logging.INFO)
     logger.propagate = False  # a source may configure the root logger
     try:
         yield
     finally:
         client_logger.setLevel(level)
+        logger.setLevel(own_level)
         logger.removeHandler(handler)
         logger.propagate = propagates

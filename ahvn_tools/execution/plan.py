@@ -38,6 +38,10 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
 
+_SESSION_OPTIONS: Final = frozenset({"state", "session_id", "roots", "audience", "id"})
+"""Names that `session` does not take for keys of the state."""
+
+
 class BoundParameter:
     """One bound parameter: reads its value at call time and validates it."""
 
@@ -131,7 +135,8 @@ class BoundParameter:
             return self._error(f": {reason}; make the spec again.")
         if self.binding.resolver is not None:
             return self._error(f": {reason}; check the resolver of {self._key_text!r}.")
-        return self._error(f": {reason}; set state key {self._key_text!r}.")
+        in_mapping = f", in a mapping: session({{{key!r}: …}})" if (key := self._key_text) in _SESSION_OPTIONS else ""
+        return self._error(f": {reason}; set state key {key!r}{in_mapping}.")
 
     @property
     def _key_text(self) -> str:

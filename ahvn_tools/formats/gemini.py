@@ -284,7 +284,8 @@ def _is_part(item: JsonObject) -> bool:
 def findings(definition: ToolDefinition) -> list[Finding]:
     """Return what Gemini sees in another form or not at all; for `form="parameters"`, the problem says so."""
     found = _EXPORTERS["parametersJsonSchema"].findings(definition)
-    older = [finding for finding in _EXPORTERS["parameters"].findings(definition) if finding not in found]
+    known = set(found)
+    older = [finding for finding in _EXPORTERS["parameters"].findings(definition) if finding not in known]
     return [*found, *(replace(finding, problem=f"{finding.problem} in form='parameters'") for finding in older)]
 
 

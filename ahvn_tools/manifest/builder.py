@@ -285,7 +285,12 @@ class Builder:
 
     def _fill(self) -> None:
         kit, manifest = self._kit, self._manifest
-        parts = (manifest.groups, manifest.middleware, manifest.binds, manifest.sources, manifest.tools)
+        parts = (
+            manifest.groups,
+            manifest.middleware,
+            manifest.binds,
+            manifest.tools,
+        )  # `check` has counted the sources
         self._options.budget.spend_parts(sum(map(len, parts)))
         for name, group in manifest.groups.items():
             with self._at("groups", name):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import json
 import os
 import threading
@@ -14,7 +15,7 @@ from enum import Enum
 from itertools import islice
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from ahvn_tools.errors import InvalidParametersError, ToolCallError, ToolkitError
 from ahvn_tools.execution.threads import run_in_thread
@@ -42,6 +43,9 @@ GONE_SECONDS: Final = 10.0
 LOCK_SECONDS: Final = 10.0
 """How long a process waits for another one that writes to the file."""
 
+RETRY_SECONDS: Final = 1.0
+"""How long a call waits for the file before it tries again; it does so until its request ends."""
+
 WITHDRAW_SECONDS: Final = 1.0
 """How long a cancelled call waits until its request is cancelled in the file; after that, a thread goes on."""
 
@@ -51,16 +55,33 @@ MAX_KEPT: Final = 200
 MAX_TEXT_CHARS: Final = 1_000_000
 """How large a request, and a decision, may be as JSON."""
 
-_REQUEST, _DECISION = "request in an inbox", "decision in an inbox"
-_COLUMNS: Final = "id, text, signature, state, seen_until, reason, problem, ended_at"
+MAX_REASON_CHARS: Final = 2_000
+"""How long a reason may be, which the model reads."""
+
+MAX_PREVIEW_CHARS: Final = 200
+"""How many characters of what is asked a list shows."""
+
+_REQUEST, _DECISION, _STATE = "request in an inbox", "decision in an inbox", "state of a request in an inbox"
+_LARGE: Final = ("arguments", "action", "details", "schema")
+"""The fields that a list does not read; the signed text of a request has a digest of them."""
+
+_COLUMNS: Final = (
+    f"id, substr(text, 1, {MAX_TEXT_CHARS}), signature, state, seen_until, substr(reason, 1, {MAX_TEXT_CHARS}), "
+    f"substr(problem, 1, {MAX_TEXT_CHARS}), ended_at, state_signature"
+)
+_FULL_COLUMNS: Final = f"{_COLUMNS}, substr(large, 1, {MAX_TEXT_CHARS})"
 _SCHEMA: Final = (
-    "CREATE TABLE inbox (id TEXT PRIMARY KEY, tool TEXT NOT NULL, text TEXT NOT NULL, signature TEXT NOT NULL, "
+    "CREATE TABLE inbox (id TEXT PRIMARY KEY, tool TEXT NOT NULL, text TEXT NOT NULL, large TEXT NOT NULL, "
+    "signature TEXT NOT NULL, "
     "created_at REAL NOT NULL, seen_until REAL NOT NULL, state TEXT NOT NULL, decision TEXT, decision_signature TEXT, "
-    "reason TEXT NOT NULL DEFAULT '', problem TEXT NOT NULL DEFAULT '{}', ended_at REAL)"
+    "reason TEXT NOT NULL DEFAULT '', problem TEXT NOT NULL DEFAULT '{}', ended_at REAL, "
+    "state_signature TEXT NOT NULL)"
 )
 
 _NEEDS: Final = {"approval": "an approval", "result": "a result"}
 
+_OTHER: Final = "The request has changed since it was shown. Nothing was decided: read it again."
+_BUSY: Final = {5, 6, 10, 13, 15}  # SQLITE_BUSY, LOCKED, IOERR, FULL, PROTOCOL: it may pass
 T = TypeVar("T")
 State = Literal[
     "waiting", "decided", "approved", "denied", "answered", "cancelled", "expired", "process ended", "unreadable"
@@ -104,6 +125,10 @@ class InboxItem:
     """The arguments that contain a `***`."""
     schema: JsonObject
     """The JSON Schema of the arguments, or of the result."""
+    preview: str = ""
+    """The beginning of `action`, or of the arguments as JSON."""
+    digest: str = ""
+    """Identifies what is asked: `approve`, `deny` and `answer` with it refuse a request that asks something else."""
     state: State = "waiting"
     """`decided`: the call reads the decision within a second. `unreadable`: it was made with another key, or changed.
 
@@ -130,6 +155,13 @@ class Decision:
     """Whether nobody has decided in time."""
 
 
+_LATE: Final = Decision(is_accepted=False, reason="nobody has decided in time.", is_late=True)
+
+
+class _BusyError(ToolkitError):
+    """The file cannot be used now, but perhaps later."""
+
+
 class Inbox:
     """An approver that lets calls wait in a file, for a person in any process of this user on this machine.
 
@@ -148,8 +180,8 @@ class Inbox:
     ) -> None:
         """Create the file unless it exists; only its owner can use it. It must be on a local disk, and no link.
 
-        `secret_key`, the same in all processes, signs requests and decisions, so that what only writes the file
-        decides nothing. `timeout` is how many seconds a call waits; then it is rejected. Raises ToolkitError.
+        `secret_key`, the same in all processes, signs requests, decisions and states, so that what only writes the
+        file decides nothing. `timeout` is how many seconds a call waits; then it is rejected. Raises ToolkitError.
         """
         if secret_key is None:  # callers may pass anything
             raise ToolkitError("An Inbox needs a key that its processes share: pass secret_key=….")
@@ -219,9 +251,12 @@ class Inbox:
 
     async def _ask(self, fields: JsonObject, problem: JsonObject, call: Call | None) -> Decision:
         """Write a request, and return the decision on it. When this is cancelled, the request is."""
-        text, is_withdrawn, chunk = _to_text(fields), threading.Event(), None
+        text, large = _to_texts(fields)
+        is_withdrawn, chunk = threading.Event(), None
         try:
-            await self._in_thread(lambda: self._post(fields, text, problem, is_withdrawn))
+            late = await self._in_time(fields, lambda: self._post(fields, (text, large), problem, is_withdrawn))
+            if late is not None:
+                return late
             if call is not None:
                 chunk = asyncio.ensure_future(_emit_waiting(call, fields))
             decision = await self._wait(fields, text)
@@ -231,26 +266,39 @@ class Inbox:
         except BaseException:
             is_withdrawn.set()  # for the thread that writes the request
             with contextlib.suppress(ToolkitError, TimeoutError):
-                await asyncio.wait_for(self._in_thread(lambda: self._withdraw(fields["id"])), WITHDRAW_SECONDS)
+                await asyncio.wait_for(self._in_thread(lambda: self._withdraw(fields["id"], text)), WITHDRAW_SECONDS)
             raise
         finally:
             if chunk is not None:
                 chunk.cancel()
 
     async def _wait(self, fields: JsonObject, text: str) -> Decision:
-        item_id, end = fields["id"], fields["expires_at"]
         beat_at = time.monotonic() + BEAT_SECONDS
         while True:
-            is_late, beats = end is not None and time.time() >= end, time.monotonic() >= beat_at
-            decision = await self._in_thread(lambda: self._take(item_id, text, beats=beats, is_late=is_late))  # noqa: B023  # it is awaited here
+            beats = time.monotonic() >= beat_at
+            decision = await self._in_time(fields, lambda: self._take(fields, text, beats=beats))  # noqa: B023  # it is awaited here
             if decision is not None:
                 return decision
             beat_at = time.monotonic() + BEAT_SECONDS if beats else beat_at
             await asyncio.sleep(POLL_SECONDS)
 
-    def items(self, *, session_id: str | None = None) -> list[InboxItem]:
-        """Return the latest 200 requests, the latest first; with `session_id`, those of this session alone."""
-        query = f"SELECT {_COLUMNS} FROM inbox ORDER BY created_at DESC"  # noqa: S608  # a constant
+    async def _in_time(self, fields: JsonObject, function: Callable[[], Decision | None]) -> Decision | None:
+        """Run a function that uses the file. While the file is locked, try again until the request ends."""
+        while True:
+            try:
+                return await self._in_thread(function)
+            except _BusyError:
+                if _is_late(fields):
+                    return _LATE
+            await asyncio.sleep(POLL_SECONDS)
+
+    def items(self, *, session_id: str | None = None, is_short: bool = False) -> list[InboxItem]:
+        """Return the latest 200 requests, the latest first; with `session_id`, those of this session alone.
+
+        Short ones have a `preview` in place of what may be large: `arguments`, `action`, `details` and `schema`.
+        """
+        columns = _COLUMNS if is_short else _FULL_COLUMNS
+        query = f"SELECT {columns} FROM inbox ORDER BY created_at DESC"  # noqa: S608  # constants
         with self._errors(), contextlib.closing(self._connect()) as connection:
             found = map(self._read, connection.execute(query))
             return list(islice((item for item in found if session_id in (None, item.session_id)), MAX_KEPT))
@@ -264,15 +312,25 @@ class Inbox:
         """Return the last request of the same tool and kind that a person has decided before; None: there is none."""
         query = (
             f"SELECT {_COLUMNS} FROM inbox WHERE tool = ? AND created_at < ? AND "  # noqa: S608  # a constant
-            "state IN ('approved', 'denied', 'answered') ORDER BY created_at DESC"
+            "state IN ('approved', 'denied', 'answered') ORDER BY created_at DESC LIMIT ?"
         )
+        same = (item.tool, item.toolkit, item.kind)
         with self._errors(), contextlib.closing(self._connect()) as connection:
-            found = map(self._read, connection.execute(query, (item.tool, item.created_at)))
-            return next((one for one in found if (one.toolkit, one.kind) == (item.toolkit, item.kind)), None)
+            rows = connection.execute(query, (item.tool, item.created_at, MAX_KEPT)).fetchall()
+            found = [one for one in (self._read(row) for row in rows) if one.state != "unreadable"]
+            last = next((one for one in found if (one.tool, one.toolkit, one.kind) == same), None)
+            return None if last is None else self._read(_select(connection, last.id))
 
-    def approve(self, id: str, arguments: Mapping[str, Any] | None = None, *, always: bool = False) -> InboxItem:  # noqa: A002  # as above
+    def approve(
+        self,
+        id: str,  # noqa: A002  # as above
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        always: bool = False,
+        digest: str | None = None,
+    ) -> InboxItem:
         """Approve a call: with these edits of its arguments, or also from now on. Raises as `answer` does."""
-        item = self.item(id)
+        item = self._find(id, digest)
         if always and (arguments or item.rule is None):
             raise ToolkitError("This call cannot be approved for always: it has secret, edited or very long arguments.")
         if arguments and item.action is not None:
@@ -280,125 +338,175 @@ class Inbox:
         edits = None if arguments is None else dict(arguments)
         return self._decide(item, "approval", Decision(is_accepted=True, arguments=edits, is_always=always))
 
-    def deny(self, id: str, reason: str = "") -> InboxItem:  # noqa: A002  # as above
+    def deny(self, id: str, reason: str = "", *, digest: str | None = None) -> InboxItem:  # noqa: A002  # as above
         """Deny a call, or decline to answer; the model reads the reason. Raises as `answer` does."""
-        item = self.item(id)
+        if len(reason) > MAX_REASON_CHARS:
+            raise ToolkitError(f"A reason has at most {MAX_REASON_CHARS:,} characters. Nothing has changed.")
+        item = self._find(id, digest)
         return self._decide(item, item.kind, Decision(is_accepted=False, reason=reason))
 
-    def answer(self, id: str, value: Any) -> InboxItem:  # noqa: A002  # as above
+    def answer(self, id: str, value: Any, *, digest: str | None = None) -> InboxItem:  # noqa: A002  # as above
         """Pass the result of a call, as JSON. A result that the tool refuses is in `problem` soon; the call waits on.
 
-        Raises ToolkitError for a request that does not wait: each is decided once.
+        Raises ToolkitError for a request that does not wait: each is decided once. With the `digest` of an item, also
+        for a request that asks something else than the item that was shown.
         """
-        return self._decide(self.item(id), "result", Decision(is_accepted=True, value=value))
+        return self._decide(self._find(id, digest), "result", Decision(is_accepted=True, value=value))
+
+    def _find(self, item_id: str, digest: str | None) -> InboxItem:
+        item = self.item(item_id)
+        if item.state != "unreadable" and digest not in {None, item.digest}:
+            raise ToolkitError(_OTHER)
+        return item
 
     def _decide(self, item: InboxItem, kind: str, decision: Decision) -> InboxItem:
         if kind != item.kind:
             fix = "approve or deny it" if item.kind == "approval" else "answer or deny it"
             raise ToolkitError(f"The call of {item.tool!r} waits for {_NEEDS[item.kind]}: {fix}.")
-        text = _to_text(asdict(decision))
+        decided = _to_text(asdict(decision))
         with self._errors(), self._transaction() as connection:
             row = _select(connection, item.id)
-            found = self._read(row)
+            found, text = self._read(row), row[1]
             if found.state != "waiting":
                 raise ToolkitError(_explain(found))
+            if found.digest != item.digest:
+                raise ToolkitError(_OTHER)
             connection.execute(
-                "UPDATE inbox SET state = 'decided', decision = ?, decision_signature = ? WHERE id = ?",
-                (text, self._key.digest(_DECISION, [row[1], text]), item.id),
+                "UPDATE inbox SET decision = ?, decision_signature = ? WHERE id = ?",
+                (decided, self._key.digest(_DECISION, [text, decided]), item.id),
             )
+            self._set_state(connection, item.id, text, "decided")
         return replace(found, state="decided")
 
-    def _post(self, fields: JsonObject, text: str, problem: JsonObject, is_withdrawn: threading.Event) -> None:
-        with self._errors(), self._transaction() as connection:
-            now = time.time()
+    def _post(
+        self, fields: JsonObject, texts: tuple[str, str], problem: JsonObject, is_withdrawn: threading.Event
+    ) -> None:
+        """Write a request, as `_to_texts` has it."""
+        with self._errors(), self._transaction(RETRY_SECONDS) as connection:
+            now, (text, large) = time.time(), texts
             connection.execute(
                 "DELETE FROM inbox WHERE seen_until < ? AND id NOT IN "
                 "(SELECT id FROM inbox ORDER BY created_at DESC LIMIT ?)",
                 (now, MAX_KEPT - 1),
             )
             connection.execute(
-                "INSERT INTO inbox (id, tool, text, signature, created_at, seen_until, state, problem) "
-                "VALUES (?, ?, ?, ?, ?, ?, 'waiting', ?) ON CONFLICT (id) DO UPDATE SET text = excluded.text, "
-                "signature = excluded.signature, state = 'waiting', decision = NULL, problem = excluded.problem, "
-                "seen_until = excluded.seen_until, ended_at = NULL",
+                "INSERT INTO inbox (id, tool, text, large, signature, created_at, seen_until, state, state_signature) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, '', '') ON CONFLICT (id) DO UPDATE SET text = excluded.text, "
+                "large = excluded.large, signature = excluded.signature, seen_until = excluded.seen_until",
                 (
-                    fields["id"], fields["tool"], text, self._key.digest(_REQUEST, text), fields["created_at"],
-                    now + GONE_SECONDS, _to_text(problem),
+                    fields["id"], fields["tool"], text, large, self._key.digest(_REQUEST, text), fields["created_at"],
+                    now + GONE_SECONDS,
                 ),
             )  # fmt: skip
             if is_withdrawn.is_set():
-                _end(connection, fields["id"], "cancelled", "")
+                self._end(connection, fields["id"], text, "cancelled", "")
+            else:
+                _remove_decision(connection, fields["id"])
+                self._set_state(connection, fields["id"], text, "waiting", problem=_to_text(problem))
 
-    def _withdraw(self, item_id: str) -> None:
+    def _withdraw(self, item_id: str, text: str) -> None:
         """End a request whose call has read no decision, also if a thread has read one for it."""
         with self._errors(), self._transaction() as connection:
-            _end(connection, item_id, "cancelled", "")
+            self._end(connection, item_id, text, "cancelled", "")
 
-    def _take(self, item_id: str, text: str, *, beats: bool, is_late: bool) -> Decision | None:
+    def _take(self, fields: JsonObject, text: str, *, beats: bool) -> Decision | None:
         """Return the decision that is there, and remove it from the file; None: there is none."""
-        query = "SELECT state, decision, decision_signature FROM inbox WHERE id = ?"
+        query, is_late = "SELECT state, decision, decision_signature FROM inbox WHERE id = ?", _is_late(fields)
         with self._errors():
             if not (beats or is_late):
-                with contextlib.closing(self._connect()) as connection:  # most often there is nothing to write
-                    if connection.execute(query, (item_id,)).fetchone() == ("waiting", None, None):
+                with contextlib.closing(self._connect(RETRY_SECONDS)) as connection:  # most often nothing is written
+                    if connection.execute(query, (fields["id"],)).fetchone() == ("waiting", None, None):
                         return None
-            return self._take_now(query, item_id, text, beats=beats, is_late=is_late)
+            return self._take_now(query, fields, text, beats=beats, is_late=is_late)
 
-    def _take_now(self, query: str, item_id: str, text: str, *, beats: bool, is_late: bool) -> Decision | None:
-        with self._transaction() as connection:
-            row = connection.execute(query, (item_id,)).fetchone()
+    def _take_now(self, query: str, fields: JsonObject, text: str, *, beats: bool, is_late: bool) -> Decision | None:
+        with self._transaction(RETRY_SECONDS) as connection:
+            row = connection.execute(query, (fields["id"],)).fetchone()
             if row is None or row[0] not in {"waiting", "decided"}:
                 raise ToolkitError("The request is no longer in its inbox.")
             if row[0] == "decided":
-                if not self._key.is_digest(row[2] or "", _DECISION, [text, row[1]]):
+                if not self._is_signed(row[2], _DECISION, [text, row[1]]):
                     raise ToolkitError(f"A decision in {str(self.path)!r} is not signed with the key of this process.")
                 decision = Decision(**json.loads(row[1]))
             elif is_late:
-                decision = Decision(is_accepted=False, reason="nobody has decided in time.", is_late=True)
+                decision = _LATE
             else:
                 if beats:
-                    seen = (time.time() + GONE_SECONDS, item_id)
+                    seen = (time.time() + GONE_SECONDS, fields["id"])
                     connection.execute("UPDATE inbox SET seen_until = ? WHERE id = ?", seen)
                 return None
-            accepted = "approved" if json.loads(text)["kind"] == "approval" else "answered"
+            accepted = "approved" if fields["kind"] == "approval" else "answered"
             state = "expired" if decision.is_late else accepted if decision.is_accepted else "denied"
-            _end(connection, item_id, state, decision.reason)
+            self._end(connection, fields["id"], text, state, decision.reason)
             return decision
 
-    def _read(self, row: tuple[Any, ...]) -> InboxItem:
-        item_id, text, signature, state, seen_until, reason, problem, ended_at = row
+    def _end(self, connection: sqlite3.Connection, item_id: str, text: str, state: str, reason: str) -> None:
+        """End a request. What a person has written stays in the file no longer than needed, but for the reason."""
+        _remove_decision(connection, item_id)
+        self._set_state(connection, item_id, text, state, reason=reason, ended_at=time.time())
+
+    def _set_state(
+        self,
+        connection: sqlite3.Connection,
+        item_id: str,
+        text: str,
+        state: str,
+        *,
+        reason: str = "",
+        problem: str = "{}",
+        ended_at: float | None = None,
+    ) -> None:
+        signature = self._key.digest(_STATE, [text, state, reason, problem, ended_at])
+        connection.execute(
+            "UPDATE inbox SET state = ?, reason = ?, problem = ?, ended_at = ?, state_signature = ? WHERE id = ?",
+            (state, reason, problem, ended_at, signature, item_id),
+        )
+
+    def _is_signed(self, signature: Any, purpose: str, data: Any) -> bool:
+        """Return whether what the file has is signed with the key of this process, and so has the right types."""
         try:
-            if not self._key.is_digest(signature, _REQUEST, text):
-                raise ValueError("another key")
-            fields = json.loads(text)
-            fields["secrets"] = tuple(fields["secrets"])
-            ended = None if ended_at is None else float(ended_at)
-            item = InboxItem(**fields, reason=str(reason), problem=dict(json.loads(problem)), ended_at=ended)
-            is_gone = time.time() >= float(seen_until)
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):  # something else has written it
-            return InboxItem(id=str(item_id), arguments={}, schema={}, problem={}, state="unreadable")
+            return self._key.is_digest(signature, purpose, data)
+        except (ValueError, TypeError, AttributeError):  # something else has written it
+            return False
+
+    def _read(self, row: tuple[Any, ...]) -> InboxItem:
+        item_id, text, signature, state, seen_until, reason, problem, ended_at, state_signature, *large = row
+        unreadable = InboxItem(id=str(item_id), arguments={}, schema={}, problem={}, state="unreadable")
+        signed_state = [text, state, reason, problem, ended_at]
+        if not self._is_signed(signature, _REQUEST, text) or not self._is_signed(state_signature, _STATE, signed_state):
+            return unreadable
+        fields = json.loads(text)
+        if fields["id"] != item_id or not all(_large_digest(part) == fields["large"] for part in large):
+            return unreadable
+        fields |= {"arguments": {}, "schema": {}, **(json.loads(large[0]) if large else {})}
+        fields["secrets"], fields["digest"] = tuple(fields["secrets"]), _digest(fields)
+        del fields["large"]
+        item = InboxItem(**fields, state=state, reason=reason, problem=json.loads(problem), ended_at=ended_at)
         if state in {"waiting", "decided"}:
-            if item.expires_at is not None and time.time() >= item.expires_at:
-                state = "expired"
-            elif is_gone:
-                state = "process ended"
-        return replace(item, state=state if state in get_args(State) else "unreadable")
+            if _is_late(fields):
+                return replace(item, state="expired")
+            if not (isinstance(seen_until, float) and time.time() < seen_until):
+                return replace(item, state="process ended")
+        return item
 
     async def _in_thread(self, function: Callable[[], T]) -> T:
         """Run a function that may wait for the file."""
         value: T = (await run_in_thread(lambda _: function())).get()
         return value
 
-    def _connect(self, seconds: float = LOCK_SECONDS) -> sqlite3.Connection:
+    def _connect(self, seconds: float | None = None) -> sqlite3.Connection:
         import sqlite3
 
         database = f"{self.path.as_uri()}?mode=rw"  # SQLite never makes a file where a link has just been put
-        connection = sqlite3.connect(database, timeout=seconds, isolation_level=None, uri=True)
+        timeout = LOCK_SECONDS if seconds is None else seconds
+        connection = sqlite3.connect(database, timeout=timeout, isolation_level=None, uri=True)
+        connection.text_factory = _decode
         connection.execute("PRAGMA synchronous = OFF")  # a power failure ends the calls that wait, too
+        connection.execute("PRAGMA secure_delete = ON")  # what a person has written is not left in free pages
         return connection
 
     @contextlib.contextmanager
-    def _transaction(self, seconds: float = LOCK_SECONDS) -> Generator[sqlite3.Connection]:
+    def _transaction(self, seconds: float | None = None) -> Generator[sqlite3.Connection]:
         with contextlib.closing(self._connect(seconds)) as connection, connection:
             connection.execute("BEGIN IMMEDIATE")
             yield connection
@@ -410,7 +518,8 @@ class Inbox:
         try:
             yield
         except (sqlite3.Error, OSError) as error:
-            raise ToolkitError(
+            is_busy = isinstance(error, sqlite3.Error) and (getattr(error, "sqlite_errorcode", 0) & 0xFF) in _BUSY
+            raise (_BusyError if is_busy else ToolkitError)(
                 f"The inbox {str(self.path)!r} cannot be used ({error}). Pass the path of a SQLite file on a local "
                 "disk that belongs to the user of this process alone."
             ) from error
@@ -438,19 +547,24 @@ def _create_table(connection: sqlite3.Connection) -> None:
 
 
 def _select(connection: sqlite3.Connection, item_id: str) -> tuple[Any, ...]:
-    query = f"SELECT {_COLUMNS} FROM inbox WHERE id = ?"  # noqa: S608  # a constant
+    query = f"SELECT {_FULL_COLUMNS} FROM inbox WHERE id = ?"  # noqa: S608  # a constant
     row: tuple[Any, ...] | None = connection.execute(query, (item_id,)).fetchone()
     if row is None:
         raise ToolkitError("There is no such request in the inbox.")
     return row
 
 
-def _end(connection: sqlite3.Connection, item_id: str, state: str, reason: str) -> None:
-    """End a request. What a person has written stays in the file no longer than needed, but for the reason."""
-    connection.execute(
-        "UPDATE inbox SET state = ?, reason = ?, ended_at = ?, decision = NULL, decision_signature = NULL WHERE id = ?",
-        (state, reason, time.time(), item_id),
-    )
+def _remove_decision(connection: sqlite3.Connection, item_id: str) -> None:
+    connection.execute("UPDATE inbox SET decision = NULL, decision_signature = NULL WHERE id = ?", (item_id,))
+
+
+def _decode(text: bytes) -> str:
+    """Return a text of the file; one that is no UTF-8 has no valid signature then."""
+    return text.decode("utf-8", "replace")
+
+
+def _is_late(fields: JsonObject) -> bool:
+    return fields["expires_at"] is not None and time.time() >= fields["expires_at"]
 
 
 def _explain(item: InboxItem) -> str:
@@ -466,6 +580,25 @@ def _explain(item: InboxItem) -> str:
     if item.ended_at is not None:
         what = f"{what}, {max(time.time() - item.ended_at, 0):.0f} seconds ago"
     return f"The request {what}. Nothing has changed."
+
+
+def _to_texts(fields: JsonObject) -> tuple[str, str]:
+    """Return a request as JSON texts: what is signed, with a digest of the other one; and what may be large."""
+    large = _to_text({name: fields[name] for name in _LARGE if name in fields})
+    shown = fields.get("action") or json.dumps(fields["arguments"], ensure_ascii=False)
+    preview = shown if len(shown) <= MAX_PREVIEW_CHARS else f"{shown[: MAX_PREVIEW_CHARS - 1]}…"
+    short = {name: value for name, value in fields.items() if name not in _LARGE}
+    return _to_text({**short, "preview": preview, "large": _large_digest(large)}), large
+
+
+def _digest(fields: JsonObject) -> str:
+    """Return a digest of what a request asks: it stays the same when a call asks again after a refused result."""
+    asked = {name: value for name, value in fields.items() if name not in {*_LARGE, "created_at", "expires_at"}}
+    return _large_digest(json.dumps(asked, sort_keys=True))
+
+
+def _large_digest(text: Any) -> str:
+    return hashlib.sha256(str(text).encode()).hexdigest()
 
 
 def _to_text(data: Any) -> str:

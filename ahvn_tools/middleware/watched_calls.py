@@ -9,13 +9,14 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import sqlite3
 import stat
 import time
 from collections.abc import Collection, Generator, Mapping
 from os import PathLike
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from ahvn_tools.errors import ToolSpecError
 from ahvn_tools.json_types import JsonObject
@@ -29,6 +30,16 @@ VIEWED_SECONDS: Final = 60.0
 
 LOCK_SECONDS: Final = 2.0
 """How long one process waits for another that uses the file."""
+
+MAX_CALL_CHARS: Final = 100_000
+"""How long the JSON text of a call may be: what `watch` writes is shorter."""
+
+_MAX_SECONDS: Final = 1e12
+_MAX_NUMBER: Final = 2**53
+"""Larger ones a browser would not show as they are."""
+
+_TEXTS: Final = ("tool", "toolkit", "session", "run", "program", "arguments")
+_PROCESS: Final = re.compile("[0-9]{1,9}-[0-9]{1,20}")
 
 _SCHEMA: Final = (
     "CREATE TABLE watched_calls (number INTEGER PRIMARY KEY AUTOINCREMENT, process TEXT NOT NULL, "
@@ -87,20 +98,22 @@ class WatchedCalls:
         """Return the calls that are new or have changed since the one with the `number` `after`, by that number.
 
         All calls, if there is none with it any more. Calls that were running in a process that has ended are `lost`.
+        Rows that `watch` has not written are not returned.
         Raises ToolSpecError for a file that cannot be used.
         """
         with self._transaction() as connection:
             running = connection.execute("SELECT DISTINCT process FROM watched_calls WHERE outcome IS NULL").fetchall()
             for (process,) in running:
-                if process != process_name(int(process.partition("-")[0])):
+                if _is_process(process) and process != process_name(int(process.partition("-")[0])):
                     connection.execute(_LOSE, (process, "[]"))
             [(last,)] = connection.execute("SELECT coalesce(max(number), 0) FROM watched_calls")
-            query = "SELECT number, process, serial, outcome, call FROM watched_calls WHERE number > ? ORDER BY number"
-            rows = connection.execute(query, (after if after <= last else 0,)).fetchall()
-            return [
-                {**json.loads(call), "number": number, "process": process, "serial": serial, "outcome": outcome}
-                for number, process, serial, outcome, call in rows
-            ]
+            query = (
+                "SELECT number, process, serial, outcome, call FROM watched_calls "
+                "WHERE number > ? AND length(call) <= ? AND length(coalesce(outcome, '')) <= ? ORDER BY number"
+            )
+            start = after if after <= last else 0
+            rows = connection.execute(query, (start, MAX_CALL_CHARS, MAX_CALL_CHARS)).fetchall()
+        return [call for call in map(_to_call, rows) if call is not None]
 
     def write(self, calls: Mapping[int, JsonObject], lost: int = 0, running: Collection[int] | None = None) -> None:
         """Write calls of this process by their serials, and drop the oldest of all. Raises ToolSpecError.
@@ -128,15 +141,49 @@ class WatchedCalls:
             _require_private(self.path)
             database = f"{self.path.as_uri()}?mode=rw"  # SQLite never makes a file where a link has just been put
             connection = sqlite3.connect(database, timeout=LOCK_SECONDS, isolation_level=None, uri=True)
+            connection.text_factory = _decode
             with contextlib.closing(connection), connection:  # commits or, after an exception, rolls back
                 # without waiting for the disk: only a failure of the power can lose or break something
-                connection.executescript("PRAGMA synchronous = OFF; BEGIN IMMEDIATE")
+                connection.executescript("PRAGMA synchronous = OFF; PRAGMA secure_delete = ON; BEGIN IMMEDIATE")
                 yield connection
         except (sqlite3.Error, OSError, ValueError, TypeError) as error:
             raise ToolSpecError(
                 f"The file of watched calls {str(self.path)!r} cannot be used ({error}). Name another one on a "
                 "local disk that this process may write to, or delete it if it was made by `watch`."
             ) from error
+
+
+def _decode(text: bytes) -> str:
+    return text.decode("utf-8", "replace")
+
+
+def _is_process(name: Any) -> bool:
+    return isinstance(name, str) and _PROCESS.fullmatch(name) is not None
+
+
+def _to_call(row: tuple[Any, ...]) -> JsonObject | None:
+    """Return the call of a row; None for one that `watch` has not written."""
+    number, process, serial, outcome, text = row
+    try:
+        call = json.loads(text)
+    except (ValueError, TypeError, RecursionError):
+        return None
+    if not (isinstance(call, dict) and _is_process(process) and isinstance(serial, int)):
+        return None
+    is_valid = (
+        isinstance(outcome, str | None)
+        and all(isinstance(call.get(name), str) for name in _TEXTS)
+        and all(type(call.get(name)) is int and 0 <= call[name] < _MAX_NUMBER for name in ("chunks", "lost"))
+        and _is_seconds(call.get("started"))
+        and (call.get("duration") is None or _is_seconds(call["duration"]))
+    )
+    names = (*_TEXTS, "chunks", "lost", "started", "duration")
+    fields = {name: call.get(name) for name in names}
+    return {**fields, "number": number, "process": process, "serial": serial, "outcome": outcome} if is_valid else None
+
+
+def _is_seconds(value: Any) -> bool:
+    return type(value) in {int, float} and abs(value) < _MAX_SECONDS
 
 
 def _default_path() -> Path:

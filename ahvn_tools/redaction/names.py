@@ -10,9 +10,10 @@ from ahvn_tools.encoders.loaded_classes import loaded_classes
 from ahvn_tools.json_types import JsonObject
 
 _SECRET_NAME = re.compile(
-    r"(?:^|_)(?:(?:ssl)?passwords?|passwd|pwd|passphrase|secrets?|token|jwt|auth|authorization|credentials?|cookies?|dsn"
-    r"|(?:api|access|account|auth|encryption|master|private|secret|session|shared|signing)_?keys?|connection_?string"
-    r"|(?:access|api|auth|bearer|refresh|session)_?tokens|shared_?access_?signature)$|^tokens$"
+    r"(?:^|_)(?:pwd|token|jwt|auth|authorization|cred(?:ential)?s?|cookies?|dsn|bearer|passcodes?|t?otp(?:_?code)?"
+    r"|(?:api|access|account|auth|encryption|hmac|master|private|secret|session|shared|signing)_?keys?"
+    r"|(?:access|api|auth|bearer|csrf|id|refresh|session|xsrf)(?:token|_?tokens)|shared_?access_?signature"
+    r"|connection_?string|j?sessionid|(?:github|gitlab|access)_?pat)$|(?:passwords?|passwd|passphrase|secrets?)$|^tokens$"
 )
 """Names, in snake case, of parameters whose value is secret."""
 

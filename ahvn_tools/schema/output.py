@@ -191,7 +191,7 @@ class Output:
         is_own = isinstance(item, ToolResult) or result.blocks is not None
         changes: dict[str, Any] = {"structured_content": result.structured_content if is_own else None}
         if result._is_unwrapped:  # noqa: SLF001  # the list of all items has the whole objects, too
-            changes |= {"value": result.structured_content, "_is_unwrapped": False}
+            changes |= {"value": result.structured_content, "_is_unwrapped": False, "_original": None}
         return result, changes
 
     def for_value(self) -> Output:

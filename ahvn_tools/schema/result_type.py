@@ -120,7 +120,7 @@ class ResultType:
         value = result.value
         if not isinstance(value, dict) or len(value) != 1 or self.only_property not in value:
             return result
-        return replace(result, value=value[self.only_property], _is_unwrapped=True)
+        return replace(result, value=value[self.only_property], _is_unwrapped=True, _original=None)
 
     def _convert_own_result(self, result: ToolResult) -> ToolResult:
         """Return a copy of a result that a tool has made. Its value is converted, unless it says what models read."""
@@ -129,9 +129,8 @@ class ResultType:
             return copy
         if is_value_alone(result):
             made = self.to_result(result.value)
-            is_unwrapped = made._is_unwrapped  # noqa: SLF001  # of this package
-            structured = made.structured_content
-            return replace(copy, value=made.value, structured_content=structured, _is_unwrapped=is_unwrapped)
+            converted = {"value": made.value, "structured_content": made.structured_content}
+            return replace(copy, **converted, _is_unwrapped=made._is_unwrapped, _original=None)  # noqa: SLF001
         self.check(result)
         return copy
 

@@ -14,7 +14,7 @@ from ahvn_tools.binding import Binding
 from ahvn_tools.context import ToolContext, resolve_transport_context
 from ahvn_tools.encoders.binary import UNKNOWN_MIME_TYPE, bytes_block
 from ahvn_tools.encoders.loaded_classes import loaded_classes, refuse_graph_output
-from ahvn_tools.errors import DefinitionError, ToolError, exception_text
+from ahvn_tools.errors import DefinitionError, ToolError, exception_text, refused_arguments_error
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import Rendering, ToolResult, join_text_blocks, raw_result, result_from_content, text_block
 from ahvn_tools.schema.argument_changes import ArgumentChanges
@@ -219,7 +219,7 @@ def _converted_errors(tool: LangChainTool) -> Iterator[None]:
         if isinstance(error, loaded_classes("langchain_core.tools.base", "ToolException")):
             raise ToolError(exception_text(error) or "The tool failed.") from error
         if _is_about_arguments(error, tool):
-            raise ToolError(_validation_message(error, tool)) from None
+            raise _refused_error(error, tool) from None
         raise
 
 
@@ -231,15 +231,8 @@ def _is_about_arguments(error: Any, tool: LangChainTool) -> bool:
     return getattr(error, "model", None) is schema or getattr(error, "title", "") == getattr(schema, "__name__", None)
 
 
-def _validation_message(error: Any, tool: LangChainTool) -> str:
-    """Return which arguments the tool refused, without its own text, which would contain their values."""
-    known = _visible_schema(tool).get("properties", {})
-    parts = [f"{name!r} is not valid ({item['type']})" for item in error.errors() if (name := _first(item)) in known]
-    return f"Invalid arguments: {'; '.join(parts) or 'the tool refused them'}."
-
-
-def _first(item: Mapping[str, Any]) -> str:
-    return str(item["loc"][0]) if item["loc"] else ""
+def _refused_error(error: Any, tool: LangChainTool) -> ToolError:
+    return refused_arguments_error(error.errors(), _visible_schema(tool).get("properties", {}), tool=tool.name)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ from pydantic_core import ValidationError
 
 from ahvn_tools.binding import Binding
 from ahvn_tools.context import resolve_context, resolve_transport_context
-from ahvn_tools.errors import DefinitionError, ToolConnectionError, ToolError
+from ahvn_tools.errors import DefinitionError, ToolConnectionError, refused_arguments_error
 from ahvn_tools.schema.argument_changes import ArgumentChanges
 from ahvn_tools.schema.docstring import Texts
 from ahvn_tools.schema.jsonschema import SchemaInputs
@@ -139,16 +139,12 @@ def _tool_body(tool: Any) -> Body:
         try:
             return await tool.run(arguments)
         except FastMCPValidationError as error:
-            raise ToolError(_validation_message(error, tool.parameters.get("properties", {}))) from None
+            cause = error.__cause__
+            problems = cause.errors(include_input=False) if isinstance(cause, ValidationError) else ()
+            known = tool.parameters.get("properties", {})
+            raise refused_arguments_error(problems, known, tool=tool.name) from None
 
     return run
-
-
-def _validation_message(error: Exception, known: Mapping[str, Any]) -> str:
-    """Return which arguments the tool itself refused, without its own text, which would contain their values."""
-    errors = error.__cause__.errors(include_input=False) if isinstance(error.__cause__, ValidationError) else ()
-    parts = [f"{name!r} is not valid ({item['type']})" for item in errors if (name := str(item["loc"][0])) in known]
-    return f"Invalid arguments: {'; '.join(parts) or 'the tool refused them'}."
 
 
 class _UnconnectedBody:

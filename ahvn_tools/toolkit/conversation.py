@@ -67,7 +67,10 @@ class Conversation:
 
     @classmethod
     def from_error(cls, error: BaseException) -> Self | None:
-        """Return the conversation up to an exception that `converse` has raised; None for any other exception."""
+        """Return the conversation up to an exception that `converse` has raised; None for any other exception.
+
+        None for a RequestUsedError, too: a newer conversation may have been saved since.
+        """
         found: Self | None = vars(error).get(_ERROR_KEY)
         return found
 

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from ahvn_tools import formats
-from ahvn_tools.errors import MalformedAnswerError, ToolkitError, unknown_options
+from ahvn_tools.errors import MalformedAnswerError, RequestUsedError, ToolkitError, unknown_options
 from ahvn_tools.execution.channel import ChunkReader
 from ahvn_tools.execution.outcome import Outcome, is_awaitable
 from ahvn_tools.execution.threads import EmitItemSync, run_in_thread
@@ -53,14 +53,6 @@ class Tools(Protocol):
     def _batch(self, answer: Any, format: str | None) -> Batch:  # noqa: A002  # as above
         """Return the calls of an answer."""
         ...
-
-    @property
-    def resume(self) -> Callable[..., Run]:
-        """The function that runs or rejects the calls which waited."""
-
-    @property
-    def aresume(self) -> Callable[..., Awaitable[Run]]:
-        """The same for async code."""
 
 
 class ConverseOptions(Decisions, total=False):
@@ -124,8 +116,8 @@ class ConversationLoop:
         self.retries = 0
         self.answer: Any = None
         self.turn = Turn()
-        self.shown: dict[int, ToolResult] = {}
-        """The results of the last answer that were yielded, by the ids of the objects."""
+        self.shown = {} if self.waiting is None else {id(result): result for _, result in self.waiting.results}
+        """The results of the last answer that were yielded, also before it waited, by the ids of the objects."""
         self.is_streamed = self.has_left = False
         if self.format is not None:
             _turn_function(self.format)
@@ -145,7 +137,10 @@ class ConversationLoop:
         self.emits = emits
         with self._kept():
             if self.waiting is not None:
-                yield from self._take(self.kit.resume(self.waiting, **self.decisions))
+                from ahvn_tools.toolkit.resume import resumed_batch  # few conversations wait
+
+                resumed = resumed_batch(self.kit._view, self.waiting, self.decisions)  # noqa: SLF001  # of this package
+                yield from self._take((yield from self._run(resumed)) if self.emits else resumed.run())
             while self.stop_reason is None:
                 yield from self._ask()
                 if (batch := self._read()) is not None:
@@ -157,9 +152,6 @@ class ConversationLoop:
         """Yield what happens, then the conversation, to an async reader."""
         self.emits = emits
         with self._kept():
-            if self.waiting is not None:
-                for result in self._take(await self.kit.aresume(self.waiting, **self.decisions)):
-                    yield result
             while self.stop_reason is None:
                 async with contextlib.aclosing(self._aturn()) as events:
                     async for event in events:
@@ -167,12 +159,18 @@ class ConversationLoop:
         yield self._conversation(self.stop_reason)
 
     async def _aturn(self) -> AsyncGenerator[Event, None]:
-        """Ask the model once and run its calls; yield what happens."""
-        async with contextlib.aclosing(self._aask()) as deltas:
-            async for delta in deltas:
-                yield delta
-        if (batch := self._read()) is None:
-            return
+        """Ask the model once, unless calls wait, and run the calls; yield what happens."""
+        batch: Batch | None
+        if self.waiting is not None:
+            from ahvn_tools.toolkit.resume import aresumed_batch  # few conversations wait
+
+            batch = await aresumed_batch(self.kit._view, self.waiting, self.decisions)  # noqa: SLF001  # of this package
+        else:
+            async with contextlib.aclosing(self._aask()) as deltas:
+                async for delta in deltas:
+                    yield delta
+            if (batch := self._read()) is None:
+                return
         if not self.emits:
             self._take(await batch.arun())
             return
@@ -194,11 +192,17 @@ class ConversationLoop:
 
     @contextlib.contextmanager
     def _kept(self) -> Generator[None]:
-        """Attach the conversation to an exception that ends it."""
+        """Attach the conversation to an exception that ends it.
+
+        Not to one for decisions that were used before: a newer conversation may have been saved since.
+        """
         try:
             yield
         except BaseException as error:
-            self._conversation("failed" if self.waiting is None else "waiting").attach_to(error)
+            if self.waiting is None:
+                self._conversation("failed").attach_to(error)
+            elif not isinstance(error, RequestUsedError):
+                self._conversation("waiting").attach_to(error)
             raise
 
     def _conversation(self, stop_reason: StopReason) -> Conversation:
@@ -328,7 +332,12 @@ class ConversationLoop:
         return batch
 
     def _events_of(self, batch: Batch) -> list[Event]:
-        """Return the events of an answer that was read: its text, unless that has come in pieces, and its calls."""
+        """Return the events of an answer that was read: its text, unless that has come in pieces, and its calls.
+
+        Of an answer whose calls have waited, these are the calls that go on, as the model has made them.
+        """
+        if self.waiting is not None:
+            return [self.waiting.results[index][0] for index in sorted(batch.requests)]
         texts = [TextDelta(self.turn.text)] if self.turn.text and not self.is_streamed else []
         return [*texts, *batch.calls]
 

@@ -15,6 +15,7 @@ from ahvn_tools.code_mode.running_program import ProgramCall
 from ahvn_tools.code_mode.saved_program import ProgramDecision, ResumedProgram, SavedProgram
 from ahvn_tools.errors import (
     InvalidParametersError,
+    RequestUsedError,
     ToolChangedError,
     ToolkitError,
     ToolNotAvailableError,
@@ -124,8 +125,8 @@ _Decision = _Approval | _Supplied
 def resumed_batch(view: StoreView, waiting: Waiting, decisions: Decisions) -> Batch:
     """Return the batch that continues what waited, and mark its requests as decided. It runs at most once.
 
-    Raises ToolkitError for what does not fit the requests, and for a call to run whose request was decided before. The
-    rejection of such a request answers the call.
+    Raises ToolkitError for what does not fit the requests, and RequestUsedError for a call to run whose request was
+    decided before. The rejection of such a request answers the call.
     """
     run, by_id = _read_decisions(view, waiting, decisions)
     background_calls = view.background_calls
@@ -486,13 +487,13 @@ def _mark_decided(
     """Mark the requests of calls as decided before any call runs; return the refused calls that were decided before.
 
     A program that continues is marked, too: none of its requests can let it continue from the same point again. Raises
-    ToolkitError for a call that would run although its request was decided before; then none is marked.
+    RequestUsedError for a call that would run although its request was decided before; then none is marked.
     """
     if _decide_all(view, [one for ones in marked.values() for one in ones]):
         return []
     running = [one for index, ones in marked.items() if index not in refused for one in ones]
     if running and not (refused and _decide_all(view, running)):
-        raise ToolkitError(_used_text(running, is_by_id=isinstance(waiting, Run | CallStatus)))
+        raise RequestUsedError(_used_text(running, is_by_id=isinstance(waiting, Run | CallStatus)))
     return [index for index in refused if not _decide_all(view, marked[index])]
 
 

@@ -652,7 +652,7 @@ class Toolkit:
         `roots` are the folders that tools may use here, in place of the toolkit's. `audience` is who the session is
         for, as in `select`: it has the tools for this audience and those for everyone, None has those for every
         audience. Without it, the session is for the audience of the view that it is opened on; if that names none, it
-        has only tools for everyone. A value of one of these names goes into the state: `session({"audience": …})`.
+        has only tools for everyone. A value with the name of a parameter goes into a mapping: `session({"state": …})`.
 
         A `session_id` names one session. While it is in use, and for an hour if it is among the last 10,000, it is
         opened again with its state, active groups and background calls: `state` then replaces its own, and `values`
@@ -1086,10 +1086,11 @@ class Toolkit:
         a call that has failed. `always` remembers the rules of the approved requests. A tool that has changed since is
         not run: its call ends with the code `changed`.
 
-        Raises ToolkitError for a request that was used before, has expired or is of another session, for secret
-        arguments that differ from the requested ones, and for a value that the tool could not have returned. Then no
-        call has been continued, and all of them can be. A used or expired request can be rejected, and a used external
-        call takes an exception: nothing runs, and the model reads that a used call may have run already.
+        Raises RequestUsedError for a request that was used before. Raises ToolkitError for one that has expired or is
+        of another session, for secret arguments that differ from the requested ones, and for a value that the tool
+        could not have returned. Then no call has been continued, and all of them can be. A used or expired request can
+        be rejected, and a used external call takes an exception: nothing runs, and the model reads that a used call may
+        have run already.
         """
         from ahvn_tools.toolkit.resume import resumed_batch
 
@@ -1133,7 +1134,8 @@ class Toolkit:
         """Converse as `converse` does, and yield what happens: for a user interface.
 
         That is a TextDelta for each piece of text, the ToolCalls of each answer, the chunks of their tools and their
-        results, both ToolResults, and at the end the Conversation. Leaving the loop ends the request and all calls.
+        results, both ToolResults, and at the end the Conversation. Of a conversation that waited, the calls that go on
+        come first, as the model has made them. Leaving the loop ends the request and all calls.
         """
         from ahvn_tools.toolkit.conversation_loop import ConversationLoop
 

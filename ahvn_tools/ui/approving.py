@@ -30,26 +30,37 @@ def routes(inbox: Inbox | None, render: Render) -> list[Route]:
     """Return the pages of an inbox; without one, a page that says how to have one."""
 
     def show_list(request: Request) -> Response:
-        items = [] if inbox is None else inbox.items()
+        try:
+            items, problem = [] if inbox is None else inbox.items(is_short=True), ""
+        except ToolkitError as error:  # the file is locked, corrupt or deleted
+            items, problem = [], str(error)
         waiting = [item for item in reversed(items) if item.state == "waiting"]
         ended = [item for item in items if item.state not in {"waiting", "unreadable"}][:MAX_LISTED]
         unreadable = sum(item.state == "unreadable" for item in items)
-        values = {"unreadable": unreadable, "ago": _ago, "clean": invisible.escape}
-        return render(request, "inbox.html", waiting=waiting, ended=ended, **values)
+        values = {"unreadable": unreadable, "problem": problem, "ago": _ago, "clean": invisible.escape_line}
+        return render(request, "inbox.html", waiting=waiting, ended=ended, status=503 if problem else 200, **values)
 
     def show_item(request: Request) -> Response:
-        item, own = _find(inbox, request)
-        last = own.previous(item)
+        item, last = _find(inbox, request, with_previous=True)
         rows = _compare(item.arguments, None if last is None else last.arguments)
-        return render(request, "approval.html", item=item, last=last, rows=rows, ago=_ago, clean=invisible.escape)
+        return render(
+            request,
+            "approval.html",
+            item=item,
+            last=last,
+            rows=rows,
+            ago=_ago,
+            clean=invisible.escape,
+            line=invisible.escape_line,
+        )
 
     async def decide(request: Request) -> Response:
-        item, own = await run_in_threadpool(_find, inbox, request)
+        item, _ = await run_in_threadpool(_find, inbox, request)
         body, problem = read_arguments(await read_body(request))
         if problem is not None or not isinstance(body, dict):
             return JSONResponse({"is_error": True, "text": "This decision is no JSON object."})
         try:
-            await run_in_threadpool(_decide, own, item, body)
+            await run_in_threadpool(_decide, inbox, item, body)
         except ToolkitError as error:
             return JSONResponse({"is_error": True, "text": str(error)})
         return JSONResponse({"is_error": False, "text": ""})  # the page shows what becomes of it
@@ -61,27 +72,29 @@ def routes(inbox: Inbox | None, render: Render) -> list[Route]:
     ]
 
 
-def _find(inbox: Inbox | None, request: Request) -> tuple[InboxItem, Inbox]:
+def _find(inbox: Inbox | None, request: Request, *, with_previous: bool = False) -> tuple[InboxItem, InboxItem | None]:
+    """Return the request of a page, and what was decided before. Raises HTTPException."""
     try:
         if inbox is None:
             raise ToolkitError("There is no inbox.")
-        return inbox.item(request.path_params["id"]), inbox
+        item = inbox.item(request.path_params["id"])
+        return item, inbox.previous(item) if with_previous else None
     except ToolkitError as error:
         raise HTTPException(404, str(error)) from None
 
 
-def _decide(inbox: Inbox, item: InboxItem, body: dict[str, Any]) -> None:
-    """Decide as a request says. Raises ToolkitError."""
-    action, arguments = body.get("action"), body.get("arguments")
+def _decide(inbox: Any, item: InboxItem, body: dict[str, Any]) -> None:
+    """Decide as a request says, on what its page showed. Raises ToolkitError."""
+    action, arguments, digest = body.get("action"), body.get("arguments"), str(body.get("digest"))
     if action == "approve" and isinstance(arguments, dict | None):
         if arguments is not None and (missing := item.arguments.keys() - arguments.keys()):
             raise ToolkitError(f"An approver cannot remove an argument. Set {min(missing)!r}, or deny the call.")
         edits = None if arguments == item.arguments else arguments
-        inbox.approve(item.id, edits, always=body.get("always") is True)
+        inbox.approve(item.id, edits, always=body.get("always") is True, digest=digest)
     elif action == "answer":
-        inbox.answer(item.id, body.get("value"))
+        inbox.answer(item.id, body.get("value"), digest=digest)
     elif action == "deny":
-        inbox.deny(item.id, str(body.get("reason") or ""))
+        inbox.deny(item.id, str(body.get("reason") or ""), digest=digest)
     else:
         raise ToolkitError("This is no decision.")
 

@@ -6,6 +6,7 @@ import importlib.util
 import itertools
 import json
 import os
+import re
 import tempfile
 from collections.abc import Iterator
 from difflib import SequenceMatcher
@@ -37,6 +38,15 @@ MAX_VALUE_CHARS = 500
 MAX_COMPARED_LINES = 2_000
 """Schemas with more lines are not compared with what is sent: that would take seconds."""
 
+MAX_SCHEMA_CHARS = 40_000
+"""Tools whose input schema has more characters are not judged and exported: providers refuse them, and it is slow."""
+
+MAX_LINES = 5_000
+"""How many lines of an export are shown."""
+
+MAX_FINDINGS = 500
+"""How many findings are shown above the lines."""
+
 VOCABULARY = "o200k_base"
 """The vocabulary in which tokens are counted."""
 
@@ -45,6 +55,12 @@ _VOCABULARY_FILE: Final = "fb374d419588a4632f3f557e76b4b70aebbca790"
 
 _SCHEMA_KEYS: Final = {"parameters", "input_schema", "inputSchema", "parametersJsonSchema", "json"}
 """The members of an export that contain the input schema."""
+
+_NAMED_TEXTS: Final = (
+    r"""(?i)(?<![\w-])([\w-]{1,60})(["']?\s{0,9}[:=]\s{0,9})((?:bearer|basic)\s{1,9}[^\s"',;]+|"[^"]*"|'[^']*'|[^\s"',;&]+)""",
+    r"""(?i)(?<![\w-])(--[\w-]{1,60}|bearer)(\s{1,9})("[^"]*"|'[^']*'|[^\s"',;]+)""",
+)
+"""A name and a value: of headers, options and assignments."""
 
 _HINTS: Final = {
     "readOnlyHint": ("only reads", "changes something"),
@@ -111,14 +127,18 @@ def shown_values(kit: Toolkit, tool: ToolkitTool) -> dict[str, str]:
     bound = [(other, name, binding.key) for other in kit for name, binding in other.compiled.bindings.items()]
     keys = {key for other, name, key in bound if key is not None and is_secret(other, name)}
     secrets = {key.text: value for key in keys if (value := key.find(scopes)) is not MISSING}
-    redact = JsonRedactor(secrets, has_chunks=False)
+    redact = JsonRedactor(secrets, _mask_named_texts, has_chunks=False)
     shown = {}
     for name, value in plan.readable_values(scopes).items():
         plain, own = mask_named(reporting.as_json(value), plan.hidden_names), tool.compiled.bindings[name].key
         for key in keys:
             if own is not None and key.steps[: len(own.steps)] == own.steps:
                 plain = _mask_step(plain, key.steps[len(own.steps) :])
-        shown[name] = MASK if is_secret(tool, name) else reporting.as_text(json.dumps(redact(plain)), MAX_VALUE_CHARS)
+        shown[name] = (
+            MASK
+            if is_secret(tool, name)
+            else reporting.as_text(json.dumps(redact(_mask_pairs(plain))), MAX_VALUE_CHARS)
+        )
     return shown
 
 
@@ -128,6 +148,30 @@ def _mask_step(value: Any, steps: tuple[str | int, ...]) -> Any:
         return MASK
     first, *others = steps
     return {**value, first: _mask_step(value[first], tuple(others))} if first in value else value
+
+
+def _mask_named_texts(text: str) -> str:
+    """Return a text with `***` for the values of secret names in it, as in `Authorization: …` and `--password=…`."""
+    for pattern in _NAMED_TEXTS:
+        text = re.sub(
+            pattern, lambda found: f"{found[1]}{found[2]}{MASK}" if _names_secret(found[1]) else found[0], text
+        )
+    return text
+
+
+def _mask_pairs(value: Any) -> Any:
+    """Return JSON with `***` for what follows a secret name in a list, and in objects with a name and a value."""
+    if isinstance(value, dict):
+        is_named = _names_secret(value.get("name", value.get("key")))
+        return {key: MASK if is_named and key == "value" else _mask_pairs(part) for key, part in value.items()}
+    if isinstance(value, list):
+        pairs = zip([None, *value], value, strict=False)
+        return [MASK if _names_secret(before) else _mask_pairs(part) for before, part in pairs]
+    return value
+
+
+def _names_secret(value: Any) -> bool:
+    return isinstance(value, str) and is_secret_name(value.lstrip("-"))
 
 
 def is_secret(tool: ToolkitTool, name: str) -> bool:
@@ -170,11 +214,17 @@ def _place(tool: ToolkitTool, name: str) -> tuple[str, str]:
 
 
 def verdicts(tool: ToolkitTool) -> dict[str, str]:
-    """Return what each provider does with a tool; of a tool that cannot be used yet, nothing."""
+    """Return what each provider does with a tool; nothing of one that cannot be used yet, or is too large."""
     try:
+        if _is_large(tool.definition):
+            return dict.fromkeys(FORMATS, "too large")
         return tool.definition.share("ui", _judge)
     except DefinitionError:
         return dict.fromkeys(FORMATS, "unusable")
+
+
+def _is_large(definition: ToolDefinition) -> bool:
+    return len(json.dumps(definition.input_schema)) > MAX_SCHEMA_CHARS
 
 
 def _judge(definition: ToolDefinition) -> dict[str, str]:
@@ -187,21 +237,28 @@ def export_facts(tool: ToolkitTool, name: str, *, strict: bool) -> JsonObject:
     A line is `(mark, text, findings)`. The mark says how the schema differs from the tool's own: `+` for a line that
     was added, `~` for one that was changed, `-` for the tool's own line that is not sent.
     """
+    nothing = {"lines": [], "more_lines": 0, "findings": [], "more_findings": 0, "tokens": None, "snippets": {}}
     try:
         definition = tool.definition
+        if _is_large(definition):
+            reason = f"The input schema has more than {MAX_SCHEMA_CHARS:,} characters: the tool is not exported here."
+            return {**nothing, "refusal": reason}
         export = tool.to(name, strict=strict)
     except (ToolSpecError, TypeError) as error:
-        return {"refusal": str(error), "lines": [], "findings": [], "tokens": None, "snippets": {}}
-    found = lint.find_by_format(definition, [name])[name]
-    shown, noted = set[Finding](), list[tuple[str, str, list[Finding]]]()
+        return {**nothing, "refusal": str(error)}
+    by_place: dict[str, list[Finding]] = {}
+    for finding in lint.find_by_format(definition, [name])[name]:
+        by_place.setdefault(finding.place, []).append(finding)
+    noted = []
     for mark, line in _marked_lines(export, definition.input_schema):
-        own = [each for each in found if each.place == line.place and line.place and mark != "-" and each not in shown]
-        shown.update(own)
-        noted.append((mark, line.text, own))
+        noted.append((mark, line.text, by_place.pop(line.place, []) if line.place and mark != "-" else []))
+    others = [finding for findings in by_place.values() for finding in findings]
     return {
         "refusal": "",
-        "lines": noted,
-        "findings": [finding for finding in found if finding not in shown],
+        "lines": noted[:MAX_LINES],
+        "more_lines": max(len(noted) - MAX_LINES, 0),
+        "findings": others[:MAX_FINDINGS],
+        "more_findings": max(len(others) - MAX_FINDINGS, 0),
         "tokens": count_tokens(json.dumps(export, ensure_ascii=False)),
         "snippets": snippets.request_snippets(name, export),
     }

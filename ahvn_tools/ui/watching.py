@@ -77,4 +77,4 @@ async def _events(calls: WatchedCalls, after: int) -> AsyncIterator[str]:
 
 
 def _event(kind: str, data: JsonObject) -> str:
-    return f"event: {kind}\ndata: {json.dumps(data)}\n\n"
+    return f"event: {kind}\ndata: {json.dumps(data, allow_nan=False)}\n\n"

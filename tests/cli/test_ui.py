@@ -196,7 +196,7 @@ def test_calls_that_are_tried_wait_in_the_inbox_of_the_command(
         browser.get(served.url)
         sent = {"arguments": '{"name": "ann"}', "state": {}, "session": ""}
         with browser.stream("POST", f"{site}/run/send", json=sent) as answer:
-            assert len([*tmp_path.glob("tmp*")]) == 1
+            assert [*tmp_path.glob("tmp*")] != []
             pages = (browser.get(f"{site}/approvals").text for _ in range(1000))
             found = next(found for page in pages if (found := re.search(r"approvals/(\w+)", page)) is not None)
             browser.post(f"{site}/approvals/{found[1]}", content='{"action": "approve"}')

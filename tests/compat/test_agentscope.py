@@ -279,18 +279,21 @@ def test_the_default_id_of_a_response_is_a_time_and_random_digits():
 
 
 def test_the_parameters_of_register_tool_function():
-    parameters = list(inspect.signature(Toolkit.register_tool_function).parameters.values())[1:10]
-    assert {parameter.name: parameter.default for parameter in parameters} == {
-        "tool_func": inspect.Parameter.empty,
-        "group_name": "basic",
-        "preset_kwargs": None,
-        "func_description": None,
-        "json_schema": None,
-        "include_long_description": True,
-        "include_var_positional": False,
-        "include_var_keyword": False,
-        "postprocess_func": None,
-    }
+    parameters = list(inspect.signature(Toolkit.register_tool_function).parameters.values())[1:11]
+    assert [(parameter.name, parameter.default) for parameter in parameters] == [
+        *{
+            "tool_func": inspect.Parameter.empty,
+            "group_name": "basic",
+            "preset_kwargs": None,
+            "func_name": None,
+            "func_description": None,
+            "json_schema": None,
+            "include_long_description": True,
+            "include_var_positional": False,
+            "include_var_keyword": False,
+            "postprocess_func": None,
+        }.items()
+    ]
 
 
 def test_the_long_description_may_be_left_out(toolkit):

@@ -8,6 +8,7 @@ import os
 import socket
 import sys
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -277,15 +278,16 @@ class TestContent:
         raw = await (await shop.get_callable_function("mixed", wrap_tool_result=False))()
         assert raw.content[4].resource.blob == "JVBERg=="
 
-    async def test_the_meta_and_the_structured_content_of_a_result_are_its_metadata(self, shop):
+    async def test_the_meta_of_a_result_is_its_metadata(self, shop):
         metadata = (await call(shop, "mixed")).metadata
         assert metadata is not None
-        assert (metadata["shop"], metadata["structured_content"]) == ("tea", {"total": 6})
+        assert metadata["shop"] == "tea"
 
-    async def test_a_result_without_structured_content_has_none(self, shop):
+    async def test_structured_content_is_only_in_the_result_of_mcp(self, shop):
         response = await call(shop, "plain")
         assert response.content == [{"type": "text", "text": "tea"}]
-        assert "structured_content" not in (response.metadata or {})
+        raw = await (await shop.get_callable_function("mixed", wrap_tool_result=False))()
+        assert raw.structured_content == {"total": 6}
 
 
 class TestErrors:
@@ -482,13 +484,17 @@ class TestInAToolkit:
         await toolkit.register_mcp_client(shop, enable_funcs=["sleep"], execution_timeout=0.05)
         assert "0.05" in await run(toolkit, "sleep", seconds=30)
 
-    async def test_the_structured_content_is_metadata(self, shop):
+    async def test_a_postprocess_function_replaces_all_that_the_tool_said(self, shop):
         toolkit = Toolkit()
-        await toolkit.register_mcp_client(shop, enable_funcs=["mixed"])
+
+        def redact(_call: ToolUseBlock, response: ToolResponse) -> ToolResponse:
+            return replace(response, content=[{"type": "text", "text": "REDACTED"}])
+
+        await toolkit.register_mcp_client(shop, "basic", ["mixed"], None, None, redact, "rename", 30)
         block = ToolUseBlock(type="tool_use", id="1", name="mixed", input={})
         (response,) = [response async for response in await toolkit.call_tool_function(block)]
-        assert response.metadata["structured_content"] == {"total": 6}
-        assert len(response.content) == 6
+        assert response.content == [{"type": "text", "text": "REDACTED"}]
+        assert "structured_content" not in response.metadata
 
 
 def is_running(pid: int) -> bool:

@@ -77,6 +77,16 @@ class TestGroups:
 
 
 class TestNamesake:
+    def test_arguments_have_the_positions_of_1_0_21(self, toolkit):
+        toolkit.register_tool_function(
+            add, "basic", {"b": 1}, "sum", "Other.", None, False, False, False, None, "raise"
+        )
+        (schema,) = toolkit.get_json_schemas()
+        function = schema["function"]
+        assert (function["name"], function["description"]) == ("sum", "Other.")
+        with pytest.raises(ValueError, match="func_description"):
+            toolkit.register_tool_function(add, "basic", {}, "Add two numbers.")
+
     def test_skip_keeps_the_first(self, toolkit):
         toolkit.register_tool_function(add)
         toolkit.register_tool_function(add, func_description="Other.", namesake_strategy="skip")

@@ -83,7 +83,7 @@ kit.yaml:4: sources[2]: There is no file 'two.py'.\
     ("sources: [notes.py]\ntools: {'*': {preset: {limt: 3}}}", snapshot("kit.yaml:2: tools.*.preset.limt: none of these tools has a parameter 'limt'. Did you mean 'limit'?")),
     ("sources: [notes.py]\ntools: {'f*': {binds: {qury: q}}}", snapshot("kit.yaml:2: tools.f*.binds.qury: none of these tools has a parameter 'qury'. Did you mean 'query'?")),
     ("binds: {user: 5}", snapshot("kit.yaml:1: binds.user: a text or a mapping is expected, not a number.")),
-    ("binds: {user: {key: user.id, value: ann}}", snapshot("kit.yaml:1: binds.user.value: there is no such key. The keys are `key`, `secret`, `default`.")),
+    ("binds: {user: {key: user.id, value: ann}}", snapshot("kit.yaml:1: binds.user.value: there is no such key. The keys are `key`, `secret`, `required`, `default`.")),
     ("binds: {user: 'a..b'}", snapshot("kit.yaml:1: binds.user: Malformed state key 'a..b': write names joined by dots, each followed by [i] for a list index ('a.items[0].id'); a literal dot or bracket is '\\.' or '\\['.")),
     ("toolsets: {a: [find], b: {any_of: [c]}}", snapshot("kit.yaml:1: toolsets.b: There is no toolset 'c'. Known: 'a', 'b'.")),
     ("toolsets: {a: {any_of: [b]}, b: {any_of: [a]}}", snapshot("""\

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import sqlite3
 import subprocess
 import sys
@@ -88,11 +89,12 @@ def in_background() -> Iterator[Callable[[Callable[[], Any]], Callable[[], Any]]
 
     def start(function: Callable[[], Any]) -> Callable[[], Any]:
         results: list[Any] = []
-        threads.append(threading.Thread(target=lambda: results.append(function())))
-        threads[-1].start()
+        thread = threading.Thread(target=lambda: results.append(function()))
+        threads.append(thread)
+        thread.start()
 
         def result() -> Any:
-            threads[-1].join(LONGEST)
+            thread.join(LONGEST)
             return results[0]
 
         return result
@@ -173,8 +175,10 @@ def test_a_call_goes_on_with_the_decision(inbox, in_background, file, tool, argu
 )  # fmt: skip
 def test_what_the_tool_refuses_decides_nothing(inbox, in_background, tool, arguments, wrong, right, problem):
     result = in_background(lambda: open_kit(inbox).exec(tool, arguments))
-    wrong(inbox, wait_for(inbox).id)
+    asked = wait_for(inbox)
+    wrong(inbox, asked.id)
     item = wait_for(inbox, problem=True)
+    assert item.digest == asked.digest
     assert problem in item.problem["text"]
     right(inbox, item.id)
     assert result().error is None
@@ -313,7 +317,7 @@ def test_what_only_writes_the_file_decides_nothing(inbox, in_background, file, c
     with pytest.raises(ToolkitError, match="another secret_key"):
         stranger.approve(item.id)
     with sqlite3.connect(file) as connection:
-        connection.execute("UPDATE inbox SET text = replace(text, '\"a\"', '\"b\"')")
+        connection.execute("UPDATE inbox SET large = replace(large, '\"a\"', '\"b\"')")
     assert [one.state for one in inbox.items()] == ["unreadable"]
     with sqlite3.connect(file) as connection:
         forged = '{"is_accepted": true, "reason": "", "arguments": null, "is_always": false, "value": null}'
@@ -323,7 +327,9 @@ def test_what_only_writes_the_file_decides_nothing(inbox, in_background, file, c
 
 
 @pytest.mark.parametrize("value", ["'x'", "x'00'", "NULL", "-1", "'[1]'", "'{\"text\": 1}'", "1e999"])
-@pytest.mark.parametrize("column", ["text", "signature", "seen_until", "state", "reason", "problem", "ended_at"])
+@pytest.mark.parametrize(
+    "column", ["text", "large", "signature", "seen_until", "state", "reason", "problem", "ended_at"]
+)
 def test_whatever_is_written_into_the_file_is_listed(inbox, in_background, file, column, value):
     result = in_background(lambda: open_kit(inbox).exec("remove", {"path": "a"}))
     item = wait_for(inbox)
@@ -334,6 +340,139 @@ def test_whatever_is_written_into_the_file_is_listed(inbox, in_background, file,
     [listed] = inbox.items()
     with pytest.raises(ToolkitError, match="Nothing has changed"):
         inbox.deny(listed.id)
+
+
+def test_the_row_of_another_request_is_unreadable_and_decides_nothing(inbox, in_background, file):
+    kit = open_kit(inbox)
+    results = [in_background(lambda path=path: kit.exec("remove", {"path": path})) for path in ("a", "all")]
+    items = until(lambda: len(inbox.items()) == 2 and {one.arguments["path"]: one for one in inbox.items()})
+    harmless, other = items["a"], items["all"]
+    with sqlite3.connect(file) as connection:
+        columns = "text, large, signature, state, reason, problem, ended_at, state_signature"
+        saved = connection.execute("SELECT text, signature FROM inbox WHERE id = ?", [harmless.id]).fetchone()
+        query = f"UPDATE inbox SET ({columns}) = (SELECT {columns} FROM inbox WHERE id = ?) WHERE id = ?"
+        connection.execute(query, (other.id, harmless.id))
+    assert inbox.item(harmless.id).state == "unreadable"
+    with pytest.raises(ToolkitError, match="another secret_key, or changed"):
+        inbox.approve(harmless.id)
+    assert inbox.item(other.id).state == "waiting"
+    with sqlite3.connect(file) as connection:
+        connection.execute("UPDATE inbox SET large = '' WHERE id = ?", [other.id])
+    assert inbox.item(other.id).state == "unreadable"
+    with sqlite3.connect(file) as connection:
+        connection.execute("UPDATE inbox SET text = ?, signature = ? WHERE id = ?", (*saved, other.id))
+        connection.execute("DELETE FROM inbox")
+    assert [result().error.code for result in results] == ["tool_error", "tool_error"]
+
+
+def test_a_decision_is_on_what_was_shown(inbox, in_background, monkeypatch):
+    result = in_background(lambda: open_kit(inbox).exec("remove", {"path": "a"}))
+    item = wait_for(inbox)
+    for decide in (inbox.approve, inbox.deny, lambda item, digest: inbox.answer(item, 1, digest=digest)):
+        with pytest.raises(ToolkitError, match="has changed since it was shown"):
+            decide(item.id, digest="that of another request")
+    with monkeypatch.context() as patch:  # another process writes between the two reads
+        patch.setattr(inbox, "item", lambda _: dataclasses.replace(item, digest="another"))
+        with pytest.raises(ToolkitError, match="has changed since it was shown"):
+            inbox.approve(item.id)
+    assert inbox.approve(item.id, digest=item.digest).state == "decided"
+    assert result().text.startswith("a ")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "state = 'approved'", "reason = 'The security team allows it.'", "ended_at = 1.5", "ended_at = 1e999",
+        """problem = '{"text": "Approve it without edits.", "problems": []}'""", "state_signature = 'x'",
+        "id = CAST(x'ff' AS TEXT)", "id = x'ff'", "text = CAST(x'ff' AS TEXT)", "state = CAST(x'ff' AS TEXT)",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("is_denied", [True, False])
+def test_what_became_of_a_request_is_signed(inbox, in_background, file, change, is_denied):
+    result = in_background(lambda: open_kit(inbox).exec("remove", {"path": "a"}))
+    item = wait_for(inbox)
+    if is_denied:
+        inbox.deny(item.id, "No.")
+        result()
+    with sqlite3.connect(file) as connection:
+        connection.execute(f"UPDATE inbox SET {change}")
+    for is_short in (True, False):
+        [listed] = inbox.items(is_short=is_short)
+        assert (listed.state, listed.reason, listed.problem) == ("unreadable", "", {})
+    assert inbox.previous(dataclasses.replace(item, created_at=time.time())) is None
+    with sqlite3.connect(file) as connection:
+        connection.execute("DELETE FROM inbox")
+    result()
+
+
+def test_a_list_of_short_items_has_a_preview_in_place_of_what_is_large(inbox, in_background):
+    kit = open_kit(inbox)
+    result = in_background(lambda: [kit.exec("remove", {"path": "é" * 100_000}), kit.exec("clean")])
+    for beginning in ('{"path": "ééé', "delete 2 files"):
+        item = wait_for(inbox)
+        [short] = [one for one in inbox.items(is_short=True) if one.state == "waiting"]
+        assert short.preview.startswith(beginning)
+        assert len(short.preview) <= 200
+        assert short == dataclasses.replace(item, arguments={}, action=None, details=None, schema={})
+        with pytest.raises(ToolkitError, match="at most 2,000 characters"):
+            inbox.deny(item.id, "a" * 2_001)
+        inbox.deny(item.id, "a" * 2_000)
+        until(lambda item=item: inbox.item(item.id).state == "denied")
+    assert {one.error.code for one in result()} == {"rejected"}
+
+
+@contextlib.contextmanager
+def lock(file: Path) -> Iterator[None]:
+    with contextlib.closing(sqlite3.connect(file, isolation_level=None)) as connection:
+        connection.execute("BEGIN EXCLUSIVE")
+        yield
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_call_waits_on_while_the_file_is_locked(inbox, in_background, file, monkeypatch, is_first):
+    monkeypatch.setattr(inbox_module, "RETRY_SECONDS", 0.01)
+    failures, kit = [], open_kit(inbox)
+    monkeypatch.setattr(inbox_module, "_BusyError", type("Busy", (inbox_module._BusyError,), {
+        "__init__": lambda self, *texts: (failures.append(texts), ToolkitError.__init__(self, *texts))[1],
+    }))  # fmt: skip
+    with contextlib.ExitStack() as stack:
+        if is_first:
+            stack.enter_context(lock(file))
+        result = in_background(lambda: kit.exec("remove", {"path": "a"}))
+        if not is_first:
+            item = wait_for(inbox)
+            stack.enter_context(lock(file))
+        until(lambda: len(failures) > 2)
+    inbox.approve(wait_for(inbox).id if is_first else item.id)
+    assert result().text.startswith("a ")
+
+
+@pytest.mark.parametrize("ends", ["late", "cancelled"])
+def test_a_lock_keeps_no_call_longer_than_its_request(file, in_background, monkeypatch, ends):
+    monkeypatch.setattr(inbox_module, "RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(inbox_module, "LOCK_SECONDS", 0.01)
+    inbox = Inbox(file, secret_key=KEY, timeout=0.5 if ends == "late" else None)
+    kit = open_kit(inbox)
+    for is_first in (True, False):
+        with contextlib.ExitStack() as stack:
+            if is_first:
+                stack.enter_context(lock(file))
+            result = in_background(lambda: kit.exec("remove", {"path": "a"}, call_id="c1"))
+            if not is_first:
+                wait_for(inbox)
+                stack.enter_context(lock(file))
+            if ends == "cancelled":
+                until(lambda: kit.cancel("c1"))
+            assert result().error.code == {"late": "rejected", "cancelled": "cancelled"}[ends]
+
+
+def test_what_a_person_wrote_is_not_left_in_the_file(inbox, in_background, file):
+    result = in_background(lambda: open_kit(inbox).exec("remove", {"path": "a"}))
+    inbox.approve(wait_for(inbox).id, {"path": "written by a person " * 1_000})
+    assert result().error is None
+    assert b"written by a person" not in file.read_bytes()
+    with contextlib.closing(inbox._connect()) as connection:  # also where SQLite was built without it
+        assert connection.execute("PRAGMA secure_delete").fetchone() == (1,)
 
 
 def test_files_that_are_not_usable(tmp_path, file):
@@ -367,7 +506,8 @@ def test_old_requests_are_forgotten(inbox, monkeypatch):
     monkeypatch.setattr(inbox_module, "GONE_SECONDS", 0)
     for number in range(6):
         fields = {"id": str(number), "tool": "t", "created_at": float(number), "arguments": {}, "schema": {}}
-        inbox._post({**fields, "secrets": []}, inbox_module._to_text({**fields, "secrets": []}), {}, threading.Event())
+        fields |= {"secrets": [], "expires_at": None}
+        inbox._post(fields, inbox_module._to_texts(fields), {}, threading.Event())
     assert [item.id for item in inbox.items()] == ["5", "4", "3"]
 
 
@@ -375,8 +515,8 @@ def test_the_requests_of_one_session_are_found_among_those_of_many(inbox, monkey
     monkeypatch.setattr(inbox_module, "MAX_KEPT", 3)
     for number in range(8):
         fields = {"id": str(number), "tool": "t", "created_at": float(number), "arguments": {}, "schema": {}}
-        fields |= {"secrets": [], "session_id": "ann" if number < 2 else "bob"}
-        inbox._post(fields, inbox_module._to_text(fields), {}, threading.Event())
+        fields |= {"secrets": [], "expires_at": None, "session_id": "ann" if number < 2 else "bob"}
+        inbox._post(fields, inbox_module._to_texts(fields), {}, threading.Event())
     assert [item.id for item in inbox.items()] == ["7", "6", "5"]
     assert [item.id for item in inbox.items(session_id="ann")] == ["1", "0"]
     assert inbox.items(session_id="") == []

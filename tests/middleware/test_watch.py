@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -377,3 +378,62 @@ if pid:
     calls = watched.wait_for_outcomes("ok", "ok", "ok")
     assert sorted(call["arguments"] for call in calls) == ['{"a": 1}', '{"a": 2}', '{"a": 2}']
     assert len({call["process"] for call in calls}) == 2
+
+
+GOOD = {
+    "tool": "add", "toolkit": "shop", "session": "", "run": "", "program": "p", "arguments": "{}",
+    "started": 1.5, "duration": None, "chunks": 0, "lost": 0,
+}  # fmt: skip
+BAD_ROWS: dict[str, tuple[Any, ...]] = {
+    "deep": ("1-1", 1, "ok", "[" * 90_000),
+    "list": ("1-1", 1, "ok", "[]"),
+    "no JSON": ("1-1", 1, "ok", "{"),
+    "no fields": ("1-1", 1, "ok", "{}"),
+    "a BLOB as call": ("1-1", 1, "ok", b"\xff"),
+    "a BLOB as process": (b"\xff", 1, "ok", json.dumps(GOOD)),
+    "a BLOB as outcome": ("1-1", 1, b"\xff", json.dumps(GOOD)),
+    "a text as serial": ("1-1", "x", "ok", json.dumps(GOOD)),
+    "a long outcome": ("1-1", 1, "o" * 200_000, json.dumps(GOOD)),
+    "a long call": ("1-1", 1, "ok", json.dumps({**GOOD, "arguments": "a" * 200_000})),
+    **{
+        f"{name} as process": (name, 1, None, json.dumps(GOOD))
+        for name in ("x", "..-1", "-5-1", "9" * 5_000 + "-1", "", "1-1/", "\u0661-1")
+    },
+    **{
+        f"{value!r} as {name}": ("1-1", 1, "ok", json.dumps({**GOOD, name: value}))
+        for name, value in [
+            ("started", float("nan")), ("started", float("inf")), ("started", "x"), ("started", 10**400),
+            ("started", True), ("duration", "y"), ("duration", float("-inf")), ("tool", {"a": 1}), ("program", None),
+            ("arguments", 7), ("run", 5), ("chunks", "<b>"), ("lost", 1.5), ("lost", -1), ("chunks", 2**60),
+            ("lost", None), ("session", []),
+        ]
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("row", BAD_ROWS.values(), ids=BAD_ROWS.keys())
+def test_a_row_that_something_else_has_written_is_left_out(watched, path, row):
+    insert = "INSERT INTO watched_calls (process, serial, outcome, call) VALUES (?, ?, ?, ?)"
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(insert, ("1-2", 7, "ok", json.dumps({**GOOD, "more": "<b>"})))
+        connection.execute(insert, row)
+    [read] = watched.read()
+    assert read == {**GOOD, "number": 1, "process": "1-2", "serial": 7, "outcome": "ok"}
+    watched.kit.exec("add", {"a": 1})
+    assert [call["tool"] for call in watched.wait(lambda calls: len(calls) == 2)] == ["add", "add"]
+
+
+def test_a_text_that_is_no_utf_8_breaks_nothing(watched, path):
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        insert = "INSERT INTO watched_calls (process, serial, outcome, call) VALUES "
+        connection.execute(f"{insert} ('1-1', 1, CAST(x'ff' AS TEXT), CAST(x'ff' AS TEXT))")
+        connection.execute(f"{insert} (CAST(x'ff' AS TEXT), 1, NULL, '{{}}')")
+    assert watched.read() == []
+
+
+def test_what_was_dropped_is_not_left_in_the_file(watched, path, monkeypatch):
+    monkeypatch.setattr(watched_calls, "MAX_CALLS", 1)
+    watched.calls.write({1: {**GOOD, "arguments": "an old secret " * 100, "outcome": "ok"}})
+    watched.calls.write({2: {**GOOD, "outcome": "ok"}})
+    assert [call["serial"] for call in watched.read()] == [2]
+    assert b"an old secret" not in path.read_bytes()

@@ -338,6 +338,9 @@ class TestInCalls:
         "password", "api_key", "apikey", "apiKey", "access-token", "user_token", "Authorization", "clientSecret",
         "secret_key", "pwd", "auth", "signing_key", "encryption_key", "session_key", "jwt", "JWT", "cookie", "tokens",
         "dsn", "passwords", "secrets", "api_keys", "set-cookie", "refreshTokens", "connection_string", "basicAuth",
+        "PGPASSWORD", "dbpassword", "authtoken", "accesstoken", "refreshtoken", "idtoken", "csrftoken", "clientsecret",
+        "MYSECRET", "sessionid", "JSESSIONID", "bearer", "passcode", "otp", "totp", "otpCode", "creds", "cred",
+        "hmac_key", "GITHUB_PAT", "db-passwd",
     ],
 )  # fmt: skip
 def test_parameters_are_secret_by_their_name(name):
@@ -349,6 +352,9 @@ def test_parameters_are_secret_by_their_name(name):
     [
         "query", "max_tokens", "output_tokens", "token_count", "key", "public_key", "sort_key", "secretary", "author",
         "passwordless", "authors", "cookie_banner", "",
+        "monkey", "hotkey", "turkey", "session_id", "sessionId", "id", "pat", "path", "file_pat", "compat", "credit",
+        "sacred", "bearers", "passcode_length", "otp_version", "hotp_counter", "id_tokens_count", "maxtokens",
+        "subtoken", "hmac", "hmac_algorithm", "secretion", "password_policy", "forbearer", "incredible", "robot",
     ],
 )  # fmt: skip
 def test_names_similar_to_those_of_secrets_are_not_secret(name):

@@ -6,10 +6,12 @@ import asyncio
 import subprocess
 import sys
 import threading
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pydantic import BaseModel, field_validator
 
 from ahvn_tools import Toolkit, ToolSpec
 from ahvn_tools.errors import DefinitionError, ToolError, UnboundStateError
@@ -187,6 +189,59 @@ def test_an_injected_argument_may_have_an_annotation_that_cannot_be_resolved():
 
     spec = ToolSpec.from_langchain(Unresolved())
     assert (list(spec.params), dict(spec.binds)) == (["query", "limit"], {"user": "user"})
+
+
+@dataclass
+class Runtime:
+    """What only a host passes."""
+
+    user: str
+
+
+class Query(BaseModel):
+    """What a model passes."""
+
+    query: str
+
+
+class WholeQuery(Query):
+    """All arguments."""
+
+    runtime: Runtime
+
+    @field_validator("runtime", mode="before")
+    @classmethod
+    def refuse_text(cls, value: Any) -> Any:
+        assert not isinstance(value, str), f"{value} is no runtime"
+        return value
+
+
+class Validating(Search):
+    """A tool with a pydantic model, as LangChain makes them."""
+
+    args_schema = WholeQuery
+    tool_call_schema = Query
+
+    def invoke(self, input: Any) -> Any:
+        return WholeQuery.model_validate(input).runtime.user
+
+
+@pytest.mark.parametrize(
+    ("runtime", "cause"),
+    [
+        (SimpleNamespace(user="hunter2"), "'runtime' (dataclass_type: expects Runtime)"),
+        ("hunter2", "'runtime' (assertion_error)"),
+        ({"user": ["hunter2"]}, "'runtime' (string_type)"),
+    ],
+    ids=["object", "text", "part"],
+)
+def test_the_log_says_which_value_of_the_host_a_tool_refused(runtime, cause, caplog):
+    session = Toolkit("kit").add(Validating()).session(runtime=runtime)
+    result = session.exec("search", {"query": "x"})
+    assert result.text == "Invalid arguments: the tool refused them."
+    assert cause in caplog.text
+    assert "hunter2" not in f"{caplog.text}{result!r}{result.exception!r}"
+    assert Toolkit("kit").add(Validating()).session(runtime=Runtime("Ann")).call("search", {"query": "x"}) == "Ann"
 
 
 def test_an_unknown_binding_is_refused():

@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from ahvn_tools import Conversation, TextDelta, ToolCall, ToolContext, Toolkit, ToolResult, formats
-from ahvn_tools.errors import MalformedAnswerError, ToolkitError, ToolSpecError
+from ahvn_tools import Conversation, TextDelta, ToolCall, ToolContext, ToolError, Toolkit, ToolResult, formats
+from ahvn_tools.errors import MalformedAnswerError, RequestUsedError, ToolkitError, ToolSpecError
 from ahvn_tools.formats.turn import Turn
 
 OPENAI = formats.get("openai")
@@ -238,8 +238,11 @@ def test_a_conversation_whose_process_was_killed_after_the_approval_goes_on(sess
     saved = json.dumps(waiting.to_json())
     session.converse(Script(say("Done.")), waiting, approved=True)  # and its process is killed before it saves that
     again = Conversation.from_json(json.loads(saved))
-    with pytest.raises(ToolkitError, match=r"used before.*To go on without its result, pass approved={'c0': False}\.$"):
+    with pytest.raises(
+        RequestUsedError, match=r"used before.*To go on without its result, pass approved={'c0': False}\.$"
+    ) as raised:
         converse_in(way, session, Script(), again, approved=True)
+    assert Conversation.from_error(raised.value) is None  # who saved that could replace a newer one
     script = Script(say("I will look."))
     done = converse_in(way, session, script, again, approved={"c0": False})
     assert (done.text, done.stop_reason) == ("I will look.", "answered")
@@ -249,6 +252,50 @@ def test_a_conversation_whose_process_was_killed_after_the_approval_goes_on(sess
     )
     reason = converse_in(way, session, Script(say("Fine.")), again, approved=False, reason="Ask me.").messages[2]
     assert reason["content"] == "Error: The call of 'remove' may have run already; its result was lost: Ask me."
+
+
+@pytest.mark.parametrize("way", ["sync", "async", "stream", "async stream"])
+def test_the_result_of_an_external_call_is_taken_once(way):
+    def choose(question: str) -> str:
+        """Let the user choose."""
+        raise AssertionError
+
+    session = make_kit().add(choose, external=True).session(user="Ann", session_id="ann")
+    waiting = session.converse(Script(ask(("choose", {"question": "Which?"}))), "Go.")
+    converse_in(way, session, Script(say("Done.")), waiting, results={"c0": "this one"})
+    with pytest.raises(RequestUsedError):
+        converse_in(way, session, Script(), waiting, results={"c0": "that one"})
+    lost = {"c0": ToolError("It was lost.")}
+    assert converse_in(way, session, Script(say("Fine.")), waiting, results=lost).text == "Fine."
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_leaving_a_stream_that_goes_on_ends_its_calls(is_async):
+    ended = threading.Event()
+
+    async def watch(topic: str) -> AsyncIterator[str]:
+        """Watch a topic."""
+        try:
+            yield topic
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    session = make_kit().add(watch, requires_approval=True).session(user="Ann", session_id="ann")
+    waiting = session.converse(Script(ask(("watch", {"topic": "tea"}))), "Watch.")
+
+    async def aleave() -> None:
+        async with contextlib.aclosing(session.astream_converse(Script(), waiting, approved=True)) as events:
+            async for event in events:
+                if isinstance(event, ToolResult):
+                    return
+
+    if is_async:
+        asyncio.run(aleave())
+    else:
+        with contextlib.closing(session.stream_converse(Script(), waiting, approved=True)) as events:
+            assert [type(next(events)).__name__ for _ in range(2)] == ["ToolCall", "ToolResult"]
+    assert ended.wait(50)
 
 
 def test_the_last_line_of_a_traceback_says_why_a_conversation_has_ended(tmp_path):
@@ -337,6 +384,45 @@ def test_some_decisions_leave_the_others_waiting(session):
     still = session.converse(script, waiting, approved={"c0": True})
     assert (still.stop_reason, len(still.pending), script.requests) == ("waiting", 1, [])
     assert session.converse(script, still, approved={"c1": False}).stop_reason == "answered"
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("is_saved", [False, True])
+def test_a_stream_that_goes_on_has_the_events_of_an_answer(is_async, is_saved):
+    """Each call that goes on, the chunks of its tool, and its result; no call that still waits, and no result again."""
+
+    def count(topic: str) -> Iterator[str]:
+        """Count up."""
+        yield topic
+        yield topic
+
+    session = make_kit().add(count, requires_approval=True).session(user="Ann", session_id="ann")
+    asked = ask(("count", {"topic": "rum"}), TEA, OLD, ("remove", {"topic": "new"}))
+    waiting = session.converse(Script(asked), "Clean up.")
+    if is_saved:
+        waiting = Conversation.from_json(json.loads(json.dumps(waiting.to_json())))
+    decisions: Any = {"approved": {"c0": True, "c2": False}}
+
+    async def aread() -> list[Any]:
+        return [event async for event in session.astream_converse(Script(), waiting, **decisions)]
+
+    events = asyncio.run(aread()) if is_async else [*session.stream_converse(Script(), waiting, **decisions)]
+    kinds = [
+        (type(event).__name__, event.id, getattr(event, "name", None), getattr(event, "is_last", None))
+        for event in events[:-1]
+    ]
+    assert kinds == [
+        ("ToolCall", "c0", "count", None),
+        ("ToolCall", "c2", "remove", None),
+        ("ToolResult", "c0", None, False),
+        ("ToolResult", "c0", None, False),
+        ("ToolResult", "c0", None, True),
+        ("ToolResult", "c2", None, True),
+    ]
+    assert [event.arguments for event in events[:2]] == [{"topic": "rum"}, {"topic": "old"}]
+    assert (events[-1].stop_reason, [each.call_id for each in events[-1].pending]) == ("waiting", ["c3"])
+    calls = list(session.stream_converse(Script(say("Done.")), events[-1], approved=True))
+    assert [type(event).__name__ for event in calls] == ["ToolCall", "ToolResult", "TextDelta", "Conversation"]
 
 
 def test_an_approved_call_may_be_followed_by_another_that_waits(session):

@@ -43,7 +43,7 @@ from ahvn_tools import (
     tool,
 )
 from ahvn_tools.error_detail import ErrorDetail
-from ahvn_tools.errors import DefinitionError, ResultRequiredError, ToolkitError, ToolSpecError
+from ahvn_tools.errors import DefinitionError, RequestUsedError, ResultRequiredError, ToolkitError, ToolSpecError
 from ahvn_tools.middleware import cache, record, replay, retry
 from tests.imported_modules import forgotten
 
@@ -141,7 +141,7 @@ def test_no_order_of_decisions_and_restarts_changes_the_messages(names, data):
         before, run = run, restart(run) if data.draw(st.booleans()) else run
         assert list(run) == []
         run = kit.resume(run, approved=approved, results=results)
-        with pytest.raises(ToolkitError, match="was used before"):
+        with pytest.raises(RequestUsedError, match="was used before"):
             kit.resume(before, approved=approved, results=results)
     expected = {"choose": lambda n: f"v{n}", "locate": lambda n: json.dumps({"lat": n}), "add": lambda n: "3"}
     assert contents(run) == {f"c{n}": expected[name](n) for n, name in enumerate(names, 1)}
@@ -444,7 +444,7 @@ def test_a_call_takes_one_result(tmp_path: Path):
     kit.resume(restart(run), results={"c1": "a"})
     for again in (kit, make_kit(approval_store=store)):
         for value in ("a", "b"):
-            with pytest.raises(ToolkitError, match=r"was used before.*pass results={'c1': ToolError\(…\)}\."):
+            with pytest.raises(RequestUsedError, match=r"was used before.*pass results={'c1': ToolError\(…\)}\."):
                 again.resume(restart(run), results={"c1": value})
         assert contents(again.resume(restart(run), results={"c1": ToolError("It was lost.")})) == {
             "c1": "Error: It was lost."
@@ -686,7 +686,7 @@ def test_a_program_whose_call_is_forged_or_used_does_not_continue(program_kit: C
     with pytest.raises(ToolkitError, match="has been changed"):
         kit.resume(replace(call, program=program), results={"c1.1": "a"})
     kit.resume(run, results={"c1.1": "a"})
-    with pytest.raises(ToolkitError, match="was used before"):
+    with pytest.raises(RequestUsedError, match="was used before"):
         kit.resume(run, results={"c1.1": "b"})
 
 

@@ -1,6 +1,8 @@
 """The pages of approvals without a browser: what they say, what they refuse, and a site that only shows."""
 
 import asyncio
+import contextlib
+import sqlite3
 import threading
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,8 @@ import pytest
 pytest.importorskip("jinja2")
 
 from ahvn_tools import Inbox, Toolkit, ui
-from tests.middleware.test_inbox import KEY, wait_for
+from ahvn_tools.middleware import inbox as inbox_module
+from tests.middleware.test_inbox import KEY, lock, wait_for
 from tests.ui.desk import SECRETS, open_desk
 from tests.ui.test_servers import shop
 from tests.ui.test_site import client
@@ -50,12 +53,18 @@ def test_a_request_is_shown_without_bound_values_and_decided(inbox: Inbox) -> No
         ("{", "no JSON object"), ("[]", "no JSON object"), ("{}", "no decision"),
         ('{"action": "approve", "arguments": []}', "no decision"),
         ('{"action": "approve", "arguments": {}}', "cannot remove an argument"),
-        ('{"action": "answer", "value": 1}', "waits for an approval"),
+        ('{"action": "answer", "digest": "DIGEST", "value": 1}', "waits for an approval"),
+        ('{"action": "approve"}', "has changed since it was shown"),
+        ('{"action": "deny", "digest": "that of another request"}', "has changed since it was shown"),
+        ('{"action": "deny", "digest": "DIGEST", "reason": "LONG"}', "at most 2,000 characters"),
     ):  # fmt: skip
-        answer = opened.post(f"/approvals/{item.id}", content=body).json()
+        sent = body.replace("DIGEST", item.digest).replace("LONG", "a" * 2_001)
+        answer = opened.post(f"/approvals/{item.id}", content=sent).json()
         assert answer["is_error"], body
         assert problem in answer["text"]
     decision = '{"action": "approve", "arguments": {"text": "<script>alert(1)</script>\u202e"}, "always": false}'
+    assert f'data-digest="{item.digest}"' in opened.get(f"/approvals/{item.id}").text
+    decision = f'{{"digest": "{item.digest}", {decision[1:]}'
     assert opened.post(f"/approvals/{item.id}", content=decision).json() == {"is_error": False, "text": ""}
     agent.join(30)
     assert "approved" in opened.get("/approvals").text
@@ -134,3 +143,60 @@ def test_the_page_that_tries_a_tool_leads_to_the_approvals(inbox: Inbox) -> None
     ):
         text = client(kit, **options).get(f"/try/{name}").text
         assert ("waits until it is decided" in text) is leads
+
+
+def test_what_no_person_sees_is_escaped(inbox: Inbox) -> None:
+    kit = Toolkit("agent", approver=inbox)
+    kit.add(lambda text: text, name="send", requires_approval=True)
+    session = kit.session(session_id="ann\u202e\nlive")
+    thread = threading.Thread(target=lambda: [session.exec("send", {"text": "a"}) for _ in range(2)])
+    thread.start()
+    opened = client(open_desk(), inbox=inbox)
+    inbox.deny(wait_for(inbox).id, "No\u202e")
+    item = wait_for(inbox)
+    ended = next(one.id for one in inbox.items() if one.state == "denied")
+    for path in ("/approvals", f"/approvals/{item.id}", f"/approvals/{ended}"):
+        page = opened.get(path).text
+        assert "\u202e" not in page
+        assert "ann\\u202e\\nlive" in page
+    assert "No\\u202e" in page
+    inbox.deny(item.id)
+    thread.join(30)
+
+
+@pytest.mark.parametrize("damage", ["locked", "corrupt", "deleted"])
+def test_a_file_that_cannot_be_used_is_shown(inbox: Inbox, monkeypatch: pytest.MonkeyPatch, damage: str) -> None:
+    monkeypatch.setattr(inbox_module, "LOCK_SECONDS", 0.01)
+    opened = client(open_desk(), inbox=inbox)
+    if damage == "corrupt":
+        inbox.path.write_bytes(b"no database " * 1_000)
+    elif damage == "deleted":
+        inbox.path.unlink()
+    with lock(inbox.path) if damage == "locked" else contextlib.nullcontext():
+        listed, page = opened.get("/approvals"), opened.get("/approvals/x")
+        posted = opened.post("/approvals/x", content="{}")
+    assert (listed.status_code, page.status_code, posted.status_code) == (503, 404, 404)
+    for answer in (listed, page, posted):
+        assert "cannot be used" in answer.text
+    assert 'id="live"' in listed.text
+
+
+@pytest.mark.parametrize("value", ["'x'", "x'ff'", "CAST(x'ff' AS TEXT)", "1e999", "-1", "'{\"text\": 1}'"])
+def test_a_row_that_something_else_has_written_breaks_no_page(inbox: Inbox, value: str) -> None:
+    agent = start(inbox, ("send", {"text": "a"}), ("send", {"text": "b"}))
+    inbox.deny(wait_for(inbox).id)
+    item = wait_for(inbox)
+    opened = client(open_desk(), inbox=inbox)
+    with contextlib.closing(sqlite3.connect(inbox.path)) as connection:
+        columns = [row[1] for row in connection.execute("PRAGMA table_info(inbox)")]
+        rows = connection.execute("SELECT * FROM inbox").fetchall()
+        for column in columns:
+            with connection:
+                connection.execute(f"UPDATE inbox SET {column} = {value} WHERE state = 'denied'")
+            for path in ("/approvals", f"/approvals/{item.id}"):
+                assert opened.get(path).status_code == 200, column
+            with connection:
+                connection.execute("DELETE FROM inbox")
+                connection.executemany(f"INSERT INTO inbox VALUES ({', '.join('?' * len(columns))})", rows)
+    inbox.deny(item.id)
+    agent.join(30)

@@ -269,3 +269,14 @@ def test_the_page_fits_into_the_window(
     if folder := os.environ.get("AHVN_TOOLS_SCREENSHOTS"):
         page.screenshot(path=f"{folder}/watch-{width}-{scheme}.png", full_page=True)
     context.close()
+
+
+def test_what_no_person_sees_is_escaped(page: Any, serve: Callable[..., str], kit: Toolkit) -> None:
+    kit.add(lambda text: text, name="echo")
+    open_watch(page, serve(kit, "/tools"))
+    kit.exec("echo", {"text": "a\u202eb \u2764\ufe0f \U000e0041"})
+    wait_for_text(page, "#calls", "echo")
+    page.get_by_role("button", name="echo").click()
+    for selector in ("#calls", "#detail pre"):
+        text = wait_for_text(page, selector, "a.*b")
+        assert "a\\u202eb \u2764\ufe0f \\udb40\\udc41" in text

@@ -53,6 +53,8 @@ def test_a_name_that_is_taken_and_a_missing_folder_of_pins_are_errors(kit: Toolk
     opened = client(kit, connect_to=kit)
     for body, problem in (
         ({"server": "true", "name": "shop"}, "There is a server 'shop' already"),
+        ({"server": "true", "name": "sh\ud83d"}, "half of a surrogate pair"),
+        ({"server": '{"mcpServers": {"sh\\ud83d": {"command": "true"}}}'}, "half of a surrogate pair"),
         ({"server": "true", "pin": "/none/at/all/mcp.lock"}, "is not available"),
     ):
         assert problem in post(opened, "/servers", **body).json()["text"]

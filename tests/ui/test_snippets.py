@@ -19,6 +19,7 @@ from ahvn_tools.ui.snippets import call_snippets, request_snippets, setup_code
 from examples.loopback import Loopback
 from tests.formats.sdks.cases import DEFINITIONS
 from tests.ui.desk import open_desk
+from tests.ui.test_site import client
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
 
@@ -60,6 +61,36 @@ def test_schemas_of_any_size_are_shown() -> None:
     tool = Toolkit("large").add(ToolSpec.from_schema("pick", schema, lambda **values: values))["pick"]
     shown = facts.export_facts(tool, "ollama", strict=False)
     assert {mark for mark, _, _ in shown["lines"]} == {""}
+
+
+def open_wide(count: int) -> Toolkit:
+    properties = {f"p{n}": {"type": "string", "pattern": "^(?=a)", "format": "x", "minLength": 1} for n in range(count)}
+    schema = {"type": "object", "properties": properties}
+    return Toolkit("wide").add(ToolSpec.from_schema("wide", schema, lambda **values: values))
+
+
+@pytest.mark.parametrize("format", BUILT_IN)
+def test_a_schema_of_a_hostile_server_is_shown_in_part_or_not_at_all(
+    format: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(facts, "MAX_LINES", 30)
+    monkeypatch.setattr(facts, "MAX_FINDINGS", 0)
+    page = client(open_wide(30)).get(f"/provider/wide?format={format}").text
+    assert page.count("<td><pre>") <= 30
+    assert ("more lines are not shown" in page) is (page.count("<td><pre>") == 30)
+    assert '<ul class="findings">' not in page
+    opened = client(open_wide(1500))
+    page = opened.get(f"/provider/wide?format={format}").text
+    assert "more than 40,000 characters" in page
+    assert "<td><pre>" not in page
+    assert opened.get("/providers").text.count("too large") == len(BUILT_IN)
+
+
+def test_each_finding_stands_at_one_line() -> None:
+    shown = facts.export_facts(open_wide(300)["wide"], "gemini", strict=False)
+    findings = [finding for _, _, own in shown["lines"] for finding in own]
+    assert len(findings) >= 300
+    assert len(set(findings)) == len(findings)
 
 
 @pytest.mark.parametrize("name", BUILT_IN)

@@ -240,6 +240,29 @@ def test_copied_calls_and_tests_run_as_they_are_pasted(tmp_path: Path, tool: str
         )
 
 
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("Authorization: Bearer s3cret", "Authorization: ***"),
+        ("curl -H 'Authorization: Basic s3cret' https://a.example", "curl -H 'Authorization: ***' https://a.example"),
+        ("run --password=s3cret --max-tokens=5", "run --password=*** --max-tokens=5"),
+        ("run --token s3cret fast", "run --token *** fast"),
+        ("say bearer s3cret", "say bearer ***"),
+        ('{"password": "s3cret", "user": "ann"}', '{"password": ***, "user": "ann"}'),
+        ("PGPASSWORD='s3cret' psql", "PGPASSWORD=*** psql"),
+        (["--token", "s3cret", "a"], ["--token", "***", "a"]),
+        ([["password", "s3cret"]], [["password", "***"]]),
+        ([{"name": "api_key", "value": "s3cret"}], [{"name": "api_key", "value": "***"}]),
+        ({"sessionid": "s3cret", "monkey": "a"}, {"sessionid": "***", "monkey": "a"}),
+        ("the author: Ann, tokens used: 5", "the author: Ann, tokens used: 5"),
+        (["key", "value", "max_tokens", "5"], ["key", "value", "max_tokens", "5"]),
+    ],
+)  # fmt: skip
+def test_shown_values_are_without_what_a_secret_name_precedes(value: Any, shown: Any) -> None:
+    kit = Toolkit("k", state={"value": value}).add(lambda value: None, name="take").bind("value")
+    assert json.loads(facts.shown_values(kit, kit["take"])["value"]) == shown
+
+
 def test_copied_code_has_no_secret_member_of_an_argument_or_of_the_state() -> None:
     class Login(BaseModel):
         user: str

@@ -48,9 +48,10 @@ class MCPToolFunction:
     """Seconds for a call."""
 
     async def __call__(self, /, **kwargs: Any) -> ToolResponse | CallToolResult:
-        """Call the tool. The `meta` and the structured content of its result are the metadata of the response.
+        """Call the tool. The `meta` of its result is the metadata of the response.
 
-        Without `wrap_tool_result`, MCP's result is returned, also that of a failed tool, with `is_error` and its texts.
+        Without `wrap_tool_result`, MCP's result is returned, with its structured content, also that of a failed tool,
+        with `is_error` and its texts.
         """
         result = await self.client.call_tool(self.name, kwargs, self.execution_timeout)
         if result.exception is not None:
@@ -60,10 +61,7 @@ class MCPToolFunction:
             return sent
         if result.error is not None:
             raise ToolError(result.error.message, tool=self.name)
-        metadata = dict(sent.meta or {})
-        if sent.structured_content is not None:
-            metadata["structured_content"] = sent.structured_content
-        return ToolResponse([_to_block(block) for block in sent.content], metadata=metadata or None)
+        return ToolResponse([_to_block(block) for block in sent.content], metadata=dict(sent.meta or {}) or None)
 
 
 class MCPClientBase:

@@ -449,11 +449,10 @@ class Toolkit(StateModule):
 
     def register_tool_function(  # noqa: PLR0917  # as callers pass them
         self, tool_func: Callable[..., Any], group_name: str = BASIC_GROUP,
-        preset_kwargs: dict[str, Any] | None = None, func_description: str | None = None,
+        preset_kwargs: dict[str, Any] | None = None, func_name: str | None = None, func_description: str | None = None,
         json_schema: dict[str, Any] | None = None, include_long_description: bool = True,
         include_var_positional: bool = False, include_var_keyword: bool = False,
-        postprocess_func: PostprocessFunction | None = None, *, func_name: str | None = None,
-        namesake_strategy: NamesakeStrategy = "raise",
+        postprocess_func: PostprocessFunction | None = None, namesake_strategy: NamesakeStrategy = "raise",
     ) -> None:  # fmt: skip
         """Register a function that returns or yields responses. Nothing that is passed is changed.
 
@@ -461,9 +460,11 @@ class Toolkit(StateModule):
         of one made from the signature and the docstring. `postprocess_func` gets each response of a call, and returns
         another one or None. `namesake_strategy` decides about a name that is taken.
 
-        Raises ValueError for an unknown group or strategy, a name that is taken and a preset that does not fit, and
-        TypeError for a `json_schema` that is none.
+        Raises ValueError for an unknown group or strategy, a name that is taken or is none, and a preset that does not
+        fit, and TypeError for a `json_schema` that is none.
         """
+        if func_name and not re.fullmatch(r"[\w-]+", func_name):
+            raise ValueError(f"func_name is a name, not {func_name!r}. Pass a description as func_description=….")
         options: dict[str, Any] = {
             "name": func_name or None, "description": func_description or None,
             "include_long_description": include_long_description,
@@ -582,8 +583,8 @@ class Toolkit(StateModule):
     async def register_mcp_client(  # noqa: PLR0917  # as callers pass them
         self, mcp_client: MCPClientBase, group_name: str = BASIC_GROUP, enable_funcs: list[str] | None = None,
         disable_funcs: list[str] | None = None, preset_kwargs_mapping: dict[str, dict[str, Any]] | None = None,
-        postprocess_func: PostprocessFunction | None = None, *, wrap_tool_result: bool = True,
-        namesake_strategy: NamesakeStrategy = "raise", execution_timeout: float | None = None,
+        postprocess_func: PostprocessFunction | None = None, namesake_strategy: NamesakeStrategy = "raise",
+        execution_timeout: float | None = None, *, wrap_tool_result: bool = True,
     ) -> None:  # fmt: skip
         """Register the tools of an MCP server.
 

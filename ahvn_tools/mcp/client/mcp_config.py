@@ -166,16 +166,16 @@ class _EntryParser:
             variables=self._variables,
         )
 
-    def _read_env_file(self, path: Any) -> dict[str, str]:
+    def _read_env_file(self, written: Any) -> dict[str, str]:
         """Return the variables of VS Code's `envFile`: lines of `NAME=value`, the value with or without quotes."""
-        if not path:
+        if not written:
             return {}
-        path = self._expand(path, "envFile")
-        self._trust.require_file(self._folder / path, path)
+        path = self._expand(written, "envFile")
+        self._trust.require_file(self._folder / path, str(written))  # errors have no value of a variable
         try:
             lines = (self._folder / path).read_text(encoding="utf-8-sig").splitlines()
         except (OSError, UnicodeDecodeError) as error:
-            raise DefinitionError(f"{self._where}: {path!r} cannot be read: {type(error).__name__}.") from error
+            raise DefinitionError(f"{self._where}: {written!r} cannot be read: {type(error).__name__}.") from None
         matches = filter(None, map(_ENV_LINE.fullmatch, lines))
         return {match["name"]: match["quoted"] or match["bare"] or "" for match in matches}
 

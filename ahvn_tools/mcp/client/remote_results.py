@@ -56,7 +56,8 @@ class ResultParser:
             raise InvalidResultError(f"The result of {self._name!r} {reason}.{note}", tool=self._name)
         result = self._output.to_result(call_result)
         if not isinstance(structured, dict):
-            return replace(result, value=result.value if structured is None else structured, structured_content=None)
+            value = result.value if structured is None else structured
+            return replace(result, value=value, structured_content=None, _original=None)
         return replace(result, structured_content=structured)
 
     def _find_error(self, structured: Any) -> str | None:

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from ahvn_tools.command_words import split_command
 from ahvn_tools.errors import DefinitionError
+from ahvn_tools.formats.json_data import replace_surrogates
 from ahvn_tools.mcp.client.client_settings import ClientSettings
 from ahvn_tools.mcp.client.mcp_config import ServerEntry, parse_entries, read_config
 from ahvn_tools.redaction.names import is_secret_name
@@ -65,12 +66,15 @@ def resolve_targets(
             targets.append(replace(target, secrets=_find_secrets(source, auth, env, marked)))
         else:
             targets.append(_object_target(source, has_options=auth is not None or bool(env)))
-    if name is None:
-        return targets
-    if len(targets) != 1:
+    if name is not None and len(targets) != 1:
         names = [target.name for target in targets]
         raise DefinitionError(f"name={name!r} is for one server; there are {len(targets)}: {names}.")
-    return [replace(targets[0], name=name)]
+    if name is not None:
+        targets = [replace(targets[0], name=name)]
+    for target in targets:
+        if replace_surrogates(target.name) != target.name:
+            raise DefinitionError(f"The name {target.name!r} of a server has half of a surrogate pair: choose another.")
+    return targets
 
 
 def _find_secrets(entry: ServerEntry, auth: Any, env: Mapping[str, str], marked: Sequence[str]) -> SecretTexts:
@@ -137,7 +141,7 @@ def _entry_target(
     if not entry.command:
         raise DefinitionError("A server's command has no words; the first one is the program.")
     if auth is not None:
-        raise DefinitionError(f"{entry.command[0]!r} is a command, which takes no auth or headers; use env={{…}}.")
+        raise DefinitionError("A command takes no auth or headers; use env={…}.")
     return _command_target(replace(entry, env={**entry.env, **env}), name, stderr)
 
 
@@ -173,7 +177,7 @@ def _command_name(words: Sequence[str]) -> str:
 def _url_target(url: str, entry: ServerEntry, name: str) -> Target:
     scheme, mark, rest = url.partition("://")
     url = f"{scheme.lower()}{mark}{rest}"  # FastMCP 4 knows no other
-    _check_credentials(url, entry.auth, entry.headers)
+    _check_credentials(entry.auth, entry.headers)
     verify = entry.verify
     is_sse = entry.transport == "sse" or (entry.transport is None and urlsplit(url).path.rstrip("/").endswith("/sse"))
 
@@ -201,13 +205,13 @@ def is_valid_header(name: object, value: object) -> bool:
     return bool(is_name and is_value)
 
 
-def _check_credentials(url: str, auth: Any, headers: Mapping[str, str]) -> None:
+def _check_credentials(auth: Any, headers: Mapping[str, str]) -> None:
     """Raise DefinitionError, without quoting a value, for invalid credentials."""
     if not (auth is None or isinstance(auth, str) or hasattr(auth, "auth_flow")):
         raise DefinitionError(f'`auth` is a token, headers, "oauth" or an httpx2.Auth, not a {type(auth).__name__}.')
     for name, value in {**headers, "Authorization": auth}.items() if isinstance(auth, str) else headers.items():
         if not is_valid_header(name, value) or name.lower() == "host":  # it would be another server's
-            raise DefinitionError(f"{name!r} for {_host(url)!r} cannot be sent as a header.")
+            raise DefinitionError(f"{name!r} cannot be sent as a header.")
 
 
 def _host(url: str) -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import fnmatch
+import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from ahvn_tools.errors import SourceError, clip, near_misses
+from ahvn_tools.invisible import escape_line
 from ahvn_tools.sources.openapi.document import DocumentError, Node
 from ahvn_tools.sources.openapi.options import OpenAPIOptions
 
@@ -16,6 +18,11 @@ METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch")
 
 MAX_REASON_CHARS: Final = 300
 """The maximum length of a reason, which is cut after it."""
+
+MAX_LEFT_OUT_CHARS: Final = 5_000
+"""The maximum length of a list of operations that are left out."""
+
+_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,18 +125,26 @@ def select(operations: Iterable[Operation], options: OpenAPIOptions) -> list[Ope
     _refuse_unmatched("tags", tags, {tag for operation in found for tag in operation.tags})
     for name, given in (("operations", patterns), ("exclude", excluded)):
         _refuse_unmatched_operations(name, given, found)
-    chosen = [
-        operation
-        for operation in found
-        if (not methods or operation.method in methods)
-        and (not tags or any(fnmatch.fnmatchcase(tag, pattern) for tag in operation.tags for pattern in tags))
-        and (not patterns or any(map(operation.matches, patterns)))
-        and not any(map(operation.matches, excluded))
-    ]
-    if options.get("deprecated"):
-        return chosen
     named = {pattern for pattern in patterns if "*" not in pattern and "?" not in pattern and "[" not in pattern}
-    return [one for one in chosen if not one.is_deprecated or any(map(one.matches, named))]
+
+    def find_reason(operation: Operation) -> str | None:
+        """Return why an operation is left out; None if it is chosen."""
+        if methods and operation.method not in methods:
+            return "by `methods`"
+        if tags and not any(fnmatch.fnmatchcase(tag, pattern) for tag in operation.tags for pattern in tags):
+            return "by tags"
+        if patterns and not any(map(operation.matches, patterns)):
+            return "by `operations`"
+        if any(map(operation.matches, excluded)):
+            return "by `exclude`"
+        is_deprecated = operation.is_deprecated and not options.get("deprecated")
+        return "because deprecated" if is_deprecated and not any(map(operation.matches, named)) else None
+
+    reasons = [find_reason(operation) for operation in found]
+    for reason in dict.fromkeys(filter(None, reasons)):
+        labels = [one.label for one, other in zip(found, reasons, strict=True) if other == reason]
+        _logger.info("Left out %s: %s.", reason, escape_line(clip(", ".join(labels), MAX_LEFT_OUT_CHARS)))
+    return [operation for operation, reason in zip(found, reasons, strict=True) if reason is None]
 
 
 def _refuse_unmatched(name: str, patterns: Iterable[str], known: Iterable[str]) -> None:

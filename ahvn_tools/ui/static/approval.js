@@ -6,7 +6,7 @@ const SOON_MS = 300; // the call has gone on by then
 const decision = document.querySelector("#decision");
 const outcome = document.querySelector("#outcome");
 const json = document.querySelector("#json");
-const { kind, schema } = decision?.dataset ?? {};
+const { kind, schema, digest } = decision?.dataset ?? {};
 const form = json && new Form(document.querySelector("#form"), JSON.parse(schema), (edited) => {
   json.value = JSON.stringify(edited, null, 2);
 });
@@ -21,13 +21,13 @@ function showText() {
   }
 }
 
-/** The decision as JSON text. What was typed is sent as it is: large integers would lose digits. */
+/** The decision as JSON text, with the digest of what is shown. Typed text is sent as it is: large integers would lose digits. */
 function read(name) {
-  if (name === "deny") return JSON.stringify({ action: "deny", reason: decision.elements.reason.value });
+  if (name === "deny") return JSON.stringify({ action: "deny", digest, reason: decision.elements.reason.value });
   if (json) JSON.parse(json.value);
-  if (name === "answer") return `{"action": "answer", "value": ${json.value}}`;
+  if (name === "answer") return `{"action": "answer", "digest": "${digest}", "value": ${json.value}}`;
   const edits = json && json.value !== json.defaultValue ? `, "arguments": ${json.value}` : "";
-  return `{"action": "approve", "always": ${name === "always"}${edits}}`;
+  return `{"action": "approve", "digest": "${digest}", "always": ${name === "always"}${edits}}`;
 }
 
 async function decide(event) {

@@ -25,6 +25,11 @@ let total = 0;
 let isChanged = false;
 let chosen = "";
 
+// What a person would not see is shown as an escape; line feeds, tabs, and what joins or varies an emoji stay.
+const INVISIBLE = /(?![\n\t]|(?<=\p{Extended_Pictographic}\ufe0f?)[\u200d\ufe0f])[\p{C}\u2028\u2029\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\u{e0100}-\u{e01ef}]/gu;
+const escapeUnit = (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`;
+const clean = (text) => text.replace(INVISIBLE, (found) => found.split("").map(escapeUnit).join(""));
+
 // receiving
 
 function connect() {
@@ -54,6 +59,7 @@ function say(text, isProblem = false) {
 }
 
 function receive(call) {
+  for (const [name, value] of Object.entries(call)) if (typeof value === "string") call[name] = clean(value);
   const key = `${call.process}/${call.serial}`;
   const before = calls.get(key);
   const tool = tools.get(call.tool) ?? { calls: 0, errors: 0, durations: [] };
@@ -189,7 +195,7 @@ function drawDetail(call) {
 
 function pretty(text) {
   try {
-    return JSON.stringify(JSON.parse(text), null, 2);
+    return clean(JSON.stringify(JSON.parse(text), null, 2));
   } catch {
     return text || "not known yet";
   }

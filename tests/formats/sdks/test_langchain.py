@@ -989,5 +989,5 @@ def test_the_examples_of_the_page_run():
     """They are marked `py`: the other examples of docs/ run without LangChain."""
     page = Path(__file__).resolve().parents[3] / "docs" / "how-to" / "langchain.md"
     blocks = re.findall(r"^```py\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     exec(compile("\n".join(blocks), str(page), "exec"), {"__name__": "__main__"})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,8 @@ from fastmcp.client.transports.config import MCPConfigTransport
 from mcp.server.mcpserver import MCPServer
 from pydantic import SecretStr
 
-from ahvn_tools.errors import DefinitionError
+from ahvn_tools import Toolkit
+from ahvn_tools.errors import DefinitionError, SourceError, ToolConnectionError
 from ahvn_tools.mcp.client.client_settings import ClientSettings
 from ahvn_tools.mcp.client.connection import ConnectionPool
 from ahvn_tools.mcp.client.http import BoundedHTTPFactory
@@ -385,11 +387,36 @@ def test_name_can_be_passed_for_one_server() -> None:
         ("http://x", {"auth": {"X Key": "k"}}, "cannot be sent as a header"),
         ({"a": {"url": "http://x", "headers": {"X-Key": "k\u00e9"}}}, {}, "'X-Key' .*cannot be sent as a header"),
         ("mcp-server-git", {"env": {"PORT": 5}}, "`env` has a int for 'PORT'"),
+        ("mcp-server-git", {"name": "a\ud83d"}, r"The name 'a\\ud83d' of a server has half of a surrogate pair"),
+        ({"a\ud83d": {"command": "x"}}, {}, "half of a surrogate pair"),
     ],
 )
 def test_invalid_server_is_refused(server: Any, options: dict[str, Any], message: str) -> None:
     with pytest.raises(DefinitionError, match=message):
         resolve_targets(server, **options)
+
+
+@pytest.mark.parametrize(
+    ("entry", "options"),
+    [
+        ({"command": "x", "envFile": "${KEY}"}, {}),
+        ({"command": "x", "envFile": "a\0${KEY}"}, {}),
+        ({"command": "${KEY}"}, {"auth": "t"}),
+        ({"url": "http://${KEY}/"}, {"auth": "a\nb"}),
+        ({"command": "x", "cwd": "${KEY}"}, {}),
+        ({"command": "${KEY}"}, {}),
+        ({"url": "${KEY}"}, {}),
+        ({"url": "http://127.0.0.1:${KEY}/"}, {}),
+    ],
+)
+def test_no_error_of_an_entry_has_the_value_of_a_variable(
+    entry: dict[str, Any], options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KEY", "s3cret-value")
+    with pytest.raises((DefinitionError, SourceError, ToolConnectionError)) as caught:
+        Toolkit("k").add_mcp({"mcpServers": {"a": entry}}, **options)
+    shown = "".join(traceback.format_exception(caught.value))
+    assert "s3cret" not in shown
 
 
 def test_repr_of_a_target_contains_no_secret() -> None:

@@ -16,6 +16,7 @@ from fastmcp import Context, FastMCP
 from fastmcp.client.elicitation import ElicitResult
 from fastmcp.utilities.tasks import TaskConfig
 from fastmcp_tasks import TasksExtension
+from fastmcp_tasks.client import TasksClientExtension
 from mcp_types import (
     CreateMessageRequest,
     CreateMessageRequestParams,
@@ -100,10 +101,18 @@ async def test_a_call_waits_for_the_result_of_its_task(upstream, imported):
     assert (result.error, result.value) == (None, {"number": 3})
 
 
-async def test_a_call_that_is_cancelled_cancels_its_task(upstream, imported):
+async def test_a_call_that_is_cancelled_cancels_its_task(upstream, imported, monkeypatch):
+    resolve, known = TasksClientExtension._resolve_task, []
+
+    async def resolve_known(self: Any, created: Any, context: Any) -> Any:
+        known.append(created.task_id)
+        return await resolve(self, created, context)
+
+    monkeypatch.setattr(TasksClientExtension, "_resolve_task", resolve_known)
     async with imported(tasks=True) as kit:
         call = asyncio.ensure_future(kit.aexec("wait", {"number": 3}))
-        assert await auntil(lambda: upstream.is_started)
+        # a task may start before the client has its id; until then, nothing can cancel it
+        assert await auntil(lambda: upstream.is_started and known)
         call.cancel()
         assert await auntil(lambda: upstream.is_cancelled)
 

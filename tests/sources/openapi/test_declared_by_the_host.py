@@ -196,3 +196,16 @@ async def test_a_kept_result_is_sent_whole_only_with_an_output_schema(responses:
         result = await client.call_tool("listPets")
     assert len(result.content[0].text) < 2_000
     assert (result.structured_content is not None) == is_sent
+
+
+def test_what_the_options_leave_out_is_logged_with_the_reason(caplog: pytest.LogCaptureFixture):
+    document = pets()
+    document["paths"]["/old"] = {"get": {"operationId": "old", "deprecated": True}, "put": {"operationId": "set\nold"}}
+    with caplog.at_level(logging.INFO, "ahvn_tools"):
+        assert list(ToolSpec.from_openapi(document, methods=["get"], exclude=["isOpen"])) == ["listPets"]
+    left_out = [line for line in caplog.messages if line.startswith("Left out")]
+    assert left_out == [
+        "Left out by `exclude`: GET /open.",
+        "Left out because deprecated: GET /old.",
+        "Left out by `methods`: PUT /old.",
+    ]
