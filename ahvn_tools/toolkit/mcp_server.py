@@ -73,7 +73,7 @@ class ToolkitServerOptions(TypedDict, total=False):
     tools that are for everyone are served."""
     session: SessionResolver
     """`(request) -> session id`, sync or async, where the client itself sends it, such as in a header; None or "" where
-    it does not. `request.session_id` by default."""
+    it does not. `request.session_id` by default, which otherwise follows it after a dot: two users share no session."""
     mask_errors: bool
     """False: the client receives the text of an exception, and not only that the tool failed. By default as the
     toolkit's."""
@@ -394,7 +394,7 @@ class ToolkitServer:
         session_id = await self._resolve("session", str, request)
         if not session_id or request.session_id is None:
             return session_id or None
-        return f"{request.session_id}.{session_id}"
+        return f"{session_id}.{request.session_id}"  # two users who name one session have two
 
     async def _resolve(
         self, option: Literal["state", "session"], kind: type[Resolved], request: Request

@@ -30,6 +30,9 @@ READ_SECONDS: Final = 0.25
 LOOK_SECONDS: Final = 5.0
 """How often processes are made to go on writing, and a page receives an event even without calls."""
 
+STREAM_SECONDS: Final = 10.0
+"""After how long a page opens its stream again. A server that stops waits for open streams, and cannot end them."""
+
 RETRY_SECONDS: Final = 2.0
 """When a file that could not be used is tried again."""
 
@@ -52,10 +55,10 @@ def watch_routes(kit: Toolkit, path: str | PathLike[str] | None, render: Callabl
 
 
 async def _events(calls: WatchedCalls, after: int) -> AsyncIterator[str]:
-    """Yield the calls that are new or have changed, until the browser disconnects."""
+    """Yield the calls that are new or have changed, until the browser disconnects or must open the stream again."""
     looked_at = sent_at = float("-inf")
-    while True:
-        now = time.monotonic()
+    ends_at = time.monotonic() + STREAM_SECONDS
+    while (now := time.monotonic()) < ends_at:
         try:
             if now > looked_at + LOOK_SECONDS:
                 looked_at = now
@@ -70,6 +73,7 @@ async def _events(calls: WatchedCalls, after: int) -> AsyncIterator[str]:
             sent_at, after = now, changed[-1]["number"] if changed else after
             yield _event("calls", {"calls": changed, "now": time.time()})
         await asyncio.sleep(READ_SECONDS)
+    yield _event("again", {})
 
 
 def _event(kind: str, data: JsonObject) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from ahvn_tools import ToolError, Toolkit
+from ahvn_tools.ui import watching
 from tests.ui.desk import SECRETS, open_desk
 
 CALLS_PER_SECOND = 200
@@ -223,6 +224,22 @@ def test_the_page_connects_again(browser: Any, serve: Callable[..., str], kit: T
     wait_for_text(page, "#connection", r"^Live\.")
     wait_for_text(page, "#count", "^2 calls")
     context.close()
+
+
+def test_the_page_goes_on_when_its_stream_ends(
+    page: Any, serve: Callable[..., str], kit: Toolkit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watching, "STREAM_SECONDS", 0.2)
+    open_watch(page, serve(kit))
+    page.evaluate(
+        "window.said = []; new MutationObserver(() => said.push(document.querySelector('#connection').textContent))"
+        ".observe(document.querySelector('#connection'), {childList: true, characterData: true, subtree: true})"
+    )
+    for number in range(1, 3):
+        with page.expect_request("**/watch/events*", timeout=LONGEST_MS):
+            kit.exec("add", {"a": number})
+        wait_for_text(page, "#count", f"^{number} calls")
+    assert page.evaluate("said") == []
 
 
 def test_a_file_that_cannot_be_used_is_named(page: Any, serve: Callable[..., str], kit: Toolkit, tmp_path: Any) -> None:

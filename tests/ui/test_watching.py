@@ -10,9 +10,12 @@ import pytest
 
 pytest.importorskip("jinja2")
 
+from starlette.testclient import TestClient
+
 from ahvn_tools import Toolkit, ui
 from ahvn_tools.middleware import watch
 from ahvn_tools.middleware.watched_calls import WatchedCalls
+from ahvn_tools.ui import watching
 from tests.ui.desk import SECRETS, open_desk
 
 
@@ -105,3 +108,22 @@ def test_the_app_writes_nothing_before_the_page_is_opened(state_folder: Path) ->
     kit.exec("draw", {"shape": {"kind": "circle", "radius": 1}})
     assert list(state_folder.iterdir()) == []
     assert not WatchedCalls().is_viewed()
+
+
+async def test_a_stream_ends_for_a_server_that_stops_and_the_next_one_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = ui.app(kit := Toolkit("k").add(len))
+    [seen] = (await call_and_read(app, kit, "len", {"obj": "a"}))[-1][1]["calls"]
+    monkeypatch.setattr(watching, "STREAM_SECONDS", 0.1)
+    client = TestClient(app, base_url="http://localhost")
+    text, later = (client.get(f"/watch/events?after={after}").text for after in (0, seen["number"]))
+    assert [event.splitlines()[0] for event in text.strip().split("\n\n")] == ["event: calls", "event: again"]
+    assert '"serial"' in text
+    assert '"serial"' not in later
+
+
+@pytest.mark.parametrize("is_same_file", [True, False])
+async def test_a_toolkit_with_watch_has_each_call_once_in_a_file(is_same_file: bool, tmp_path: Path) -> None:
+    path, own = tmp_path / "page.sqlite", tmp_path / "own.sqlite"
+    kit = Toolkit("k", middleware=[watch(path if is_same_file else own)]).add(len)
+    events = await call_and_read(ui.app(kit, watched=path), kit, "len", {"obj": "a"})
+    assert {call["serial"] for _, data in events for call in data["calls"]} == {events[-1][1]["calls"][0]["serial"]}

@@ -170,8 +170,11 @@ async def _run_http(server: FastMCP, options: ServerRunOptions) -> None:
         allowed_origins=_to_list(options.get("allowed_origins")),
         **http_options,
     )
-    level, seconds = options.get("log_level") or _DEFAULT_LEVEL, math.ceil(CLOSE_SECONDS)
-    config = uvicorn.Config(app, ws="none", lifespan="on", log_level=level, timeout_graceful_shutdown=seconds)
+    logging_options: dict[str, Any] = {"log_level": options.get("log_level") or _DEFAULT_LEVEL}
+    if logging.getLogger("uvicorn.error").hasHandlers():  # of the program, or of the server that runs it
+        logging_options = {"log_level": options.get("log_level"), "log_config": None}
+    seconds = math.ceil(CLOSE_SECONDS)
+    config = uvicorn.Config(app, ws="none", lifespan="on", timeout_graceful_shutdown=seconds, **logging_options)
     uvicorn_server = _UvicornServer(config)
 
     def end() -> None:

@@ -44,6 +44,7 @@ function connect() {
     if (changed.length) last = changed.at(-1).number;
     isChanged ||= changed.length > 0;
   });
+  source.addEventListener("again", connect);
   source.addEventListener("problem", (event) => say(JSON.parse(event.data).text, true));
   source.addEventListener("error", () => {
     say("Not connected. Trying again …", true);

@@ -6,6 +6,7 @@ import asyncio
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,11 +15,11 @@ from fastmcp.client.transports import StdioTransport, StreamableHttpTransport
 from fastmcp.server.auth.providers.jwt import JWTVerifier, RSAKeyPair, StaticTokenVerifier
 from mcp.shared.exceptions import MCPError
 
-from ahvn_tools import ToolContext, Toolkit
+from ahvn_tools import Inbox, ToolContext, Toolkit
 from ahvn_tools.mcp.server.app import ServedToolsServer
 from ahvn_tools.toolkit.mcp_server import ToolkitServer
 from tests.mcp.server.test_run import create_kit, post_hello, reversed_text
-from tests.mcp.serving import ENVIRONMENT, over_http
+from tests.mcp.serving import ENVIRONMENT, LONGEST, over_http
 
 WIRES = (pytest.param("legacy", marks=pytest.mark.exhaustive), "auto")
 
@@ -128,6 +129,37 @@ async def test_two_users_at_once_never_share_a_value(wire: str):
         calls = [client.call_tool("who", {"number": n}) for n in range(40) for client in (ann, bob)]
         answers = [answer.data for answer in await asyncio.gather(*calls)]
     assert answers == [[user, n] for n in range(40) for user in ("ann", "bob")]
+
+
+@pytest.mark.parametrize(
+    ("name_session", "owners"),
+    [
+        (lambda request: f"{request.client_id}/mcp", ["ann", "bob"]),
+        (lambda request: "desk/mcp", ["desk", "desk"]),  # two users who claim one session
+    ],
+)
+async def test_a_call_that_waits_has_the_session_that_was_named_and_two_users_share_none(
+    name_session: Any, owners: list[str], wire: str, tmp_path: Path
+):
+    inbox = Inbox(tmp_path / "inbox.db", secret_key="the key of all processes", timeout=LONGEST)
+    kit = Toolkit("files", approver=inbox).add(reversed_text, name="turn", requires_approval=True)
+    users = {name: {"client_id": name} for name in ("ann", "bob")}
+    session_ids = []
+
+    async with (
+        over_http(kit, auth=StaticTokenVerifier(users), session=name_session) as url,
+        token_client(url, "ann", wire) as ann,
+        token_client(url, "bob", wire) as bob,
+    ):
+        for client in (ann, bob):
+            calling = asyncio.create_task(client.call_tool("turn", {"text": "ab"}))
+            while not (waiting := [item for item in inbox.items() if item.state == "waiting"]):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)  # an Inbox is a file
+            session_ids.append(str(waiting[0].session_id))
+            inbox.approve(waiting[0].id)
+            assert (await calling).data == "ba"
+    assert [session_id.split("/")[0] for session_id in session_ids] == owners
+    assert len(set(session_ids)) == len(users)
 
 
 async def test_claims_decide_which_tools_a_user_sees(wire: str):

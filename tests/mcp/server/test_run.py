@@ -365,3 +365,13 @@ def _run(command, **source):
         timeout=LONGEST,
         check=False,
     )
+
+
+@pytest.mark.parametrize(("options", "level"), [({}, logging.INFO), ({"log_level": "error"}, logging.ERROR)])
+async def test_the_levels_of_a_uvicorn_that_runs_the_program_change_only_with_a_log_level(options, level, caplog):
+    names = ("uvicorn.error", "uvicorn.access")
+    for name in names:
+        caplog.set_level(logging.INFO, name)  # as the outer server does
+    async with over_http(create_kit(), **options) as url, Client(url) as client:
+        await client.list_tools()
+        assert [logging.getLogger(name).level for name in names] == [level, level]
