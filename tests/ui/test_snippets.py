@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from ahvn_tools import ToolDefinition, Toolkit, ToolSpec, formats
@@ -113,6 +113,7 @@ def test_each_copied_request_is_python(name: str) -> None:
 @given(st.dictionaries(st.text(), st.recursive(SCALARS, containers)), st.text(min_size=1))
 def test_a_copied_call_has_the_same_name_and_arguments(arguments: dict[str, Any], name: str) -> None:
     code = call_snippets(name, arguments, "assert True", {}, set(), setup="")
+    assume("import os\n" not in code["Python"] or name.startswith("os."))  # it has a secret
     (printed,) = ast.parse(code["Python"]).body
     assert isinstance(printed, ast.Expr)
     called = printed.value.args[0]  # type: ignore[attr-defined]  # print(kit.call(…))
