@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import math
 import re
-import shlex
 from collections.abc import Collection, Iterable
 from textwrap import indent
 from typing import Any, Final
 
+from ahvn_tools.command_words import split_command
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.redaction.credentials import mask_credentials
 from ahvn_tools.redaction.names import is_secret_name
@@ -165,7 +165,7 @@ def _has_credentials(source: str) -> bool:
     """Return whether a path, a URL or a command contains a credential."""
     secrets = SecretTexts()
     try:
-        secrets.add_command(shlex.split(source))
+        secrets.add_command(split_command(source))
     except ValueError:  # no command
         secrets.add_url(source)
     return mask_credentials(secrets.mask(source)) != source

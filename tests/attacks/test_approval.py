@@ -674,7 +674,7 @@ ATTACKS = [
     Attack(
         "the same request in another order, twice",
         other_order,
-        equals([["ran", "ToolkitError"], [["ann's", "ann", 10]]]),
+        equals([["ran", "RequestUsedError"], [["ann's", "ann", 10]]]),
     ),
     Attack("arguments changed in the waiting run", argument_swapped_in_the_run, equals([["ToolkitError"] * 3, []])),
     Attack("a secret argument changed in the waiting run", secret_swapped_in_the_run, equals([["ToolkitError"], []])),
@@ -692,7 +692,7 @@ ATTACKS = [
     Attack(
         "one approval used again, in every form",
         replayed,
-        equals([["ran", *["ToolkitError"] * 6], [["ann's", "ann", 10]]]),
+        equals([["ran", *["RequestUsedError"] * 6], [["ann's", "ann", 10]]]),
     ),
     Attack("one approval twice in one run", twice_in_one_run, lambda got: got.value[0]),
     Attack("one approval in eight threads at once", resumed_at_once, equals([["ann's", "ann", 10]])),

@@ -141,7 +141,7 @@ async def answers_of_a_client(desk: Desk, raw: Raw) -> list[Any]:
 
 
 ATTACKS = [
-    Attack("one answer again, in every form", answered_again, equals([["ran", *["ToolkitError"] * 4], ["a"]])),
+    Attack("one answer again, in every form", answered_again, equals([["ran", *["RequestUsedError"] * 4], ["a"]])),
     Attack(
         "an answer to another question",
         answered_otherwise(

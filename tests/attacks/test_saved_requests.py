@@ -104,11 +104,11 @@ def secrets_on_disk() -> bool:
 
 
 ATTACKS = [
-    Attack("a request that was rejected before", rejected_first, equals([["ToolkitError"] * 4, []])),
+    Attack("a request that was rejected before", rejected_first, equals([["RequestUsedError"] * 4, []])),
     Attack(
         "one approval in two processes with one file",
         approved_in_two_processes,
-        equals([["ran", "ToolkitError"], [["ann's", "ann", 10]]]),
+        equals([["ran", "RequestUsedError"], [["ann's", "ann", 10]]]),
     ),
     Attack("a request that has expired", expired, equals([["ToolkitError"] * 3, []])),
     Attack("a short secret, by trying", guessed(), equals([])),

@@ -40,6 +40,14 @@ def tools(tmp_path: Path) -> Path:
     return path
 
 
+def default_hangup() -> None:
+    """Let a hangup end the process that is started: a shell or `nohup` around the tests may ignore it."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+IN_CHILD = default_hangup if hasattr(signal, "SIGHUP") else None
+
+
 def start(*arguments: str) -> Served:
     return Served(
         subprocess.Popen(
@@ -49,6 +57,7 @@ def start(*arguments: str) -> Served:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
+            preexec_fn=IN_CHILD,  # noqa: PLW1509  # it sets one signal
         )
     )
 
@@ -123,7 +132,13 @@ def test_a_signal_leaves_no_server_and_no_folder(
             assert [*folder.glob("tmp*")] != []
             served.end(number)
     else:
-        process = subprocess.Popen([*COMMAND, "ui", source], env={**os.environ, **ENVIRONMENT}, stderr=subprocess.PIPE)
+        environment = {**os.environ, **ENVIRONMENT}
+        process = subprocess.Popen(
+            [*COMMAND, "ui", source],
+            env=environment,
+            stderr=subprocess.PIPE,
+            preexec_fn=IN_CHILD,  # noqa: PLW1509  # as above
+        )
         assert until(lambda: pid.is_file() and pid.read_text() != "")
         process.send_signal(number)
         process.communicate(timeout=LONGEST)
@@ -199,7 +214,9 @@ def test_calls_that_are_tried_wait_in_the_inbox_of_the_command(
             assert [*tmp_path.glob("tmp*")] != []
             pages = (browser.get(f"{site}/approvals").text for _ in range(1000))
             found = next(found for page in pages if (found := re.search(r"approvals/(\w+)", page)) is not None)
-            browser.post(f"{site}/approvals/{found[1]}", content='{"action": "approve"}')
+            shown = re.search(r'data-digest="(\w+)"', browser.get(f"{site}/approvals/{found[1]}").text)
+            assert shown is not None
+            browser.post(f"{site}/approvals/{found[1]}", json={"action": "approve", "digest": shown[1]})
             assert "plain: ann" in answer.read().decode()
         assert served.end(signal.SIGTERM) == -signal.SIGTERM
     assert [*tmp_path.glob("tmp*")] == []
