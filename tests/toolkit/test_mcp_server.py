@@ -407,7 +407,7 @@ async def test_an_async_function_may_return_the_session_id(wire: str):
     async with served(Toolkit("where").add(where), wire, session=desk) as client:
         answers = [(await client.call_tool("where", meta={"desk": "one"})).data for _ in range(2)]
     assert answers[0] == answers[1]
-    assert answers[0].endswith("one")
+    assert answers[0].split(".")[0] == "one"
 
 
 @pytest.mark.parametrize("session_id", [5, b"one", ["one"]])

@@ -384,7 +384,8 @@ def test_every_module_of_this_package_is_outlined() -> None:
         texts.append(outline(package, skip=skip))
         skip = int(texts[-1].split("skip=")[1].split(".")[0]) if "Limit reached" in texts[-1] else 0
     text = "\n".join(texts)
-    assert "Not outlined" not in text
+    (left_out,) = text.partition("Not outlined:\n")[2].splitlines()[:1]
+    assert (text.count("Not outlined"), left_out.partition(":")[0]) == (1, "- ui/static/vendor/uplot.js")  # minified
     assert "File: toolkit/toolkit.py\n" in text
     files = [path for path in package.rglob("*.py") if "class " in path.read_text() or "def " in path.read_text()]
     assert text.count("File: ") >= len(files) - 5
