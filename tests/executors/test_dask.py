@@ -185,6 +185,7 @@ class TestQueued:
         running = [executor.submit(bodies.append_pids_and_wait, str(started), str(gate)) for _ in range(2)]
         read_pids(started, 4)
         queued = executor.submit(bodies.append_pids, str(tmp_path / "pids"))
+        assert until(lambda: len(client.run_on_scheduler(task_keys)) == 3)
         assert queued.cancel()
         assert until(lambda: len(client.run_on_scheduler(task_keys)) == 2)
         gate.touch()

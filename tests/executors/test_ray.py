@@ -486,11 +486,12 @@ def run_program(code: str, temporary_folder: str) -> str:
     finished = subprocess.run(
         [sys.executable, "-c", PROGRAM + code],
         capture_output=True,
-        check=True,
+        check=False,
         env={**os.environ, "RAY_TMPDIR": temporary_folder},
         text=True,
         timeout=110,
     )
+    assert finished.returncode == 0, finished.stderr
     return finished.stdout
 
 
