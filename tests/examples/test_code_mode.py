@@ -16,6 +16,14 @@ WORK = """
   track_parcel(2)
   track_parcel(3)
 approved, from a file of N bytes: refund {'order': 2, 'euros': 95.0}
+> run_code:\x20
+import asyncio
+
+orders = await list_orders()
+places = await asyncio.gather(*[track_parcel(order["id"]) for order in orders])
+lost = [order for order, place in zip(orders, places) if place == "lost"]
+[await refund(order["id"], order["euros"]) for order in lost]
+
   refund(2, 95.0)
 {"result": ["Paid 95 euros for order 2."]}
 
