@@ -14,6 +14,10 @@ _FLAGS: Final[int] = sum(
     getattr(os, f"O_{name}", 0) for name in ("NOFOLLOW", "NONBLOCK", "NOCTTY", "CLOEXEC", "BINARY")
 )
 
+_FOLDER_FLAGS: Final[int] = os.O_RDONLY | sum(
+    getattr(os, f"O_{name}", 0) for name in ("DIRECTORY", "NOFOLLOW", "CLOEXEC")
+)
+
 
 MAX_BYTES: Final = 128_000_000
 """What is read of one file at most: a planted file may be larger than the memory."""
@@ -68,6 +72,26 @@ def open_regular(path: str | os.PathLike[str], flags: int, mode: int = 0o666, *,
         os.close(descriptor)
         raise
     return descriptor
+
+
+def open_below(root: Path, path: Path) -> int:
+    """Open a regular file below a folder to read it, and follow no link on the way, also none that was just put there.
+
+    `path` begins with `root` and has no `..`. Raises OSError. Where the system opens no name in the folder of a
+    descriptor (Windows), links that are put there in this moment are followed.
+    """
+    *folders, name = path.relative_to(root).parts or (".",)
+    if os.open not in os.supports_dir_fd:
+        return open_regular(path, os.O_RDONLY)
+    descriptor = os.open(root, _FOLDER_FLAGS)
+    try:
+        for folder in folders:
+            inner = os.open(folder, _FOLDER_FLAGS, dir_fd=descriptor)
+            os.close(descriptor)
+            descriptor = inner
+        return open_regular(name, os.O_RDONLY, folder=descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def require_regular(path: str | os.PathLike[str], *, folder: int | None = None) -> os.stat_result | None:

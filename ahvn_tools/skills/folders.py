@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from ahvn_tools.errors import SourceError, ToolError, near_misses
 from ahvn_tools.execution.threads import run_in_thread
-from ahvn_tools.regular_file import open_regular
+from ahvn_tools.regular_file import open_below
 from ahvn_tools.roots import resolve_path, without_dots
 from ahvn_tools.skills import SKILL_FILE
 from ahvn_tools.skills.skill import (
@@ -65,16 +65,12 @@ class FolderFiles:
             raise ToolError(f"The skill has no file {file!r}. {near_misses(file, self.list())}")
         place = resolve_path(path, (self.root,), outside=_OUTSIDE)
         try:
-            with os.fdopen(open_regular(place, os.O_RDONLY), "rb") as stream:
-                status, content = os.fstat(stream.fileno()), stream.read(MAX_FILE_BYTES + 1)
-            # another program may have put a link at the place of a folder before the file was opened
-            again = resolve_path(path, (self.root,), outside=_OUTSIDE).lstat()
+            with os.fdopen(open_below(self.root, place), "rb") as stream:
+                content: bytes = stream.read(MAX_FILE_BYTES + 1)
         except FileNotFoundError:
             raise ToolError(f"The skill has no file {file!r}. {near_misses(file, self.list())}") from None
         except OSError as error:
             raise ToolError(f"{file!r} cannot be read: {error.strerror}.") from None
-        if (again.st_dev, again.st_ino) != (status.st_dev, status.st_ino):
-            raise ToolError(f"{file!r} was exchanged while it was opened. Read it again.")
         return content
 
 

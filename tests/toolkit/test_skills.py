@@ -277,6 +277,12 @@ class TestRead:
         (folder / "tea").rename(folder / "gone")
         assert "no file 'SKILL.md'" in message(session, "tea")
 
+    def test_a_link_to_the_folder_itself_is_no_file(self, kit, folder):
+        (folder / "sums" / "all").symlink_to(folder / "sums")
+        result = kit.exec("read_skill", {"name": "sums", "file": "all"})
+        assert result.error.code == "tool_error"
+        assert "'all' cannot be read" in result.error.message
+
     def test_files_are_read_while_a_folder_is_exchanged_for_a_link(self, kit, folder, tmp_path):
         secret = tmp_path / "secret"
         secret.mkdir()
