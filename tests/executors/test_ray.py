@@ -556,6 +556,50 @@ ray.shutdown()
             "3",
         ]
 
+    def test_waiting_for_the_end_of_ray_makes_no_call_to_its_core(self, tmp_path: Path, temporary_folder: str) -> None:
+        """Such a call would end the process if Ray is shut down at that moment."""
+        printed = run_program(
+            f"""
+import time, traceback
+from ahvn_tools.executors.ray import executor as module
+module.WATCH_SECONDS = 0.01
+init()
+
+class RecordedCore:
+    def __init__(self, core):
+        self.core = core
+        self.calls = []
+
+    def __getattr__(self, name):
+        if any(frame.name == "_watch_ray" for frame in traceback.extract_stack()):
+            self.calls.append(name)
+        return getattr(self.core, name)
+
+    def shutdown_driver(self):
+        self.core.shutdown_driver()
+        time.sleep(20 * module.WATCH_SECONDS)
+
+worker = ray._private.worker.global_worker
+core = worker.core_worker = RecordedCore(worker.core_worker)
+executor = RayExecutor()
+futures = []
+for body in (bodies.hang, bodies.hang_with_context):
+    futures.append(ToolSpec.from_function(body).submit(executor, path={str(tmp_path)!r} + "/" + body.__name__))
+    bodies.wait_for({str(tmp_path)!r} + "/" + body.__name__)
+time.sleep(20 * module.WATCH_SECONDS)
+ray.shutdown()
+for future in futures:
+    print(future.result(bodies.WAIT).error.message)
+print(core.calls)
+""",
+            temporary_folder,
+        )
+        assert printed.splitlines() == [
+            "The worker of tool 'hang' was lost when Ray was shut down.",
+            "The worker of tool 'hang_with_context' was lost when Ray was shut down.",
+            "[]",
+        ]
+
     def test_a_process_can_end_while_calls_run(self, tmp_path: Path, temporary_folder: str) -> None:
         printed = run_program(
             f"""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import concurrent.futures
-import contextlib
 import importlib.util
 import threading
 from collections.abc import Callable
@@ -30,6 +30,9 @@ back-pressure does not look whether the task was cancelled."""
 
 FORCE_SECONDS: Final = 0.5
 """How long Ray may take to kill a worker."""
+
+EXIT_SECONDS: Final = 1.0
+"""How long the end of this process waits until a call is not read any more."""
 
 _REASONS: Final = {
     "WorkerCrashedError": "its process died",
@@ -67,8 +70,9 @@ class RayExecutor(CallExecutor):
         self._is_shut_down = False
         self._is_watched = False
         self._condition = threading.Condition()
-        self._running: dict[RayCall, str] = {}
+        self._running: dict[RayCall, Any] = {}
         """The calls that have not ended, and the connection to Ray of each."""
+        atexit.register(self._end_calls)  # runs before Ray's own, which was registered first
 
     def start_call(self, task: CallTask, observer: CallObserver) -> RunningCall:
         """Run the body of a task in a worker."""
@@ -103,6 +107,7 @@ class RayExecutor(CallExecutor):
                 thread.join()
             with self._condition:
                 self._condition.wait_for(lambda: not self._running)
+            atexit.unregister(self._end_calls)
 
     def _require_open(self) -> None:
         if self._is_shut_down:
@@ -113,13 +118,23 @@ class RayExecutor(CallExecutor):
             self._running.pop(call, None)
             self._condition.notify_all()
 
+    def _end_calls(self) -> None:
+        """Read nothing more, because Ray ends with this process."""
+        with self._condition:
+            running = list(self._running)
+            self._running.clear()
+        for call in running:
+            call.lose()
+        for call in running:
+            call.wait(EXIT_SECONDS)
+
     def _watch_ray(self) -> None:
         """End the calls whose connection to Ray was closed, as long as there are calls."""
         is_watched = True
         while is_watched:
             connection = _find_connection()
             with self._condition:
-                lost = [call for call, used in self._running.items() if used != connection]
+                lost = [call for call, used in self._running.items() if used is not connection]
                 for call in lost:
                     del self._running[call]
                 is_watched = self._is_watched = bool(self._running)
@@ -155,24 +170,26 @@ class RayCall:
         self._reading.add_done_callback(lambda _: on_done(self))
 
     def send(self, answer: bytes) -> None:
-        """Request the next chunk with b"", or answer the question."""
-        if answer:
-            self._mailbox.put.remote(answer)
-        else:
+        """Request the next chunk with b"", or answer the question, unless the task has ended."""
+        mailbox = self._mailbox
+        if not answer:
             self._loop.call_soon_threadsafe(self._may_read_on.set)
+        elif mailbox is not None:
+            mailbox.put.remote(answer)
 
     def cancel(self) -> None:
         """Cancel the ToolContext of the body; the worker kills itself if that does not end it.
 
         While a body keeps all threads from running, its worker does nothing of this, and is killed from outside.
         """
-        if self._has_ended.is_set():
+        generator = self._generator
+        if generator is None:
             return
         self._is_over = True
         try:
-            _cancel(self._generator, force=False)
+            _cancel(generator, force=False)
             if self._is_running_after(CANCEL_SECONDS):
-                _cancel(self._generator, force=True)
+                _cancel(generator, force=True)
             if self._is_running_after(FORCE_SECONDS) and self._worker is not None:
                 self._kill_worker.options(scheduling_strategy=_on_node(self._worker.node_id)).remote(self._worker)
         finally:
@@ -181,15 +198,19 @@ class RayCall:
     def lose(self) -> None:
         """Ray was shut down."""
         self._fail(RAY_SHUT_DOWN)
-        self._has_ended.set()
         self._reading.cancel()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until nothing of the task is read any more; return whether that was in time."""
+        return self._has_ended.wait(seconds)
 
     def _is_running_after(self, seconds: float) -> bool:
         """Return whether the task has not ended so many seconds later."""
-        if not (self._has_ended.is_set() or _is_connected()):
+        generator = self._generator
+        if generator is None or not _is_connected():
             return False
-        self._generator.completed().future().add_done_callback(lambda _: self._has_ended.set())
-        return not self._has_ended.wait(seconds)
+        generator.completed().future().add_done_callback(lambda _: self._has_ended.set())
+        return not self.wait(seconds)
 
     async def _read(self) -> None:
         try:
@@ -199,6 +220,7 @@ class RayCall:
         except Exception as error:  # noqa: BLE001  # Ray may raise anything
             self._fail(describe_loss(error))
         finally:
+            self._generator = self._mailbox = None  # their ends call Ray's core: after the call, Ray may be shut down
             self._has_ended.set()
 
     async def _deliver(self, batch: ReplyBatch) -> None:
@@ -251,11 +273,8 @@ def _is_connected() -> bool:
     return connected
 
 
-def _connect(error: type[Exception]) -> str:
-    """Return the id of this process's connection to Ray. Raises `error` if there is none for executors."""
-    connection = _find_connection()
-    if connection is None:
-        raise error("Ray is not initialised in this process: call ray.init() first.")
+def _connect(error: type[Exception]) -> Any:
+    """Return this process's connection to Ray. Raises `error` if there is none that executors can use."""
     import ray.util.client
 
     if ray.util.client.ray.is_connected():
@@ -263,14 +282,17 @@ def _connect(error: type[Exception]) -> str:
             "RayExecutor does not work with Ray Client (ray://…), which has no tasks that stream: run this program on "
             'a node of the cluster, with ray.init(address="auto"), or as a Ray job.'
         )
-    return connection
+    if not _is_connected():
+        raise error("Ray is not initialised in this process: call ray.init() first.")
+    return _find_connection()
 
 
-def _find_connection() -> str | None:
-    """Return the id of this process's connection to Ray, or None. Unlike other functions of Ray, never start it."""
-    from ray.runtime_context import get_runtime_context
+def _find_connection() -> Any:
+    """Return this process's connection to Ray: an object for each `ray.init()`, or None once `ray.shutdown()` is over.
 
-    with contextlib.suppress(AttributeError, RuntimeError):  # Ray is not initialised, or is being shut down
-        context = get_runtime_context()
-        return f"{context.get_node_id()} {context.get_worker_id()}"  # a new local cluster gives the same worker id
-    return None
+    While Ray is being shut down, a call of its core ends the process. So this only reads an attribute, and what refers
+    to objects of Ray is kept until the attribute is gone.
+    """
+    from ray._private.worker import global_worker
+
+    return getattr(global_worker, "core_worker", None)
