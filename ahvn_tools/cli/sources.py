@@ -47,8 +47,8 @@ MoreSources = Annotated[list[str | Path] | None, Parameter(name="--source", nega
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class LoadingOptions:
-    """How sources are loaded, and which of their tools a command uses."""
+class SourceOptions:
+    """How sources are loaded, and which of their tools are used, by every command."""
 
     profile: str | None = None
     """The profile of manifests to use, such as dev or prod."""
@@ -56,20 +56,27 @@ class LoadingOptions:
     """Trust only these files, modules, programs, variables, servers and features. Can be repeated."""
     root: Names = None
     """A folder that the built-in tools may use: SOURCE is builtins or a manifest. Can be repeated."""
-    audience: str | None = None
-    """Use the tools for this audience, and those for everyone. Without it: all; for install, those for everyone."""
-    group: Names = None
-    """Use the tools of this group, and activate it. Can be repeated."""
     tag: Names = None
     """Use the tools with this tag. Can be repeated."""
     include: Names = None
     """Use the tools whose names match this pattern, such as 'get_*'. Can be repeated."""
     exclude: Names = None
     """Use no tools whose names match this pattern. Can be repeated."""
-    strict_load: Flag = False
-    """Fail if an operation of an OpenAPI document cannot be a tool. Without it, such operations are left out."""
     verbose: Flag = False
     """Print the tracebacks of errors."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class LoadingOptions(SourceOptions):
+    """What all commands but `serve` have in addition."""
+
+    audience: str | None = None
+    """Use the tools for this audience, and those for everyone. Without it: all; for install, those for everyone."""
+    group: Names = None
+    """Use the tools of this group, and activate it. Can be repeated."""
+    strict_load: Flag = False
+    """Fail if an operation of an OpenAPI document cannot be a tool. Without it, such operations are left out."""
 
 
 SourceParameters = Annotated[LoadingOptions | None, Parameter(name="*")]
