@@ -7,7 +7,6 @@ A command takes `Sources` (several) or `Source` and `MoreSources`, and `LoadingO
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from cyclopts import Parameter
 from ahvn_tools.cli.garbage import end_start
 from ahvn_tools.cli.output import CommandError, UsageError, print_message, print_traceback
 from ahvn_tools.errors import SkippedOperationError, near_misses
+from ahvn_tools.mcp.server.standard_streams import redirect_descriptor
 
 if TYPE_CHECKING:  # the command line is parsed, and completed, without pydantic
     from ahvn_tools.definition import ToolDefinition
@@ -210,12 +210,8 @@ def close_servers(kit: Toolkit) -> None:
 def stdout_to_stderr() -> Generator[None]:
     """Write to stderr what code and its child processes print: stdout is for the output of the command."""
     sys.stdout.flush()
-    saved = os.dup(1)
-    os.dup2(2, 1)
-    try:
-        with contextlib.redirect_stdout(sys.stderr):
-            yield
-    finally:
-        sys.stdout.flush()
-        os.dup2(saved, 1)
-        os.close(saved)
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(redirect_descriptor(1, to=2))
+        stack.callback(sys.stdout.flush)  # what code writes to the stream that it knows from before
+        stack.enter_context(contextlib.redirect_stdout(sys.stderr))
+        yield

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -17,13 +18,10 @@ from ahvn_tools.trust import Trust, require_all
 MAX_BYTES: Final = 64_000_000
 """How large an mcp.json may be."""
 
-_STRING = r'("(?:\\.|[^"\\])*(?:"|\\?\Z))'  # one that does not end is read once
-_COMMENT = re.compile(_STRING + r"|//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
-_TRAILING_COMMA = re.compile(_STRING + r"|,(?=\s*[}\]])", re.DOTALL)
+_STRING = r'"(?:\\.|[^"\\])*+"?'  # one that does not end is read once
+_COMMENT = re.compile(rf"{_STRING}|(//[^\r\n]*|/\*.*?(?:\*/|\Z))", re.DOTALL)
+_TRAILING_COMMA = re.compile(rf"{_STRING}|(,(?=\s*[}}\]]))", re.DOTALL)
 _VARIABLE = re.compile(r"\$\{([^{}]*)\}")
-_ENV_LINE = re.compile(
-    r"""\s*(?:export\s+)?(?P<name>\w+)\s*=\s*(?:(?P<quote>["'])(?P<quoted>.*)(?P=quote)|(?P<bare>.*?))\s*"""
-)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -80,10 +78,10 @@ def read_config(path: Path) -> tuple[Mapping[str, Any], Path]:
     return config, folder.parent if folder.name in {".vscode", ".cursor"} else folder
 
 
-def without_comments(text: str) -> str:
-    """Return JSON without the comments and trailing commas that editors allow in it."""
-    for pattern in (_COMMENT, _TRAILING_COMMA):
-        text = pattern.sub(lambda match: match[1] or "", text)  # the first group is a string, which stays
+def without_comments(text: str, *, keeps_commas: bool = False) -> str:
+    """Return JSON with spaces in place of the comments and trailing commas that editors allow in it."""
+    for pattern in (_COMMENT,) if keeps_commas else (_COMMENT, _TRAILING_COMMA):
+        text = pattern.sub(lambda match: re.sub(r"[^\r\n]", " ", match[0]) if match[1] else match[0], text)
     return text
 
 
@@ -168,16 +166,18 @@ class _EntryParser:
 
     def _read_env_file(self, written: Any) -> dict[str, str]:
         """Return the variables of VS Code's `envFile`: lines of `NAME=value`, the value with or without quotes."""
+        from dotenv import dotenv_values  # few servers have such a file
+
         if not written:
             return {}
         path = self._expand(written, "envFile")
         self._trust.require_file(self._folder / path, str(written))  # errors have no value of a variable
         try:
-            lines = (self._folder / path).read_text(encoding="utf-8-sig").splitlines()
+            text = (self._folder / path).read_text(encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
             raise DefinitionError(f"{self._where}: {written!r} cannot be read: {type(error).__name__}.") from None
-        matches = filter(None, map(_ENV_LINE.fullmatch, lines))
-        return {match["name"]: match["quoted"] or match["bare"] or "" for match in matches}
+        values = dotenv_values(stream=io.StringIO(text), interpolate=False)
+        return {name: value or "" for name, value in values.items()}
 
     def _expand_values(self, entry: Mapping[str, Any], key: str) -> dict[str, str]:
         values = entry.get(key) or {}

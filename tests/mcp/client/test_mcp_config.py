@@ -59,12 +59,12 @@ def test_command_has_arguments_and_environment_as_strings() -> None:
 
 
 def test_env_file_is_read_and_the_entrys_env_has_priority(tmp_path: Path) -> None:
-    text = "# ours\n\nTOKEN=a=b # c\nexport NAME = ann\nQUOTED='x y'\nDOUBLE=\"z\"\nEMPTY=\nSAME=file\n"
+    text = "# ours\n\nTOKEN=a=b # why\nHASH=a#b\nexport NAME = ann\nQUOTED='x y'\nDOUBLE=\"z\"\nEMPTY=\nSAME=file\n"
     (tmp_path / ".env").write_text(text, encoding="utf-8")
     config = {"one": {"command": "x", "envFile": "${workspaceFolder}/.env", "env": {"SAME": "entry"}}}
     seen = parse_entries(config, tmp_path, env={}, inputs={})["one"].env
     assert seen == {
-        "TOKEN": "a=b # c", "NAME": "ann", "QUOTED": "x y", "DOUBLE": "z", "EMPTY": "", "SAME": "entry",
+        "TOKEN": "a=b", "HASH": "a#b", "NAME": "ann", "QUOTED": "x y", "DOUBLE": "z", "EMPTY": "", "SAME": "entry",
     }  # fmt: skip
     near = {"one": {"command": "x", "envFile": ".env"}}
     assert parse_entries(near, tmp_path, env={}, inputs={})["one"].env["SAME"] == "file"
