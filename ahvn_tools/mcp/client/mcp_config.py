@@ -10,13 +10,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-from ahvn_tools.errors import DefinitionError, near_misses
+from ahvn_tools.errors import DefinitionError, SourceError, near_misses
+from ahvn_tools.regular_file import read_text
 from ahvn_tools.trust import Trust, require_all
-
-MAX_BYTES: Final = 64_000_000
-"""How large an mcp.json may be."""
 
 _STRING = r'"(?:\\.|[^"\\])*+"?'  # one that does not end is read once
 _COMMENT = re.compile(rf"{_STRING}|(//[^\r\n]*|/\*.*?(?:\*/|\Z))", re.DOTALL)
@@ -61,15 +59,9 @@ class ServerEntry:
 def read_config(path: Path) -> tuple[Mapping[str, Any], Path]:
     """Return the content of an mcp.json and the folder that it is for. It may have comments and trailing commas."""
     try:
-        with path.open("rb") as stream:
-            data = stream.read(MAX_BYTES + 1)
-        text = data.decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DefinitionError(f"{str(path)!r} cannot be read: {type(error).__name__}.") from error
-    if len(data) > MAX_BYTES:
-        raise DefinitionError(f"{str(path)!r} is too large: at most {MAX_BYTES:,} bytes are read.")
-    try:
-        config = json.loads(without_comments(text))
+        config = json.loads(without_comments(read_text(path, repr(str(path)))))
+    except SourceError as error:
+        raise DefinitionError(str(error)) from error
     except (ValueError, RecursionError) as error:
         raise DefinitionError(f"{str(path)!r} is not JSON: {error}.") from error
     if not isinstance(config, Mapping):
@@ -173,9 +165,9 @@ class _EntryParser:
         path = self._expand(written, "envFile")
         self._trust.require_file(self._folder / path, str(written))  # errors have no value of a variable
         try:
-            text = (self._folder / path).read_text(encoding="utf-8-sig")
-        except (OSError, UnicodeDecodeError) as error:
-            raise DefinitionError(f"{self._where}: {written!r} cannot be read: {type(error).__name__}.") from None
+            text = read_text(self._folder / path, repr(written))
+        except SourceError as error:
+            raise DefinitionError(f"{self._where}: {error}") from None
         values = dotenv_values(stream=io.StringIO(text), interpolate=False)
         return {name: value or "" for name, value in values.items()}
 

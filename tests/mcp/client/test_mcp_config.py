@@ -124,7 +124,10 @@ def test_variables_are_replaced_once(text: str, value: str) -> None:
         ({"command": "x", "env": ["a"]}, "`env` is not a JSON object"),
         ({"command": "x", "args": [{}]}, "`args` has a value that is not a string"),
         ({"command": {}}, "`args` has a value that is not a string"),
-        ({"command": "x", "envFile": "nowhere.env"}, r"'one': 'nowhere\.env' cannot be read: FileNotFoundError"),
+        (
+            {"command": "x", "envFile": "nowhere.env"},
+            r"'one': 'nowhere\.env' cannot be read: No such file or directory",
+        ),
     ],
 )
 def test_invalid_entry_error_names_the_server(value: Any, message: str | None) -> None:
@@ -151,7 +154,7 @@ def test_comments_and_trailing_commas_are_allowed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "message"), [(b"{", "is not JSON"), (b"[]", "not contain a JSON object"), (b"\xff", "Unicode")]
+    ("content", "message"), [(b"{", "is not JSON"), (b"[]", "not contain a JSON object"), (b"\xff", "not UTF-8")]
 )
 def test_invalid_file_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
     file = tmp_path / "mcp.json"
