@@ -110,7 +110,8 @@ def open_toolkit(
         raise
     finally:
         if kit is not None:
-            close_servers(kit)
+            for server in kit.servers.values():
+                server.close()
 
 
 def _load(sources: Sequence[Any], options: LoadingOptions) -> Toolkit:
@@ -129,7 +130,8 @@ def load_status(kit: Toolkit, options: LoadingOptions | None) -> int:
 
     How many operations of OpenAPI documents were skipped is said on stderr; they count with `--strict-load`.
     """
-    others, operations = _count_skipped(kit)
+    operations = sum(isinstance(error, SkippedOperationError) for error in kit.load_errors)
+    others = len(kit.load_errors) - operations
     if operations:
         were = "operation was" if operations == 1 else "operations were"
         print_message(f"{operations} {were} skipped. --strict-load makes this an error.")
@@ -140,12 +142,6 @@ def require_complete(kit: Toolkit, options: LoadingOptions | None) -> None:
     """Raise CommandError if a file or a server was skipped, or with `--strict-load` an operation of a document."""
     if load_status(kit, options):
         raise CommandError("Not all tools of the sources are known: correct what was skipped, or leave it out.")
-
-
-def _count_skipped(kit: Toolkit) -> tuple[int, int]:
-    """Return how many files and servers were skipped, and how many operations of OpenAPI documents."""
-    operations = sum(isinstance(error, SkippedOperationError) for error in kit.load_errors)
-    return len(kit.load_errors) - operations, operations
 
 
 def find_tool(kit: Toolkit, name: str) -> ToolSpec:
@@ -198,12 +194,6 @@ def to_name_condition(options: LoadingOptions) -> Callable[[ToolDefinition], boo
         )
 
     return matches
-
-
-def close_servers(kit: Toolkit) -> None:
-    """Close the MCP servers of a toolkit that a command has loaded."""
-    for server in kit.servers.values():
-        server.close()
 
 
 @contextlib.contextmanager
