@@ -24,7 +24,8 @@ import docstring_parser
 from ahvn_tools import builtins, errors, formats, middleware
 from ahvn_tools.builtins.standard import GROUPS
 from ahvn_tools.cli.app import COMMANDS, app
-from ahvn_tools.cli.sources import LoadingOptions
+from ahvn_tools.cli.serve import ListenOptions, ServerOptions
+from ahvn_tools.cli.sources import LoadingOptions, SourceOptions
 from ahvn_tools.code_mode.code_limits import CodeLimits
 from ahvn_tools.errors import ToolCallError, ToolSpecError
 from ahvn_tools.manifest import model
@@ -422,8 +423,12 @@ def command_options(name: str) -> Iterator[tuple[Any, str]]:
     module, function = COMMANDS[name][0].split(":")
     command = getattr(importlib.import_module(f"ahvn_tools.cli.{module}"), function)
     texts = {one.arg_name: one.description or "" for one in docstring_parser.parse(command.__doc__ or "").params}
+    texts |= (
+        {one.name: one.text for one in (*members(ListenOptions), *members(ServerOptions))} if name == "serve" else {}
+    )
+    loading = {one.name for one in members(SourceOptions if name == "serve" else LoadingOptions)}
     for argument in app[name].assemble_argument_collection():
-        if argument.show and not argument.keys:
+        if argument.show and not (argument.keys and argument.keys[0] in loading):
             yield argument, texts.get(argument.field_info.name, "")
 
 
@@ -451,7 +456,8 @@ def cli_page() -> str:
         parts += [f"## {name}", f"```bash\n{' '.join(usage)} [OPTIONS]\n```"]
         parts += [text for text in (parsed.short_description, parsed.long_description) if text]
         parts += [table(["argument", "default", "meaning"], rows)] if rows else []
-        parts += ["It takes the [options that load sources](#options-that-load-sources)."] if loads else []
+        but = ", but not `--strict-load`" if name == "serve" else ""
+        parts += [f"It takes the [options that load sources](#options-that-load-sources){but}."] if loads else []
     loading = [[f"`--{one.name.replace('_', '-')}`", cell(one.text)] for one in members(LoadingOptions)]
     return page(
         "Commands",

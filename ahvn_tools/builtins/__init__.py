@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ahvn_tools.lazy import lazy_names
 
 if TYPE_CHECKING:
     from ahvn_tools.builtins.approval import Action
@@ -31,7 +32,7 @@ __all__ = [
     "run_process", "standard_toolkit",
 ]  # fmt: skip
 
-_PUBLIC_NAMES = {
+_MODULES = {
     "approval": ["Action"],
     "ask_user": ["AskUser", "Question", "UserAnswers"],
     "database.database": ["Database"],
@@ -48,14 +49,7 @@ _PUBLIC_NAMES = {
     "workspace": ["Workspace"],
 }
 
-
-def __getattr__(name: str) -> Any:
-    """Import a class at its first use (PEP 562)."""
-    for module, names in _PUBLIC_NAMES.items():
-        if name in names:
-            value = globals()[name] = getattr(importlib.import_module(f"{__name__}.{module}"), name)
-            return value
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazy_names(__name__, {name: f".{module}" for module, names in _MODULES.items() for name in names})
 
 
 def __dir__() -> list[str]:

@@ -306,12 +306,7 @@ def _to_files(name: str, files: Sequence[str], reader: ValueReader) -> Any:
 
 
 def _read_file(name: str, file: str) -> str:
-    if file == STDIN:
-        return sys.stdin.read()
-    try:
-        return io.TextIOWrapper(io.BytesIO(_read_bytes(name, file)), encoding="utf-8").read()
-    except UnicodeDecodeError:
-        raise UsageError(f"The file for {name!r} is no UTF-8 text.") from None
+    return sys.stdin.read() if file == STDIN else read_text(Path(file), f"The file for {name!r}")
 
 
 def _read_bytes(name: str, file: str) -> bytes:
@@ -349,7 +344,7 @@ def read_text(file: Path, shown: str) -> str:
     """Return the text of a file, which errors call `shown`. Raises UsageError, without any part of the text."""
     try:
         with file.open("rb") as opened:
-            return read_bounded(opened).decode("utf-8-sig")
+            return io.TextIOWrapper(io.BytesIO(read_bounded(opened)), encoding="utf-8-sig").read()
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is no UTF-8 text"
         raise UsageError(f"{shown} cannot be read: {reason}.") from None

@@ -257,7 +257,7 @@ class CallOutput:
             self._progress.stop()
 
     def _print_json(self, result: ToolResult) -> None:
-        data, is_ascii = to_json(result), not self._is_unicode
+        data, is_ascii = to_json(result), not output.is_unicode(self._stdout)
         text = json.dumps(data, ensure_ascii=is_ascii, default=_to_plain_block)
         if self._is_terminal and output.escape(text) != text:
             text = json.dumps(data, default=_to_plain_block).replace("\x7f", "\\u007f")
@@ -279,12 +279,13 @@ class CallOutput:
         if value is None:
             return
         if not self._is_terminal:
-            self._print(_to_text(value, is_ascii=not self._is_unicode))
+            self._print(_to_text(value, is_ascii=not output.is_unicode(self._stdout)))
         elif isinstance(value, str):
             if text := self._without_shown(value):
                 self._print(output.escape(text))
         else:
-            self._print_highlighted(output.to_json(value))
+            output.print_data(value, self._stdout)
+            self._stdout.flush()
 
     def _without_shown(self, text: str) -> str:
         """Return a text without the outputs in it whose lines were all shown while the tool ran."""
@@ -297,21 +298,8 @@ class CallOutput:
 
         return _OUTPUT.sub(left, text).rstrip("\n")
 
-    def _print_highlighted(self, text: str) -> None:
-        from rich.console import Console
-        from rich.highlighter import JSONHighlighter
-        from rich.text import Text
-
-        console = Console(file=self._stdout, soft_wrap=True)
-        console.print(JSONHighlighter()(Text(text)))
-        self._stdout.flush()
-
     def _print(self, text: str) -> None:
         print(text, file=self._stdout, flush=True)
-
-    @property
-    def _is_unicode(self) -> bool:
-        return (getattr(self._stdout, "encoding", None) or "").lower().startswith("utf")
 
 
 class ProgressBar:
@@ -429,20 +417,20 @@ def _ask_for(name: str, reader: ValueReader) -> Any:
     schema = reader.property(name)
     is_secret = is_secret_schema(schema) or is_secret_name(name)
     description = schema.get("description") or schema.get("title") or ""
-    _print_question(f"{name} ({reader.describe(name)}){f': {description}' if description else ''}")
+    output.print_message(f"{name} ({reader.describe(name)}){f': {description}' if description else ''}")
     while True:
         text = _read_secret() if is_secret else _read_line(f"{name}= ")
         if not text:
-            _print_question(f"{name!r} is required. Ctrl-C ends the command.")
+            output.print_message(f"{name!r} is required. Ctrl-C ends the command.")
             continue
         try:
             value = reader.read(name, [text])
         except UsageError as error:
-            _print_question(str(error))
+            output.print_message(str(error))
             continue
         if reader.fits(name, value):
             return value
-        _print_question(f"{name!r} {reader.find_problem(name, value)}.")
+        output.print_message(f"{name!r} {reader.find_problem(name, value)}.")
 
 
 def _read_line(prompt: str) -> str:
@@ -459,10 +447,6 @@ def _read_secret() -> str:
         return getpass.getpass("(hidden) ", stream=sys.stderr)
     except EOFError:
         raise UsageError("The input ended before all required parameters had a value.") from None
-
-
-def _print_question(text: str) -> None:
-    output.print_message(text)
 
 
 class TerminalApprover:

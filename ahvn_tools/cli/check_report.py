@@ -221,7 +221,7 @@ def _fits(report: CheckReport) -> bool:
 
 def _to_words(report: CheckReport, finding: Finding) -> Iterator[str]:
     """Yield a finding as compilers write it: `tools.py:9: error: find, query: the problem [rule] (formats)`."""
-    location = report.locate(finding)
+    location = report.locations.find_finding(finding)
     subject = get_subject(finding)
     yield f"{location}: " if location is not None else ""
     yield finding.severity
@@ -259,10 +259,6 @@ class CheckReport:
         """Return whether there is a finding that is at least as severe as the level."""
         return any(is_severe(finding, level) for finding in self.findings)
 
-    def locate(self, finding: Finding) -> Location | None:
-        """Return where to correct what was found."""
-        return self.locations.find_finding(finding)
-
     def summary(self) -> str:
         """Return the last line of the report."""
         tools, counts = len(self.verdicts), self.counts
@@ -285,7 +281,7 @@ class CheckReport:
                     "problem": finding.problem,
                     "fix": finding.fix,
                     "formats": list(finding.formats),
-                    **_location_to_json(self.locate(finding)),
+                    **_location_to_json(self.locations.find_finding(finding)),
                 }
                 for finding in self.findings
             ],

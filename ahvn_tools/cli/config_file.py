@@ -19,6 +19,7 @@ from ahvn_tools.cli.output import CommandError
 from ahvn_tools.cli.output_file import OutputFile
 from ahvn_tools.errors import SourceError
 from ahvn_tools.json_types import JsonObject
+from ahvn_tools.mcp.client.mcp_config import without_comments
 
 Syntax = Literal["json", "jsonc", "toml", "yaml"]
 """`"jsonc"`: JSON with comments and trailing commas."""
@@ -90,10 +91,10 @@ class JsonWithComments(Json):
     """JSON with comments and trailing commas."""
 
     def _without_comments(self, text: str) -> str:
-        return _blank(r"//[^\r\n]*|/\*.*?\*/", text)
+        return without_comments(text, keeps_commas=True)
 
     def _plain(self, text: str) -> str:
-        return _blank(r",(?=\s*[}\]])", self._without_comments(text))
+        return without_comments(text)
 
 
 def _to_object(pairs: list[tuple[str, Any]]) -> JsonObject:
@@ -102,12 +103,6 @@ def _to_object(pairs: list[tuple[str, Any]]) -> JsonObject:
         twice = next(name for number, (name, _) in enumerate(pairs) if name in dict(pairs[:number]))
         raise ValueError(f"the key {twice!r} is there twice")
     return value
-
-
-def _blank(pattern: str, text: str) -> str:
-    """Return a text with spaces in place of what matches outside of JSON texts."""
-    found = re.compile(rf'"(?:\\.|[^"\\])*+"?|({pattern})|/\*.*', re.DOTALL)
-    return found.sub(lambda match: match[0] if match[1] is None else re.sub(r"[^\r\n]", " ", match[0]), text)
 
 
 _SPACE: Final = re.compile(r"\s*")

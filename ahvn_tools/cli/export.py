@@ -36,7 +36,6 @@ if TYPE_CHECKING:  # the command line is parsed without pydantic
     from collections.abc import Sequence
 
     from ahvn_tools.definition import ToolDefinition
-    from ahvn_tools.mcp.trust.changes import Changes
     from ahvn_tools.toolkit import Toolkit
 
 
@@ -217,11 +216,29 @@ def diff(
 
     before, after = (_read(source, options) for source in (old, new))
     changes = definition_lock.compare(before, after)
-    rows = _to_rows(changes, _get_fingerprints(before), _get_fingerprints(after))
+    groups: dict[str, dict[str, tuple[str, ...]]] = {
+        "removed": dict.fromkeys(changes.removed, ()),
+        "breaking": changes.breaking,
+        "compatible": changes.compatible,
+        "added": dict.fromkeys(changes.added, ()),
+    }
+    fingerprints = [{one.name: one.fingerprint for one in definitions} for definitions in (before, after)]
+    rows = [
+        {
+            "tool": name,
+            "change": word,
+            "reasons": list(reasons),
+            "old": fingerprints[0].get(name),
+            "new": fingerprints[1].get(name),
+        }
+        for word, tools in groups.items()
+        for name, reasons in tools.items()
+    ]
+    summary = {word: len(tools) for word, tools in groups.items()}
     if json:
-        print_json({"changes": rows, "summary": _count(changes)})
+        print_json({"changes": rows, "summary": summary})
     else:
-        _print_rows(rows, changes)
+        _print_rows(rows, summary)
     is_breaking = bool(changes.removed or changes.breaking)
     return int(is_breaking if fail_on == "breaking" else bool(changes) and fail_on == "any")
 
@@ -236,34 +253,7 @@ def _read(source: str | Path, options: LoadingOptions | None) -> list[ToolDefini
         return [spec.definition for spec in kit]
 
 
-def _get_fingerprints(definitions: list[ToolDefinition]) -> dict[str, str]:
-    return {definition.name: definition.fingerprint for definition in definitions}
-
-
-def _to_rows(changes: Changes, before: dict[str, str], after: dict[str, str]) -> list[dict[str, Any]]:
-    """Return one object for each changed tool, the breaking ones first."""
-    return [
-        {"tool": name, "change": word, "reasons": list(reasons), "old": before.get(name), "new": after.get(name)}
-        for word, tools in _group(changes).items()
-        for name, reasons in tools.items()
-    ]
-
-
-def _group(changes: Changes) -> dict[str, dict[str, tuple[str, ...]]]:
-    """Return the reasons by kind of change and tool."""
-    return {
-        "removed": dict.fromkeys(changes.removed, ()),
-        "breaking": changes.breaking,
-        "compatible": changes.compatible,
-        "added": dict.fromkeys(changes.added, ()),
-    }
-
-
-def _count(changes: Changes) -> dict[str, int]:
-    return {word: len(tools) for word, tools in _group(changes).items()}
-
-
-def _print_rows(rows: list[dict[str, Any]], changes: Changes) -> None:
+def _print_rows(rows: list[dict[str, Any]], summary: dict[str, int]) -> None:
     for row in rows:
         old, new = ((row[key] or "none")[:SHORT_FINGERPRINT] for key in ("old", "new"))
         print_words(row["change"], f": {row['tool']} ({old} -> {new})", styles=_STYLES)
@@ -272,7 +262,7 @@ def _print_rows(rows: list[dict[str, Any]], changes: Changes) -> None:
     if not rows:
         print_text("No differences.")
         return
-    print_text("\n" + ", ".join(f"{count} {word}" for word, count in _count(changes).items() if count) + ".")
+    print_text("\n" + ", ".join(f"{count} {word}" for word, count in summary.items() if count) + ".")
 
 
 def read_lock(path: str | Path, options: LoadingOptions | None) -> list[ToolDefinition]:

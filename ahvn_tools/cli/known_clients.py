@@ -85,11 +85,7 @@ def _home(*parts: str) -> Callable[[], Path]:
 
 def _config_folder() -> Path:
     """Return the folder in which programs have their folders with configuration."""
-    if sys.platform == "win32":
-        return Path(os.environ.get("APPDATA") or Path.home() / "AppData" / "Roaming")
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Application Support"
-    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+    return Path.home() / "Library" / "Application Support" if sys.platform == "darwin" else _unix_config_folder()
 
 
 def _unix_config_folder() -> Path:

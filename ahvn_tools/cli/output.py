@@ -85,7 +85,7 @@ def print_traceback(error: BaseException) -> None:
 
 def to_json(value: Any) -> str:
     """Return a value as indented JSON. If it has invisible characters, all that are not ASCII are escaped."""
-    text = json.dumps(value, indent=2, ensure_ascii=not _is_unicode(sys.stdout))
+    text = json.dumps(value, indent=2, ensure_ascii=not is_unicode(sys.stdout))
     if escape(text) != text:
         text = json.dumps(value, indent=2)
     return text.replace("\x7f", "\\u007f")
@@ -96,15 +96,15 @@ def print_json(value: Any) -> None:
     print(to_json(value))  # noqa: T201  # as above
 
 
-def print_data(value: Any) -> None:
-    """Print a value as JSON for a person: in color in a terminal."""
-    if not is_terminal():
+def print_data(value: Any, file: TextIO | None = None) -> None:
+    """Print a value as JSON for a person: in color in a terminal, which `file` must be; by default to stdout."""
+    if file is None and not is_terminal():
         print_json(value)
         return
     from rich.highlighter import JSONHighlighter
     from rich.text import Text
 
-    create_console().print(JSONHighlighter()(Text(to_json(value), overflow="fold")))
+    create_console(file).print(JSONHighlighter()(Text(to_json(value))), soft_wrap=True)
 
 
 def print_heading(text: str) -> None:
@@ -129,11 +129,11 @@ def print_words(*words: str, styles: Mapping[str, str]) -> None:
     create_console().print(line, soft_wrap=True)
 
 
-def create_console() -> Console:
-    """Return rich's console for stdout, which takes no text for markup."""
+def create_console(file: TextIO | None = None) -> Console:
+    """Return rich's console for a stream, by default stdout, which takes no text for markup."""
     from rich.console import Console
 
-    return Console(markup=False, highlight=False, emoji=False, soft_wrap=False)
+    return Console(file=file, markup=False, highlight=False, emoji=False, soft_wrap=False)
 
 
 def print_pairs(pairs: Sequence[tuple[str, str]]) -> None:
@@ -199,7 +199,8 @@ def _to_blocks(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> Render
     return Group(*lines)
 
 
-def _is_unicode(stream: TextIO | None) -> bool:
+def is_unicode(stream: TextIO | None) -> bool:
+    """Return whether the encoding of a stream has all characters."""
     return (getattr(stream, "encoding", None) or "").lower().startswith("utf")
 
 

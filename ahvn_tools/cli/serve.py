@@ -11,7 +11,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
@@ -20,7 +20,7 @@ from cyclopts.validators import Number
 
 from ahvn_tools.cli.arguments import describe_unbound, read_state
 from ahvn_tools.cli.output import CommandError, UsageError, print_message
-from ahvn_tools.cli.sources import Flag, LoadingOptions, Names, Sources, open_toolkit
+from ahvn_tools.cli.sources import Flag, LoadingOptions, Names, SourceOptions, Sources, open_toolkit
 from ahvn_tools.errors import UnboundStateError
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.mcp.client.server_process import killed_by_signals
@@ -33,16 +33,49 @@ if TYPE_CHECKING:  # the command line is parsed without pydantic and multiproces
     from ahvn_tools.toolkit import Toolkit
 
 
+@Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class ListenOptions:
     """Where and to whom a server listens."""
 
     host: str = "127.0.0.1"
-    port: int = 8000
+    """The address to listen on."""
+    port: Annotated[int, Parameter(validator=Number(gte=0, lte=65535))] = 8000
+    """The port to listen on; 0 takes a free port and prints it to stderr."""
     path: str = "/mcp"
-    allowed_host: Sequence[str] = ()
-    allowed_origin: Sequence[str] = ()
+    """The path of the server."""
+    allowed_host: Names = None
+    """A host name, in addition to localhost and HOST, that clients may use for the server. Can be repeated."""
+    allowed_origin: Names = None
+    """A web page that may call the server, such as https://app.example. Can be repeated."""
     auth_token_env: str | None = None
+    """The environment variable that contains the token that clients must send."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class ServerOptions:
+    """What a server of tools does."""
+
+    name: str | None = None
+    """The name of the server, by default that of the toolkit."""
+    audience: Names = None
+    """The audience to serve; without it, only tools for everyone are served. Can be repeated."""
+    group: Names = None
+    """Serve only the tools of this group, and activate it. Can be repeated."""
+    tasks: str | None = None
+    """Let clients call tools with the option task as MCP tasks. memory:// keeps them in memory. To keep them in Redis,
+    pass its URL, or the name of an environment variable that contains it."""
+    code: Flag = False
+    """Let clients call the tools in programs that run in a sandbox: only search_tools, describe_tools and run_code are
+    listed. It needs the extra code."""
+    mode: Literal["read_only", "ask", "accept_edits", "allow"] | None = None
+    """What happens to calls for which the rules of a manifest say nothing: only tools that read run (read_only), those
+    that change something need an approval (ask), except for edits (accept_edits), or all run (allow)."""
+    watch: Flag = False
+    """Let the page Watch of `ahvn-tools ui` show the calls of this server while someone looks."""
+    log_level: Literal["critical", "error", "warning", "info", "debug"] | None = None
+    """What is written to stderr; by default each call that the middleware `log` sees, and warnings."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,21 +83,10 @@ class ServeRequest:
     """What to serve, and how; a process that is started for it receives it as it is."""
 
     sources: tuple[str, ...]
-    source_options: LoadingOptions
-    audience: tuple[str, ...]
-    groups: tuple[str, ...]
-    name: str | None
+    loading: LoadingOptions
+    server: ServerOptions
     state: JsonObject = field(repr=False)
     """The state that all clients share, in addition to that of the toolkit."""
-    log_level: str | None
-    tasks: str | None
-    """A URL, or an environment variable that contains it."""
-    code_mode: bool
-    """Whether clients call the tools in programs."""
-    mode: str | None
-    """What happens to calls without a rule for approvals; None: what the toolkit says."""
-    watch: bool
-    """Whether calls are written for the page Watch of the playground, while someone looks."""
     http: ListenOptions | None
     """None: over stdio."""
 
@@ -77,25 +99,27 @@ def run(
 ) -> None:
     """Load the sources and serve them until the server is stopped; on `sockets`, if they are open already."""
     auth = None if request.http is None else _create_verifier(request.http.auth_token_env)
-    tasks = request.tasks
+    server = request.server
+    tasks = server.tasks
     if tasks is not None and "://" not in tasks:
         tasks = _read_environment(tasks, "URL")
     if sockets is None:  # a source such as `fastmcp.py` would hide a part of the server
         importlib.import_module("ahvn_tools.toolkit.serve")
-    with killed_by_signals(), open_toolkit(request.sources, request.source_options) as loaded:
-        if request.mode is not None:
-            loaded.approval_mode = request.mode  # type: ignore[assignment]  # one of its choices
-        if request.watch:
+    with killed_by_signals(), open_toolkit(request.sources, request.loading) as loaded:
+        if server.mode is not None:
+            loaded.approval_mode = server.mode
+        if server.watch:
             from ahvn_tools.middleware import watch  # few servers are watched
 
             loaded.use(watch())
-        kit = _select_groups(loaded.session(request.state, audience=None) if request.state else loaded, request.groups)
+        kit = loaded.session(request.state, audience=None) if request.state else loaded
+        kit = _select_groups(kit, server.group or ())
         options: dict[str, Any] = {
-            "name": request.name or kit.name,
-            "audience": list(request.audience) or None,
-            "log_level": request.log_level,
+            "name": server.name or kit.name,
+            "audience": server.audience,
+            "log_level": server.log_level,
             "tasks": tasks,
-            "code_mode": request.code_mode,
+            "code_mode": server.code,
         }
         on_loaded(loaded)
         _report_unbound(kit)
@@ -105,7 +129,7 @@ def run(
             serve_toolkit(kit, "stdio", **options)
             return
         http = request.http
-        options |= {"path": http.path, "allowed_hosts": http.allowed_host, "auth": auth}
+        options |= {"path": http.path, "allowed_hosts": http.allowed_host or (), "auth": auth}
         if http.allowed_origin:
             options["allowed_origins"] = http.allowed_origin
         if sockets is not None:
@@ -179,30 +203,12 @@ _STDIO_RELOAD = (
 def serve(
     *sources: Sources,
     http: Flag = False,
-    host: str | None = None,
-    port: Annotated[int | None, Parameter(validator=Number(gte=0, lte=65535))] = None,
-    path: str | None = None,
-    allowed_host: Names = None,
-    allowed_origin: Names = None,
-    auth_token_env: str | None = None,
-    tasks: str | None = None,
-    code: Flag = False,
-    mode: Literal["read_only", "ask", "accept_edits", "allow"] | None = None,
+    listen: Annotated[ListenOptions | None, Parameter(name="*")] = None,
     reload: Flag = False,
-    watch: Flag = False,
-    profile: str | None = None,
-    trust: Names = None,
-    root: Names = None,
-    audience: Names = None,
-    group: Names = None,
-    tag: Names = None,
-    include: Names = None,
-    exclude: Names = None,
-    name: str | None = None,
+    server: Annotated[ServerOptions | None, Parameter(name="*")] = None,
     state: Path | None = None,
     set: Names = None,  # noqa: A002  # the option --set
-    log_level: Literal["critical", "error", "warning", "info", "debug"] | None = None,
-    verbose: Flag = False,
+    options: Annotated[SourceOptions | None, Parameter(name="*")] = None,
 ) -> None:
     """Serve tools to MCP clients: over stdin and stdout to the client that starts it, or over HTTP.
 
@@ -212,88 +218,31 @@ def serve(
         What to serve: Python files (FILE or FILE:NAME), modules, folders, manifests, MCP servers, OpenAPI documents.
     http
         Serve over HTTP, at the path /mcp.
-    host
-        The address to listen on, 127.0.0.1 by default.
-    port
-        The port to listen on, 8000 by default; 0 takes a free port and prints it to stderr.
-    path
-        The path of the server, /mcp by default.
-    allowed_host
-        A host name, in addition to localhost and HOST, that clients may use for the server. Can be repeated.
-    allowed_origin
-        A web page that may call the server, such as https://app.example. Can be repeated.
-    auth_token_env
-        The environment variable that contains the token that clients must send.
-    tasks
-        Let clients call tools with the option task as MCP tasks. memory:// keeps them in memory. To keep them in Redis,
-        pass its URL, or the name of an environment variable that contains it.
-    code
-        Let clients call the tools in programs that run in a sandbox: only search_tools, describe_tools and run_code are
-        listed. It needs the extra code.
-    mode
-        What happens to calls for which the rules of a manifest say nothing: only tools that read run (read_only), those
-        that change something need an approval (ask), except for edits (accept_edits), or all run (allow).
     reload
         With --http: start the server again when a Python or YAML file of the tools has changed.
-    watch
-        Let the page Watch of `ahvn-tools ui` show the calls of this server while someone looks.
-    profile
-        The profile of manifests to use, such as dev or prod.
-    trust
-        Trust only these files, modules, programs, variables, servers and features. Can be repeated.
-    root
-        A folder that the built-in tools may use: SOURCE is builtins or a manifest. Can be repeated.
-    audience
-        The audience to serve; without it, only tools for everyone are served. Can be repeated.
-    group
-        Serve only the tools of this group, and activate it. Can be repeated.
-    tag
-        Serve only the tools with this tag. Can be repeated.
-    include
-        Serve only the tools whose names match this pattern, such as 'get_*'. Can be repeated.
-    exclude
-        Serve no tools whose names match this pattern. Can be repeated.
-    name
-        The name of the server, by default that of the toolkit.
     state
         A JSON or YAML file with the state that all clients share, from which bound parameters are filled.
     set
         KEY=VALUE or KEY:=JSON: a value of the state, in addition to those of the file. Can be repeated.
-    log_level
-        What is written to stderr; by default each call that the middleware `log` sees, and warnings.
-    verbose
-        Print the tracebacks of errors.
     """
     if not sources:
         raise UsageError("A SOURCE is missing: a Python file, a folder, a manifest, an MCP server, …")
     if reload and not http:
         raise UsageError(_STDIO_RELOAD)
-    listening: dict[str, Any] = {"host": host, "port": port, "path": path, "allowed_host": allowed_host}
-    listening |= {"allowed_origin": allowed_origin, "auth_token_env": auth_token_env}
-    given = {option: value for option, value in listening.items() if value is not None}
-    if given and not http:
-        raise UsageError(f"--{next(iter(given)).replace('_', '-')} is for serving over HTTP: add --http.")
+    if listen is not None and not http:
+        names = ", ".join(f"--{one.name.replace('_', '-')}" for one in fields(listen))
+        raise UsageError(f"These options are for serving over HTTP: {names}. Add --http.")
     request = ServeRequest(
         sources=tuple(map(str, sources)),
-        source_options=LoadingOptions(
-            profile=profile, trust=trust, root=root, tag=tag, include=include, exclude=exclude, verbose=verbose
-        ),
-        audience=tuple(audience or ()),
-        groups=tuple(group or ()),
-        name=name,
+        loading=LoadingOptions(**vars(options or SourceOptions())),
+        server=server or ServerOptions(),
         state=read_state(state, set or ()),
-        log_level=log_level,
-        tasks=tasks,
-        code_mode=code,
-        mode=mode,
-        watch=watch,
-        http=ListenOptions(**given) if http else None,
+        http=listen or ListenOptions() if http else None,
     )
-    if not reload:
+    if reload:
+        serve_with_reload(request)
+    else:
         run(request)
-        return
-
-    serve_with_reload(request)
 
 
 SUFFIXES: Final = frozenset({".py", ".yaml", ".yml"})

@@ -7,7 +7,6 @@ A command takes `Sources` (several) or `Source` and `MoreSources`, and `LoadingO
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from cyclopts import Parameter
 from ahvn_tools.cli.garbage import end_start
 from ahvn_tools.cli.output import CommandError, UsageError, print_message, print_traceback
 from ahvn_tools.errors import SkippedOperationError, near_misses
+from ahvn_tools.mcp.server.standard_streams import redirect_descriptor
 
 if TYPE_CHECKING:  # the command line is parsed, and completed, without pydantic
     from ahvn_tools.definition import ToolDefinition
@@ -47,8 +47,8 @@ MoreSources = Annotated[list[str | Path] | None, Parameter(name="--source", nega
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class LoadingOptions:
-    """How sources are loaded, and which of their tools a command uses."""
+class SourceOptions:
+    """How sources are loaded, and which of their tools are used, by every command."""
 
     profile: str | None = None
     """The profile of manifests to use, such as dev or prod."""
@@ -56,20 +56,27 @@ class LoadingOptions:
     """Trust only these files, modules, programs, variables, servers and features. Can be repeated."""
     root: Names = None
     """A folder that the built-in tools may use: SOURCE is builtins or a manifest. Can be repeated."""
-    audience: str | None = None
-    """Use the tools for this audience, and those for everyone. Without it: all; for install, those for everyone."""
-    group: Names = None
-    """Use the tools of this group, and activate it. Can be repeated."""
     tag: Names = None
     """Use the tools with this tag. Can be repeated."""
     include: Names = None
     """Use the tools whose names match this pattern, such as 'get_*'. Can be repeated."""
     exclude: Names = None
     """Use no tools whose names match this pattern. Can be repeated."""
-    strict_load: Flag = False
-    """Fail if an operation of an OpenAPI document cannot be a tool. Without it, such operations are left out."""
     verbose: Flag = False
     """Print the tracebacks of errors."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class LoadingOptions(SourceOptions):
+    """What all commands but `serve` have in addition."""
+
+    audience: str | None = None
+    """Use the tools for this audience, and those for everyone. Without it: all; for install, those for everyone."""
+    group: Names = None
+    """Use the tools of this group, and activate it. Can be repeated."""
+    strict_load: Flag = False
+    """Fail if an operation of an OpenAPI document cannot be a tool. Without it, such operations are left out."""
 
 
 SourceParameters = Annotated[LoadingOptions | None, Parameter(name="*")]
@@ -103,7 +110,8 @@ def open_toolkit(
         raise
     finally:
         if kit is not None:
-            close_servers(kit)
+            for server in kit.servers.values():
+                server.close()
 
 
 def _load(sources: Sequence[Any], options: LoadingOptions) -> Toolkit:
@@ -122,7 +130,8 @@ def load_status(kit: Toolkit, options: LoadingOptions | None) -> int:
 
     How many operations of OpenAPI documents were skipped is said on stderr; they count with `--strict-load`.
     """
-    others, operations = _count_skipped(kit)
+    operations = sum(isinstance(error, SkippedOperationError) for error in kit.load_errors)
+    others = len(kit.load_errors) - operations
     if operations:
         were = "operation was" if operations == 1 else "operations were"
         print_message(f"{operations} {were} skipped. --strict-load makes this an error.")
@@ -133,12 +142,6 @@ def require_complete(kit: Toolkit, options: LoadingOptions | None) -> None:
     """Raise CommandError if a file or a server was skipped, or with `--strict-load` an operation of a document."""
     if load_status(kit, options):
         raise CommandError("Not all tools of the sources are known: correct what was skipped, or leave it out.")
-
-
-def _count_skipped(kit: Toolkit) -> tuple[int, int]:
-    """Return how many files and servers were skipped, and how many operations of OpenAPI documents."""
-    operations = sum(isinstance(error, SkippedOperationError) for error in kit.load_errors)
-    return len(kit.load_errors) - operations, operations
 
 
 def find_tool(kit: Toolkit, name: str) -> ToolSpec:
@@ -193,22 +196,12 @@ def to_name_condition(options: LoadingOptions) -> Callable[[ToolDefinition], boo
     return matches
 
 
-def close_servers(kit: Toolkit) -> None:
-    """Close the MCP servers of a toolkit that a command has loaded."""
-    for server in kit.servers.values():
-        server.close()
-
-
 @contextlib.contextmanager
 def stdout_to_stderr() -> Generator[None]:
     """Write to stderr what code and its child processes print: stdout is for the output of the command."""
     sys.stdout.flush()
-    saved = os.dup(1)
-    os.dup2(2, 1)
-    try:
-        with contextlib.redirect_stdout(sys.stderr):
-            yield
-    finally:
-        sys.stdout.flush()
-        os.dup2(saved, 1)
-        os.close(saved)
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(redirect_descriptor(1, to=2))
+        stack.callback(sys.stdout.flush)  # what code writes to the stream that it knows from before
+        stack.enter_context(contextlib.redirect_stdout(sys.stderr))
+        yield

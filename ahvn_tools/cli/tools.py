@@ -378,7 +378,8 @@ def _member_rows(node: JsonObject, position: _Position) -> Iterator[Row]:
         place = f"{position.prefix}{name}"
         resolved = resolve_ref(member, position.root) if isinstance(member, dict) else {}
         kind = type_text(python_type(resolved, position.root))
-        yield place, kind, _default(resolved, name in required), _rules(resolved), _text(resolved)
+        text = str(resolved.get("description") or resolved.get("title") or "")
+        yield place, kind, _default(resolved, name in required), _rules(resolved), text
         yield from _inner_rows(member, position, place)
 
 
@@ -405,7 +406,3 @@ def _default(node: JsonObject, is_required: bool) -> str:
 def _rules(node: JsonObject) -> str:
     rules = [text.format(node[key]) for key, text in _RULES.items() if node.get(key) not in (None, False)]
     return ", ".join(rules)
-
-
-def _text(node: JsonObject) -> str:
-    return str(node.get("description") or node.get("title") or "")

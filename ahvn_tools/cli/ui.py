@@ -20,7 +20,7 @@ from ahvn_tools.cli.arguments import read_state
 from ahvn_tools.cli.output import CommandError, print_message
 from ahvn_tools.cli.sources import Flag, LoadingOptions, Names, SourceParameters, Sources, open_toolkit
 from ahvn_tools.errors import ToolSpecError
-from ahvn_tools.mcp.client.server_process import kill_all_groups
+from ahvn_tools.mcp.client.server_process import ending_signals, kill_all_groups
 
 if TYPE_CHECKING:
     from ahvn_tools.middleware.inbox import Inbox
@@ -137,10 +137,7 @@ def ui(
 
 @contextlib.contextmanager
 def _closing_at_signals() -> Generator[None]:
-    """Let SIGTERM and SIGHUP act like Ctrl-C, so that what was opened is closed; then they end the process.
-
-    A signal that was ignored, as SIGHUP by nohup, stays so.
-    """
+    """Let SIGTERM and SIGHUP act like Ctrl-C, so that what was opened is closed; then they end the process."""
     received: list[int] = []
 
     def interrupt(number: int, _frame: object) -> None:
@@ -148,16 +145,10 @@ def _closing_at_signals() -> Generator[None]:
         if len(received) == 1:  # others must not break the closing off
             signal.raise_signal(signal.SIGINT)
 
-    names = ("SIGTERM", "SIGHUP")  # Windows has no SIGHUP
-    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
-    handled = [number for number in numbers if signal.getsignal(number) is signal.SIG_DFL]
-    for number in handled:
-        signal.signal(number, interrupt)
     try:
-        yield
+        with ending_signals(interrupt):
+            yield
     finally:
-        for number in handled:
-            signal.signal(number, signal.SIG_DFL)
         if received:
             kill_all_groups()  # servers that were still being connected
             signal.raise_signal(received[0])

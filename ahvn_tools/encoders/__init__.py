@@ -6,18 +6,13 @@ imports no library.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ahvn_tools.lazy import lazy_names
 
 if TYPE_CHECKING:
     from ahvn_tools.encoders.registry import register_encoder
 
 __all__ = ["register_encoder"]
 
-
-def __getattr__(name: str) -> Any:
-    """Import the function at its first use (PEP 562): most tools return plain data."""
-    if name != "register_encoder":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from ahvn_tools.encoders.registry import register_encoder
-
-    return register_encoder
+__getattr__ = lazy_names(__name__, {"register_encoder": ".registry"})  # most tools return plain data

@@ -6,10 +6,10 @@ import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from ahvn_tools.definition import ToolDefinition
-from ahvn_tools.errors import ToolSpecError
+from ahvn_tools.errors import DefinitionError, ToolSpecError, near_misses
 from ahvn_tools.formats.continuation import Container, Continuation
 from ahvn_tools.formats.json_data import filter_objects, get_index, get_object, get_objects, unread_fields
 from ahvn_tools.formats.parsing.payload import read_field, read_items
@@ -25,14 +25,6 @@ from ahvn_tools.formats.parsing.tool_calls import (
 from ahvn_tools.formats.rendering import content
 from ahvn_tools.formats.rendering.callers import AllowedCallers, programmatic_names, resolve_callers
 from ahvn_tools.formats.rendering.calls import clean_text, to_writable
-from ahvn_tools.formats.rendering.code_execution import (
-    CODE_EXECUTION_NAME,
-    caller_words,
-    is_recursive,
-    to_version,
-    with_code_execution,
-    without_recursive,
-)
 from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_single_choice
 from ahvn_tools.formats.rendering.tool_exporter import (
     ToolExporter,
@@ -42,11 +34,12 @@ from ahvn_tools.formats.rendering.tool_exporter import (
 )
 from ahvn_tools.formats.turn import Model, Turn, Usage, read_answer, read_text, without_nulls
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.results import DIRECT, ToolCall, ToolResult
+from ahvn_tools.results import DIRECT, PROGRAMMATIC, ToolCall, ToolResult
 from ahvn_tools.schema.dialects.dialect import ANTHROPIC
 from ahvn_tools.schema.dialects.finding import Finding, not_strict
 from ahvn_tools.schema.dialects.strict import to_anthropic_strict
 from ahvn_tools.schema.keywords import iter_schemas
+from ahvn_tools.schema.refs import find_cyclic_refs
 
 FORMAT = "anthropic"
 SDK_MODULES = ("anthropic",)
@@ -70,6 +63,72 @@ _INPUTS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_toke
 _EVENTS = ("content_block_", "message_")
 """How the types of events begin."""
 _MODES = dict(zip(CHOICE_MODES, ("auto", "none", "any"), strict=True))
+
+
+_DEFAULT_CODE_EXECUTION: Final = "code_execution_20260120"
+_INTERCHANGEABLE: Final = (_DEFAULT_CODE_EXECUTION, "code_execution_20260521")
+"""Anthropic accepts one of these as a caller where the request has the other."""
+_CODE_EXECUTIONS: Final = (*_INTERCHANGEABLE, "code_execution_20250825")
+"""The versions whose programs can call tools."""
+_CODE_EXECUTION_NAME: Final = "code_execution"
+"""The name of Anthropic's own tool."""
+
+
+def _to_version(code_execution: bool | str) -> str | None:
+    """Return the version that an export adds; None for none. Raises ToolSpecError for an unknown one."""
+    if isinstance(code_execution, bool):
+        return _DEFAULT_CODE_EXECUTION if code_execution else None
+    if code_execution not in _CODE_EXECUTIONS:
+        near = near_misses(str(code_execution), _CODE_EXECUTIONS)
+        raise ToolSpecError(f"There is no code execution {code_execution!r} that can call tools. {near}")
+    return code_execution
+
+
+def _caller_words(version: str | None) -> dict[str, str]:
+    """Return the callers that an export with this version accepts, each with Anthropic's word for it."""
+    versions: tuple[str, ...] = _CODE_EXECUTIONS if version is None else (version,)
+    if version in _INTERCHANGEABLE:
+        versions = _INTERCHANGEABLE
+    return {DIRECT: DIRECT, PROGRAMMATIC: version or _DEFAULT_CODE_EXECUTION, **{name: name for name in versions}}
+
+
+def _without_recursive(
+    callers: Mapping[str, list[str]], tools: Iterable[JsonObject], definitions: Iterable[ToolDefinition]
+) -> dict[str, list[str]]:
+    """Return the callers of each tool; of one with a recursive schema only the model itself.
+
+    Anthropic refuses programs that could call it. Raises ToolSpecError if the model may not call it, either.
+    """
+    allowed = {**callers}
+    programmatic = programmatic_names(callers)
+    for tool, definition in zip(tools, definitions, strict=True):
+        name = definition.name
+        if name in programmatic and _is_recursive(definition, tool["input_schema"]):
+            if DIRECT not in allowed[name]:
+                raise ToolSpecError(
+                    f"Anthropic refuses programs that call {name!r}, because its schema is recursive. "
+                    "Allow it the caller 'direct', too, or limit its nesting."
+                )
+            allowed[name] = [DIRECT]
+    return allowed
+
+
+def _is_recursive(definition: ToolDefinition, exported_schema: JsonObject) -> bool:
+    """Return whether the exported schema of a tool is recursive."""
+    return definition.share(_has_cycle, _has_cycle, exported_schema)
+
+
+def _has_cycle(_: ToolDefinition, exported_schema: JsonObject) -> bool:
+    return bool(find_cyclic_refs(exported_schema))
+
+
+def _with_code_execution(tools: list[JsonObject], version: str) -> list[JsonObject]:
+    """Return the tools and, as the last, Anthropic's own. Raises DefinitionError if one of them has its name."""
+    if any(tool["name"] == _CODE_EXECUTION_NAME for tool in tools):
+        raise DefinitionError(
+            f"A tool and Anthropic's own would both be called {_CODE_EXECUTION_NAME!r}. Rename the tool."
+        )
+    return [*tools, {"type": version, "name": _CODE_EXECUTION_NAME}]
 
 
 def export(
@@ -104,17 +163,17 @@ def export(
     [{'name': 'ping', 'input_schema': {'type': 'object', 'properties': {}, 'additionalProperties': False}}]
     """
     known = list(definitions)
-    version = to_version(code_execution)
-    callers = resolve_callers(allowed_callers, known, caller_words(version))
+    version = _to_version(code_execution)
+    callers = resolve_callers(allowed_callers, known, _caller_words(version))
     programmatic = programmatic_names(callers)
     if strict and programmatic and programmatic == {definition.name for definition in known}:
         raise ToolSpecError("Anthropic refuses strict tools that programs call. Leave out strict, or name the tools.")
     tools = export_all(known, _to_tool, strict, examples)
     if strict:
         tools = _apply_strict_limits(tools, known, programmatic, examples=examples)
-    set_provider_options(tools, known, defer_loading, without_recursive(callers, tools, known))
+    set_provider_options(tools, known, defer_loading, _without_recursive(callers, tools, known))
     if version is not None:
-        tools = with_code_execution(tools, version)
+        tools = _with_code_execution(tools, version)
     if tools and cache_control is not None:
         immediate = [tool for tool in tools if "defer_loading" not in tool]
         if not immediate:
@@ -133,12 +192,12 @@ def refusal(
     >>> from ahvn_tools import ToolDefinition
     >>> refusal(ToolDefinition(name="ping"))
     """
-    if code_execution and definition.name == CODE_EXECUTION_NAME:
+    if code_execution and definition.name == _CODE_EXECUTION_NAME:
         return "Anthropic's own tool has its name"
     if not callers or DIRECT in callers:
         return None
     schema = definition.memoize(_to_tool, False, False)["input_schema"]
-    return "programs cannot call a tool with a recursive schema" if is_recursive(definition, schema) else None
+    return "programs cannot call a tool with a recursive schema" if _is_recursive(definition, schema) else None
 
 
 def calls(response: Any, definitions: Iterable[ToolDefinition] = ()) -> list[ToolCall]:

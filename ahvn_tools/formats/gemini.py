@@ -188,15 +188,11 @@ def _join_parts(parts: Iterable[JsonObject], written: list[JsonObject]) -> list[
                 joined.append(next(call_parts, part))
         elif part.get("text") == "" and len(part) == 1:
             continue
-        elif joined and "text" in part and joined[-1].keys() == part.keys() and _is_plain(part):
+        elif joined and "text" in part and joined[-1].keys() == part.keys() and part.keys() <= {"text", "thought"}:
             joined[-1] = {**joined[-1], "text": joined[-1]["text"] + part["text"]}
         else:
             joined.append(part)
     return joined
-
-
-def _is_plain(part: JsonObject) -> bool:
-    return part.keys() <= {"text", "thought"}
 
 
 def _camel_case(fields: JsonObject) -> JsonObject:

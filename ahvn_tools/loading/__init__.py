@@ -5,8 +5,9 @@ Each sibling reads one kind of source: `read(location, options) -> Contents`. `k
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ahvn_tools.lazy import lazy_names
 
 if TYPE_CHECKING:
     from ahvn_tools.loading.contents import Contents
@@ -17,14 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Contents", "ReadOptions", "Trust", "read_source", "read_yaml"]
 
-_MODULES = {
-    "Contents": "loading.contents", "ReadOptions": "loading.read_options", "Trust": "trust",
-    "read_source": "loading.kinds", "read_yaml": "sources.yaml_file",
-}  # fmt: skip
-
-
-def __getattr__(name: str) -> Any:
-    """Import a name at its first use (PEP 562): a plain file is read without YAML."""
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"ahvn_tools.{_MODULES[name]}"), name)
+__getattr__ = lazy_names(__name__, {  # a plain file is read without YAML
+    "Contents": ".contents", "ReadOptions": ".read_options", "Trust": "ahvn_tools.trust", "read_source": ".kinds",
+    "read_yaml": "ahvn_tools.sources.yaml_file",
+})  # fmt: skip

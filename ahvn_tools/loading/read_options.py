@@ -112,17 +112,13 @@ class ReadOptions:
         narrowed = [
             own if own.is_relative_to(root) else root
             for own, root in product(wanted, self.roots)
-            if _overlap(own, root)
+            if own.is_relative_to(root) or root.is_relative_to(own)
         ]
         if wanted and not narrowed:
             raise SourceError(
                 "The document's roots are all outside of roots=[…], which the host passes: change one of them."
             )
         return tuple(dict.fromkeys(narrowed))
-
-
-def _overlap(one: Path, other: Path) -> bool:
-    return one.is_relative_to(other) or other.is_relative_to(one)
 
 
 def exists(location: str, folder: Path) -> bool:

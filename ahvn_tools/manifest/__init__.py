@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ahvn_tools.lazy import lazy_names
 from ahvn_tools.manifest.loader import load
 
 if TYPE_CHECKING:
@@ -11,11 +12,4 @@ if TYPE_CHECKING:
 
 __all__ = ["json_schema", "load"]
 
-
-def __getattr__(name: str) -> Any:
-    """Import the function at its first use (PEP 562): YAML is slow to import."""
-    if name != "json_schema":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from ahvn_tools.manifest.schema import json_schema
-
-    return json_schema
+__getattr__ = lazy_names(__name__, {"json_schema": ".schema"})  # YAML is slow to import

@@ -124,7 +124,7 @@ def _simplify(schema: JsonObject) -> JsonObject:
 
 def _or_variable(schema: JsonObject) -> JsonObject:
     """Return a schema in which a variable may be written for a number, a boolean or a choice."""
-    if not _is_choice(schema):
+    if not (schema.get("type") in {"boolean", "integer", "number"} or "enum" in schema):
         return schema
     bare, texts = _split_texts(schema)
     return {"anyOf": [bare, {"$ref": f"#/$defs/{_VARIABLE}"}], **texts}
@@ -134,10 +134,6 @@ def _split_texts(schema: JsonObject) -> tuple[JsonObject, JsonObject]:
     """Return a schema without its description and default, and these."""
     texts = {key: value for key, value in schema.items() if key in {"description", "default"}}
     return {key: value for key, value in schema.items() if key not in texts}, texts
-
-
-def _is_choice(schema: JsonObject) -> bool:
-    return schema.get("type") in {"boolean", "integer", "number"} or "enum" in schema
 
 
 def to_text(schema: JsonObject) -> str:

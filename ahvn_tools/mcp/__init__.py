@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any, Unpack
+
+from ahvn_tools.lazy import lazy_names
 
 if TYPE_CHECKING:
     from ahvn_tools.mcp.client.connect_options import ConnectOptions
@@ -16,21 +17,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Budgets", "Changes", "Limits", "RemoteServer", "aconnect", "compare", "connect"]
 
-_MODULES = {
-    "Budgets": "trust.limits",
-    "Changes": "trust.changes",
-    "Limits": "trust.limits",
-    "RemoteServer": "client.remote_server",
-    "compare": "trust.changes",
-}
-"""The modules with these names."""
-
-
-def __getattr__(name: str) -> Any:
-    """Import a name at its first use (PEP 562)."""
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+__getattr__ = lazy_names(__name__, {
+    "Budgets": ".trust.limits", "Changes": ".trust.changes", "Limits": ".trust.limits", "compare": ".trust.changes",
+    "RemoteServer": ".client.remote_server",
+})  # fmt: skip
 
 
 def connect(server: Any, *, name: str | None = None, **options: Unpack[ConnectOptions]) -> RemoteServer:

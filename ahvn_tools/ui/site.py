@@ -7,7 +7,7 @@ import hashlib
 import hmac
 import json
 import secrets
-from collections.abc import Awaitable, Callable, Collection, MutableMapping
+from collections.abc import Collection
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -23,6 +23,7 @@ from starlette.requests import HTTPConnection, Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ahvn_tools.errors import ToolLookupError
 from ahvn_tools.ui import approving, facts, servers, trying
@@ -52,11 +53,6 @@ _HEADERS: Final = {
 
 _NO_STATE: Final = {"type": "object", "properties": {}, "additionalProperties": False}
 
-_Message = MutableMapping[str, Any]
-_Receive = Callable[[], Awaitable[_Message]]
-_Send = Callable[[_Message], Awaitable[None]]
-_ASGIApp = Callable[[_Message, _Receive, _Send], Awaitable[None]]
-
 
 def app(
     kit: Toolkit,
@@ -70,7 +66,7 @@ def app(
     show_state: bool = False,
     edit_state: bool = False,
     setup: str = "",
-) -> _ASGIApp:
+) -> ASGIApp:
     """Return the playground of a toolkit, a session or a selection as an ASGI app, also to mount under a prefix.
 
     Whoever reaches the app sees the tools and runs them: it has no users. `hosts` are the host names that requests may
@@ -110,14 +106,14 @@ def app(
 class _Guard:
     """Refuses requests for other hosts, from other sites and without the token, and adds the headers of safety."""
 
-    def __init__(self, site: _ASGIApp, token: str | None, hosts: frozenset[str], *, read_only: bool) -> None:
+    def __init__(self, site: ASGIApp, token: str | None, hosts: frozenset[str], *, read_only: bool) -> None:
         self._site, self._read_only = site, read_only
         self._token = token
         self._hosts = hosts
         self._cookie, self._pass = f"ahvn_tools_ui_{_digest(token, 'name')[:12]}", _digest(token, "value")
         """The name of the cookie, so that several apps of one host differ, and its value, which is not the token."""
 
-    async def __call__(self, scope: _Message, receive: _Receive, send: _Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._site(scope, receive, send)
             return
@@ -125,7 +121,7 @@ class _Guard:
             await send({"type": "websocket.close"})
             return
 
-        async def send_with_headers(message: _Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 added = [(name.encode(), value.encode()) for name, value in _HEADERS.items()]
                 message = {**message, "headers": [*message.get("headers", ()), *added]}

@@ -113,18 +113,18 @@ def stream(kit: Toolkit, name: str, sent: JsonObject, problem: JsonObject | None
 
     async def events() -> AsyncIterator[str]:
         if problem is not None:
-            yield _event("result", problem)
+            yield to_event("result", problem)
             return
         call_id = f"ui_{os.urandom(12).hex()}"
-        yield _event("call", {"id": call_id})
+        yield to_event("call", {"id": call_id})
         try:
             async with contextlib.aclosing(_run(kit, name, sent, call_id=call_id, setup=setup)) as results:
                 async for kind, described in results:
-                    yield _event(kind, described)
+                    yield to_event(kind, described)
         except StateKeyError:
-            yield _event("result", _failure("invalid_state", "One value of the state is a part of another: set one."))
+            yield to_event("result", _failure("invalid_state", "One value of the state is a part of another: set one."))
         except (SystemExit, KeyboardInterrupt) as error:  # of the body: it must not end the server
-            yield _event("result", _failure("tool_error", f"The tool raised {type(error).__name__}."))
+            yield to_event("result", _failure("tool_error", f"The tool raised {type(error).__name__}."))
 
     return StreamingResponse(events(), media_type="text/event-stream")
 
@@ -182,5 +182,6 @@ def _expectation(result: ToolResult, redacted: str) -> str:
     return f"assert result.text == {result.text!r}"
 
 
-def _event(kind: str, data: JsonObject) -> str:
+def to_event(kind: str, data: JsonObject) -> str:
+    """Return an event of a stream, with JSON as its data."""
     return f"event: {kind}\ndata: {json.dumps(data)}\n\n"

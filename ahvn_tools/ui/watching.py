@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import time
 from collections.abc import AsyncIterator, Callable
 from os import PathLike
@@ -14,9 +13,9 @@ from starlette.responses import StreamingResponse
 from starlette.routing import Route
 
 from ahvn_tools.errors import ToolkitError, ToolSpecError
-from ahvn_tools.json_types import JsonObject
 from ahvn_tools.middleware import watch
 from ahvn_tools.middleware.watched_calls import WatchedCalls
+from ahvn_tools.ui.trying import to_event
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -65,16 +64,12 @@ async def _events(calls: WatchedCalls, after: int) -> AsyncIterator[str]:
                 await asyncio.to_thread(calls.look)
             changed = await asyncio.to_thread(calls.read, after)
         except ToolSpecError as error:
-            yield _event("problem", {"text": str(error)})
+            yield to_event("problem", {"text": str(error)})
             looked_at = float("-inf")
             await asyncio.sleep(RETRY_SECONDS)
             continue
         if changed or now > sent_at + LOOK_SECONDS:
             sent_at, after = now, changed[-1]["number"] if changed else after
-            yield _event("calls", {"calls": changed, "now": time.time()})
+            yield to_event("calls", {"calls": changed, "now": time.time()})
         await asyncio.sleep(READ_SECONDS)
-    yield _event("again", {})
-
-
-def _event(kind: str, data: JsonObject) -> str:
-    return f"event: {kind}\ndata: {json.dumps(data, allow_nan=False)}\n\n"
+    yield to_event("again", {})

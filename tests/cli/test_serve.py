@@ -25,7 +25,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 import ahvn_tools
 from ahvn_tools.cli.app import main
-from ahvn_tools.cli.serve import serve
+from ahvn_tools.cli.serve import ServerOptions
 from ahvn_tools.middleware.watched_calls import WatchedCalls
 from ahvn_tools.toolkit.approval_rules import MODES
 from tests.cli.served import COMMAND, ENVIRONMENT, LONGEST, Served, run
@@ -330,8 +330,8 @@ async def test_the_client_of_the_mcp_sdk_calls_a_tool_over_both_transports(file)
         (["nowhere.py"], 1, "error: There is no file 'nowhere.py'.\n"),
         (["shed.py:shop"], 1, "error: shed.py has no 'shop'. "),
         (["shed.py", "--group", "hevy"], 1, "error: There is no group 'hevy'. Did you mean 'heavy'?\n"),
-        (["shed.py", "--port", "1"], 2, "error: --port is for serving over HTTP: add --http.\n"),
-        (["shed.py", "--auth-token-env", "X"], 2, "error: --auth-token-env is for serving over HTTP: add --http."),
+        (["shed.py", "--port", "1"], 2, "error: These options are for serving over HTTP: --host, --port, "),
+        (["shed.py", "--auth-token-env", "X"], 2, "error: These options are for serving over HTTP: --host, "),
         (
             ["shed.py", "--http", "--auth-token-env", "NO"],
             1,
@@ -400,5 +400,5 @@ def test_the_installed_script_runs_the_command():
 
 
 def test_the_modes_of_serve_are_those_of_a_toolkit():
-    (mode, _) = get_args(get_type_hints(serve)["mode"])
+    (mode, _) = get_args(get_type_hints(ServerOptions)["mode"])
     assert get_args(mode) == MODES

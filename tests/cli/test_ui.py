@@ -193,8 +193,8 @@ def test_without_the_extra_the_message_names_it(
     tools: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    monkeypatch.delitem(sys.modules, "ahvn_tools.ui.site", raising=False)
-    monkeypatch.delattr("ahvn_tools.ui.site", raising=False)
+    for name in [name for name in sys.modules if name.startswith("ahvn_tools.ui")]:
+        monkeypatch.delitem(sys.modules, name)
     assert main(["ui", str(tools)]) == 1
     assert 'pip install "ahvn-tools[ui]"' in capsys.readouterr().err
 

@@ -29,7 +29,7 @@ from ahvn_tools.mcp.trust.limits import Limits, RateGuard
 from ahvn_tools.redaction.logs import add_log_filter, hide_logged_data
 
 if TYPE_CHECKING:  # slow
-    from mcp_types import CallToolResult, ReadResourceResult, Tool
+    from mcp_types import CallToolResult, Tool
 
 log = logging.getLogger(__name__)
 
@@ -302,12 +302,6 @@ class Connection:
         """
         return await self.request(self._fetch_tools, "Listing the tools", timeout=self._limits.listing)
 
-    async def read_resource(self, uri: str, tool: str) -> ReadResourceResult:
-        """Return a resource of the server for a tool. Raises as `call` does."""
-        return await self.request(
-            lambda current: current.client.read_resource_mcp(uri), "Reading a resource", tool=tool
-        )
-
     async def call(
         self,
         name: str,
@@ -502,10 +496,6 @@ class ConnectionPool:
     ) -> CallToolResult:
         """Call a tool, as `Connection.call` does with these options, over the connection of one set of credentials."""
         return await self._use(lambda connection: connection.call(name, arguments, **options), headers, name)
-
-    async def read_resource(self, uri: str, tool: str, *, headers: Mapping[str, str] | None) -> ReadResourceResult:
-        """Return a resource, as `Connection.read_resource` does, over the connection of one set of credentials."""
-        return await self._use(lambda connection: connection.read_resource(uri, tool), headers, tool)
 
     async def request(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -9,21 +10,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-from ahvn_tools.errors import DefinitionError, near_misses
+from ahvn_tools.errors import DefinitionError, SourceError, near_misses
+from ahvn_tools.regular_file import read_text
 from ahvn_tools.trust import Trust, require_all
 
-MAX_BYTES: Final = 64_000_000
-"""How large an mcp.json may be."""
-
-_STRING = r'("(?:\\.|[^"\\])*(?:"|\\?\Z))'  # one that does not end is read once
-_COMMENT = re.compile(_STRING + r"|//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
-_TRAILING_COMMA = re.compile(_STRING + r"|,(?=\s*[}\]])", re.DOTALL)
+_STRING = r'"(?:\\.|[^"\\])*+"?'  # one that does not end is read once
+_COMMENT = re.compile(rf"{_STRING}|(//[^\r\n]*|/\*.*?(?:\*/|\Z))", re.DOTALL)
+_TRAILING_COMMA = re.compile(rf"{_STRING}|(,(?=\s*[}}\]]))", re.DOTALL)
 _VARIABLE = re.compile(r"\$\{([^{}]*)\}")
-_ENV_LINE = re.compile(
-    r"""\s*(?:export\s+)?(?P<name>\w+)\s*=\s*(?:(?P<quote>["'])(?P<quoted>.*)(?P=quote)|(?P<bare>.*?))\s*"""
-)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -63,15 +59,9 @@ class ServerEntry:
 def read_config(path: Path) -> tuple[Mapping[str, Any], Path]:
     """Return the content of an mcp.json and the folder that it is for. It may have comments and trailing commas."""
     try:
-        with path.open("rb") as stream:
-            data = stream.read(MAX_BYTES + 1)
-        text = data.decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DefinitionError(f"{str(path)!r} cannot be read: {type(error).__name__}.") from error
-    if len(data) > MAX_BYTES:
-        raise DefinitionError(f"{str(path)!r} is too large: at most {MAX_BYTES:,} bytes are read.")
-    try:
-        config = json.loads(without_comments(text))
+        config = json.loads(without_comments(read_text(path, repr(str(path)))))
+    except SourceError as error:
+        raise DefinitionError(str(error)) from error
     except (ValueError, RecursionError) as error:
         raise DefinitionError(f"{str(path)!r} is not JSON: {error}.") from error
     if not isinstance(config, Mapping):
@@ -80,10 +70,10 @@ def read_config(path: Path) -> tuple[Mapping[str, Any], Path]:
     return config, folder.parent if folder.name in {".vscode", ".cursor"} else folder
 
 
-def without_comments(text: str) -> str:
-    """Return JSON without the comments and trailing commas that editors allow in it."""
-    for pattern in (_COMMENT, _TRAILING_COMMA):
-        text = pattern.sub(lambda match: match[1] or "", text)  # the first group is a string, which stays
+def without_comments(text: str, *, keeps_commas: bool = False) -> str:
+    """Return JSON with spaces in place of the comments and trailing commas that editors allow in it."""
+    for pattern in (_COMMENT,) if keeps_commas else (_COMMENT, _TRAILING_COMMA):
+        text = pattern.sub(lambda match: re.sub(r"[^\r\n]", " ", match[0]) if match[1] else match[0], text)
     return text
 
 
@@ -168,16 +158,18 @@ class _EntryParser:
 
     def _read_env_file(self, written: Any) -> dict[str, str]:
         """Return the variables of VS Code's `envFile`: lines of `NAME=value`, the value with or without quotes."""
+        from dotenv import dotenv_values  # few servers have such a file
+
         if not written:
             return {}
         path = self._expand(written, "envFile")
         self._trust.require_file(self._folder / path, str(written))  # errors have no value of a variable
         try:
-            lines = (self._folder / path).read_text(encoding="utf-8-sig").splitlines()
-        except (OSError, UnicodeDecodeError) as error:
-            raise DefinitionError(f"{self._where}: {written!r} cannot be read: {type(error).__name__}.") from None
-        matches = filter(None, map(_ENV_LINE.fullmatch, lines))
-        return {match["name"]: match["quoted"] or match["bare"] or "" for match in matches}
+            text = read_text(self._folder / path, repr(written))
+        except SourceError as error:
+            raise DefinitionError(f"{self._where}: {error}") from None
+        values = dotenv_values(stream=io.StringIO(text), interpolate=False)
+        return {name: value or "" for name, value in values.items()}
 
     def _expand_values(self, entry: Mapping[str, Any], key: str) -> dict[str, str]:
         values = entry.get(key) or {}

@@ -466,8 +466,7 @@ class RemoteServer:
 
         with run_call(context, clock):
             if name == self._resource_tool:
-                read = self._pool.read_resource(arguments["uri"], name, headers=headers)
-                return to_tool_result(await clock.run(read))
+                return to_tool_result(await clock.run(self._read_resource(arguments["uri"], headers, name)))
             call = self._pool.call(
                 name,
                 arguments,
@@ -482,12 +481,17 @@ class RemoteServer:
         self, uri: str, state: Mapping[str, Any], timeout: float | None = None
     ) -> ReadResourceResult:
         """Return a resource of the server, with the credentials of a state. Raises ToolCallError."""
+        return await self._read_resource(uri, await self._resolve_headers(state), "read_resource", timeout)
+
+    async def _read_resource(
+        self, uri: str, headers: Mapping[str, str] | None, tool: str, timeout: float | None = None
+    ) -> ReadResourceResult:
         result: ReadResourceResult = await self._pool.request(
             lambda current: current.client.read_resource_mcp(uri),
             "Reading a resource",
-            headers=await self._resolve_headers(state),
+            headers=headers,
             timeout=timeout,
-            tool="read_resource",
+            tool=tool,
         )
         return result
 

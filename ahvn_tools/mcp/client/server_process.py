@@ -37,21 +37,25 @@ def kill_all_groups() -> None:
         kill_group(pid)
 
 
-@contextlib.contextmanager
-def killed_by_signals() -> Generator[None]:
+def killed_by_signals() -> contextlib.AbstractContextManager[None]:
     """Let SIGTERM and SIGHUP kill every server before they end this process, unless the host handles them.
 
     Most servers end by themselves.
     """
+    return ending_signals(exit_by_signal)
+
+
+@contextlib.contextmanager
+def ending_signals(handler: Callable[[int, object], None]) -> Generator[None]:
+    """Call a function at SIGTERM and SIGHUP; a signal that the host handles, or ignores as by nohup, stays so."""
     if threading.current_thread() is not threading.main_thread():  # only this one can handle signals
         yield
         return
     names = ("SIGTERM", "SIGHUP")  # Windows has no SIGHUP
     numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
     unhandled = [number for number in numbers if signal.getsignal(number) is signal.SIG_DFL]
-
     for number in unhandled:
-        signal.signal(number, exit_by_signal)
+        signal.signal(number, handler)
     try:
         yield
     finally:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, Self
+from typing import Any, Final
 
-from anyio.abc import ObjectReceiveStream
+from anyio.abc import ObjectReceiveStream, ObjectSendStream
 from mcp.shared.message import SessionMessage
 from mcp_types import (
     CallToolRequestParams,
@@ -158,7 +158,7 @@ class CallReadingStream(ObjectReceiveStream[Any]):
         await self._stream.aclose()
 
 
-class AnsweringStream:
+class AnsweringStream(ObjectSendStream[Any]):
     """A stream of messages to a client that reports each answer when it is sent."""
 
     def __init__(self, stream: Any, on_answer: Callable[[Any], None]) -> None:
@@ -174,12 +174,6 @@ class AnsweringStream:
     async def aclose(self) -> None:
         """Close the stream."""
         await self._stream.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
 
 
 def _error(message: str) -> CallToolResult:

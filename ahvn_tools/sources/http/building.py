@@ -414,7 +414,7 @@ def sign(built: BuiltRequest, item: Security, credentials: Mapping[str, str], se
     if isinstance(item, ClientCredentials):
         return built
     if isinstance(item, Basic):
-        pair = _base64(f"{credentials[item.username]}:{credentials[item.password]}")
+        pair = base64.b64encode(f"{credentials[item.username]}:{credentials[item.password]}".encode()).decode()
         secrets.add(pair)
         return built.with_header("Authorization", f"Basic {pair}")
     return _sign_with_key(built, item, credentials[item.parameter])
@@ -430,7 +430,3 @@ def _sign_with_key(built: BuiltRequest, item: ApiKey, key: str) -> BuiltRequest:
             NO_CREDENTIALS, explanation=f"{item.parameter!r} has characters that no header takes."
         )
     return built.with_header(item.name, item.prefix + key)
-
-
-def _base64(text: str) -> str:
-    return base64.b64encode(text.encode()).decode()

@@ -254,15 +254,10 @@ function drawTools() {
   const top = stats.slice(0, MAX_CHARTED);
   const data = (...read) => [top.map((_, index) => index), ...read.map((name) => top.map((stat) => (stat[name] ?? 0) * (name[0] === "p" ? 1000 : 1)))];
   const names = top.map(({ name }) => (name.length > 14 ? `${name.slice(0, 13)}…` : name));
-  if (charts.length && charts[0].names.join() === names.join()) {
-    charts[0].plot.setData(data("number", "errors"));
-    charts[1].plot.setData(data("p50", "p95"));
-    return;
-  }
-  charts.forEach(({ plot }) => plot.destroy());
+  charts.forEach((chart) => chart.destroy());
   charts = [
-    { names, plot: makeChart("counts", names, ["calls", "errors"], ["--link", "--error"], data("number", "errors")) },
-    { names, plot: makeChart("durations", names, ["p50 in ms", "p95 in ms"], ["--link", "--faint"], data("p50", "p95")) },
+    makeChart("counts", names, ["calls", "errors"], ["--link", "--error"], data("number", "errors")),
+    makeChart("durations", names, ["p50 in ms", "p95 in ms"], ["--link", "--faint"], data("p50", "p95")),
   ];
 }
 
@@ -281,20 +276,14 @@ function makeChart(id, names, labels, colors, data) {
   }, data, place);
 }
 
-function resetCharts() {
-  charts.forEach(({ plot }) => plot.destroy());
-  charts = [];
-  drawTools();
-}
-
 hold.addEventListener("click", () => {
   hold.ariaPressed = hold.ariaPressed === "false" ? "true" : "false";
   isChanged = true;
 });
 form.addEventListener("input", () => { isChanged = true; });
 form.addEventListener("submit", (event) => event.preventDefault());
-addEventListener("resize", resetCharts);
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", resetCharts);
+addEventListener("resize", drawTools);
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawTools);
 document.addEventListener("visibilitychange", () => {
   if (!document.hidden) return connect();
   clearTimeout(retry);

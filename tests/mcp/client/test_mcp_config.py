@@ -59,12 +59,12 @@ def test_command_has_arguments_and_environment_as_strings() -> None:
 
 
 def test_env_file_is_read_and_the_entrys_env_has_priority(tmp_path: Path) -> None:
-    text = "# ours\n\nTOKEN=a=b # c\nexport NAME = ann\nQUOTED='x y'\nDOUBLE=\"z\"\nEMPTY=\nSAME=file\n"
+    text = "# ours\n\nTOKEN=a=b # why\nHASH=a#b\nexport NAME = ann\nQUOTED='x y'\nDOUBLE=\"z\"\nEMPTY=\nSAME=file\n"
     (tmp_path / ".env").write_text(text, encoding="utf-8")
     config = {"one": {"command": "x", "envFile": "${workspaceFolder}/.env", "env": {"SAME": "entry"}}}
     seen = parse_entries(config, tmp_path, env={}, inputs={})["one"].env
     assert seen == {
-        "TOKEN": "a=b # c", "NAME": "ann", "QUOTED": "x y", "DOUBLE": "z", "EMPTY": "", "SAME": "entry",
+        "TOKEN": "a=b", "HASH": "a#b", "NAME": "ann", "QUOTED": "x y", "DOUBLE": "z", "EMPTY": "", "SAME": "entry",
     }  # fmt: skip
     near = {"one": {"command": "x", "envFile": ".env"}}
     assert parse_entries(near, tmp_path, env={}, inputs={})["one"].env["SAME"] == "file"
@@ -124,7 +124,10 @@ def test_variables_are_replaced_once(text: str, value: str) -> None:
         ({"command": "x", "env": ["a"]}, "`env` is not a JSON object"),
         ({"command": "x", "args": [{}]}, "`args` has a value that is not a string"),
         ({"command": {}}, "`args` has a value that is not a string"),
-        ({"command": "x", "envFile": "nowhere.env"}, r"'one': 'nowhere\.env' cannot be read: FileNotFoundError"),
+        (
+            {"command": "x", "envFile": "nowhere.env"},
+            r"'one': 'nowhere\.env' cannot be read: No such file or directory",
+        ),
     ],
 )
 def test_invalid_entry_error_names_the_server(value: Any, message: str | None) -> None:
@@ -151,7 +154,7 @@ def test_comments_and_trailing_commas_are_allowed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "message"), [(b"{", "is not JSON"), (b"[]", "not contain a JSON object"), (b"\xff", "Unicode")]
+    ("content", "message"), [(b"{", "is not JSON"), (b"[]", "not contain a JSON object"), (b"\xff", "not UTF-8")]
 )
 def test_invalid_file_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
     file = tmp_path / "mcp.json"

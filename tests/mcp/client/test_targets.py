@@ -376,7 +376,7 @@ def test_name_can_be_passed_for_one_server() -> None:
         (Path("server.exe"), {}, "is not a server"),
         (3, {}, "A int is not an MCP server"),
         (b"http://x", {}, "A bytes is not an MCP server"),
-        ("nowhere.json", {}, "cannot be read: FileNotFoundError"),
+        ("nowhere.json", {}, "cannot be read: No such file or directory"),
         ("mcp-server-git", {"auth": "t"}, "takes no auth"),
         ("mcp-server-git", {"auth": {"a": "b"}}, "takes no auth"),
         (FastMCP("inside"), {"auth": "t"}, "A FastMCP takes no auth"),
