@@ -7,7 +7,7 @@ import contextlib
 import functools
 import inspect
 import queue
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from time import monotonic
 from typing import Any
 
@@ -19,7 +19,7 @@ from ahvn_tools.execution.deadline import seconds_left
 from ahvn_tools.execution.outcome import Outcome
 from ahvn_tools.execution.plan import Arguments, Body, ItemLimits, Plan
 from ahvn_tools.execution.runner import capture_outcome, run_body, with_resolved_values
-from ahvn_tools.execution.threads import run_in_thread
+from ahvn_tools.execution.threads import EmitItem, run_in_thread
 
 
 def run_body_on_loop(plan: Plan, body: Body, values: Arguments, seconds: float | None = None) -> Outcome:
@@ -47,25 +47,41 @@ def consume_on_loop(returned: Any, limits: ItemLimits, items: list[Any]) -> Any:
         raise
 
 
-def read_on_loop(chunks: AsyncGenerator[Any, None]) -> Generator[Any, None, Outcome]:
-    """Iterate on the background loop when a sync reader wants the next chunk; return what has ended the iteration."""
+def read_emitted(run: Callable[[EmitItem], Coroutine[Any, Any, Outcome]]) -> Generator[Any, None, Outcome]:
+    """Run `run(emit)` on the background loop, and yield to a sync reader what it emits; return its outcome.
+
+    `emit` returns when the reader wants the next, and raises CancelledError when the reader has left.
+    """
     made: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    next_requested, end = asyncio.Semaphore(0), object()
+    next_requested, has_left, end = asyncio.Semaphore(0), False, object()
 
-    async def read() -> Outcome:
-        async with contextlib.aclosing(chunks):
-            async for chunk in chunks:
-                made.put(chunk)
-                await next_requested.acquire()
-        return Outcome()
+    async def emit(chunk: Any) -> None:
+        if has_left:
+            raise asyncio.CancelledError
+        made.put(chunk)
+        await next_requested.acquire()
 
-    loop_call = background_loop.LoopCall(capture_outcome, read, on_end=lambda: made.put(end))
+    loop_call = background_loop.LoopCall(run, emit, on_end=lambda: made.put(end))
     with loop_call, loop_call:
         loop_call.start()
-        while (chunk := made.get()) is not end:
-            yield chunk
-            background_loop.call_soon(next_requested.release)
+        try:
+            while (chunk := made.get()) is not end:
+                yield chunk
+                background_loop.call_soon(next_requested.release)
+        finally:
+            has_left = True
         return loop_call.outcome()
+
+
+def read_on_loop(chunks: AsyncGenerator[Any, None]) -> Generator[Any, None, Outcome]:
+    """Iterate on the background loop when a sync reader wants the next chunk; return what has ended the iteration."""
+
+    async def read(emit: EmitItem) -> None:
+        async with contextlib.aclosing(chunks):
+            async for chunk in chunks:
+                await emit(chunk)
+
+    return (yield from read_emitted(functools.partial(capture_outcome, read)))
 
 
 Function = Callable[..., Any]

@@ -16,7 +16,7 @@ import contextvars
 import functools
 import inspect
 import logging
-from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterator, Sequence
 from dataclasses import replace
 from time import monotonic, perf_counter
 from typing import Any, Final, TypeVar
@@ -25,7 +25,7 @@ from ahvn_tools.context import ToolContext, current_context
 from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import CallCancelledError, ToolCallError, error_for_code
 from ahvn_tools.execution import background_loop, direct_call
-from ahvn_tools.execution.async_to_sync import read_on_loop
+from ahvn_tools.execution.async_to_sync import read_emitted
 from ahvn_tools.execution.call import Call, EmitChunk, Middleware, Next
 from ahvn_tools.execution.channel import ChunkDeliveryError, ChunkEmitter, ChunkReader
 from ahvn_tools.execution.consume import iterate
@@ -229,9 +229,8 @@ def stream(middleware: Sequence[Middleware], call: Call) -> Generator[ToolResult
     if not _needs_loop(middleware, call) and inspect.isgeneratorfunction(call.body):
         yield from _stream_here(call)
         return
-    outcome = yield from read_on_loop(astream(middleware, call))
-    if outcome.error is not None:
-        yield _result_of(call, outcome, started)
+    outcome = yield from read_emitted(_streaming(middleware, call))
+    yield _result_of(call, outcome, started)
 
 
 def _stream_here(call: Call) -> Generator[ToolResult, None, None]:
@@ -263,14 +262,17 @@ def _stream_here(call: Call) -> Generator[ToolResult, None, None]:
 
 async def astream(middleware: Sequence[Middleware], call: Call) -> AsyncGenerator[ToolResult, None]:
     """Yield the chunks of a call to an async reader, then its result."""
-    started, stack = perf_counter(), _build_stack(middleware, run_to_result)
-    reader = ChunkReader(
-        lambda emit: capture_outcome(_run_cancellable, stack, replace(call, emit=make_emit(emit, call.id)))
-    )
+    started, reader = perf_counter(), ChunkReader(_streaming(middleware, call))
     async with contextlib.aclosing(reader.read()) as chunks:
         async for chunk in chunks:
             yield chunk
     yield _result_of(call, reader.outcome, started)
+
+
+def _streaming(middleware: Sequence[Middleware], call: Call) -> Callable[[EmitChunk], Coroutine[Any, Any, Outcome]]:
+    """Return what runs a call that passes its chunks to an `emit`."""
+    stack = _build_stack(middleware, run_to_result)
+    return lambda emit: capture_outcome(_run_cancellable, stack, replace(call, emit=make_emit(emit, call.id)))
 
 
 def unwrap_result(call: Call, result: ToolResult) -> Any:

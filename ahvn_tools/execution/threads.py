@@ -169,7 +169,8 @@ async def run_in_thread(
     ends, or that waits for `emit`, gets `CANCEL_GRACE_SECONDS` to end; any other is abandoned at once.
     """
     loop = asyncio.get_running_loop()
-    future: asyncio.Future[Outcome] = loop.create_future()
+    ended: asyncio.Future[Outcome] = loop.create_future()
+    waiter: asyncio.Future[None] = loop.create_future()  # a cancellation of the task cancels it, and not `ended`
     context, pool, job = contextvars.copy_context(), threads or thread_pool, ThreadJob()
 
     def emit_item(item: Any) -> None:
@@ -185,24 +186,29 @@ async def run_in_thread(
             job.is_done = True
             thread_pool.abandoned.discard(job)
             with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
-                loop.call_soon_threadsafe(future.set_result, outcome)
+                loop.call_soon_threadsafe(end, outcome)
 
         return notify
 
+    def end(outcome: Outcome) -> None:
+        ended.set_result(outcome)
+        if not waiter.done():
+            waiter.set_result(None)
+
     pool.run(work)
     try:
-        await asyncio.wait({future})
+        await waiter  # `asyncio.wait` takes one more iteration of the loop
     except asyncio.CancelledError:
         try:
             is_ending = job.request_stop()
             if stop is not None:
                 pool.run(stop)
             if is_ending or stop is not None:
-                await asyncio.wait({future}, timeout=CANCEL_GRACE_SECONDS)
+                await asyncio.wait({ended}, timeout=CANCEL_GRACE_SECONDS)
         finally:
             pool.abandon(job)
         raise
-    return future.result()
+    return ended.result()
 
 
 async def call_host_function(function: Callable[..., Any], *arguments: Any) -> Any:

@@ -61,20 +61,23 @@ def iter_schemas(schema: JsonObject) -> Iterator[JsonObject]:
         pending.extend(iter_subschemas(node))
 
 
+_CONTAINERS: Final = (dict, list, tuple)
+
+
 def iter_objects(value: Any, skipped_keys: Collection[str] = ()) -> Iterator[JsonObject]:
     """Yield every object in nested objects and lists, whether a schema or literal data.
 
     Keys are skipped in objects with a type. Others map the names of members, which may be any, to objects.
     """
-    pending = [value]
+    pending = [value] if isinstance(value, _CONTAINERS) else []
     while pending:
         node = pending.pop()
+        inner: Iterable[Any] = node
         if isinstance(node, dict):
             yield node
             has_skipped = skipped_keys and isinstance(node.get("type"), str)
-            pending += [node[key] for key in node if key not in skipped_keys] if has_skipped else node.values()
-        elif isinstance(node, list | tuple):
-            pending += node
+            inner = [node[key] for key in node if key not in skipped_keys] if has_skipped else node.values()
+        pending += [part for part in inner if isinstance(part, _CONTAINERS)]
 
 
 def map_subschemas(node: JsonObject, path: str, convert: Callable[[str, str, Any, str], Any]) -> None:

@@ -98,8 +98,8 @@ class CallOptions(CallRequest):
 
 DEFAULT_OPTIONS: Final = CallOptions()
 
-DirectCall = tuple[Plan, Body, tuple[Any, ...], Arguments, StateScopes]
-"""A call without middleware that nothing can observe or cancel: the arguments of `direct_call`."""
+DirectCall = tuple[Plan, Body, Arguments, StateScopes]
+"""A call without middleware that nothing can observe or cancel: the arguments of `direct_call`, all of them by name."""
 
 
 class PipelineCall(NamedTuple):
@@ -113,7 +113,8 @@ def call(view: StoreView, name: str, arguments: Arguments | None, options: CallO
     """Return the value, or raise."""
     request = _prepare(view, name, arguments, options)
     if not isinstance(request, PipelineCall):
-        return direct_call.call(*request)
+        plan, body, named, scopes = request
+        return direct_call.call(plan, body, (), named, scopes)
     from ahvn_tools.execution import pipeline
 
     with _track(view, request.call, options):
@@ -124,7 +125,8 @@ async def acall(view: StoreView, name: str, arguments: Arguments | None, options
     """Return the value, or raise."""
     request = _prepare(view, name, arguments, options)
     if not isinstance(request, PipelineCall):
-        return await direct_call.acall(*request)
+        plan, body, named, scopes = request
+        return await direct_call.acall(plan, body, (), named, scopes)
     from ahvn_tools.execution import pipeline
 
     with _track(view, request.call, options):
@@ -138,7 +140,8 @@ def execute(view: StoreView, name: str, arguments: Arguments | None, options: Ca
     except ToolCallError as error:
         return error_result(call_error_detail(error), perf_counter())
     if not isinstance(request, PipelineCall):
-        return direct_call.execute(*request, view.store.masks_errors)
+        plan, body, named, scopes = request
+        return direct_call.execute(plan, body, (), named, scopes, view.store.masks_errors)
     from ahvn_tools.execution import pipeline
 
     with _track(view, request.call, options):
@@ -152,7 +155,8 @@ async def aexecute(view: StoreView, name: str, arguments: Arguments | None, opti
     except ToolCallError as error:
         return error_result(call_error_detail(error), perf_counter())
     if not isinstance(request, PipelineCall):
-        return await direct_call.aexecute(*request, view.store.masks_errors)
+        plan, body, named, scopes = request
+        return await direct_call.aexecute(plan, body, (), named, scopes, view.store.masks_errors)
     from ahvn_tools.execution import pipeline
 
     with _track(view, request.call, options):
@@ -238,23 +242,23 @@ def _prepare(
 ) -> DirectCall | PipelineCall:
     """Return the call, direct unless middleware, an id or an MCP client needs a pipeline. Raises as `_find` does."""
     entry, plan, arguments = _find(view, name, arguments, options)
-    rules = _rules(view, entry, plan, options)
+    rules = _rules(view, entry, plan, options) if view.store.has_rules or entry.inner else None
     middleware = _middleware(view, entry, plan, rules, options)
     if rules is not None and middleware == rules.middleware and options is DEFAULT_OPTIONS and not plan.takes_context:
         allowed = rules.allowed_plan(plan, arguments)
         if allowed is not None:
-            return allowed, entry.spec.body, (), arguments, state_scopes(view, entry)
+            return allowed, entry.spec.body, arguments, state_scopes(view, entry)
     if rules is not None:
         plan = rules.guarded(plan)
     if middleware or (options is not DEFAULT_OPTIONS and (options.id is not None or options.is_served)):
         return PipelineCall(middleware, _make_call(view, entry, plan, arguments, options))
-    return plan, entry.spec.body, (), arguments, state_scopes(view, entry)
+    return plan, entry.spec.body, arguments, state_scopes(view, entry)
 
 
 def _prepare_stream(view: StoreView, name: str, arguments: Arguments | None, options: CallOptions) -> PipelineCall:
     """Return the call; a stream always has an id, by which it can be cancelled. Raises as `_find` does."""
     entry, plan, arguments = _find(view, name, arguments, options)
-    rules = _rules(view, entry, plan, options)
+    rules = _rules(view, entry, plan, options) if view.store.has_rules or entry.inner else None
     middleware = _middleware(view, entry, plan, rules, options)
     if rules is not None:
         plan = rules.guarded(plan)
@@ -272,7 +276,8 @@ def _find(
     entry = find_entry(view, name, hides_unselected=options.is_served)
     if options.caller is not None and (refusal := entry.refuse_caller(options.caller)) is not None:
         raise ToolNotAvailableError(refusal, tool=name)
-    plan = view.compiled_tool(entry).plan
+    compiled = view.compiled_tool(entry)
+    plan = compiled.made_plan or compiled.plan
     if (unbound := plan.unbound_parameter) is not None:
         raise UnboundStateError(
             MISSING_VALUE, tool=name, parameter=unbound.name, key=unbound.name, explanation=plan.unbound_text
@@ -403,7 +408,7 @@ def _approval_expiry(view: StoreView, answer_by: float | None) -> float | None:
 
 def _rules(view: StoreView, entry: Entry, plan: Plan, options: CallOptions) -> CallRules | None:
     """Return the rules that decide about a call; None if each call runs of a tool that asks nothing itself."""
-    if not (view.store.has_rules or entry.inner) or not view.has_rules(entry):
+    if not view.has_rules(entry):
         return None
     from ahvn_tools.toolkit.call_rules import CallRules  # slow, and few toolkits have rules
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 from typing import Any
 
 import mcp_types
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ahvn_tools import ToolSpec
 from ahvn_tools.errors import ToolSpecError
-from ahvn_tools.schema.keywords import to_plain
+from ahvn_tools.schema.keywords import iter_objects, to_plain
 from tests.formats.awkward_schemas import CASES
 
 BOOK = {
@@ -118,3 +121,33 @@ def test_an_export_is_strict_unless_it_is_plain():
     assert spec.to_jsonschema() == spec.to_jsonschema(strict=True) == spec.to_jsonschema(plain=False)
     assert spec.to_jsonschema()["strict"] is True
     assert spec.to_jsonschema(plain=True)["strict"] is False
+
+
+NESTED = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.lists(inner, max_size=3).map(tuple)
+        | st.dictionaries(st.sampled_from(["type", "default", "a", "b"]), inner, max_size=3)
+    ),
+    max_leaves=12,
+)
+
+
+def objects_in(value: Any, skipped: frozenset[str]) -> Iterator[dict[str, Any]]:
+    """Yield the objects in a value, as `iter_objects` is described."""
+    if isinstance(value, dict):
+        yield value
+        is_typed = isinstance(value.get("type"), str)
+        value = [part for key, part in value.items() if not (is_typed and key in skipped)]
+    if isinstance(value, list | tuple):
+        for part in value:
+            yield from objects_in(part, skipped)
+
+
+@given(NESTED, st.frozensets(st.sampled_from(["type", "default", "a"])))
+def test_each_object_in_a_value_is_found_once_without_those_under_skipped_keys(
+    value: Any, skipped: frozenset[str]
+) -> None:
+    found, expected = list(iter_objects(value, skipped)), list(objects_in(value, skipped))
+    assert sorted(map(id, found)) == sorted(map(id, expected))

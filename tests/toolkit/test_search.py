@@ -9,6 +9,8 @@ import time
 from collections.abc import Sequence
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ahvn_tools import ToolDefinition, Toolkit, tool
 from ahvn_tools.errors import ToolkitError
@@ -104,6 +106,15 @@ def test_sqlite_syntax_in_a_query_is_read_as_words(query):
 def test_examples_are_searched():
     sample = tool(name="convert", examples=[{"amount": 3, "into": "zloty"}])(lambda amount, into: amount)
     assert names(kit().add(sample), "zloty") == ["convert"]
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.from_regex(r"[A-Z][a-z]{2,5}[0-9]?", fullmatch=True), min_size=2, max_size=4), st.booleans())
+def test_each_part_of_a_word_in_camel_case_is_searched(parts, begins_in_lower_case):
+    word = "".join(parts)
+    word = word[0].lower() + word[1:] if begins_in_lower_case else word
+    kit = Toolkit("kit").add(tool(weigh, description=f"Weigh a {word}, or another."))
+    assert all(kit.search(query) for query in (*parts, word))
 
 
 def test_a_tool_whose_name_is_the_query_comes_first():

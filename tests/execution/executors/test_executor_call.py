@@ -166,9 +166,10 @@ def test_every_timeout_holds_for_a_body_that_ignores_it(pool, tmp_path, where):
 
 
 def test_the_time_that_a_reader_takes_is_not_that_of_the_body(killable):
-    values = []
-    for chunk in to_kit(killable, bodies.run_plan).stream("run_plan", {"items": [1, 2, 3], "error": None}, timeout=0.5):
-        time.sleep(0.2)
+    kit, values = to_kit(killable, bodies.run_plan), []
+    kit.call("run_plan", {"items": [], "error": None})  # the worker has started then
+    for chunk in kit.stream("run_plan", {"items": [1, 2, 3], "error": None}, timeout=2):
+        time.sleep(0.8)
         values.append(chunk.value)
     assert values == [1, 2, 3, [1, 2, 3]]
 
