@@ -6,7 +6,7 @@ import gc
 import os
 import signal
 import sys
-from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -32,52 +32,83 @@ def pytest_configure(config: pytest.Config) -> None:
         settings.load_profile("exhaustive")
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> Iterator[None]:
+    """Divide the cases between the default run and `-m exhaustive`; property tests are in both.
+
+    Each of these runs makes tests of its own cases alone: a test that is made and left out takes as long to collect.
+    """
+    yield
+    selection = metafunc.config.option.markexpr
+    calls = metafunc._calls
+    if getattr(metafunc.function, "is_hypothesis_test", False) and selection == "exhaustive":
+        return
+    if not metafunc.definition.get_closest_marker("exhaustive"):
+        for call in select_exhaustive(metafunc):
+            call.marks.append(pytest.mark.exhaustive.mark)
+        wanted = [call for call in calls if is_exhaustive(call) == (selection == "exhaustive")]
+    else:
+        wanted = calls if selection == "exhaustive" else []
+    if selection in {"exhaustive", "not exhaustive"}:
+        calls[:] = wanted or calls[:1]  # without any, the test would run without parameters
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Divide the cases between the default run and `-m exhaustive`; property tests are in both."""
-    repeats_properties = config.option.markexpr == "exhaustive"
-    cases: dict[str, list[pytest.Item]] = defaultdict(list)
+    """Add property tests to `-m exhaustive`, and give the tests there time: they wait for each other."""
     for item in items:
-        if repeats_properties and getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
+        if config.option.markexpr == "exhaustive" and getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
             item.add_marker(pytest.mark.exhaustive)
-        elif hasattr(item, "callspec") and item.get_closest_marker("exhaustive") is None:
-            cases[item.nodeid.partition("[")[0]].append(item)
-    for items_of_test in cases.values():
-        for item in select_exhaustive(items_of_test):
-            item.add_marker(pytest.mark.exhaustive)
-    for item in items:
         if item.get_closest_marker("exhaustive") and not item.get_closest_marker("timeout"):
-            item.add_marker(pytest.mark.timeout(300))  # these do much, and wait for each other on a small machine
+            item.add_marker(pytest.mark.timeout(300))
 
 
-def select_exhaustive(items: list[pytest.Item]) -> list[pytest.Item]:
+def is_exhaustive(call: Any) -> bool:
+    """Return whether a case of a parametrized test has the mark `exhaustive`."""
+    return any(mark.name == "exhaustive" for mark in call.marks)
+
+
+def select_exhaustive(metafunc: pytest.Metafunc) -> list[Any]:
     """Return the cases that the default run omits: of crossed parameters, it has each value of each one once."""
-    count = items[0].get_closest_marker("default_cases")
+    calls = [call for call in metafunc._calls if not is_exhaustive(call)]
+    count = metafunc.definition.get_closest_marker("default_cases")
     if count is not None:
-        return items[count.args[0] :]
-    axes = {item.nodeid: get_axes(item) for item in items}
-    kept: set[str] = set()
+        return calls[count.args[0] :]
+    crossed = [get_names(mark) for mark in metafunc.definition.iter_markers("parametrize")]
+    axes = [get_axes(call.params, crossed) for call in calls]
+    kept: set[int] = set()
     seen: set[Any] = set()
     for is_diagonal in (True, False):  # first the cases that have only new values
-        for nodeid, values in axes.items():
-            if nodeid not in kept and not (values & seen if is_diagonal else values <= seen):
-                kept.add(nodeid)
+        for index, values in enumerate(axes):
+            if index not in kept and not (values & seen if is_diagonal else values <= seen):
+                kept.add(index)
                 seen |= values
-    return [item for item in items if item.nodeid not in kept]
+    return [call for index, call in enumerate(calls) if index not in kept]
 
 
-def get_axes(item: Any) -> set[Any]:
+def get_names(mark: pytest.Mark) -> list[str]:
+    """Return the names of the parameters of one `parametrize`."""
+    named = mark.args[0] if mark.args else mark.kwargs["argnames"]
+    return [name.strip() for name in named.split(",")] if isinstance(named, str) else list(named)
+
+
+def get_axes(params: Mapping[str, object], crossed: list[list[str]]) -> set[Any]:
     """Return the values of a case, those of one `parametrize` together."""
-    parameters = dict(item.callspec.params)
-    values = set()
-    for mark in item.iter_markers("parametrize"):
-        named = mark.args[0] if mark.args else mark.kwargs["argnames"]
-        names = [name.strip() for name in named.split(",")] if isinstance(named, str) else named
-        values.add(tuple((name, id(parameters.pop(name))) for name in names if name in parameters))
+    parameters = dict(params)
+    values = {tuple((name, id(parameters.pop(name))) for name in names if name in parameters) for names in crossed}
     return {value for value in values if value} | {((name, id(value)),) for name, value in parameters.items()}
 
 
-def pytest_collection_finish() -> None:
-    """Take the collected tests out of the garbage collector, so that each collection in a test is fast."""
-    gc.collect()
-    gc.freeze()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Collect without the garbage collector, which finds nothing here, and take the tests out of it.
+
+    Each collection in a test is fast then.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
