@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections import defaultdict
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -77,7 +78,13 @@ def get_axes(item: Any) -> set[Any]:
     return {value for value in values if value} | {((name, id(value)),) for name, value in parameters.items()}
 
 
-def pytest_collection_finish() -> None:
-    """Take the collected tests out of the garbage collector, so that each collection in a test is fast."""
-    gc.collect()
-    gc.freeze()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Collect the tests without the garbage collector, and take them out of it, so that it is fast in a test."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()

@@ -274,7 +274,8 @@ serve(Toolkit("desk").add(AskUser()))
 """
 
 
-@pytest.mark.parametrize(("mode", "can_ask"), [("legacy", True), ("2026-07-28", True), ("legacy", False)])
+@MODES
+@pytest.mark.parametrize("can_ask", [True, False])
 async def test_the_user_of_a_client_answers_over_stdio(mode, can_ask):
     server = StdioTransport(sys.executable, ["-c", SERVER], env=ENVIRONMENT, keep_alive=False)
     person = Person({"tea": "black"}) if can_ask else None

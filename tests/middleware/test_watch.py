@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ import pytest
 from ahvn_tools import ToolError, Toolkit, ToolSpecError
 from ahvn_tools.after_fork import CAN_FORK
 from ahvn_tools.middleware import watch, watched_calls
-from ahvn_tools.middleware.watched_calls import MAX_CALLS, WatchedCalls
+from ahvn_tools.middleware.watched_calls import WatchedCalls
 from tests.execution.entry_points import until
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="permissions and signals of POSIX")
@@ -232,14 +233,24 @@ def test_an_unusable_file_is_an_error_for_who_looks_and_not_for_calls(path, what
     assert watched.kit.call("add", {"a": 1}) == 2
 
 
-def test_calls_go_on_while_the_file_is_broken_and_the_newest_are_written_when_it_works(watched, path, caplog):
+@pytest.fixture
+def max_calls(monkeypatch: pytest.MonkeyPatch) -> int:
+    """Let a file hold, and a writer keep, few calls."""
+    for module in ("watch", "watched_calls"):
+        monkeypatch.setattr(import_module(f"ahvn_tools.middleware.{module}"), "MAX_CALLS", 200)
+    return 200
+
+
+def test_calls_go_on_while_the_file_is_broken_and_the_newest_are_written_when_it_works(
+    watched, path, caplog, max_calls
+):
     path.rename(path.with_name("elsewhere"))
-    for number in range(2 * MAX_CALLS + 5):  # half of them may be in a write that works at last
+    for number in range(2 * max_calls + 5):  # half of them may be in a write that works at last
         assert watched.kit.call("add", {"a": number}) == number + 1
     assert until(lambda: "Calls cannot be watched" in caplog.text)
     path.with_name("elsewhere").rename(path)
     watched.kit.call("add", {"a": 1})
-    calls = watched.wait(lambda calls: len(calls) >= MAX_CALLS and calls[-1]["arguments"] == '{"a": 1}')
+    calls = watched.wait(lambda calls: len(calls) >= max_calls and calls[-1]["arguments"] == '{"a": 1}')
     assert calls[-1]["lost"] > 0
     assert len([record for record in caplog.records if "watched" in record.message]) == 1
 
@@ -289,7 +300,7 @@ def test_a_locked_file_does_not_hold_calls_up(watched, path):
     watched.wait_for_outcomes(*["ok"] * 20)
 
 
-def test_a_call_whose_end_was_lost_is_not_running_for_ever(watched, path, monkeypatch):
+def test_a_call_whose_end_was_lost_is_not_running_for_ever(watched, path, max_calls):
     go_on = threading.Event()
 
     def hold() -> None:
@@ -302,10 +313,10 @@ def test_a_call_whose_end_was_lost_is_not_running_for_ever(watched, path, monkey
     path.rename(path.with_name("elsewhere"))
     go_on.set()
     thread.join()
-    for number in range(2 * MAX_CALLS + 5):
+    for number in range(2 * max_calls + 5):
         watched.kit.call("add", {"a": number})
     path.with_name("elsewhere").rename(path)
-    watched.wait(lambda calls: any(call["outcome"] == "lost" for call in calls) or len(calls) == MAX_CALLS)
+    watched.wait(lambda calls: any(call["outcome"] == "lost" for call in calls) or len(calls) == max_calls)
     assert all(call["outcome"] for call in watched.read())
 
 

@@ -16,7 +16,7 @@ from starlette.testclient import TestClient
 
 from ahvn_tools import Secret, ToolContext, Toolkit, ToolSpec, ui
 from ahvn_tools.middleware import replay
-from ahvn_tools.ui import facts
+from ahvn_tools.ui import facts, trying
 from tests.ui.desk import SECRETS, open_desk
 
 SITE = "http://localhost"
@@ -218,7 +218,12 @@ def test_copied_calls_and_tests_run_as_they_are_pasted(tmp_path: Path, tool: str
     )
     code = result["snippets"]
     assert not any(secret in json.dumps(code) for secret in ("typed-p4ss", "typed-t0ken", "hidden-t0ken"))
-    environment = {"AUTH_TOKEN": state.get("auth.token", "hidden-t0ken"), "PASSWORD": "typed-p4ss", "PATH": "/usr/bin"}
+    environment = {
+        "AUTH_TOKEN": state.get("auth.token", "hidden-t0ken"),
+        "PASSWORD": "typed-p4ss",
+        "PATH": "/usr/bin",
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # it needs none, and they take seconds to import
+    }
 
     def start(*command: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -279,11 +284,13 @@ def test_copied_code_has_no_secret_member_of_an_argument_or_of_the_state() -> No
     assert all(name in code for name in ("LOGIN_PIN", "AGAIN_PASSWORD", "ACCOUNT_PIN", "ann", "bob"))
 
 
-def test_results_of_any_size_are_cut_and_shown() -> None:
+def test_results_of_any_size_are_cut_and_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trying, "MAX_BYTES", 1_000_000)
+
     def many(count: int) -> list[dict[str, str]]:
         return [{"name": f"<script>alert({n})</script>"} for n in range(count)]
 
-    result = run(client(Toolkit("k").add(many)), "many", {"count": 300_000})
+    result = run(client(Toolkit("k").add(many)), "many", {"count": 30_000})
     assert (len(result["text"]), result["structured"], result["record"], "snippets" in result) == (
         200_000,
         None,
