@@ -22,6 +22,7 @@ from typing import IO, Any, Final, Protocol
 
 from ahvn_tools.errors import ToolSpecError
 from ahvn_tools.middleware.kept_json import Index, dump_index, load_index
+from ahvn_tools.middleware.kept_text import TextInMemory
 from ahvn_tools.regular_file import open_regular
 
 log = logging.getLogger(__name__)
@@ -54,21 +55,11 @@ class Owner:
 
 
 @dataclass(frozen=True, eq=False)
-class KeptText:
+class KeptText(TextInMemory):
     """A result in memory, as a text."""
 
-    text: str
     index: Index | None = None
     """That of JSON; None for any other text."""
-
-    @property
-    def length(self) -> int:
-        """How many characters it has."""
-        return len(self.text)
-
-    def read(self, start: int, end: int) -> str:
-        """Return these characters."""
-        return self.text[start:end]
 
 
 class KeptFile:
