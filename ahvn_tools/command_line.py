@@ -94,8 +94,8 @@ class _Scanner:
         if self.position < len(self.text) and self.text[self.position] not in _ENDS_WORD:
             raise NotUnderstoodError(_reason_against(self.text, self.position))
         value = "".join(parts)
-        if not self.words:
-            _check_program(self.text[start : self.position])
+        if not self.words and not _PROGRAM.fullmatch(word := self.text[start : self.position]):
+            raise NotUnderstoodError(f"a program must be a plain name or path, and {word[:80]!r} is none")
         if has_wildcard and (value[0] == "-" or _WILDCARD_FIRST.match(self.text, start)):
             raise NotUnderstoodError(
                 "a wildcard at the start of a word may stand for an option: write ./*.py instead of *.py"
@@ -107,11 +107,6 @@ def _value_of_part(match: re.Match[str]) -> str:
     if match["double"] is not None:
         return re.sub(r'\\([\\"$`])', r"\1", match["double"])
     return match["plain"] if match["plain"] is not None else match["single"]
-
-
-def _check_program(word: str) -> None:
-    if not _PROGRAM.fullmatch(word):
-        raise NotUnderstoodError(f"a program must be a plain name or path, and {word[:80]!r} is none")
 
 
 def _reason_against(text: str, position: int) -> str:

@@ -317,19 +317,6 @@ def error_for_code(code: str, message: str, *, tool: str | None = None) -> ToolC
     return error
 
 
-UNREADABLE_TEXT = "its text cannot be read"
-
-
-def exception_text(error: BaseException) -> str:
-    """Return the text of an exception, whose `__str__` may fail."""
-    try:
-        return str(error)
-    except KeyboardInterrupt:
-        raise
-    except BaseException:  # noqa: BLE001  # a user's __str__ may raise anything, also a SystemExit
-        return UNREADABLE_TEXT
-
-
 MAX_TEXT_CHARS = 2_000
 """The maximum length of a text from a tool or a server."""
 

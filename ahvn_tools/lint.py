@@ -321,7 +321,7 @@ def _find_invisible(text: str) -> list[str]:
 
 def missing_description(tool: str) -> Finding:
     """Return the finding about a tool without a description."""
-    fix = "Write a docstring or a `description`; for a tool of a server, add_mcp(…, describe={…}) or a manifest."
+    fix = "Write a docstring or a `description`; for a tool of a server, add_mcp(…, tools={…}) or a manifest."
     return make_finding("missing-description", "", "it has no description", fix, tool=tool)
 
 
@@ -435,11 +435,7 @@ def _judge_format(definition: ToolDefinition, name: str, findings: list[Finding]
 def _is_strict(definition: ToolDefinition, name: str) -> bool:
     """Return whether `strict=True` makes an export strict: it says so at the tool, or in its one inner object."""
     (tool,) = formats.get(name).export([definition], strict=True)
-    return any(part.get("strict", True) is True for part in (tool, *tool.values()) if _has_strict(part))
-
-
-def _has_strict(part: Any) -> bool:
-    return isinstance(part, dict) and isinstance(part.get("strict"), bool)
+    return any(isinstance(part, dict) and part.get("strict") is True for part in (tool, *tool.values()))
 
 
 def split(definition: ToolDefinition, merged: Iterable[Finding], names: Iterable[str]) -> dict[str, list[Finding]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import math
 from dataclasses import dataclass
 from typing import Any, Final
@@ -51,11 +52,9 @@ async def to_json(value: Any, max_bytes: int, *, is_from_program: bool = True) -
     except TooLargeError:
         if max_bytes <= _QUICK_BYTES:
             raise
-    from ahvn_tools.execution.threads import run_in_thread  # processes that run programs need no threads
+    from ahvn_tools.execution.threads import call_in_thread  # processes that run programs need no threads
 
-    outcome = await run_in_thread(lambda _: convert(value, max_bytes, is_from_program=is_from_program))
-    sized: SizedValue = outcome.get()
-    return sized
+    return await call_in_thread(functools.partial(convert, value, max_bytes, is_from_program=is_from_program))
 
 
 def convert(value: Any, max_bytes: int, *, is_from_program: bool = True) -> SizedValue:

@@ -19,7 +19,7 @@ from ahvn_tools.execution.deadline import seconds_left
 from ahvn_tools.execution.outcome import Outcome
 from ahvn_tools.execution.plan import Arguments, Body, ItemLimits, Plan
 from ahvn_tools.execution.runner import capture_outcome, run_body, with_resolved_values
-from ahvn_tools.execution.threads import EmitItem, run_in_thread
+from ahvn_tools.execution.threads import EmitItem, call_in_thread
 
 
 def run_body_on_loop(plan: Plan, body: Body, values: Arguments, seconds: float | None = None) -> Outcome:
@@ -106,7 +106,7 @@ def to_async(function: Function) -> Function:
 
     @functools.wraps(function)
     async def run(*args: Any, **kwargs: Any) -> Any:
-        return (await run_in_thread(lambda _: function(*args, **kwargs))).get()
+        return await call_in_thread(functools.partial(function, *args, **kwargs))
 
     return run
 

@@ -14,7 +14,7 @@ import weakref
 from collections import ChainMap
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
@@ -140,10 +140,6 @@ class CallScope:
         detail = ErrorDetail(code="cancelled", message=f"The call of {tool!r} was cancelled.")
         self.interrupted = unfinished_result(value, detail, is_raw=is_raw, is_interrupted=True)
         return self.interrupted
-
-    def mark_interrupted(self, result: ToolResult) -> ToolResult:
-        """Return the result, marked as interrupted when the call was cancelled while its body ran."""
-        return replace(result, is_interrupted=True) if self.is_cancelled and not result.is_interrupted else result
 
 
 _PURPOSE = "question of a tool"

@@ -42,7 +42,7 @@ from ahvn_tools.execution.deadline import Deadline, seconds_left
 from ahvn_tools.execution.outcome import Outcome, is_cancellation
 from ahvn_tools.execution.plan import Arguments
 from ahvn_tools.execution.runner import capture_outcome, run_body, with_resolved_values
-from ahvn_tools.execution.threads import CallerThread, Threads, run_in_thread, thread_pool
+from ahvn_tools.execution.threads import CallerThread, Threads, call_in_thread, thread_pool
 from ahvn_tools.json_types import exceeds_size
 from ahvn_tools.results import ToolResult, to_final_result
 
@@ -117,8 +117,7 @@ async def run_if_large_in_thread(call: Call, value: Any, function: Callable[[], 
     """
     if not (call.is_served and exceeds_size(value, MAX_CHARS_ON_LOOP)):
         return function()
-    returned: T = (await run_in_thread(lambda _: function())).get()
-    return returned
+    return await call_in_thread(function)
 
 
 async def _prepare(call: Call, context: ToolContext | None) -> Arguments:
@@ -161,8 +160,8 @@ def _to_result(
         options = {"is_served": call.is_served, "masks_errors": call.masks_errors}
         result = to_result(plan, call.body, outcome, values, started, **options)
         scope.record_error(outcome.error, result)
-    if scope.is_cancelled:
-        result = scope.mark_interrupted(result)
+    if scope.is_cancelled and not result.is_interrupted:
+        result = replace(result, is_interrupted=True)
     if context is not None and outcome.is_runner_error:
         context._cancel()  # noqa: SLF001  # of this package
     if context is not None and context._ends_session:  # noqa: SLF001  # of this package

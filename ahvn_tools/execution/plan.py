@@ -463,11 +463,6 @@ class Plan:
             f"preset={{{parameter.name!r}: …}}, or annotate it with a type that a model can send."
         )
 
-    @property
-    def startup_seconds(self) -> float:
-        """Seconds that a call may take in addition to its timeout, until its worker process has started."""
-        return MAX_START_SECONDS if self.isolation == "process" else 0.0
-
     def bound_values(self, values: Mapping[str, Any]) -> Arguments:
         """Return the bound values of a call, to mask them in texts; not the ToolContext, which names the tool."""
         if not self.bound_parameters:

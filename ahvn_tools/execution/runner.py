@@ -15,7 +15,7 @@ from ahvn_tools.errors import UnboundStateError
 from ahvn_tools.execution.consume import aconsume, consume
 from ahvn_tools.execution.deadline import PREPARATION_TOO_SLOW, Deadline, run_with_deadline, seconds_left, timeout_error
 from ahvn_tools.execution.outcome import Outcome, is_awaitable, is_being_cancelled, is_consumable, is_iterator
-from ahvn_tools.execution.plan import Arguments, Body, BoundParameter, Plan
+from ahvn_tools.execution.plan import MAX_START_SECONDS, Arguments, Body, BoundParameter, Plan
 from ahvn_tools.execution.threads import (
     CallerThread,
     EmitItem,
@@ -180,7 +180,7 @@ async def _run_in_process(
     def set_starting(is_starting: bool) -> None:
         if deadline is not None:
             deadline.is_queued = False
-            change = functools.partial(deadline.pause_for, plan.startup_seconds) if is_starting else deadline.resume
+            change = functools.partial(deadline.pause_for, MAX_START_SECONDS) if is_starting else deadline.resume
             with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
                 loop.call_soon_threadsafe(change)
 

@@ -11,12 +11,14 @@ import inspect
 import queue
 import threading
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, TypeVar
 
 from ahvn_tools.after_fork import reset_after_fork
 from ahvn_tools.execution import background_loop
 from ahvn_tools.execution.deadline import CANCEL_GRACE_SECONDS
 from ahvn_tools.execution.outcome import Outcome
+
+T = TypeVar("T")
 
 MAX_IDLE_THREADS = 32
 """Idle threads beyond this number end."""
@@ -211,11 +213,17 @@ async def run_in_thread(
     return ended.result()
 
 
+async def call_in_thread(function: Callable[..., T], *arguments: Any) -> T:
+    """Call a function in a worker thread, and return its value or raise its exception."""
+    value: T = (await run_in_thread(lambda _: function(*arguments))).get()
+    return value
+
+
 async def call_host_function(function: Callable[..., Any], *arguments: Any) -> Any:
     """Call a sync or async function of the host. A sync one runs in a worker thread, so that it may block."""
     if inspect.iscoroutinefunction(function):
         return await function(*arguments)
-    result = (await run_in_thread(lambda _: function(*arguments))).get()
+    result = await call_in_thread(function, *arguments)
     return await result if inspect.isawaitable(result) else result
 
 

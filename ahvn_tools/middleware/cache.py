@@ -103,12 +103,7 @@ def _canonical_text(value: Any, *, is_lasting: bool = False) -> str:
 
 
 def _class_name(kind: type) -> str:
-    """Return a name that no other class has, not even one of the same module and qualified name.
-
-    Raises TypeError for a class that its metaclass may call equal to another one.
-    """
-    if type(kind).__eq__ is not type.__eq__:
-        raise TypeError(kind.__name__)
+    """Return a name that no other class has, not even one of the same module and qualified name."""
     return f"{kind.__module__}.{kind.__qualname__}#{_class_numbers.setdefault(kind, next(_next_number))}"
 
 

@@ -15,10 +15,10 @@ from enum import Enum
 from itertools import islice
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ahvn_tools.errors import InvalidParametersError, ToolCallError, ToolkitError
-from ahvn_tools.execution.threads import run_in_thread
+from ahvn_tools.execution.threads import call_in_thread
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.middleware.pending import ApprovalRequest, SignedRequest
 from ahvn_tools.regular_file import open_regular
@@ -82,7 +82,6 @@ _NEEDS: Final = {"approval": "an approval", "result": "a result"}
 
 _OTHER: Final = "The request has changed since it was shown. Nothing was decided: read it again."
 _BUSY: Final = {5, 6, 10, 13, 15}  # SQLITE_BUSY, LOCKED, IOERR, FULL, PROTOCOL: it may pass
-T = TypeVar("T")
 State = Literal[
     "waiting", "decided", "approved", "denied", "answered", "cancelled", "expired", "process ended", "unreadable"
 ]
@@ -266,7 +265,7 @@ class Inbox:
         except BaseException:
             is_withdrawn.set()  # for the thread that writes the request
             with contextlib.suppress(ToolkitError, TimeoutError):
-                await asyncio.wait_for(self._in_thread(lambda: self._withdraw(fields["id"], text)), WITHDRAW_SECONDS)
+                await asyncio.wait_for(call_in_thread(self._withdraw, fields["id"], text), WITHDRAW_SECONDS)
             raise
         finally:
             if chunk is not None:
@@ -286,7 +285,7 @@ class Inbox:
         """Run a function that uses the file. While the file is locked, try again until the request ends."""
         while True:
             try:
-                return await self._in_thread(function)
+                return await call_in_thread(function)
             except _BusyError:
                 if _is_late(fields):
                     return _LATE
@@ -488,11 +487,6 @@ class Inbox:
             if not (isinstance(seen_until, float) and time.time() < seen_until):
                 return replace(item, state="process ended")
         return item
-
-    async def _in_thread(self, function: Callable[[], T]) -> T:
-        """Run a function that may wait for the file."""
-        value: T = (await run_in_thread(lambda _: function())).get()
-        return value
 
     def _connect(self, seconds: float | None = None) -> sqlite3.Connection:
         import sqlite3

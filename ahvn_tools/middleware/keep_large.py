@@ -17,7 +17,7 @@ from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import InvalidResultError, ToolError, ToolkitError, ToolSpecError, suggests_options
 from ahvn_tools.execution.call import Call, Middleware, Next
 from ahvn_tools.execution.pipeline import MAX_CHARS_ON_LOOP
-from ahvn_tools.execution.threads import run_in_thread
+from ahvn_tools.execution.threads import call_in_thread
 from ahvn_tools.json_types import exceeds_size
 from ahvn_tools.middleware.kept_json import KeptJson, outline, to_indexed_text
 from ahvn_tools.middleware.kept_results import FolderStore, Kept, KeptText, MemoryStore, Owner, Store
@@ -93,14 +93,10 @@ class _KeepLarge:
         result = await next(call)
         if result.error is not None or not self._may_be_large(result):
             return result
-        if self._is_in_memory and not exceeds_size([whole_value(result), result.blocks], MAX_CHARS_ON_LOOP):
+        is_in_memory = isinstance(self._store, MemoryStore)
+        if is_in_memory and not exceeds_size([whole_value(result), result.blocks], MAX_CHARS_ON_LOOP):
             return self._keep(call, result)
-        kept: ToolResult = (await run_in_thread(lambda _: self._keep(call, result))).get()
-        return kept
-
-    @property
-    def _is_in_memory(self) -> bool:
-        return isinstance(self._store, MemoryStore)
+        return await call_in_thread(self._keep, call, result)
 
     def _may_be_large(self, result: ToolResult) -> bool:
         whole = whole_value(result)

@@ -17,7 +17,7 @@ from typing import Any, Final
 from pydantic_core import from_json
 
 from ahvn_tools.errors import ToolError, quote_name
-from ahvn_tools.middleware.kept_text import Text, fold, found_places, labelled, page
+from ahvn_tools.middleware.kept_text import Text, TextInMemory, fold, found_places, labelled, page
 from ahvn_tools.results import to_text
 
 _RUN_CHARS: Final = 64_000
@@ -158,7 +158,7 @@ class KeptJson:
         """
         value, reached = self._resolve(path)
         if isinstance(value, str):
-            return page(_Part(value), start, limit, max_chars)
+            return page(TextInMemory(value), start, limit, max_chars)
         if isinstance(value, _Large):
             is_object, size = value.container.is_object, value.container.size
             parts = self._iter_members(value.container, reached, start)
@@ -257,16 +257,6 @@ def _member_of(value: Any, name: str) -> Any:
         return value.get(name, _MISSING)
     is_position = isinstance(value, list) and _POSITION.fullmatch(name) and int(name) < len(value)
     return value[int(name)] if is_position else _MISSING
-
-
-class _Part:
-    """A text in JSON."""
-
-    def __init__(self, text: str) -> None:
-        self._text, self.length = text, len(text)
-
-    def read(self, start: int, end: int) -> str:
-        return self._text[start:end]
 
 
 def _page_of_members(

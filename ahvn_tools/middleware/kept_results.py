@@ -14,7 +14,6 @@ import stat
 import threading
 import time
 import weakref
-from collections import OrderedDict, deque
 from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ from typing import IO, Any, Final, Protocol
 
 from ahvn_tools.errors import ToolSpecError
 from ahvn_tools.middleware.kept_json import Index, dump_index, load_index
+from ahvn_tools.middleware.kept_text import TextInMemory
 from ahvn_tools.regular_file import open_regular
 
 log = logging.getLogger(__name__)
@@ -55,21 +55,11 @@ class Owner:
 
 
 @dataclass(frozen=True, eq=False)
-class KeptText:
+class KeptText(TextInMemory):
     """A result in memory, as a text."""
 
-    text: str
     index: Index | None = None
     """That of JSON; None for any other text."""
-
-    @property
-    def length(self) -> int:
-        """How many characters it has."""
-        return len(self.text)
-
-    def read(self, start: int, end: int) -> str:
-        """Return these characters."""
-        return self.text[start:end]
 
 
 class KeptFile:
@@ -108,14 +98,12 @@ def _new_handle() -> str:
     return f"result_{secrets.token_hex(16)}"
 
 
-@dataclass(eq=False, slots=True, weakref_slot=True)
+@dataclass(frozen=True, eq=False)
 class _Item:
-    """One result in memory; the dict of its session holds it."""
+    """One result in memory."""
 
     content: KeptText
-    anchor: weakref.ref[Any]
-    """That of the session: a reference to the dict would be a cycle, and memory would be free later."""
-    handle: str
+    size: int
     since: float = field(default_factory=time.monotonic)
 
 
@@ -125,45 +113,34 @@ class MemoryStore:
     def __init__(self, max_bytes: int, max_age: float) -> None:
         self._max_bytes, self._max_age = max_bytes, max_age
         self._lock = threading.Lock()
-        self._shelves: weakref.WeakKeyDictionary[Any, dict[str, _Item]] = weakref.WeakKeyDictionary()
-        self._sizes: OrderedDict[weakref.ref[_Item], int] = OrderedDict()
-        """The sizes of the results, the oldest first."""
-        self._total = 0
-        self._gone: deque[weakref.ref[_Item]] = deque()
-        """The results that are gone with their session, and are still in `_sizes`."""
+        self._by_session: weakref.WeakKeyDictionary[Any, dict[str, _Item]] = weakref.WeakKeyDictionary()
+        """The results of each session by their handles, under its anchor."""
 
     def keep(self, owner: Owner, content: KeptText, size: int) -> str | None:
         """Keep a result."""
         if size > self._max_bytes:
             return None
+        handle = _new_handle()
         with self._lock:
-            item = _Item(content, weakref.ref(owner.anchor), _new_handle())
-            self._shelves.setdefault(owner.anchor, {})[item.handle] = item
-            self._sizes[weakref.ref(item, self._gone.append)] = size
-            self._total += size
+            self._by_session.setdefault(owner.anchor, {})[handle] = _Item(content, size)
             self._drop()
-        return item.handle
+        return handle
 
     def _drop(self) -> None:
         """Drop what is too old or too much."""
-        while self._gone:
-            self._total -= self._sizes.pop(self._gone.popleft(), 0)
-        oldest = time.monotonic() - self._max_age
-        while self._sizes:
-            reference = next(iter(self._sizes))
-            if (item := reference()) is not None:
-                if self._total <= self._max_bytes and item.since >= oldest:
-                    break
-                if (anchor := item.anchor()) is not None:
-                    self._shelves.get(anchor, {}).pop(item.handle, None)
-            self._total -= self._sizes.pop(reference, 0)
+        total, oldest = 0, time.monotonic() - self._max_age
+        kept = [(item, handle, items) for items in self._by_session.values() for handle, item in items.items()]
+        for item, handle, items in sorted(kept, key=lambda one: one[0].since, reverse=True):
+            total += item.size
+            if total > self._max_bytes or item.since < oldest:
+                del items[handle]
 
     @contextlib.contextmanager
     def find(self, owner: Owner, handle: str) -> Generator[Kept | None]:
         """Open a result."""
         with self._lock:
             self._drop()
-            item = self._shelves.get(owner.anchor, {}).get(handle)
+            item = self._by_session.get(owner.anchor, {}).get(handle)
         yield None if item is None else item.content
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 _BLOCK: Final = 1 << 20
@@ -21,6 +22,22 @@ class Text(Protocol):
 
     def read(self, start: int, end: int) -> str:
         """Return these characters, as a slice of a text does."""
+
+
+@dataclass(frozen=True, eq=False)
+class TextInMemory:
+    """A text in memory."""
+
+    text: str
+
+    @property
+    def length(self) -> int:
+        """How many characters it has."""
+        return len(self.text)
+
+    def read(self, start: int, end: int) -> str:
+        """Return these characters."""
+        return self.text[start:end]
 
 
 def page(text: Text, start: int, limit: int | None, max_chars: int) -> str:

@@ -3,7 +3,7 @@
 The file is JSONL, with one line for each finished call:
 `{"recording": 3, "tool", "fingerprint", "arguments", "digest", "bound", "result", "chunks"}`. Secret arguments are
 `***`, bound values are `<parameter>`. The digest is the HMAC of the exact arguments, or null without a key. `bound` is
-the HMAC of the bound values, null without a key, and "" for a tool that has none; lines of version 2 do not have it.
+the HMAC of the bound values, null without a key, and "" for a tool that has none.
 """
 
 from __future__ import annotations
@@ -45,9 +45,6 @@ _BOUND_PURPOSE: Final = "bound values of a recorded call"
 
 _UNBOUND: Final = ""
 """The `bound` of a call that has no bound values."""
-
-_NOT_RECORDED: Final = "?"
-"""The `bound` of a line of version 2, when it is read."""
 
 _LINE_START = b'{"recording":'
 """The beginning of every line, which identifies a line whose writer was killed."""
@@ -212,9 +209,7 @@ def _parse_line(file: Path, number: int, text: bytes) -> JsonObject | None:
         if text.startswith(_LINE_START) or _LINE_START.startswith(text):
             return None
         line = None
-    if isinstance(line, dict) and line.get("recording") == 2:  # noqa: PLR2004  # the version before this one
-        line.setdefault("bound", _NOT_RECORDED)
-    elif isinstance(line, dict) and line.keys() >= _LINE_TYPES.keys() and line["recording"] != VERSION:
+    if isinstance(line, dict) and line.keys() >= _LINE_TYPES.keys() - {"bound"} and line["recording"] != VERSION:
         raise ToolSpecError(f"{str(file)!r} was recorded by another version of the package. Record it again.")
     if not _has_types(line, _LINE_TYPES) or not all(map(_is_result, [line["result"], *line["chunks"]])):
         raise ToolSpecError(f"Line {number} of {str(file)!r} is not a recorded call. Use a file written by `record`.")
@@ -303,13 +298,9 @@ class _Recording:
         """Return the line that answers a call, each one once and then the last one again."""
         arguments = [] if key is None else [arguments_digest(call.arguments, key)]
         arguments.append(_shown(reporting.redact_arguments(call)))
-        for values in (bound, _NOT_RECORDED):
-            for shown in arguments if values is not None else ():
-                if (lines := self._next_lines.get((call.name, shown, values))) is not None:
-                    if values == _NOT_RECORDED and bound != _UNBOUND:
-                        text = "%r is of an earlier version: its calls of tool %r may have had other bound values."
-                        logger.warning(text, self._file.name, call.name)
-                    return next(lines)  # atomic: threads do not receive the same one
+        for shown in arguments if bound is not None else ():
+            if (lines := self._next_lines.get((call.name, shown, bound))) is not None:
+                return next(lines)  # atomic: threads do not receive the same one
         return None
 
     def missing_text(self, call: Call, bound: str | None) -> str:

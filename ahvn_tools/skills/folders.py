@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ahvn_tools.errors import SourceError, ToolError, near_misses
-from ahvn_tools.execution.threads import run_in_thread
+from ahvn_tools.execution.threads import call_in_thread
 from ahvn_tools.regular_file import open_below
 from ahvn_tools.roots import resolve_path, without_dots
 from ahvn_tools.skills import SKILL_FILE
@@ -46,13 +46,11 @@ class FolderFiles:
 
     async def names(self) -> list[str]:
         """Return the paths of the regular files in the folder, without hidden ones; links are left out."""
-        names: list[str] = (await run_in_thread(lambda _: self.list())).get()
-        return names
+        return await call_in_thread(self.list)
 
     async def read(self, file: str, _state: Mapping[str, Any]) -> bytes:
         """Return the content of a file, which is not hidden. Raises ToolError."""
-        content: bytes = (await run_in_thread(lambda _: self.read_now(file))).get()
-        return content
+        return await call_in_thread(self.read_now, file)
 
     def list(self) -> list[str]:
         """Return the paths as `names` does."""

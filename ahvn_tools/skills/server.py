@@ -6,6 +6,7 @@ import asyncio
 import base64
 import binascii
 import contextlib
+import functools
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,7 +16,7 @@ from urllib.parse import quote, unquote
 
 from ahvn_tools import invisible
 from ahvn_tools.errors import SourceError, ToolCallError, ToolChangedError, ToolError, near_misses
-from ahvn_tools.execution.threads import run_in_thread
+from ahvn_tools.execution.threads import call_in_thread
 from ahvn_tools.mcp.client.remote_server import RemoteServer
 from ahvn_tools.skills import SKILL_FILE, SKILL_SCHEME
 from ahvn_tools.skills.skill import (
@@ -137,8 +138,8 @@ async def read_server(server: RemoteServer, found: FoundSkills, *, is_trusted: b
             async with slots:
                 files, text = await files.described()
                 # in a thread: a large text would block the loop
-                read = await run_in_thread(lambda _: read_skill_text(text, place, name, is_trusted=is_trusted))
-            skill, body = read.get()
+                read = functools.partial(read_skill_text, text, place, name, is_trusted=is_trusted)
+                skill, body = await call_in_thread(read)
         except ToolCallError as error:
             return SourceError(f"{place}: {error}", file=place)
         except SourceError as error:

@@ -14,7 +14,7 @@ from ahvn_tools.binding import StateScopes
 from ahvn_tools.errors import CallRejectedError, ToolCallError, ToolError, ToolkitError, ToolLookupError, near_misses
 from ahvn_tools.execution.call import Call, Middleware, Next
 from ahvn_tools.execution.plan import Plan
-from ahvn_tools.execution.threads import run_in_thread
+from ahvn_tools.execution.threads import call_in_thread
 from ahvn_tools.middleware.approve import ApprovalMiddleware, rejection_text
 from ahvn_tools.middleware.pending import ApprovalRequest
 from ahvn_tools.results import ToolResult
@@ -260,7 +260,7 @@ async def _remember(view: StoreView, request: ApprovalRequest) -> None:
     if view.store.rule_file is None:
         remember(view, request)
     else:
-        (await run_in_thread(lambda _: remember(view, request))).get()
+        await call_in_thread(remember, view, request)
 
 
 def forget(view: StoreView, text: str) -> None:

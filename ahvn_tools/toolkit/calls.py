@@ -436,7 +436,7 @@ def _middleware(
         from ahvn_tools.middleware.approve import ApprovalMiddleware
 
         condition = entry.requires_approval
-        when = condition if isinstance(condition, bool) else entry.requires_approval_for
+        when = condition if isinstance(condition, bool) else lambda call: entry.requires_approval_of(call.arguments)
         own = (ApprovalMiddleware(view.store.approver, when), *own)
     if options.middleware:
         shared = (*_active(options.middleware), *shared)

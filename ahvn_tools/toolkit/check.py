@@ -196,31 +196,23 @@ def warn_of_missing_approver(view: StoreView, entries: Iterable[Entry], *, is_se
     `is_served`: the user of a client decides on what rules ask.
     """
     entries = list(entries)
-    names = [entry.name for entry in entries if _has_no_approver(view, entry, is_served=is_served)]
-    if names:
-        what = "the tool" if len(names) == 1 else "the tools"
-        view.store.finding_log.log(
-            make_finding(
-                "no-approver",
-                f"{what} {', '.join(map(repr, names))}",
-                "calls that need an approval do not run, because the toolkit has no approver",
-                "Pass an approver to the Toolkit, or resume the request that is in the `meta` of the result.",
-                severity="warning",
-            )
-        )
-
-    names = [entry.name for entry in entries if entry.spec.compiled.template.is_external]
-    if names:
-        what = "the tool" if len(names) == 1 else "the tools"
-        view.store.finding_log.log(
-            make_finding(
-                "external-tool",
-                f"{what} {', '.join(map(repr, names))}",
-                "calls of external tools end without a result, which nothing here waits for",
-                "Leave them out here, or resume the call that is in the `meta` of the result.",
-                severity="warning",
-            )
-        )
+    for rule, names, problem, fix in (
+        (
+            "no-approver",
+            [entry.name for entry in entries if _has_no_approver(view, entry, is_served=is_served)],
+            "calls that need an approval do not run, because the toolkit has no approver",
+            "Pass an approver to the Toolkit, or resume the request that is in the `meta` of the result.",
+        ),
+        (
+            "external-tool",
+            [entry.name for entry in entries if entry.spec.compiled.template.is_external],
+            "calls of external tools end without a result, which nothing here waits for",
+            "Leave them out here, or resume the call that is in the `meta` of the result.",
+        ),
+    ):
+        if names:
+            place = f"the tool{'' if len(names) == 1 else 's'} {', '.join(map(repr, names))}"
+            view.store.finding_log.log(make_finding(rule, place, problem, fix, severity="warning"))
 
 
 def _has_no_approver(view: StoreView, entry: Entry, *, is_served: bool) -> bool:
@@ -398,20 +390,9 @@ def _find_unmatched_options(imported: ImportedServer, entries: list[Entry] | Non
     if imported.error is not None:
         return
     own = (*imported.server.tools, *imported.server.refused)
-    parameters: dict[str, Any] = {}
-    for entry in imported.entries.values():
-        parameters.update(entry.spec.compiled.template.inputs.parameters)
-    preset = imported.options.get("preset", {}).get("*", {})
     unmatched: list[tuple[str, str, Iterable[str]]] = [
-        *[
-            (f"no tool matches {pattern!r} in `{option}`", pattern, own)
-            for option, pattern in imported.unmatched_patterns()
-        ],
-        *[
-            (f"no tool has the parameter {name!r} of its preset", name, parameters)
-            for name in preset
-            if name not in parameters
-        ],
+        (f"no tool matches {pattern!r} in `{option}`", pattern, own)
+        for option, pattern in imported.unmatched_patterns()
     ]
     if entries is not None:
         known = dict.fromkeys([*imported.local_names(), *(entry.name for entry in entries)])

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import base64
+import copy
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Self, TypeAlias, get_args
 
-from ahvn_tools.errors import ToolSpecError, exception_text
+from ahvn_tools.errors import ToolSpecError
 from ahvn_tools.formats.parsing.payload import dump_models
 from ahvn_tools.formats.turn import NO_USAGE, Usage
 from ahvn_tools.json_types import JsonObject
@@ -80,7 +81,7 @@ class Conversation:
         A note says so, and repeats the exception: logs may show the last line of a traceback alone.
         """
         if _ERROR_KEY not in vars(error):
-            text = " ".join(exception_text(error).split())
+            text = " ".join(str(error).split())
             about = f"{type(error).__name__}: {text}" if text else type(error).__name__
             error.add_note(f"The conversation up to here is Conversation.from_error(error). The error is {about}")
         vars(error)[_ERROR_KEY] = self
@@ -114,7 +115,7 @@ class Conversation:
         try:
             if data["version"] != _VERSION or data["stop_reason"] not in get_args(StopReason):
                 raise ToolSpecError(_WRONG_DATA)
-            messages, name = _copy(data["messages"]), data["format"]
+            messages, name = copy.deepcopy(data["messages"]), data["format"]
             if not (isinstance(messages, list) and isinstance(name, str | None)):
                 raise ToolSpecError(_WRONG_DATA)
             for path in data["bytes_at"]:
@@ -147,12 +148,6 @@ def _pack(value: Any, path: list[str | int], bytes_at: list[list[str | int]]) ->
         return value
     what = f"the number {value}" if isinstance(value, float) else f"a {type(value).__name__}"
     raise ToolSpecError(f"A message contains {what}, which has no JSON form. Pass dicts, or objects of the SDK.")
-
-
-def _copy(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _copy(item) for key, item in value.items()}
-    return [_copy(item) for item in value] if isinstance(value, list) else value
 
 
 def _decode_bytes(messages: Any, path: Sequence[str | int]) -> None:

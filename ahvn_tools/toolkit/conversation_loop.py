@@ -17,7 +17,6 @@ from ahvn_tools.execution.channel import ChunkReader
 from ahvn_tools.execution.outcome import Outcome, is_awaitable
 from ahvn_tools.execution.threads import EmitItemSync, run_in_thread
 from ahvn_tools.formats import detection
-from ahvn_tools.formats.continuation import Container
 from ahvn_tools.formats.json_data import replace_surrogates
 from ahvn_tools.formats.parsing.payload import dump_models, is_stream
 from ahvn_tools.formats.parsing.text_calls import extract_text
@@ -99,7 +98,11 @@ class ConversationLoop:
         before = start if isinstance(start, Conversation) else None
         self.format: str | None = given.pop("format", None) or getattr(model, "format", None)
         if before is not None and before.format is not None:
-            _require_same_format(before.format, self.format)
+            if self.format not in (None, before.format):
+                raise ToolkitError(
+                    f"The conversation is in the format {before.format!r}, and the model takes {self.format!r}. Go on "
+                    f"with a model of {before.format!r}, or pass messages that are written in {self.format!r}."
+                )
             self.format = before.format
         self.turns_left: int = checked("max_turns", given.pop("max_turns", 20), COUNT)
         self.max_retries: int = checked("max_retries", given.pop("max_retries", 2), _RETRIES)
@@ -136,17 +139,28 @@ class ConversationLoop:
         """Yield what happens if it `emits` that, then the conversation."""
         self.emits = emits
         with self._kept():
-            if self.waiting is not None:
-                from ahvn_tools.toolkit.resume import resumed_batch  # few conversations wait
-
-                resumed = resumed_batch(self.kit._view, self.waiting, self.decisions)  # noqa: SLF001  # of this package
-                yield from self._take((yield from self._run(resumed)) if self.emits else resumed.run())
             while self.stop_reason is None:
-                yield from self._ask()
-                if (batch := self._read()) is not None:
-                    run = (yield from self._run(batch)) if self.emits else batch.run()
-                    yield from self._take(run)
+                yield from self._turn()
         yield self._conversation(self.stop_reason)
+
+    def _turn(self) -> Generator[Event, None, None]:
+        """Ask the model once, unless calls wait, and run the calls; yield what happens."""
+        batch: Batch | None
+        if self.waiting is not None:
+            from ahvn_tools.toolkit.resume import resumed_batch  # few conversations wait
+
+            batch = resumed_batch(self.kit._view, self.waiting, self.decisions)  # noqa: SLF001  # of this package
+        else:
+            yield from self._ask()
+            batch = self._read()
+        if batch is None:
+            return
+        if not self.emits:
+            self._take(batch.run())
+            return
+        yield from self._events_of(batch)
+        for item in replace(batch, streams_results=True).stream():
+            yield from self._take(item) if isinstance(item, Run) else self._to_results([item])
 
     async def astream(self, *, emits: bool = True) -> AsyncGenerator[Event, None]:
         """Yield what happens, then the conversation, to an async reader."""
@@ -159,18 +173,19 @@ class ConversationLoop:
         yield self._conversation(self.stop_reason)
 
     async def _aturn(self) -> AsyncGenerator[Event, None]:
-        """Ask the model once, unless calls wait, and run the calls; yield what happens."""
+        """Do what `_turn` does, from async code."""
         batch: Batch | None
         if self.waiting is not None:
-            from ahvn_tools.toolkit.resume import aresumed_batch  # few conversations wait
+            from ahvn_tools.toolkit.resume import aresumed_batch  # as above
 
             batch = await aresumed_batch(self.kit._view, self.waiting, self.decisions)  # noqa: SLF001  # of this package
         else:
             async with contextlib.aclosing(self._aask()) as deltas:
                 async for delta in deltas:
                     yield delta
-            if (batch := self._read()) is None:
-                return
+            batch = self._read()
+        if batch is None:
+            return
         if not self.emits:
             self._take(await batch.arun())
             return
@@ -180,15 +195,6 @@ class ConversationLoop:
             async for item in items:
                 for event in self._take(item) if isinstance(item, Run) else self._to_results([item]):
                     yield event
-
-    def _run(self, batch: Batch) -> Generator[Event, None, Run]:
-        """Run the calls of an answer and yield them, with the chunks of their tools; return the run."""
-        yield from self._events_of(batch)
-        for item in replace(batch, streams_results=True).stream():
-            if isinstance(item, Run):
-                return item
-            yield from self._to_results([item])
-        raise AssertionError  # pragma: no cover  # the run is the last item
 
     @contextlib.contextmanager
     def _kept(self) -> Generator[None]:
@@ -223,8 +229,9 @@ class ConversationLoop:
         tools = self.kit.to(name, read_only=name in formats.BUILT_IN, **export)
         messages = [*self.messages] if self.problem is None else _with_text(name, self.messages, self.problem)
         container, model = None if self.latest_run is None else self.latest_run.container, self.model
-        if container is not None and isinstance(model, Model) and not _has_expired(container):
-            model = model.in_container(container.id)
+        if container is not None and isinstance(model, Model):
+            has_expired = container.expires_at is not None and container.expires_at <= datetime.now(UTC)
+            model = model if has_expired else model.in_container(container.id)
         return model, messages, tools
 
     def _ask(self) -> Generator[TextDelta, None, None]:
@@ -372,24 +379,11 @@ class ConversationLoop:
         return None if self.turns_left else "max_turns"
 
 
-def _has_expired(container: Container) -> bool:
-    return container.expires_at is not None and container.expires_at <= datetime.now(UTC)
-
-
 def _messages_of(start: Any) -> Sequence[Any]:
     messages: Sequence[Any] = start.messages if isinstance(start, Conversation) else start
     if isinstance(messages, Mapping):
         raise ToolkitError("The messages are one message alone. Pass a list of messages.")
     return messages
-
-
-def _require_same_format(name: str, other: str | None) -> None:
-    """Raise ToolkitError for a model whose format is not that of the conversation."""
-    if other not in (None, name):
-        raise ToolkitError(
-            f"The conversation is in the format {name!r}, and the model takes {other!r}. Go on with a model of "
-            f"{name!r}, or pass messages that are written in {other!r}."
-        )
 
 
 def _require_decisions(kit: Tools, waiting: Conversation | None, decisions: Any) -> None:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from ahvn_tools.definition import ToolDefinition
-    from ahvn_tools.execution.call import Call, Middleware
+    from ahvn_tools.execution.call import Middleware
     from ahvn_tools.middleware.postprocess import Postprocess
     from ahvn_tools.toolkit.exclusive import Exclusive
 
@@ -346,12 +346,8 @@ class Entry:
         if self.server_access is None:
             self.spec.compiled.refuse_unsealable([name for name in parameters if name in known])
 
-    def requires_approval_for(self, call: Call) -> bool:
-        """Return whether a call needs an approval: True, too, when the host's function fails."""
-        return self.requires_approval_of(call.arguments)
-
     def requires_approval_of(self, arguments: Arguments) -> bool:
-        """Return the same for the arguments of a call."""
+        """Return whether a call with these arguments needs an approval: True, too, when the host's function fails."""
         if isinstance(self.requires_approval, bool):
             return self.requires_approval
         try:

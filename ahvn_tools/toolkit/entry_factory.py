@@ -19,7 +19,6 @@ from ahvn_tools.toolkit.entry_options import (
     AddOptions,
     EntryOptions,
     to_key_bindings,
-    tool_changes,
     validate_name,
 )
 from ahvn_tools.toolkit.locks import KeyedLocks
@@ -110,8 +109,12 @@ class _AddedTool:
     """Parameters to bind in this toolkit: parameter -> state key."""
 
     def with_changes(self, options: Mapping[str, Any]) -> _AddedTool:
-        """Return the tool with the changes that are for it."""
-        changes = tool_changes(options, self.original.name)
+        """Return the tool with the changes that are for it: of its description, of its arguments."""
+        name, changes = self.original.name, ToolOptions()
+        if name in options.get("describe", {}):
+            changes["description"] = options["describe"][name]
+        if name in options.get("arguments", {}):
+            changes["arguments"] = options["arguments"][name]
         return replace(self, spec=_change_spec(self.spec, changes)) if changes else self
 
     def with_output(self, output: OutputForm) -> _AddedTool:

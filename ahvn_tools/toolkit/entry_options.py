@@ -17,7 +17,6 @@ from ahvn_tools.settings import (
     Check,
     DefinitionOptions,
     RunOptions,
-    ToolOptions,
     check_options,
     is_count,
     is_duration,
@@ -173,16 +172,6 @@ _MERGED = ("arguments", "binds", "preset")
 
 DEFINITION_OPTIONS = frozenset({"title", "description", "annotations", "arguments", "ui"})
 """Options that change the definition."""
-
-
-def tool_changes(options: Mapping[str, Any], name: str) -> ToolOptions:
-    """Return the options of a tool that `describe` and `arguments` change, by the tool's own name."""
-    changes: ToolOptions = {}
-    if name in options.get("describe", {}):
-        changes["description"] = options["describe"][name]
-    if name in options.get("arguments", {}):
-        changes["arguments"] = options["arguments"][name]
-    return changes
 
 
 def checked(option: str, value: Value, check: Check) -> Value:

@@ -11,15 +11,12 @@ from ahvn_tools.errors import BindError, ToolkitError, ToolLookupError, near_mis
 from ahvn_tools.mcp.client.connect_options import ConnectOptions
 from ahvn_tools.mcp.client.remote_server import RemoteServer, resolve_servers
 from ahvn_tools.mcp.trust.changes import Changes
-from ahvn_tools.schema.argument_changes import ArgumentChange
 from ahvn_tools.settings import FLAG, TEXT, ToolOptions, given_options, must_be
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.template import ToolTemplate
 from ahvn_tools.toolkit.entry import ChangedSpec, Entry
 from ahvn_tools.toolkit.entry_options import (
-    ARGUMENTS,
     DEFINITION_OPTIONS,
-    DESCRIBE,
     NAMES,
     ON_DUPLICATE,
     EntryOptions,
@@ -28,13 +25,11 @@ from ahvn_tools.toolkit.entry_options import (
     SingleToolOptions,
     are_names,
     is_pattern,
-    mapping_of,
     matches_name,
     options_of_tool,
     refuse_unknown_options,
     to_key_bindings,
     to_name_set,
-    tool_changes,
     validate_name,
     validate_single_options,
 )
@@ -59,18 +54,10 @@ class ImportOptions(ConnectOptions, SharedOptions, total=False):
         ),
     ]
     """New names: the server's name -> the name here."""
-    preset: Annotated[
-        Mapping[str, Mapping[str, Any]], mapping_of('a mapping by tool: {"tool": {"parameter": value}}', Mapping)
-    ]
-    """Tool -> fixed parameters; `"*"` applies to each tool that has the parameter."""
-    describe: Annotated[Mapping[str, str], DESCRIBE]
-    """New descriptions: the server's name of a tool -> description."""
-    arguments: Annotated[Mapping[str, Mapping[str, ArgumentChange]], ARGUMENTS]
-    """Changes of arguments: the server's name of a tool -> argument -> its new name, description, default and so on.
-    `preset`, `may_receive` and bindings use the new names."""
     tools: Mapping[str, SingleToolOptions]
     """Options of single tools, now and later: their names in the toolkit, or patterns -> options. They replace those of
-    the server, and add tags; those of later patterns have priority."""
+    the server, and add tags; those of later patterns have priority. A `preset` or a binding of a pattern is for the
+    tools that have the parameter. `preset`, `may_receive` and bindings use the new names of `arguments`."""
     coerce_numbers_to_str: Annotated[bool, FLAG]
     """Whether a number is accepted, and made a text, where a tool wants a text (default)."""
     may_receive: Annotated[str | Collection[str], must_be('names of parameters: ["user"]', are_names)]
@@ -143,7 +130,7 @@ class ImportedServer:
         parameters = bindable_parameters(changed.inputs.parameters, changed.bindings)
         local_name = self.local_name(name)
         single = options_of_tool(self.options.get("tools", {}), local_name, parameters)
-        options = _add_single_options(self._entry_options(name, parameters), single)
+        options = _add_single_options(self.options, single)
         access = ServerAccess(
             named=to_name_set("parameters in `may_receive`", self.options.get("may_receive", ())),
             accepted=declared_names(changed) if is_accepted else frozenset(),
@@ -152,7 +139,8 @@ class ImportedServer:
         locks = self.store.locks
         entry = Entry(spec, local_name, origin, options, locks, server_access=access, server_name=self.server.name)
         entry.own_bindings = to_key_bindings(spec, local_name, single.get("binds", {}))
-        entry.preset_names = self.options.get("preset", {}).get("*", {}).keys()
+        matching = [one for pattern, one in self.options.get("tools", {}).items() if matches_name(pattern, local_name)]
+        entry.preset_names = frozenset(parameter for one in matching for parameter in one.get("preset", ()))
         # a clash of a tool that comes later has no caller to raise to
         entry.on_duplicate = "keep" if self.refuses_clashes else self.options.get("on_duplicate")
         entry.replaceable = self.replaceable
@@ -165,9 +153,9 @@ class ImportedServer:
 
     def new_spec(self, name: str, template: ToolTemplate, body: Any) -> ToolSpec:
         """Return a tool of the server as the options change it. Raises DefinitionError."""
-        spec, changes = self.store.spec_class(template, body), tool_changes(self.options, name)
+        spec = self.store.spec_class(template, body)
         single = options_of_tool(self.options.get("tools", {}), self.local_name(name), ())
-        changes.update(cast("ToolOptions", {key: single[key] for key in DEFINITION_OPTIONS & single.keys()}))  # type: ignore[literal-required]  # one of its keys
+        changes = cast("ToolOptions", {key: single[key] for key in DEFINITION_OPTIONS & single.keys()})  # type: ignore[literal-required]  # one of its keys
         if "coerce_numbers_to_str" in self.options:
             changes["coerce_numbers_to_str"] = self.options["coerce_numbers_to_str"]
         return ChangedSpec(spec, changes) if changes else spec
@@ -253,12 +241,6 @@ class ImportedServer:
         """Return the name in the toolkit of a tool of the server."""
         return self.prefix + self.options.get("rename", {}).get(name, name)
 
-    def _entry_options(self, name: str, parameters: Collection[str]) -> EntryOptions:
-        options = {key: value for key, value in self.options.items() if key in SharedOptions.__annotations__}
-        preset = self.options.get("preset", {})
-        for_all_tools = {key: value for key, value in preset.get("*", {}).items() if key in parameters}
-        return cast("EntryOptions", {**options, "preset": {**for_all_tools, **preset.get(name, {})}})
-
     async def load(self) -> None:
         """List the server's tools, and remember the error when that fails."""
         try:
@@ -319,8 +301,7 @@ def refuse_unknown_names(imported_servers: Sequence[ImportedServer], options: Im
     """Raise ToolLookupError for a name in the options that none of the servers has."""
     known = {name for imported in imported_servers for name in (*imported.server.tools, *imported.server.refused)}
     idempotent = options.get("idempotent", ())
-    named = {*options.get("rename", {}), *options.get("preset", {}).keys() - {"*"}}
-    named.update(options.get("describe", {}), options.get("arguments", {}))
+    named = {*options.get("rename", {})}
     for patterns in (options.get("include", ()), options.get("exclude", ())):
         named.update(name for name in _to_names(patterns) if not any(character in name for character in "*?["))
     named.update(() if isinstance(idempotent, bool) else _to_names(idempotent))
@@ -337,12 +318,12 @@ def refuse_unknown_parameters(imported_servers: Iterable[ImportedServer], option
         raise BindError(f"No tool of the server has a parameter {name!r}. {near_misses(name, known)}")
 
 
-def _add_single_options(options: EntryOptions, single: SingleToolOptions) -> EntryOptions:
+def _add_single_options(options: ImportOptions, single: SingleToolOptions) -> EntryOptions:
     """Return the options of the server's tools with those of a single tool, which have priority."""
+    shared = {key: value for key, value in options.items() if key in SharedOptions.__annotations__}
     own = {key: value for key, value in single.items() if key in EntryOptions.__annotations__}
     tags = {"tags": to_name_set("tags of a tool", options.get("tags", ())) | {*single.get("tags", ())}}
-    preset = {**options.get("preset", {}), **single.get("preset", {})}
-    return cast("EntryOptions", {**options, **own, **tags, "preset": preset})
+    return cast("EntryOptions", {**shared, **own, **tags})
 
 
 def _matches(name: str, patterns: Collection[str]) -> bool:

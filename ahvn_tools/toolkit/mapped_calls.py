@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections import deque
-from collections.abc import AsyncGenerator, Generator, Iterable, Iterator
+from collections.abc import AsyncGenerator, Generator, Iterator
 from concurrent.futures import Executor, Future
 from dataclasses import replace
 from time import perf_counter
@@ -24,19 +24,12 @@ MappedCall = ToolCall | tuple[str, calls.Arguments | None]
 
 
 def map_calls(
-    view: StoreView, executor: Executor, items: Iterable[MappedCall], timeout: float | None, buffersize: int
-) -> Generator[ToolResult, None, None]:
-    """Return a generator of the results in the order of the calls.
-
-    Leaving the loop cancels those that have no result yet. Raises DefinitionError for what is no executor, ToolkitError
-    for a wrong number; the generator raises SyncCallError on the background loop.
-    """
-    return _map(view, iter(items), _options(executor, timeout, buffersize), buffersize)
-
-
-def _map(
     view: StoreView, iterator: Iterator[MappedCall], options: calls.CallOptions, buffersize: int
 ) -> Generator[ToolResult, None, None]:
+    """Yield the results in the order of the calls; leaving the loop cancels those that have no result yet.
+
+    Raises SyncCallError on the background loop.
+    """
     running: deque[background_loop.LoopCall] = deque()
     try:
         while True:
@@ -52,16 +45,10 @@ def _map(
             loop_call.cancel(0)
 
 
-def amap_calls(
-    view: StoreView, executor: Executor, items: Iterable[MappedCall], timeout: float | None, buffersize: int
-) -> AsyncGenerator[ToolResult, None]:
-    """Return an async generator of the results, which run in the event loop of the caller; see `map_calls`."""
-    return _amap(view, iter(items), _options(executor, timeout, buffersize), buffersize)
-
-
-async def _amap(
+async def amap_calls(
     view: StoreView, iterator: Iterator[MappedCall], options: calls.CallOptions, buffersize: int
 ) -> AsyncGenerator[ToolResult, None]:
+    """Yield the results of calls that run in the event loop of the caller; see `map_calls`."""
     running: deque[asyncio.Task[ToolResult]] = deque()
     try:
         while True:
@@ -81,11 +68,12 @@ def submit(
     view: StoreView, executor: Executor, name: str, positional: tuple[object, ...], arguments: calls.Arguments
 ) -> Future[ToolResult]:
     """Start one call, and return a Future of its result. Raises DefinitionError for what is no executor."""
-    options = replace(_options(executor, None, 1), positional=positional)
+    options = replace(to_options(executor, None, 1), positional=positional)
     return asyncio.run_coroutine_threadsafe(_run(view, name, arguments, options), background_loop.get_loop())
 
 
-def _options(executor: Executor, timeout: float | None, buffersize: int) -> calls.CallOptions:
+def to_options(executor: Executor, timeout: float | None, buffersize: int) -> calls.CallOptions:
+    """Return the options of each call. Raises DefinitionError for what is no executor, ToolkitError."""
     checked("buffersize", buffersize, COUNT)
     return calls.CallOptions(timeout=checked("timeout", timeout, TIMEOUT), executor=validate_executor(executor))
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ahvn_tools.errors import BindError, DefinitionError, ToolkitError, ToolLookupError
-from ahvn_tools.execution.threads import run_in_thread
+from ahvn_tools.execution.threads import call_in_thread
 from ahvn_tools.lint import find_bad_texts
 from ahvn_tools.mcp.client.remote_server import RemoteServer
 from ahvn_tools.mcp.trust.changes import Changes
@@ -65,10 +65,10 @@ class MCPImports:
             for imported in failed:
                 log.warning("The MCP server %r cannot be reached: %s", imported.server.name, imported.error)
             # in a thread: many tools would block the loop
-            (await run_in_thread(lambda _: self._register(added))).get()
-            (await run_in_thread(lambda _: self._report_findings(added))).get()
+            await call_in_thread(self._register, added)
+            await call_in_thread(self._report_findings, added)
         except BaseException:
-            (await run_in_thread(lambda _: self._unregister(added))).get()  # a cancelled call may have added them
+            await call_in_thread(self._unregister, added)  # a cancelled call may have added them
             await asyncio.gather(*(imported.aclose() for imported in added), return_exceptions=True)
             raise
         return [imported.server for imported in added if imported.error is None]
@@ -104,7 +104,7 @@ class MCPImports:
     async def remove(self, name: str | None) -> None:
         """Remove a server, or all, with its tools, and close it where it was connected here. Raises ToolLookupError."""
         removed = list(self.by_name.values()) if name is None else [lookup("MCP server", name, self.by_name)]
-        (await run_in_thread(lambda _: self._unregister(removed))).get()
+        await call_in_thread(self._unregister, removed)
         await asyncio.gather(*(imported.aclose() for imported in removed))
 
     def _unregister(self, removed: Sequence[ImportedServer]) -> None:
@@ -145,7 +145,7 @@ class MCPImports:
     async def _update_in_thread(
         self, imported: ImportedServer, _server: RemoteServer | None = None, _changes: Changes | None = None
     ) -> None:
-        (await run_in_thread(lambda _: self._update_entries(imported))).get()
+        await call_in_thread(self._update_entries, imported)
 
     def _update_entries(self, imported: ImportedServer) -> None:
         """Update a server's tools here. What was removed here stays removed, what was bound here stays bound."""

@@ -16,7 +16,7 @@ import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ahvn_tools.code_mode.call_form import awaits_calls, find_names
 from ahvn_tools.code_mode.code_limits import CodeLimits
@@ -46,7 +46,7 @@ from ahvn_tools.context import ToolContext
 from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import LimitExceededError, ToolError, near_misses
 from ahvn_tools.execution.call import CallScope
-from ahvn_tools.execution.threads import run_in_thread
+from ahvn_tools.execution.threads import call_in_thread
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.middleware.pending import (
     PendingRequest,
@@ -66,10 +66,6 @@ from ahvn_tools.toolkit import calls
 from ahvn_tools.toolkit.entry import CODE_TOOL, Entry
 from ahvn_tools.toolkit.structured_output import STRUCTURED_KEY
 from ahvn_tools.toolkit.visibility import StoreView
-
-if TYPE_CHECKING:
-    from ahvn_tools.toolkit.visibility import StoreView
-
 
 _UNKNOWN_NAME: Final = re.compile(r"Name `(\w+)` used when not defined")
 
@@ -206,14 +202,13 @@ class ProgramRun:
             try:
                 event = await start(session, functools.partial(self._write, running, state))
                 while isinstance(end := await running.run(event, known), Suspended):
-                    suspended, snapshot = end, await session.snapshot()
-                    pending = (await run_in_thread(lambda _: self._to_pending(suspended, state, snapshot))).get()  # noqa: B023  # it runs at once
+                    pending = await call_in_thread(self._to_pending, end, state, await session.snapshot())
                     if isinstance(pending, ToolResult):
                         return pending
                     event, known = end.event, dict.fromkeys(end.unanswered, pending)
             except ProgramError as error:
                 if saved is not None and isinstance(error, SandboxBusyError):
-                    return (await run_in_thread(lambda _: self._ask_again(saved))).get()
+                    return await call_in_thread(self._ask_again, saved)
                 raise ToolError(_to_message(error, state)) from None
         result = _to_result(end.value, state, running.lost_calls, self._calls.contents.find(end.value))
         return replace(result, meta=self._calls.result_meta())
@@ -277,10 +272,6 @@ class ProgramRun:
             return Failure(f"There is no function {function!r}.")
         return self._calls.find_change(tool) or self._stub(function)
 
-    def _has_secrets(self) -> bool:
-        """Return whether the program may contain a secret argument, so that it must not be stored."""
-        return may_pass_secrets(self._view, self._find_mentioned_entries(), self._code)
-
     def _find_mentioned_entries(self) -> list[Entry]:
         return [self._entries[f.tool] for f in self._mentioned.values() if f.tool in self._entries]
 
@@ -290,7 +281,9 @@ class ProgramRun:
     async def _run_call(self, call: ProgramCall) -> Answer | PendingRequest:
         answer = await self._calls.run(call, self._decisions.get(call.number))
         is_answered = isinstance(answer, Value | Failure)
-        return answer if is_answered or not self._has_secrets() else Failure(_HAS_SECRETS)
+        if is_answered or not may_pass_secrets(self._view, self._find_mentioned_entries(), self._code):
+            return answer
+        return Failure(_HAS_SECRETS)  # such a program must not be stored
 
 
 def _to_message(error: ProgramError, state: ProgramState) -> str:
@@ -358,7 +351,7 @@ def takes_secrets(view: StoreView, entry: Entry) -> bool:
 async def hide_literals(view: StoreView, entries: Iterable[Entry], code: str, context: ToolContext) -> None:
     """Mask what is written in a program, in reports of its call, if the program may pass secrets."""
     if may_pass_secrets(view, entries, code):
-        literals = (await run_in_thread(lambda _: list(find_literals(code)))).get()  # a long program takes 0.3 seconds
+        literals = await call_in_thread(lambda: list(find_literals(code)))  # a long program takes 0.3 seconds
         hidden = context._inner_values  # noqa: SLF001  # of this package
         hidden.extend(("code", text) for text in literals)
 

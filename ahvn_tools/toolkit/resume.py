@@ -24,7 +24,7 @@ from ahvn_tools.errors import (
     unknown_options,
 )
 from ahvn_tools.execution.outcome import Outcome
-from ahvn_tools.execution.threads import run_in_thread
+from ahvn_tools.execution.threads import call_in_thread
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.middleware import external
 from ahvn_tools.middleware.approve import lost_text, rejected_result, rejection_text
@@ -219,8 +219,7 @@ def _rules_to_remember(run: Run, decisions: Mapping[str, _Decision]) -> list[App
 
 async def aresumed_batch(view: StoreView, waiting: Waiting, decisions: Decisions) -> Batch:
     """Return the batch from async code; the store of approvals may wait for a file, so this runs in a thread."""
-    batch: Batch = (await run_in_thread(lambda _: resumed_batch(view, waiting, decisions))).get()
-    return batch
+    return await call_in_thread(resumed_batch, view, waiting, decisions)
 
 
 def _to_run(waiting: Waiting, approved: Approved | None, arguments: Any) -> tuple[Run, Any]:

@@ -74,7 +74,7 @@ def _to_passed(
     view: StoreView, imported: ImportedServer, prompt: Prompt, state: Mapping[str, Any]
 ) -> tuple[Prompt, GetPrompt] | None:
     """Return a prompt by its name here; None for one with an argument that is bound: the client could set it."""
-    bound = {*view.store.bindings, *imported.options.get("preset", {}).get("*", {})}
+    bound = {*view.store.bindings, *imported.options.get("tools", {}).get("*", {}).get("preset", {})}
     if any(argument.name in bound for argument in prompt.arguments or ()):
         return None
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from ahvn_tools import invisible
 from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import ToolError, ToolLookupError, clip, near_misses, quote_name
-from ahvn_tools.execution.threads import run_in_thread
+from ahvn_tools.execution.threads import call_in_thread
 from ahvn_tools.mcp.client.remote_server import RemoteServer
 from ahvn_tools.middleware.external import may_wait
 from ahvn_tools.skills import SKILL_FILE
@@ -80,7 +80,7 @@ async def _read_source(
     Raises SourceError for a source without skills that can be used.
     """
     if isinstance(source, str | os.PathLike) and not re.match(r"https?://", str(source), re.IGNORECASE):
-        found: FoundSkills = (await run_in_thread(lambda _: read_folders(source, trust))).get()
+        found = await call_in_thread(read_folders, source, trust)
         return found.require(f"The folder {os.fspath(source)!r} has no SKILL.md file, and no folder in it has one.")
     servers = [source] if isinstance(source, RemoteServer) else []
     if not servers:

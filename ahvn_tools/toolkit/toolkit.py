@@ -85,7 +85,7 @@ if TYPE_CHECKING:  # slow, and few toolkits need it
     from ahvn_tools.toolkit.background_calls import CallStatus
     from ahvn_tools.toolkit.batch import Batch, ModelAnswer
     from ahvn_tools.toolkit.conversation import Conversation
-    from ahvn_tools.toolkit.conversation_loop import ConverseOptions, Event, ModelFunction, Start
+    from ahvn_tools.toolkit.conversation_loop import ConversationLoop, ConverseOptions, Event, ModelFunction, Start
     from ahvn_tools.toolkit.imported_server import ImportOptions
     from ahvn_tools.toolkit.mapped_calls import MappedCall
     from ahvn_tools.toolkit.mcp_imports import MCPImports
@@ -1008,7 +1008,8 @@ class Toolkit:
         """
         from ahvn_tools.toolkit import mapped_calls
 
-        return mapped_calls.map_calls(self._view, executor, calls, timeout, buffersize)
+        options = mapped_calls.to_options(executor, timeout, buffersize)
+        return mapped_calls.map_calls(self._view, iter(calls), options, buffersize)
 
     def amap(
         self,
@@ -1021,7 +1022,8 @@ class Toolkit:
         """Run many calls from async code, their bodies in the workers of an executor, as `map` does."""
         from ahvn_tools.toolkit import mapped_calls
 
-        return mapped_calls.amap_calls(self._view, executor, calls, timeout, buffersize)
+        options = mapped_calls.to_options(executor, timeout, buffersize)
+        return mapped_calls.amap_calls(self._view, iter(calls), options, buffersize)
 
     @suggests_options
     def run(self, answer: ModelAnswer, *, format: FormatName | str | None = None, run_in_thread: bool = True) -> Run:  # noqa: A002  # the word for it
@@ -1116,17 +1118,13 @@ class Toolkit:
         MalformedAnswerError after too many retries and for an answer that cannot be read, and ToolkitError as `run` and
         `resume` do.
         """
-        from ahvn_tools.toolkit.conversation_loop import ConversationLoop
-
-        return ConversationLoop(self, model, messages, options).run()
+        return self._conversation_loop(model, messages, options).run()
 
     async def aconverse(
         self, model: ModelFunction, messages: Start, **options: Unpack[ConverseOptions]
     ) -> Conversation:
         """Ask a model and run its calls from async code, as `converse` does. A sync model runs in a worker thread."""
-        from ahvn_tools.toolkit.conversation_loop import ConversationLoop
-
-        return await ConversationLoop(self, model, messages, options).arun()
+        return await self._conversation_loop(model, messages, options).arun()
 
     def stream_converse(
         self, model: ModelFunction, messages: Start, **options: Unpack[ConverseOptions]
@@ -1137,17 +1135,18 @@ class Toolkit:
         results, both ToolResults, and at the end the Conversation. Of a conversation that waited, the calls that go on
         come first, as the model has made them. Leaving the loop ends the request and all calls.
         """
-        from ahvn_tools.toolkit.conversation_loop import ConversationLoop
-
-        return ConversationLoop(self, model, messages, options).stream()
+        return self._conversation_loop(model, messages, options).stream()
 
     def astream_converse(
         self, model: ModelFunction, messages: Start, **options: Unpack[ConverseOptions]
     ) -> AsyncGenerator[Event, None]:
         """Converse from async code, and yield what `stream_converse` yields."""
-        from ahvn_tools.toolkit.conversation_loop import ConversationLoop
+        return self._conversation_loop(model, messages, options).astream()
 
-        return ConversationLoop(self, model, messages, options).astream()
+    def _conversation_loop(self, model: ModelFunction, messages: Start, options: ConverseOptions) -> ConversationLoop:
+        from ahvn_tools.toolkit.conversation_loop import ConversationLoop  # few toolkits converse
+
+        return ConversationLoop(self, model, messages, options)
 
     def _batch(self, answer: ModelAnswer, format: str | None, *, run_in_thread: bool = True) -> Batch:  # noqa: A002  # as above
         from ahvn_tools.toolkit.batch import parse_answer

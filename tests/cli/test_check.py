@@ -122,7 +122,7 @@ tools.py:15: note: notes.write: the model sees the name 'notes_write_80c18f42' [
 tools.py:15: note: notes.write, anything: its members are not named [not-strict] (openai)
     Name its members, or pass a list of entries with a key and a value.
 tools.py:26: warning: getNote: it has no description [missing-description]
-    Write a docstring or a `description`; for a tool of a server, add_mcp(…, describe={…}) or a manifest.
+    Write a docstring or a `description`; for a tool of a server, add_mcp(…, tools={…}) or a manifest.
 tools.py:31: warning: get_note: the description has more than 1,024 characters [long-description] (openai)
     Shorten it: some models and hosts refuse the whole request.
 tools.py:31: warning: get_note: it is taken for the tool 'getNote' [similar-names]

@@ -13,7 +13,7 @@ from ahvn_tools import Toolkit
 pytest.importorskip("pydantic_monty", reason="programs need the extra `code`")
 
 from ahvn_tools.code_mode import MontySandbox  # as above
-from ahvn_tools.code_mode.monty_process.type_errors import may_fit  # as above
+from ahvn_tools.code_mode.monty_process.type_check import may_fit  # as above
 
 
 class Issue(TypedDict):

@@ -48,7 +48,8 @@ def refuse(code: int, token: str) -> str:
 @asynccontextmanager
 async def gateway(target: Any, **options: Any) -> AsyncIterator[Client[Any]]:
     """Import the server into a toolkit, and yield a client of this toolkit."""
-    kit = await Toolkit("gateway").aadd_mcp(target, name="remote", preset={"refuse": {"token": TOKEN}}, **options)
+    tools = {"refuse": {"preset": {"token": TOKEN}}}
+    kit = await Toolkit("gateway").aadd_mcp(target, name="remote", tools=tools, **options)
     try:
         async with Client(kit.to_fastmcp_server()) as client:
             yield client

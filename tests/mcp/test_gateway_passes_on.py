@@ -264,7 +264,7 @@ async def test_log_messages_of_a_server_reach_the_client_whose_call_has_caused_t
         async with Client(target, log_handler=reader, mode=mode) as client:
             await client.call_tool("talk", {"who": who, "password": "open-sesame"})
 
-    async with gateway(logging_server, mode=mode, preset={"talk": {"token": "secret-4242"}}) as kit:
+    async with gateway(logging_server, mode=mode, tools={"talk": {"preset": {"token": "secret-4242"}}}) as kit:
         target = kit.to_fastmcp_server()
         await asyncio.gather(call(target, readers[0], "a"), call(target, readers[1], "b"))
     for reader, who in zip(readers, "ab", strict=True):

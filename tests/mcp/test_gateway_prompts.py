@@ -157,7 +157,7 @@ async def test_a_client_cannot_set_a_bound_argument_in_a_prompt() -> None:
     def other(style: str) -> str:
         return style
 
-    async with gateway(server, preset={"*": {"style": "x"}}) as kit:
+    async with gateway(server, tools={"*": {"preset": {"style": "x"}}}) as kit:
         assert await names(kit) == ["fail"]
 
 

@@ -116,9 +116,9 @@ async def test_the_user_of_the_client_answers_the_question_of_a_server(upstream:
 @both_clients
 async def test_a_question_shows_no_bound_value(upstream: str, mode: str) -> None:
     user = User("Ann")
-    preset = {ASK[upstream]: {"token": SECRET}}
+    tools = {ASK[upstream]: {"preset": {"token": SECRET}}}
     async with (
-        gateway(mode=upstream, preset=preset) as kit,
+        gateway(mode=upstream, tools=tools) as kit,
         Client(kit.to_fastmcp_server(), elicitation_handler=user, mode=mode) as c,
     ):
         await c.call_tool(ASK[upstream], {"who": "x"})

@@ -307,7 +307,9 @@ def test_next_call_restarts_a_killed_server(server) -> None:
 def test_bound_repository_is_absent_from_the_export(tmp_path: Path) -> None:
     words = command("mcp-server-git")
     commit(tmp_path)
-    toolkit = Toolkit("git").add_mcp(words, name="git", preset={"*": {"repo_path": str(tmp_path)}}, include=["git_*"])
+    toolkit = Toolkit("git").add_mcp(
+        words, name="git", include=["git_*"], tools={"*": {"preset": {"repo_path": str(tmp_path)}}}
+    )
     try:
         assert "repo_path" not in json.dumps(toolkit.to("openai"))
         assert "The first commit" in toolkit.exec("git_log", {"max_count": 1}).text

@@ -476,19 +476,6 @@ def test_without_a_key_no_user_gets_the_result_of_another(file, of, caplog):
     assert missed.text.endswith("or it was recorded without a secret_key. Record it again.")
 
 
-def test_a_recording_of_the_version_before_is_replayed_with_a_warning(file, caplog):
-    notes(record(file), secret_key=KEY).session(user="ann").call("search", {"query": "tea"})
-    line = lines(file)[0]
-    del line["bound"]
-    for key in (KEY, None):
-        caplog.clear()
-        old = {**line, "recording": 2, "digest": key and line["digest"]}
-        file.write_text(json.dumps(old) + "\n")
-        offline = notes(replay(file), secret_key=key).session(user="bob")
-        assert offline.call("search", {"query": "tea"}) == "note 0"
-        assert "of an earlier version: its calls of tool 'search' may have had other bound values" in caplog.text
-
-
 def test_bound_values_are_compared_in_another_process(file):
     program = (
         "import sys\n"

@@ -12,8 +12,7 @@ import pytest
 from ahvn_tools import ToolSpec
 from ahvn_tools.definition_lock import from_json
 from ahvn_tools.errors import SourceError
-from ahvn_tools.spec_data.fields import MAX_DEPTH
-from ahvn_tools.spec_data.tool_data import MAX_ERROR_CHARS, digest
+from ahvn_tools.spec_data.tool_data import MAX_DEPTH, MAX_ERROR_CHARS, digest
 from tests.spec_data import tools
 from tests.spec_data.subjects import SUBJECTS, TRUST, from_data, to_data
 from tests.spec_data.test_mutations import changed, paths

@@ -116,7 +116,7 @@ def test_a_name_that_an_inner_toolkit_binds_is_refused_in_the_outer_one():
 async def test_a_name_that_is_preset_in_all_tools_of_an_addition_is_refused_by_those_without_it():
     kit = Toolkit("k").add(echo({}), needs_tenant, preset={"tenant": "acme"})
     service = Toolkit("service").add(echo({})).add(needs_tenant).to_fastmcp_server()
-    remote = await Toolkit("remote").aadd_mcp(service, preset={"*": {"tenant": "acme"}})
+    remote = await Toolkit("remote").aadd_mcp(service, tools={"*": {"preset": {"tenant": "acme"}}})
     assert kit.call("needs_tenant") == await remote.acall("needs_tenant") == "acme"
     for toolkit in (kit, remote, Toolkit("outer").add(kit)):
         assert code(await toolkit.aexec("echo", {"tenant": "eve"})) == "invalid_parameters"

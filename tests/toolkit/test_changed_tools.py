@@ -9,9 +9,11 @@ from ahvn_tools import Toolkit, ToolSpec
 from ahvn_tools.errors import DefinitionError, ToolkitError, ToolLookupError, ToolSpecError
 from tests.toolkit.subjects import Notes, add, search
 
-CHANGES = {
-    "describe": {"find": "Find what a user wrote."},
-    "arguments": {"find": {"q": {"name": "query", "description": "What for."}, "usr": {"name": "user"}}},
+TOOLS = {
+    "n_find": {
+        "description": "Find what a user wrote.",
+        "arguments": {"q": {"name": "query", "description": "What for."}, "usr": {"name": "user"}},
+    }
 }
 
 
@@ -32,7 +34,7 @@ def server() -> FastMCP:
 
 
 def test_tools_of_a_server_are_described_renamed_and_bound_by_their_new_names():
-    kit = Toolkit("k", state={"user": "ann"}).bind("user").add_mcp(server(), **CHANGES, prefix="n_")
+    kit = Toolkit("k", state={"user": "ann"}).bind("user").add_mcp(server(), tools=TOOLS, prefix="n_")
     tool = kit["n_find"]
     assert (tool.description, list(tool.params)) == ("Find what a user wrote.", ["query", "limit"])
     assert tool.params["query"]["description"] == "What for."
@@ -45,14 +47,13 @@ def test_tools_of_a_server_are_described_renamed_and_bound_by_their_new_names():
 
 
 def test_presets_and_binds_of_a_server_use_the_new_names_and_are_sent():
-    changes = {"find": {"usr": {"name": "user"}}}
+    changes = {"usr": {"name": "user"}}
     kit = Toolkit("k", state={"user": "ann"}).bind("user", secret=True)
     kit.add_mcp(
         server(),
         include=["find"],
-        arguments=changes,
         may_receive=["user"],
-        preset={"*": {"q": "tea"}, "find": {"limit": 9}},
+        tools={"*": {"preset": {"q": "tea"}}, "find": {"arguments": changes, "preset": {"limit": 9}}},
     )
     assert (dict(kit["find"].params), kit.call("find")) == ({}, "ann:tea:9")
     assert dict(kit.servers["notes"].receives) == {"find": {"q": None, "usr": "user", "limit": None}}
@@ -76,7 +77,7 @@ def test_a_tool_of_a_server_in_an_inner_toolkit_is_bound_by_its_name_in_the_oute
 def test_a_new_definition_of_the_server_keeps_the_changes_and_the_binding():
     notes = server()
     kit = Toolkit("k", state={"user": "ann"}).bind("user")
-    kit.add_mcp(notes, arguments={"wipe": {"usr": {"name": "user"}}})
+    kit.add_mcp(notes, tools={"wipe": {"arguments": {"usr": {"name": "user"}}}})
     assert kit.call("wipe") == "ann"
     notes.local_provider.remove_tool("wipe")
 
@@ -91,7 +92,7 @@ def test_a_new_definition_of_the_server_keeps_the_changes_and_the_binding():
 
 def test_a_tool_that_loses_a_changed_argument_is_blocked():
     notes = server()
-    kit = Toolkit("k").add_mcp(notes, arguments={"wipe": {"usr": {"default": "nobody"}}})
+    kit = Toolkit("k").add_mcp(notes, tools={"wipe": {"arguments": {"usr": {"default": "nobody"}}}})
     assert kit.call("wipe") == "nobody"
     notes.local_provider.remove_tool("wipe")
 
@@ -171,7 +172,22 @@ def test_the_tool_that_switches_groups_is_changed_where_it_is_made():
 def test_changes_that_do_not_fit_are_refused_and_nothing_is_added(options, error, message):
     kit = Toolkit("k")
     with pytest.raises(error, match=message):
-        kit.add_mcp(server(), **options)
-    with pytest.raises(error, match=message):
         kit.add(ToolSpec.from_function(lambda q, usr: q, name="find"), **options)
+    assert list(kit) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"tools": {"find": {"description": 5}}}, ToolkitError, "'find': description must be"),
+        ({"tools": {"find": {"arguments": "x"}}}, ToolkitError, "'find': arguments must be a mapping, argument -> its"),
+        ({"tools": {"find": {"arguments": {"qq": {"name": "x"}}}}}, DefinitionError, "There is no argument 'qq' to"),
+        ({"tools": {"find": {"arguments": {"q": {"name": "usr"}}}}}, DefinitionError, "would be named 'usr'"),
+        ({"coerce_numbers_to_str": "no"}, ToolSpecError, "coerce_numbers_to_str must be True or False"),
+    ],
+)
+def test_changes_of_a_server_that_do_not_fit_are_refused_and_nothing_is_added(options, error, message):
+    kit = Toolkit("k")
+    with pytest.raises(error, match=message):
+        kit.add_mcp(server(), **options)
     assert (list(kit), kit.servers) == ([], {})

@@ -104,7 +104,7 @@ def test_a_toolkit_in_order_has_no_finding():
                     f"the tool {name!r}: it has no description",
                     (
                         "Write a docstring or a `description`; "
-                        "for a tool of a server, add_mcp(…, describe={…}) or a manifest."
+                        "for a tool of a server, add_mcp(…, tools={…}) or a manifest."
                     ),
                 )
                 for name in ("silent", "only_parameters", "plus")
@@ -126,13 +126,17 @@ def test_members_of_a_selection_that_no_tool_has_are_findings_of_the_selection_a
 
 
 def test_patterns_and_presets_of_a_server_that_match_nothing_are_findings():
-    options = {"include": ["fin*", "zz*", "wipe"], "exclude": ["yy*"], "preset": {"*": {"usr": 1, "user": "ann"}}}
+    options = {
+        "include": ["fin*", "zz*", "wipe"],
+        "exclude": ["yy*"],
+        "tools": {"*": {"preset": {"usr": 1, "user": "ann"}}},
+    }
     kit = Toolkit("k").add(add).add_mcp(server(), **options)
     assert problems(kit) == [
         "the tool 'wipe': it has no description",
         "the MCP server 'notes': no tool matches 'zz*' in `include`",
         "the MCP server 'notes': no tool matches 'yy*' in `exclude`",
-        "the MCP server 'notes': no tool has the parameter 'usr' of its preset",
+        "the MCP server 'notes': no tool that matches '*' in `tools` has the parameter 'usr'",
     ]
     kit.add(search, rename="find").remove("wipe")
     assert problems(kit)[-1].startswith(
@@ -291,7 +295,7 @@ def test_a_strict_toolkit_refuses_what_check_calls_an_error_of_a_text(descriptio
         strict.add_mcp(sly_server(description))
     assert finding.problem in str(raised.value)
     assert (list(strict), strict.servers) == ([], {})
-    strict.add_mcp(sly_server(description), describe={"find": "Find a note."})
+    strict.add_mcp(sly_server(description), tools={"find": {"description": "Find a note."}})
     assert (len(strict.to("openai")), [one for one in strict.check() if one.severity == "error"]) == (1, [])
     strict.add(search, description=description)
     with pytest.raises(ToolkitError, match="The tool 'search', description: it "):

@@ -120,7 +120,7 @@ class TestAdding:
         kit = Toolkit("k").add_mcp(
             notes_server(), name="n", prefix="n_", include=["find", "get*", "index"], exclude=["index"],
             rename={"get note": "get"}, group="notes", tags={"mcp"}, audience="sub",
-            preset={"find": {"user": "ann"}, "*": {"limit": 1}},
+            tools={"n_find": {"preset": {"user": "ann"}}, "*": {"preset": {"limit": 1}}},
         )  # fmt: skip
         assert [(spec.name, spec.group, spec.audience) for spec in kit] == [
             ("n_find", "notes", {"sub"}), ("n_get", "notes", {"sub"}),
@@ -158,14 +158,13 @@ class TestAdding:
             ({"tools": {"find": {"timout": 3}}}, ToolkitError, "Unknown option 'timout'"),
             ({"tools": {"find": {"enabled": "no"}}}, ToolkitError, "'find': enabled must be True or False, not 'no'"),
             ({"tools": {"find": {"binds": ["user"]}}}, ToolkitError, "'find': binds must be a mapping"),
-            ({"preset": {"fnd": {"user": "x"}}}, ToolLookupError, "'find'"),
-            ({"preset": {"find": {"usr": "x"}}}, BindError, "'user'"),
-            ({"preset": {"find": {"x": "x"}}}, BindError, r"Known: 'query', 'user', 'limit'\."),
+            ({"tools": {"find": {"preset": {"usr": "x"}}}}, BindError, "'user'"),
+            ({"tools": {"find": {"preset": {"x": "x"}}}}, BindError, r"Known: 'query', 'user', 'limit'\."),
             ({"idempotent": ["fnd"]}, ToolLookupError, "'find'"),
             ({"idempotent": "fnd"}, ToolLookupError, "'find'"),
             ({"timeout": -1}, DefinitionError, "timeout"),
             ({"timeout": "30"}, DefinitionError, "timeout"),
-            ({"preset": {"find": {"user": 3}}}, BindError, "'user'"),
+            ({"tools": {"find": {"preset": {"user": 3}}}}, BindError, "'user'"),
         ],
     )
     def test_options_that_do_not_fit_are_errors_and_nothing_is_added(self, options, error, text):
@@ -180,7 +179,11 @@ class TestAdding:
         assert "find" in kit
 
     def test_names_that_some_of_several_servers_have_are_known(self, configuration):
-        options = {"include": ["find", "sleep"], "preset": {"find": {"limit": 1}}, "rename": {"sleep": "wait"}}
+        options = {
+            "include": ["find", "sleep"],
+            "tools": {"first_find": {"preset": {"limit": 1}}},
+            "rename": {"sleep": "wait"},
+        }
         kit = Toolkit("k").add_mcp(configuration(first=["find"], second=["sleep"]), **options)
         assert [spec.name for spec in kit] == ["first_find", "second_wait"]
         with pytest.raises(ToolLookupError, match="no tool 'fnd'"):
@@ -190,7 +193,7 @@ class TestAdding:
         server: FastMCP = FastMCP("s")
         server.tool(lambda number: number, name="plain")
         server.tool(lambda context: context, name="odd")
-        kit = Toolkit("k").add_mcp(server, preset={"*": {"context": "ours"}})
+        kit = Toolkit("k").add_mcp(server, tools={"*": {"preset": {"context": "ours"}}})
         assert (kit.call("odd", {}), list(kit["plain"].params)) == ("ours", ["number"])
         spec = ToolSpec.from_server(kit.servers["s"])["plain"]
         for bound in (kit["plain"], spec):
@@ -330,7 +333,7 @@ class TestFollowing:
     def test_a_tool_that_loses_a_bound_parameter_is_quarantined(self, caplog):
         """Otherwise the server could expose a bound parameter to the model under another name."""
         server = notes_server()
-        kit = Toolkit("k").add_mcp(server, preset={"find": {"user": "ann"}})
+        kit = Toolkit("k").add_mcp(server, tools={"find": {"preset": {"user": "ann"}}})
         server.local_provider.remove_tool("find")
 
         @server.tool
@@ -383,7 +386,7 @@ class TestFollowing:
 
     def test_a_preset_for_all_tools_applies_to_a_parameter_that_is_added_later(self):
         server = notes_server()
-        kit = Toolkit("k").add_mcp(server, include=["get note"], preset={"*": {"user": "ann"}})
+        kit = Toolkit("k").add_mcp(server, include=["get note"], tools={"*": {"preset": {"user": "ann"}}})
         server.local_provider.remove_tool("get note")
 
         @server.tool(name="get note")
@@ -396,7 +399,7 @@ class TestFollowing:
 
     def test_a_tool_that_no_longer_accepts_its_preset_is_quarantined(self, caplog):
         server = notes_server()
-        kit = Toolkit("k").add_mcp(server, preset={"find": {"limit": 1}})
+        kit = Toolkit("k").add_mcp(server, tools={"find": {"preset": {"limit": 1}}})
         server.local_provider.remove_tool("find")
 
         @server.tool
@@ -509,8 +512,8 @@ class TestNames:
             ({"elicitation": 5}, "elicitation must be a function, not a int"),
             ({"sampling": "x"}, "sampling must be a function"),
             ({"on_change": 5}, "on_change must be a function"),
-            ({"preset": 5}, "preset must be a mapping by tool"),
-            ({"preset": {"find": "x"}}, "preset must be a mapping by tool"),
+            ({"preset": {"find": {"limit": 1}}}, "Unknown option 'preset'"),
+            ({"tools": {"find": {"preset": 5}}}, "'find': preset must be a mapping, parameter -> value"),
             ({"mode": "new"}, "mode must be 'auto', 'legacy' or '2026-07-28', not 'new'"),
             ({"may_receive": {"user": "id"}}, "may_receive must be names of parameters"),
         ],

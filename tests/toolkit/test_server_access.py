@@ -109,7 +109,7 @@ class TestSecretBindings:
 
     def test_a_preset_is_named_for_its_server(self, kit):
         server = ChangingServer(**TAKES_KEY)
-        kit.bind("api_key", secret=True).add_mcp(server.fastmcp, preset={"*": {"api_key": "of the host"}})
+        kit.bind("api_key", secret=True).add_mcp(server.fastmcp, tools={"*": {"preset": {"api_key": "of the host"}}})
         server.put("forecast", "api_key")
         kit.refresh_mcp()
         kit.call("weather", {"city": "Oslo"})

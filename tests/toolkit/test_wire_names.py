@@ -151,7 +151,7 @@ class TestServersTools:
 
     def test_a_tool_whose_options_do_not_fit_costs_no_other_tool(self, kit, caplog):
         server = ChangingServer(find="limit")
-        kit.add_mcp(server.fastmcp, preset={"*": {"limit": "3"}})
+        kit.add_mcp(server.fastmcp, tools={"*": {"preset": {"limit": "3"}}})
         server.put("flag", properties={"limit": {"type": "boolean"}})
         server.put("good", "limit")
         for _ in range(2):

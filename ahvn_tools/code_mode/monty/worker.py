@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from ahvn_tools.code_mode.monty.program_process import ProgramProcess
 from ahvn_tools.code_mode.sandbox import InvalidProgramError, ProgramError, SandboxBusyError, SandboxError
-from ahvn_tools.execution.threads import run_in_thread, thread_pool
+from ahvn_tools.execution.threads import call_in_thread, thread_pool
 from ahvn_tools.execution.workers.pool import ProcessPool
 from ahvn_tools.execution.workers.slots import Slots
 from ahvn_tools.json_types import JsonObject
@@ -169,4 +169,4 @@ def _raise_error(reply: JsonObject) -> None:
 
 async def _run_in_time(function: Callable[[], Any], seconds: float) -> Any:
     async with asyncio.timeout(seconds):
-        return (await run_in_thread(lambda _: function())).get()
+        return await call_in_thread(function)

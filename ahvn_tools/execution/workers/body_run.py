@@ -107,12 +107,13 @@ class BodyRun:
         """Await or iterate the return value of `start` in an event loop."""
         import asyncio
 
-        from ahvn_tools.execution.threads import run_in_thread
+        from ahvn_tools.execution.threads import call_in_thread
 
         send_chunk, limits = self._emit, self._request.limits
 
         async def emit(item: Any) -> None:
-            (await run_in_thread(lambda _: send_chunk and send_chunk(item))).get()
+            if send_chunk is not None:
+                await call_in_thread(send_chunk, item)
 
         async def start_and_consume() -> Any:
             return await aconsume(start(), limits, emit if send_chunk else None)
@@ -127,9 +128,9 @@ class _LinkedAsker:
         self._link = link
 
     async def aask(self, action: str, details: Any) -> None:
-        from ahvn_tools.execution.threads import run_in_thread
+        from ahvn_tools.execution.threads import call_in_thread
 
-        (await run_in_thread(lambda _: self.ask(action, details))).get()
+        await call_in_thread(self.ask, action, details)
 
     def ask(self, action: str, details: Any) -> None:
         """Ask, and raise what is raised in the calling process."""

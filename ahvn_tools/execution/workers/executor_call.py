@@ -1,25 +1,37 @@
-"""ExecutorCall: one call of a body in a worker of an executor, as its caller sees it."""
+"""ExecutorCall: one call of a body in a worker of an executor, as its caller sees it, and what of it is sent there.
+
+No secret value leaves this process, unless the host of the tool allows it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import functools
+import inspect
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor
+from types import FunctionType
 from typing import Any, Final
 
-from ahvn_tools.errors import ToolConnectionError, clip
+from ahvn_tools.binding import WorkerResolver
+from ahvn_tools.context import ToolContext
+from ahvn_tools.errors import PickleError, ToolConnectionError, clip
 from ahvn_tools.execution.deadline import CANCEL_GRACE_SECONDS
 from ahvn_tools.execution.outcome import Outcome
-from ahvn_tools.execution.plan import Arguments, Body, Plan
-from ahvn_tools.execution.threads import EmitItem, EmitItemSync, run_in_thread
-from ahvn_tools.execution.workers import replies, shipping
+from ahvn_tools.execution.pickling import FunctionPath, to_path
+from ahvn_tools.execution.plan import Arguments, Body, BoundParameter, Plan
+from ahvn_tools.execution.threads import EmitItem, EmitItemSync, call_in_thread, run_in_thread
+from ahvn_tools.execution.workers import replies
 from ahvn_tools.execution.workers.body_call import BodyCall, WorkerLostError
 from ahvn_tools.execution.workers.call_executor import CallObserver, CallTask, RunningCall
 from ahvn_tools.execution.workers.plain import start_call
+from ahvn_tools.json_types import JsonObject
 from ahvn_tools.redaction.texts import redact
+from ahvn_tools.redaction.values import contains_secret
+from ahvn_tools.schema.secret_parameters import without_secret_defaults
+from ahvn_tools.state import MISSING, StateKey, may_have, without_keys
 
 MAX_WAITING: Final = 100
 """When so many items wait, newer progress replaces older progress, as where a local call waits for its reader."""
@@ -62,7 +74,7 @@ class ExecutorCall(BodyCall):
                 explanation=f'The tool {self.plan.name!r} has isolation="executor": add it to a '
                 "Toolkit(…, executor=…), or call it with `submit(executor, …)`.",
             )
-        request = (await run_in_thread(lambda _: self._encode())).get()
+        request = await call_in_thread(self._encode)
         for run in range(1, MAX_RUNS + 1):
             try:
                 return await self._run_once(executor, request, emit)
@@ -90,7 +102,7 @@ class ExecutorCall(BodyCall):
         started = _StartedCall()
         has_ended = False
         try:
-            call = (await run_in_thread(lambda _: started.start(executor, task, observer))).get()
+            call = await call_in_thread(started.start, executor, task, observer)
             while True:
                 items = await inbox.take_all()
                 has_ended = any(isinstance(item, WorkerLostError) or replies.is_final(item) for item in items)
@@ -120,8 +132,8 @@ class ExecutorCall(BodyCall):
     def _encode(self) -> bytes:
         """Return the request, with what the body's ToolContext gets of the state. Raises PickleError."""
         if not self.plan.settings.ship_secrets:
-            shipping.refuse_secrets(self.plan, self._body, self._values)
-        state = shipping.shipped_state(self.plan, self._context) if self.plan.settings.ship else {}
+            refuse_secrets(self.plan, self._body, self._values)
+        state = shipped_state(self.plan, self._context) if self.plan.settings.ship else {}
         return self.encode_request(state, max_reply_bytes=self.plan.item_limits.max_bytes)
 
 
@@ -153,7 +165,7 @@ class _StartedCall:
             self._is_cancelled = True
             call = self._call
         if call is not None:
-            cancelling = asyncio.ensure_future(run_in_thread(lambda _: call.cancel()))
+            cancelling = asyncio.ensure_future(call_in_thread(call.cancel))
             await asyncio.wait({cancelling}, timeout=CANCEL_GRACE_SECONDS)
             cancelling.cancel()
 
@@ -190,3 +202,76 @@ class Inbox:
 
 def _is_progress(item: Item) -> bool:
     return isinstance(item, bytes) and replies.is_progress(item)
+
+
+def refuse_secrets(plan: Plan, body: Body, values: Arguments) -> None:
+    """Raise PickleError for a secret that would be sent: in an argument, or as a default of the function."""
+    for name, reason in _find_secrets(plan, body, values):
+        raise PickleError(
+            f"Parameter {name!r} of {plan.name!r} {reason}, which stays in this process: allow the tool to send it "
+            "with ship_secrets=True, or bind the parameter to a WorkerResolver."
+        )
+
+
+def shipped_state(plan: Plan, context: ToolContext) -> JsonObject:
+    """Return the parts of a call's state that the tool's `ship` names, without secrets.
+
+    Raises PickleError for a value of one of pydantic's secret types, which no binding marks.
+    """
+    shipped: JsonObject = {}
+    for key in plan.settings.ship:
+        if (value := key.find((context.state,))) is not MISSING:
+            key.write(shipped, value)
+    if plan.settings.ship_secrets:
+        return shipped
+    shipped = without_keys(shipped, [*_bound_secret_keys(plan), *plan.secret_keys])
+    for key in plan.settings.ship:
+        if contains_secret(key.find((shipped,))):
+            raise PickleError(
+                f"The state under {key.text!r}, which {plan.name!r} ships, has a secret value, which stays in this "
+                "process: allow the tool to send it with ship_secrets=True, or ship the other keys."
+            )
+    return shipped
+
+
+def _find_secrets(plan: Plan, body: Body, values: Arguments) -> Iterator[tuple[str, str]]:
+    """Yield each parameter with a secret, and what it has."""
+    for name, value in values.items():
+        if name in plan.sealed_names and not isinstance(value, WorkerResolver):
+            yield name, "is secret"
+        elif not isinstance(value, ToolContext) and contains_secret(value):  # `shipped_state` is for its state
+            yield name, "has a secret value"
+    for bound in plan.bound_parameters:
+        if (key := _find_secret_key(bound, plan.secret_keys, values)) is not None:
+            yield bound.parameter.name, f"has the value of the secret state key {key.text!r}"
+    function = inspect.unwrap(getattr(body, "__func__", body))
+    if isinstance(function, FunctionType) and not isinstance(to_path(body), FunctionPath):
+        public = without_secret_defaults(function)
+        yield from ((name, "has a secret default") for name in _changed_defaults(function, public))
+
+
+def _find_secret_key(bound: BoundParameter, secret_keys: Iterable[StateKey], values: Arguments) -> StateKey | None:
+    """Return a secret key whose value the bound value is, has inside, or is a part of."""
+    name, own = bound.parameter.name, bound.binding.key
+    if own is None or bound.binding.resolver is not None or name not in values:
+        return None
+    for key in secret_keys:
+        common = min(len(own.steps), len(key.steps))
+        if own.steps[:common] == key.steps[:common] and _has_part(values[name], key.steps[common:]):
+            return key
+    return None
+
+
+def _has_part(value: Any, steps: tuple[str | int, ...]) -> bool:
+    return not steps or may_have({"value": value}, StateKey("", ("value", *steps)))
+
+
+def _bound_secret_keys(plan: Plan) -> list[StateKey]:
+    bindings = [bound.binding for bound in plan.bound_parameters if bound.parameter.name in plan.sealed_names]
+    return [binding.key for binding in bindings if binding.key is not None]
+
+
+def _changed_defaults(function: FunctionType, public: FunctionType) -> Iterator[str]:
+    after = inspect.signature(public, follow_wrapped=False).parameters
+    before = inspect.signature(function, follow_wrapped=False).parameters
+    return (name for name in before if before[name].default is not after[name].default)

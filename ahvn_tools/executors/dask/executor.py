@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import contextlib
 import threading
 from typing import TYPE_CHECKING, Any, Final
 
 from ahvn_tools.errors import DefinitionError, unknown_options
+from ahvn_tools.execution.background_loop import running_loop
 from ahvn_tools.execution.workers.call_executor import CallExecutor, CallObserver, CallTask, RunningCall
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class DaskExecutor(CallExecutor):
             call.end()
         if not wait or not running:
             return
-        if _running_loop() is self._client.loop.asyncio_loop:
+        if running_loop() is self._client.loop.asyncio_loop:
             raise RuntimeError("The event loop of the Dask client cannot wait for its own calls: shutdown(wait=False).")
         with self._condition:
             self._condition.wait_for(lambda: not self._running)
@@ -109,7 +109,7 @@ class DaskExecutor(CallExecutor):
 
         try:
             loop.call_soon_threadsafe(start)
-            if _running_loop() is not loop:
+            if running_loop() is not loop:
                 accepted.result(LOOP_SECONDS)
         except (RuntimeError, TimeoutError) as error:
             if accepted.cancel():
@@ -122,9 +122,3 @@ class DaskExecutor(CallExecutor):
         with self._condition:
             self._running.pop(call, None)
             self._condition.notify_all()
-
-
-def _running_loop() -> asyncio.AbstractEventLoop | None:
-    with contextlib.suppress(RuntimeError):
-        return asyncio.get_running_loop()
-    return None

@@ -14,7 +14,6 @@ from ahvn_tools.errors import (
     ToolConnectionError,
     ToolError,
     ToolLookupError,
-    exception_text,
     near_misses,
 )
 from ahvn_tools.execution.background_loop import blocked_loops, running_loop
@@ -110,7 +109,7 @@ class ClientToolBody:
                     f"The result of {self._name!r} does not fit its output schema.", tool=self._name
                 ) from error
             if not _is_connection_error(error):
-                text = exception_text(error)
+                text = str(error)
                 if (masked := self._secrets.mask(text, is_error=True)) != text:
                     raise ToolError(masked, tool=self._name) from None
                 raise

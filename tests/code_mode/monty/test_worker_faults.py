@@ -15,7 +15,7 @@ import pytest
 
 from ahvn_tools import Toolkit
 from ahvn_tools.code_mode import CodeLimits, MontySandbox
-from ahvn_tools.code_mode.monty import checker
+from ahvn_tools.code_mode.monty import sandbox as sandbox_module
 from tests.code_mode.monty.conftest import send_signal, workers
 from tests.execution.entry_points import until
 
@@ -136,7 +136,7 @@ def test_processes_that_are_killed_while_they_are_idle_are_replaced(sandbox: Mon
 def test_a_program_is_not_run_when_its_check_runs_out_of_memory(
     sandbox: MontySandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(checker._LIMITS, "max_memory", 1000)
+    monkeypatch.setitem(sandbox_module._CHECK_LIMITS, "max_memory", 1000)
     host = Host(sandbox)
     assert "The check of the types takes too much" in host.run("echo('a')").text
     assert host.calls == {}

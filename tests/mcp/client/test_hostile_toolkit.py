@@ -162,7 +162,7 @@ async def test_slow_pattern_does_not_delay_the_check_of_an_argument(imported: To
 async def test_server_error_does_not_reveal_a_bound_value_to_the_model() -> None:
     """The server knows the value; where its error quotes it, the name of the parameter is shown."""
     toolkit = Toolkit("hostile")
-    await toolkit.aadd_mcp(command("parrot"), name="hostile", limits=LIMITS, preset={"bad": {"key": SECRET}})
+    await toolkit.aadd_mcp(command("parrot"), name="hostile", limits=LIMITS, tools={"bad": {"preset": {"key": SECRET}}})
     try:
         result = await toolkit.aexec("bad", {"x": "open"})
         assert '"key": "<key>"' in result.error.message
