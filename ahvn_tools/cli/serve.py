@@ -82,13 +82,19 @@ def run(
         tasks = _read_environment(tasks, "URL")
     if sockets is None:  # a source such as `fastmcp.py` would hide a part of the server
         importlib.import_module("ahvn_tools.toolkit.serve")
-    with killed_by_signals(), open_toolkit(request.sources, request.source_options) as loaded:
-        if request.mode is not None:
-            loaded.approval_mode = request.mode  # type: ignore[assignment]  # one of its choices
+
+    def prepare(whole: Toolkit) -> None:
         if request.watch:
             from ahvn_tools.middleware import watch  # few servers are watched
 
-            loaded.use(watch())
+            whole.use(watch())
+
+    with (
+        killed_by_signals(),
+        open_toolkit(request.sources, request.source_options, prepare=prepare) as loaded,
+    ):
+        if request.mode is not None:
+            loaded.approval_mode = request.mode  # type: ignore[assignment]  # one of its choices
         kit = _select_groups(loaded.session(request.state, audience=None) if request.state else loaded, request.groups)
         options: dict[str, Any] = {
             "name": request.name or kit.name,
