@@ -212,6 +212,8 @@ def _to_specs(
         return [(thing, _origin(thing))]
     if isinstance(thing, ToolRegistry):
         specs = {name: _with_class(spec, spec_class) for name, spec in thing.to_toolspecs().items()}
+        if not specs and not thing.marked_methods():
+            raise DefinitionError(f"{type(thing).__name__!r} has no tools: mark its methods with @reg_toolspec.")
         return [(spec, f"{type(thing).__name__}.{name}") for name, spec in specs.items()]
     if isinstance(thing, type) and issubclass(thing, ToolRegistry):
         raise DefinitionError(f"{thing.__name__!r} is a class of tools; add an instance, such as {thing.__name__}().")
@@ -221,6 +223,8 @@ def _to_specs(
     if callable(thing):
         spec = spec_class(*function_source.build_template(thing, definition, namespace=namespace))
         return [(spec, _origin(spec))]
+    if isinstance(thing, Mapping) and thing:
+        raise DefinitionError("A dict is no tool. Add the tools in it: add(*tools.values()).")
     if not (hasattr(thing, "parameters") or hasattr(thing, "input_schema")):
         raise DefinitionError(
             f"A {type(thing).__name__} is no tool. Add a ToolSpec, a function, an instance of a ToolRegistry, "

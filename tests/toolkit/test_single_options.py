@@ -3,7 +3,7 @@
 import pytest
 
 from ahvn_tools import Toolkit, ToolRegistry, reg_toolspec
-from ahvn_tools.errors import BindError, ToolkitError, ToolLookupError
+from ahvn_tools.errors import BindError, DefinitionError, ToolkitError, ToolLookupError
 
 
 class Files(ToolRegistry):
@@ -63,3 +63,17 @@ def test_what_does_not_fit_is_refused_and_nothing_is_added(tools, error, text):
     with pytest.raises(error, match=text):
         kit.add(Files(), tools=tools)
     assert list(kit) == []
+
+
+class Unmarked(ToolRegistry):
+    def find(self) -> int: ...
+
+
+def test_what_has_no_tools_is_refused_with_the_fix():
+    kit = Toolkit("kit")
+    with pytest.raises(DefinitionError, match=r"'Unmarked' has no tools: mark its methods with @reg_toolspec"):
+        kit.add(Unmarked())
+    with pytest.raises(DefinitionError, match=r"A dict is no tool\. Add the tools in it: add\(\*tools\.values\(\)\)"):
+        kit.add(Files().to_toolspecs())
+    assert list(kit) == []
+    assert len(kit.add(*Files().to_toolspecs().values())) == 2
