@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 import re
 import sys
 import types
 from collections import ChainMap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeVar, Unpack, overload
 
@@ -47,6 +48,7 @@ def reg_toolspec(
 ) -> Any:
     """Mark a method as a tool of its ToolRegistry; options as on `ToolSpec.from_function`. The method stays as it is.
 
+    A method that overrides a tool has the options of that, too; its own have priority.
     `spec_class`, a subclass of ToolSpec, replaces that of the registry. Raises DefinitionError for an unknown option.
     """
     marked = dict(validate_options(options))
@@ -101,7 +103,7 @@ class ScannedTools(dict[str, ToolMethod]):
 class ToolRegistry:
     """Subclass it and mark methods with `@reg_toolspec`; each instance returns them as ToolSpecs bound to it.
 
-    Tools are inherited, overridden and mixed in like methods; `name = None` in a subclass removes one.
+    Tools are inherited, overridden and mixed in like methods; `method = None` in a subclass removes one.
 
     >>> class Shop(ToolRegistry):
     ...     def __init__(self, prices: dict[str, int]) -> None:
@@ -155,10 +157,10 @@ class ToolRegistry:
     def marked_methods(cls) -> dict[str, dict[str, Any]]:
         """Return the options of each method that is a tool, by the name of the method: a fresh dict.
 
-        An override without a mark has the options of the method that it overrides. No annotation is resolved.
+        An override has the options of the method that it overrides, and its own. No annotation is resolved.
         """
         removed = {name for name in _marked_names(cls) if vars(_owner(cls, name))[name] is None}
-        return {name: dict(_options(cls, name)) for name in _marked_names(cls) if name not in removed}
+        return {name: _options(cls, name) for name in _marked_names(cls) if name not in removed}
 
     def to_toolspecs(self) -> dict[str, ToolSpec]:
         """Return new specs for this instance, by tool name; each call returns new ones, without bindings."""
@@ -214,6 +216,12 @@ def _scan(
                 f"{tool_name!r}; rename one: @reg_toolspec(name='…')."
             )
         tools[tool_name] = method
+    for name in (name for name, value in vars(cls).items() if value is None and name in tools):
+        if (method_name := tools[name].method_name) not in (name, *vars(cls)):
+            raise DefinitionError(
+                f"`{name} = None` in {cls.__name__!r} removes no tool: the method of the tool {name!r} is "
+                f"{method_name!r}. Write `{method_name} = None`."
+            )
     return tools
 
 
@@ -222,23 +230,29 @@ def _build_tool_method(
 ) -> ToolMethod:
     if not isinstance(descriptor, _DESCRIPTORS):
         raise DefinitionError(
-            f"{cls.__name__}.{name} overrides a tool with a {type(descriptor).__name__}; "
+            f"{cls.__name__}.{name} is marked as a tool, or overrides one, and is a {type(descriptor).__name__}: "
             f"write a method, or `{name} = None` to remove the tool."
         )
-    function, options = _without_self(cls, name, descriptor), dict(_options(cls, name))
+    function, options = _without_self(cls, name, descriptor), _options(cls, name)
     spec_class = options.pop(_SPEC_CLASS, None)
     origin, known = _inherited_annotations(cls, name, descriptor)
     namespace, definition_namespace = _annotation_namespaces(cls, name, function, parent_namespace)
     names = annotation_namespace(function, namespace, definition_namespace)
     substituted = substitute_annotations(function, type_arguments(cls, origin), known, names)
-    template, body = function_source.build_template(
-        function,
-        {"name": name, **options},
-        namespace=namespace,
-        definition_namespace=definition_namespace,
-        docstring=None if inspect.getdoc(function) else _inherited_docstring(cls, name),
-        annotations={**known, **substituted, **resolved},
-    )
+    try:
+        template, body = function_source.build_template(
+            function,
+            {"name": name, **options},
+            namespace=namespace,
+            definition_namespace=definition_namespace,
+            docstring=None if inspect.getdoc(function) else _inherited_docstring(cls, name),
+            annotations={**known, **substituted, **resolved},
+        )
+    except DefinitionError as error:
+        inherited = options.keys() - (_marked_options(descriptor) or {}).keys()
+        if inherited and error.reason is None:
+            error.args = (f"{cls.__name__}.{name}: {error} {_origins(cls, name, inherited)}",)
+        raise
     return ToolMethod(
         method_name=name,
         compiled=CompiledTool(template, template.bindings),
@@ -294,15 +308,26 @@ def _marked_names(cls: type) -> list[str]:
 
 
 def _marked_options(value: Any) -> Mapping[str, Any] | None:
-    """Return the options of a marked method, also of one that became a classmethod or staticmethod after the mark."""
+    """Return the options of a marked method, also of one that became a classmethod or a property after the mark."""
+    if isinstance(value, property | functools.cached_property | _CACHED_FUNCTION):
+        value = getattr(value, "fget", None) or getattr(value, "func", None) or getattr(value, "__wrapped__", None)
     if not isinstance(value, _DESCRIPTORS):
         return None
     return getattr(value, _OPTIONS, getattr(getattr(value, "__func__", None), _OPTIONS, None))
 
 
-def _options(cls: type, name: str) -> Mapping[str, Any]:
-    """Return the options of the method, or of the nearest one that it overrides."""
-    return next(options for base in cls.__mro__ if (options := _marked_options(vars(base).get(name))) is not None)
+def _options(cls: type, name: str) -> dict[str, Any]:
+    """Return the options of the method, with those of the methods that it overrides; the nearest has priority."""
+    marked = (_marked_options(vars(base).get(name)) for base in reversed(cls.__mro__))
+    return {option: value for options in marked for option, value in (options or {}).items()}
+
+
+def _origins(cls: type, name: str, inherited: Collection[str]) -> str:
+    """Return a sentence about the methods from which an override has options."""
+    marked = {base.__name__: _marked_options(vars(base).get(name)) or {} for base in reversed(cls.__mro__[1:])}
+    origins = {option: base for base, options in marked.items() for option in sorted(options.keys() & inherited)}
+    listed = ", ".join(f"{option!r} from {base}" for option, base in origins.items())
+    return f"It inherits the options {listed}; @reg_toolspec({next(iter(origins))}=…) replaces one."
 
 
 def _inherited_docstring(cls: type, name: str) -> str | None:
@@ -338,5 +363,6 @@ _CLASS_CREATION_HOOKS = frozenset({"__init_subclass__", "__new__"})
 """Functions between a class statement and the scan: hooks of a base class or of a metaclass."""
 
 _DESCRIPTORS = (types.FunctionType, classmethod, staticmethod)
+_CACHED_FUNCTION = type(functools.lru_cache(len))
 _PLACEHOLDER_INSTANCE = object()
 _WORD = re.compile(r"\w+")

@@ -193,7 +193,7 @@ class ToolResult:
             return self.error.message
         whole = whole_value(self)
         if self.blocks is not None and isinstance(whole, list) and whole == list(self.blocks):
-            return "\n".join(map(_block_text, self.blocks))
+            return "\n".join(map(describe_block, self.blocks))
         try:
             return to_text(whole)
         except InvalidResultError:
@@ -413,7 +413,8 @@ def media_blocks(blocks: Iterable[Any] | None) -> tuple[Any, ...]:
     return tuple(block for block in blocks or () if getattr(block, "type", None) in {"image", "audio"})
 
 
-def _block_text(block: Any) -> str:
+def describe_block(block: Any) -> str:
+    """Return the text of a content block, or its type if it has none."""
     if block.type == "resource_link":
         return describe_link(block)
     return str(getattr(getattr(block, "resource", block), "text", f"[{block.type}]"))

@@ -36,7 +36,11 @@ MAX_SECONDS: Final = 1e9
 
 _CONTEXT_RESOLVERS = frozenset({resolve_context, resolve_transport_context})
 
-_SERVING_OPTIONS = frozenset({"auth", "task"})
+_TOOLKIT_OPTIONS = frozenset({
+    "allowed_callers", "audience", "exclusive", "group", "middleware", "postprocess", "preset", "requires_approval",
+    "task",
+})  # fmt: skip
+"""Options of `Toolkit.add` that are none of a tool itself."""
 
 
 def is_duration(seconds: Any) -> bool:
@@ -341,8 +345,13 @@ def validate_options(options: Mapping[str, Any]) -> Mapping[str, Any]:
     if options.get("ui") is not None:
         options = {**options, "ui": UserInterface.of(options["ui"])}  # a file is read once
     if options:
-        for name in _SERVING_OPTIONS.intersection(options):
-            raise DefinitionError(f"{name!r} is an option of serving, not of a tool; pass it where you serve the tool.")
+        if "auth" in options:
+            raise DefinitionError("'auth' is an option of serving, not of a tool; pass it where you serve the tool.")
+        for name in sorted(_TOOLKIT_OPTIONS.intersection(options)):
+            raise DefinitionError(
+                f"{name!r} is an option of Toolkit.add. Pass it where the tool is added: kit.add(thing, {name}=…), or "
+                f"kit.add(thing, tools={{'tool': {{'{name}': …}}}}) for one of several tools."
+            )
         check_options(options, ToolOptions)
         if (problem := ToolSettings.of(options).find_conflict()) is not None:
             raise DefinitionError(problem)
@@ -364,11 +373,11 @@ def check_options(options: Mapping[str, Any], known: type, error: type[ToolSpecE
                 raise error(str(problem)) from None
 
 
-def refuse_unknown_bindings(names: Iterable[str], parameters: Iterable[str]) -> None:
+def refuse_unknown_bindings(tool: str, names: Iterable[str], parameters: Iterable[str]) -> None:
     """Raise DefinitionError if a name is not a parameter of the tool."""
     for name in names:
         if name not in parameters:
-            raise DefinitionError(f"The tool has no parameter {name!r} to bind. {near_misses(name, parameters)}")
+            raise DefinitionError(f"{tool!r} has no parameter {name!r} to bind. {near_misses(name, parameters)}")
 
 
 _NO_TAGS = frozenset[str]()

@@ -6,6 +6,7 @@ import abc
 import dataclasses
 import functools
 import gc
+import re
 import weakref
 from collections.abc import AsyncIterator, Iterator
 from typing import Annotated, Any, Generic, TypeVar
@@ -311,14 +312,87 @@ def test_an_override_has_its_own_docstring_if_it_has_one():
         assert spec.params["who"]["description"] == "The one to hail."
 
 
-def test_a_decorated_override_has_its_own_options():
+def test_a_decorated_override_adds_its_options_to_the_inherited_ones():
     class Child(Base):
-        @reg_toolspec(tags={"new"})
+        @reg_toolspec(tags={"new"}, title="Sum")
+        def add(self, a: int, b: int = 1) -> int:
+            return a
+
+    class Grandchild(Child):
+        @reg_toolspec(examples=[], name="total")
         def add(self, a: int) -> int:
             return a
 
-    assert Child().list_toolspecs() == ["greet", "add"]
-    assert Child().toolspec("add").tags == {"new"}
+    assert Child().list_toolspecs() == ["greet", "sum"]
+    assert (Child().toolspec("sum").tags, Child().toolspec("sum").title) == ({"new"}, "Sum")
+    assert Grandchild.marked_methods()["add"] == {"name": "total", "tags": {"new"}, "title": "Sum", "examples": []}
+    assert Grandchild().toolspec("total").tags == {"new"}
+
+
+class Tenants(ToolRegistry):
+    @reg_toolspec(name="lookup", binds={"tenant": "tenant"})
+    def find(self, query: str, tenant: str = "public") -> str:
+        return f"{tenant}: {query}"
+
+
+def test_a_decorated_override_keeps_a_bound_parameter_hidden():
+    class Child(Tenants):
+        @reg_toolspec
+        def find(self, query: str, tenant: str = "public") -> str:
+            return query
+
+    class Open(Tenants):
+        @reg_toolspec(binds={})
+        def find(self, query: str, tenant: str = "public") -> str:
+            return query
+
+    assert list(Child().toolspec("lookup").params) == ["query"]
+    assert list(Open().toolspec("lookup").params) == ["query", "tenant"]
+
+
+@pytest.mark.parametrize("mark", [reg_toolspec, lambda method: method])
+def test_the_error_about_an_inherited_option_names_the_override_and_the_option(mark):
+    text = (
+        "Child.find: 'lookup' has no parameter 'tenant' to bind. Known: 'query'. It inherits the options 'binds' from "
+        "Tenants, 'name' from Tenants; @reg_toolspec(binds=…) replaces one."
+    )
+    with pytest.raises(DefinitionError, match=f"^{re.escape(text)}$"):
+
+        class Child(Tenants):
+            @mark
+            def find(self, query: str) -> str:
+                return query
+
+
+def test_none_under_the_name_of_a_tool_is_an_error_that_names_its_method():
+    with pytest.raises(DefinitionError, match=r"`lookup = None` in 'Child' removes no tool.*Write `find = None`"):
+
+        class Child(Tenants):
+            lookup = None
+
+    class Fine(Tenants):
+        lookup = None
+        find = None
+
+    class Field(ToolRegistry):
+        cache = None
+
+        @reg_toolspec(name="cache")
+        def store(self) -> int:
+            return 1
+
+    assert Fine().list_toolspecs() == []
+    assert Field().list_toolspecs() == ["cache"]
+
+
+@pytest.mark.parametrize("wrap", [property, functools.cached_property, functools.lru_cache])
+def test_a_marked_method_that_becomes_no_method_is_an_error(wrap):
+    with pytest.raises(DefinitionError, match=r"Child.size is marked as a tool, or overrides one, and is a .*: write"):
+
+        class Child(ToolRegistry):
+            @wrap
+            @reg_toolspec
+            def size(self) -> int: ...
 
 
 def test_none_removes_a_tool_and_a_method_brings_it_back():
@@ -335,7 +409,7 @@ def test_none_removes_a_tool_and_a_method_brings_it_back():
 
 @pytest.mark.parametrize("other", [3, property(lambda self: 1), functools.partial(print)])
 def test_a_tool_overridden_by_no_method_is_an_error(other):
-    with pytest.raises(DefinitionError, match=r"greet overrides a tool.*`greet = None`"):
+    with pytest.raises(DefinitionError, match=r"greet is marked as a tool, or overrides one, .*`greet = None`"):
         type("Child", (Base,), {"greet": other})
 
 

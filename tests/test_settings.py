@@ -16,6 +16,7 @@ from ahvn_tools import AddOptions, Toolkit, ToolOptions, ToolRegistry, ToolSpec,
 from ahvn_tools.errors import DefinitionError, StateKeyError
 from ahvn_tools.manifest.model import FunctionOptions
 from ahvn_tools.settings import RunOptions, ToolSettings
+from ahvn_tools.toolkit.entry_options import EntryOptions
 
 
 def search(query: str, limit: int = 10) -> list[str]:
@@ -52,10 +53,17 @@ def test_the_error_about_an_unknown_option_suggests_a_similar_one():
         ToolSpec.from_function(search, desciption="x")
 
 
-@pytest.mark.parametrize("option", ["auth", "task"])
-def test_options_of_serving_are_refused(option):
-    with pytest.raises(DefinitionError, match=f"{option!r} is an option of serving"):
-        ToolSpec.from_function(search, **{option: object()})
+def test_an_option_of_serving_is_refused():
+    with pytest.raises(DefinitionError, match="'auth' is an option of serving"):
+        ToolSpec.from_function(search, auth=object())
+
+
+@pytest.mark.parametrize("option", sorted(EntryOptions.__annotations__.keys() - ToolOptions.__annotations__.keys()))
+def test_the_error_about_an_option_of_a_toolkit_says_where_it_belongs(option):
+    text = f"{option!r} is an option of Toolkit.add. .* kit.add(thing, tools={{'tool': {{'{option}': …}}}})"
+    for make in (reg_toolspec, lambda **options: ToolSpec.from_function(search, **options)):
+        with pytest.raises(DefinitionError, match=text.replace("(", r"\(").replace(")", r"\)")):
+            make(**{option: True})
 
 
 @pytest.mark.parametrize(

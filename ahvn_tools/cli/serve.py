@@ -105,13 +105,16 @@ def run(
         tasks = _read_environment(tasks, "URL")
     if sockets is None:  # a source such as `fastmcp.py` would hide a part of the server
         importlib.import_module("ahvn_tools.toolkit.serve")
-    with killed_by_signals(), open_toolkit(request.sources, request.loading) as loaded:
-        if server.mode is not None:
-            loaded.approval_mode = server.mode
+
+    def prepare(whole: Toolkit) -> None:
         if server.watch:
             from ahvn_tools.middleware import watch  # few servers are watched
 
-            loaded.use(watch())
+            whole.use(watch())
+
+    with killed_by_signals(), open_toolkit(request.sources, request.loading, prepare=prepare) as loaded:
+        if server.mode is not None:
+            loaded.approval_mode = server.mode
         kit = loaded.session(request.state, audience=None) if request.state else loaded
         kit = _select_groups(kit, server.group or ())
         options: dict[str, Any] = {

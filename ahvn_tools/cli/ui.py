@@ -104,8 +104,10 @@ def ui(
             raise CommandError(f"Cannot listen at {HOST}:{port}: {error}.") from error
         token = secrets.token_urlsafe(24)
         found = _open_inbox(kit, inbox, stack)
+        view = kit._view  # noqa: SLF001  # as in _open_inbox
+        if values or not view.is_toolkit:  # `app` adds the middleware to a toolkit alone
+            view.store.use(watch())
         if values:
-            kit.use(watch())
             kit = kit.session(values, audience=None)
         loading = options or LoadingOptions()
         how = {"profile": loading.profile, "audience": loading.audience, "trust": loading.trust, "roots": loading.root}
@@ -115,7 +117,7 @@ def ui(
             kit,
             token=token,
             inbox=found,
-            connect_to=loaded[0],
+            connect_to=loaded[0] if loaded[0]._view.is_toolkit else None,  # noqa: SLF001  # as above
             read_only=read_only,
             show_state=show_state,
             edit_state=True,

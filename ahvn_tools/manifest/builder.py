@@ -98,7 +98,7 @@ _OPENAPI_OPTIONS: Final = (
 """Options with the same name in a manifest and in `ToolSpec.from_openapi`."""
 
 _COPIED: Final = {*AddOptions.__annotations__, *SingleToolOptions.__annotations__} - {
-    "middleware", "name", "preset", "external",
+    "middleware", "name", "preset", "external", "tools",
 }  # fmt: skip
 """Options with the same name and value in a manifest and in a toolkit: all but these, which are read otherwise."""
 

@@ -87,6 +87,8 @@ class _KeepLarge:
         self.tools: tuple[Callable[..., Any], ...] = (self.read_result, self.search_result)
         """The functions that a toolkit adds together with the middleware."""
         self.tool_options = {"annotations": {"readOnlyHint": True}}
+        self.shares_tools = True
+        """Whether the tools of another one in the same toolkit, such as that of an added toolkit, stand for these."""
 
     async def __call__(self, call: Call, next: Next) -> ToolResult:  # noqa: A002  # the word for it
         """Run a call, and keep its result if it is large."""
@@ -114,9 +116,9 @@ class _KeepLarge:
             return result
         handle, names = None, list[str]()
         if (found := self._find_reader(call)) is not None:
-            owner, names = found
+            store, owner, names = found
             kept = KeptText(content) if isinstance(content, str) else KeptText(*to_indexed_text(content))
-            handle = self._store.keep(owner, kept, sys.getsizeof(kept.text))
+            handle = store.keep(owner, kept, sys.getsizeof(kept.text))
         note = "not kept." if handle is None else _how_to_read(handle, names, content)
         head = self._head(content, length, note)
         others = [block for block in result.blocks or () if block_text(block) is None]
@@ -124,14 +126,21 @@ class _KeepLarge:
         blocks = TruncatedBlocks([text_block(head), *others], result.blocks)
         return replace(result, blocks=blocks, meta={**result.meta, "kept": meta})
 
-    def _find_reader(self, call: Call) -> tuple[Owner, list[str]] | None:
-        """Return the session of a call and the names of the tools that read its results; None if it has none."""
+    def _find_reader(self, call: Call) -> tuple[Store, Owner, list[str]] | None:
+        """Return where to keep a result, the session of its call, and the names of the tools that read it there.
+
+        They are those of another `keep_large` in a toolkit that has these instead; None if there are none.
+        """
         toolkit = None if call.open_toolkit is None else call.open_toolkit()
-        if toolkit is None:
+        if toolkit is None or (owner := _owner(toolkit)) is None:
             return None
-        names = [toolkit._view.visible_name(function) for function in self.tools]  # noqa: SLF001  # of this package
-        owner = _owner(toolkit)
-        return None if owner is None or None in names else (owner, names)
+        view = toolkit._view  # noqa: SLF001  # of this package
+        owners = [getattr(entry.spec.function, "__self__", None) for entry in list(view.store.entries.values())]
+        for keeper in (self, *(keeper for keeper in owners if isinstance(keeper, _KeepLarge))):
+            names = [view.visible_name(function) for function in keeper.tools]
+            if None not in names:
+                return keeper._store, owner, names  # noqa: SLF001  # of this class
+        return None
 
     def _head(self, content: Content, length: int, note: str) -> str:
         space = self._max_chars - len(note) - _LABEL_CHARS

@@ -276,7 +276,7 @@ def _build_inputs(
         schema, changes = options["input_schema"], changes or ArgumentChanges()
         inputs = ExplicitSchemaInputs(inputs, schema, untyped, coerce_numbers_to_str=coerces, changes=changes)
     if bindings:
-        refuse_unknown_bindings(bindings, inputs.parameters)
+        refuse_unknown_bindings(read.name, bindings, inputs.parameters)
     return inputs
 
 

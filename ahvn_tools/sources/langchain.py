@@ -90,7 +90,8 @@ def build_template(
     )
     validate_examples(name, chosen.get("examples"), inputs)
     if bindings is None:
-        refuse_unknown_bindings(chosen.get("binds", {}), [name for name in inputs.parameters if name != _CONTEXT])
+        parameters = [parameter for parameter in inputs.parameters if parameter != _CONTEXT]
+        refuse_unknown_bindings(name, chosen.get("binds", {}), parameters)
         bindings = _initial_bindings(tool, injected, chosen.get("binds", {}))
     convert_defaults(name, inputs, changes)
     is_async = _is_async(tool)

@@ -74,7 +74,7 @@ def build_template(
         is_repeatable = False
     if bindings is None:
         binds = chosen.get("binds", {})
-        refuse_unknown_bindings(binds, inputs.parameters)
+        refuse_unknown_bindings(name, binds, inputs.parameters)
         bindings = {name: Binding(parameter=name, key=StateKey.parse(key)) for name, key in binds.items()}
         if context is not None:
             resolver = resolve_transport_context if is_caller_independent else resolve_context

@@ -18,8 +18,15 @@ from ahvn_tools.toolkit.entry import ChangedSpec, Entry
 from ahvn_tools.toolkit.entry_options import (
     AddOptions,
     EntryOptions,
+    SingleToolOptions,
+    add_single_options,
+    definition_changes,
+    is_pattern,
+    matches_name,
+    options_of_tool,
     to_key_bindings,
     validate_name,
+    validate_single_options,
 )
 from ahvn_tools.toolkit.locks import KeyedLocks
 from ahvn_tools.toolkit.model_tools import GroupsTool
@@ -86,10 +93,28 @@ def to_entries(
     _refuse_unknown_tools(options, [tool.original.name for tool in added])
     _refuse_options_of_one_tool(options, added)
     _refuse_unknown_presets([tool.spec for tool in added], options.get("preset", {}))
+    names = [
+        prefix + validate_name("name of a tool", name)
+        for name in _apply_rename([tool.spec.name for tool in added], rename)
+    ]
+    single_options: Mapping[str, SingleToolOptions] = options.get("tools", {})
+    if single_options:
+        validate_single_options(single_options)
+        added = [
+            tool.with_definition(definition_changes(options_of_tool(single_options, name, ())))
+            for tool, name in zip(added, names, strict=True)
+        ]
+        _refuse_unmatched(single_options, dict(zip(names, added, strict=True)))
     entries = []
-    for tool, name in zip(added, _apply_rename([tool.spec.name for tool in added], rename), strict=True):
+    for tool, name in zip(added, names, strict=True):
         own_options = entry_options if len(added) == 1 else _fitting_options(tool.spec, entry_options)
-        entry = tool.to_entry(prefix + validate_name("name of a tool", name), own_options, locks)
+        if single_options:
+            single = options_of_tool(single_options, name, tool.parameters)
+            if not single.get("enabled", True):
+                continue
+            own_options = add_single_options(own_options, single)
+            tool = replace(tool, binds={**tool.binds, **single.get("binds", {})})  # noqa: PLW2901  # with its options
+        entry = tool.to_entry(name, own_options, locks)
         entry.preset_names = options.get("preset", {}).keys()
         entry.on_duplicate = options.get("on_duplicate")
         entries.append(entry)
@@ -115,7 +140,16 @@ class _AddedTool:
             changes["description"] = options["describe"][name]
         if name in options.get("arguments", {}):
             changes["arguments"] = options["arguments"][name]
+        return self.with_definition(changes)
+
+    def with_definition(self, changes: ToolOptions) -> _AddedTool:
+        """Return the tool with another definition."""
         return replace(self, spec=_change_spec(self.spec, changes)) if changes else self
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """The parameters, by the names that they have here."""
+        return self.spec.compiled.template.inputs.parameters
 
     def with_output(self, output: OutputForm) -> _AddedTool:
         """Return the tool with this form of results, unless it is no function or says what its results are."""
@@ -182,6 +216,8 @@ def _to_specs(
         return [(thing, _origin(thing))]
     if isinstance(thing, ToolRegistry):
         specs = {name: _with_class(spec, spec_class) for name, spec in thing.to_toolspecs().items()}
+        if not specs and not thing.marked_methods():
+            raise DefinitionError(f"{type(thing).__name__!r} has no tools: mark its methods with @reg_toolspec.")
         return [(spec, f"{type(thing).__name__}.{name}") for name, spec in specs.items()]
     if isinstance(thing, type) and issubclass(thing, ToolRegistry):
         raise DefinitionError(f"{thing.__name__!r} is a class of tools; add an instance, such as {thing.__name__}().")
@@ -191,6 +227,8 @@ def _to_specs(
     if callable(thing):
         spec = spec_class(*function_source.build_template(thing, definition, namespace=namespace))
         return [(spec, _origin(spec))]
+    if isinstance(thing, Mapping) and thing:
+        raise DefinitionError("A dict is no tool. Add the tools in it: add(*tools.values()).")
     if not (hasattr(thing, "parameters") or hasattr(thing, "input_schema")):
         raise DefinitionError(
             f"A {type(thing).__name__} is no tool. Add a ToolSpec, a function, an instance of a ToolRegistry, "
@@ -228,6 +266,20 @@ def _refuse_unknown_tools(options: AddOptions, names: Sequence[str]) -> None:
     for name in (*options.get("describe", {}), *options.get("arguments", {})):
         if name not in names:
             raise ToolLookupError(f"There is no tool {name!r} to change. {near_misses(str(name), names)}")
+
+
+def _refuse_unmatched(options: Mapping[str, SingleToolOptions], added: Mapping[str, _AddedTool]) -> None:
+    """Raise ToolLookupError for a pattern in `tools` that fits no tool, BindError for its parameter that none has."""
+    for pattern, single in options.items():
+        matching = [tool.parameters for name, tool in added.items() if matches_name(pattern, name)]
+        if not matching:
+            raise ToolLookupError(f"There is no tool {pattern!r} in what is added. {near_misses(pattern, added)}")
+        known = {name for parameters in matching for name in parameters}
+        for name in {**single.get("preset", {}), **single.get("binds", {})} if is_pattern(pattern) else ():
+            if name not in known:
+                raise BindError(
+                    f"No tool that matches {pattern!r} has a parameter {name!r}. {near_misses(name, known)}"
+                )
 
 
 def _refuse_options_of_one_tool(options: AddOptions, added: Sequence[_AddedTool]) -> None:

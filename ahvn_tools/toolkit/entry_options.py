@@ -17,6 +17,7 @@ from ahvn_tools.settings import (
     Check,
     DefinitionOptions,
     RunOptions,
+    ToolOptions,
     check_options,
     is_count,
     is_duration,
@@ -124,30 +125,6 @@ class EntryOptions(SharedOptions, RunOptions, total=False):
     list, pydantic's SecretStr is secret; the tool gets its content."""
 
 
-class AddOptions(EntryOptions, DefinitionOptions, total=False):
-    """The options of `add` and `kit.tool`: those of a tool in a toolkit, and those that `@tool` has."""
-
-    binds: Annotated[Mapping[str, str], mapping_of("a mapping, parameter -> state key")]
-    """Parameters that are bound in this toolkit from the start: parameter to dotted state key."""
-    describe: Annotated[Mapping[str, str], DESCRIBE]
-    """New descriptions: the tool's own name -> description."""
-    arguments: Annotated[Mapping[str, Mapping[str, ArgumentChange]], ARGUMENTS]
-    """Changes of arguments: the tool's own name -> argument -> its new name, description, default and so on."""
-    on_duplicate: Annotated[OnDuplicate, ON_DUPLICATE]
-    """What happens where a name is taken, instead of what the toolkit says."""
-
-
-class SkillOptions(TypedDict, total=False):
-    """The options of `add_skills`; they apply to each skill that it adds."""
-
-    group: Annotated[str, must_be("a text that is not empty", _is_name)]
-    """The group, defined before, in which the skills can be read; `"basic"` by default."""
-    audience: Annotated[str | Collection[str], NAMES]
-    """The audiences that may read the skills; everyone by default."""
-    trust: Annotated[bool | None, must_be("True, False or None", lambda value: value in (True, False, None))]
-    """Whether the texts are the host's own; by default those of folders that are named by their paths."""
-
-
 class SingleToolOptions(EntryOptions, total=False):
     """The options of a single tool, instead of those of the server or the source that it comes from."""
 
@@ -165,6 +142,33 @@ class SingleToolOptions(EntryOptions, total=False):
     """Changes of arguments: the argument's own name -> its new `name`, `description`, `default` and so on."""
     binds: Annotated[Mapping[str, str], mapping_of("a mapping, parameter -> state key")]
     """Parameters that are filled from the state: parameter -> dotted state key."""
+
+
+class AddOptions(EntryOptions, DefinitionOptions, total=False):
+    """The options of `add` and `kit.tool`: those of a tool in a toolkit, and those that `@tool` has."""
+
+    binds: Annotated[Mapping[str, str], mapping_of("a mapping, parameter -> state key")]
+    """Parameters that are bound in this toolkit from the start: parameter to dotted state key."""
+    describe: Annotated[Mapping[str, str], DESCRIBE]
+    """New descriptions: the tool's own name -> description."""
+    arguments: Annotated[Mapping[str, Mapping[str, ArgumentChange]], ARGUMENTS]
+    """Changes of arguments: the tool's own name -> argument -> its new name, description, default and so on."""
+    tools: Mapping[str, SingleToolOptions]
+    """Options of single tools: their names in the toolkit, or patterns -> options. They replace the others, and add
+    tags; those of later patterns have priority."""
+    on_duplicate: Annotated[OnDuplicate, ON_DUPLICATE]
+    """What happens where a name is taken, instead of what the toolkit says."""
+
+
+class SkillOptions(TypedDict, total=False):
+    """The options of `add_skills`; they apply to each skill that it adds."""
+
+    group: Annotated[str, must_be("a text that is not empty", _is_name)]
+    """The group, defined before, in which the skills can be read; `"basic"` by default."""
+    audience: Annotated[str | Collection[str], NAMES]
+    """The audiences that may read the skills; everyone by default."""
+    trust: Annotated[bool | None, must_be("True, False or None", lambda value: value in (True, False, None))]
+    """Whether the texts are the host's own; by default those of folders that are named by their paths."""
 
 
 _MERGED = ("arguments", "binds", "preset")
@@ -290,13 +294,26 @@ def options_of_tool(
     return merged  # type: ignore[return-value]  # of the same keys
 
 
+def add_single_options(options: Mapping[str, Any], single: SingleToolOptions) -> EntryOptions:
+    """Return the options of all tools with those of a single tool, which have priority."""
+    own = {key: value for key, value in single.items() if key in EntryOptions.__annotations__}
+    tags = {"tags": to_name_set("tags of a tool", options.get("tags", ())) | to_names(single.get("tags", ()))}
+    preset = {**options.get("preset", {}), **single.get("preset", {})}
+    return {**options, **own, **tags, "preset": preset}  # type: ignore[typeddict-item]  # the keys of EntryOptions
+
+
+def definition_changes(single: SingleToolOptions) -> ToolOptions:
+    """Return the options of a single tool that change its definition."""
+    return {key: single[key] for key in DEFINITION_OPTIONS & single.keys()}  # type: ignore[literal-required]  # its keys
+
+
 def validate_single_options(tools: Any) -> None:
     """Raise ToolkitError unless `tools` is a mapping, name or pattern -> options."""
     if not (
         isinstance(tools, Mapping)
         and all(isinstance(name, str) and isinstance(single, Mapping) for name, single in tools.items())
     ):
-        raise ToolkitError('`tools` of a server is a mapping by tool: {"get_*": {"timeout": 5}}.')
+        raise ToolkitError('`tools` is a mapping by tool: {"get_*": {"timeout": 5}}.')
     for name, single in tools.items():
         try:
             refuse_unknown_options(single, SingleToolOptions)

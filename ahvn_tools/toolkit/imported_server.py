@@ -11,19 +11,19 @@ from ahvn_tools.errors import BindError, ToolkitError, ToolLookupError, near_mis
 from ahvn_tools.mcp.client.connect_options import ConnectOptions
 from ahvn_tools.mcp.client.remote_server import RemoteServer, resolve_servers
 from ahvn_tools.mcp.trust.changes import Changes
-from ahvn_tools.settings import FLAG, TEXT, ToolOptions, given_options, must_be
+from ahvn_tools.settings import FLAG, TEXT, given_options, must_be
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.template import ToolTemplate
 from ahvn_tools.toolkit.entry import ChangedSpec, Entry
 from ahvn_tools.toolkit.entry_options import (
-    DEFINITION_OPTIONS,
     NAMES,
     ON_DUPLICATE,
-    EntryOptions,
     OnDuplicate,
     SharedOptions,
     SingleToolOptions,
+    add_single_options,
     are_names,
+    definition_changes,
     is_pattern,
     matches_name,
     options_of_tool,
@@ -130,7 +130,8 @@ class ImportedServer:
         parameters = bindable_parameters(changed.inputs.parameters, changed.bindings)
         local_name = self.local_name(name)
         single = options_of_tool(self.options.get("tools", {}), local_name, parameters)
-        options = _add_single_options(self.options, single)
+        shared = {key: value for key, value in self.options.items() if key in SharedOptions.__annotations__}
+        options = add_single_options(shared, single)
         access = ServerAccess(
             named=to_name_set("parameters in `may_receive`", self.options.get("may_receive", ())),
             accepted=declared_names(changed) if is_accepted else frozenset(),
@@ -155,7 +156,7 @@ class ImportedServer:
         """Return a tool of the server as the options change it. Raises DefinitionError."""
         spec = self.store.spec_class(template, body)
         single = options_of_tool(self.options.get("tools", {}), self.local_name(name), ())
-        changes = cast("ToolOptions", {key: single[key] for key in DEFINITION_OPTIONS & single.keys()})  # type: ignore[literal-required]  # one of its keys
+        changes = definition_changes(single)
         if "coerce_numbers_to_str" in self.options:
             changes["coerce_numbers_to_str"] = self.options["coerce_numbers_to_str"]
         return ChangedSpec(spec, changes) if changes else spec
@@ -316,14 +317,6 @@ def refuse_unknown_parameters(imported_servers: Iterable[ImportedServer], option
     known = {name for imported in imported_servers if wanted for name in imported.parameters()}
     for name in sorted(wanted - known):
         raise BindError(f"No tool of the server has a parameter {name!r}. {near_misses(name, known)}")
-
-
-def _add_single_options(options: ImportOptions, single: SingleToolOptions) -> EntryOptions:
-    """Return the options of the server's tools with those of a single tool, which have priority."""
-    shared = {key: value for key, value in options.items() if key in SharedOptions.__annotations__}
-    own = {key: value for key, value in single.items() if key in EntryOptions.__annotations__}
-    tags = {"tags": to_name_set("tags of a tool", options.get("tags", ())) | {*single.get("tags", ())}}
-    return cast("EntryOptions", {**shared, **own, **tags})
 
 
 def _matches(name: str, patterns: Collection[str]) -> bool:

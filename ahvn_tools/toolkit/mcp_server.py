@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 import weakref
 from collections import ChainMap
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
@@ -37,6 +38,8 @@ from ahvn_tools.toolkit.sessions import CANNOT_SWITCH, ClientState, ClientStates
 from ahvn_tools.toolkit.visibility import StoreView
 from ahvn_tools.user_interface import SCHEME
 from ahvn_tools.version import __version__
+
+log = logging.getLogger(__name__)
 
 RequestState = Mapping[str, Any] | None
 StateResolver = Callable[[Request], RequestState | Awaitable[RequestState]]
@@ -243,6 +246,7 @@ class ToolkitServer:
 
         (view, client), seconds = await self._prepare_call(entry, request, self._open_session)
         if client.is_anonymous and entry is not None and entry.switches_groups:
+            log.warning("%s Serve with tokens, or say with session=… which requests belong together.", CANNOT_SWITCH)
             raise ToolNotAvailableError(CANNOT_SWITCH, tool=name)
         before = client.listed_revision or _list_revision(view)
         result = await self._run(view, name, arguments, request, seconds)

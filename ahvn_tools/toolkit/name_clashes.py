@@ -6,7 +6,7 @@ import itertools
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from ahvn_tools.errors import ToolkitError
 from ahvn_tools.formats.rendering.names import wire_name
@@ -87,6 +87,19 @@ def _place(entry: Entry) -> tuple[str, str] | None:
     return None if module is None or name is None or "<locals>" in name else (module, name)
 
 
+def _are_shared(entry: Entry, other: Entry) -> bool:
+    """Return whether two tools of middleware do the same, of which at least one comes from another toolkit.
+
+    They are of one middleware, or of two that share their tools.
+    """
+    if not (entry.is_of_middleware and other.is_of_middleware) or (entry.inner is None and other.inner is None):
+        return False
+    function: Any = entry.spec.function
+    known: Any = other.spec.function
+    shares = getattr(getattr(function, "__self__", None), "shares_tools", False)
+    return function == known or (shares and getattr(known, "__func__", None) is function.__func__)
+
+
 class NameClashes:
     """What adding tools to a toolkit would change. Nothing is changed here.
 
@@ -128,6 +141,8 @@ class NameClashes:
         other = self._holder(entry.name)
         if other is None:
             self._put(entry)
+        elif _are_shared(entry, other):
+            return
         elif entry.follows_server:
             self._add_of_server(entry, other)
         elif other.follows_server:

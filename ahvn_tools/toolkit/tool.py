@@ -211,7 +211,10 @@ class ToolkitTool(ToolSpec):
         )
 
     def clone(self) -> ToolSpec:  # type: ignore[override]  # a copy belongs to no toolkit
-        """Return a spec outside of the toolkit, with the same bindings and the state of the spec that was added."""
+        """Return a spec outside of the toolkit, with the same bindings and the state of the spec that was added.
+
+        It has no approvals, rules, middleware and states of the toolkit and its sessions.
+        """
         twin = self._entry.spec.clone()
         twin.compiled = self.compiled
         twin._secrets |= self._view.store.secrets.known  # noqa: SLF001  # of another spec
@@ -220,8 +223,8 @@ class ToolkitTool(ToolSpec):
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         """Refuse to be pickled: a toolkit and its states stay in their process."""
         raise PickleError(
-            f"{self.name!r} belongs to a toolkit, which cannot be pickled: pickle `tool.clone()`, "
-            "which has its bindings and the state of the spec that was added."
+            f"{self.name!r} belongs to a toolkit, which cannot be pickled: pickle `tool.clone()`, which has its "
+            "bindings and the state of the spec that was added, and no approvals, rules and states of the toolkit."
         )
 
     def to_dict(self, *, values: bool = False) -> NoReturn:  # noqa: ARG002  # as of a spec

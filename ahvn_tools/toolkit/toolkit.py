@@ -101,6 +101,12 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 _HINTS = {"tools": "Iterate over it for its tools: list(kit).", "serve": "Call ahvn_tools.serve(kit)."}
 """What to use instead of attributes that a toolkit does not have."""
 
+_NOT_VALUES = {
+    "id": "Did you mean session_id=…?",
+    "groups": "Activate groups in the session: session().activate('…').",
+}
+"""Names that are taken for options of `session`, and what to use instead."""
+
 
 Arguments = JsonObject | None
 """Arguments by parameter; None for no argument."""
@@ -245,6 +251,7 @@ class Toolkit:
         - Who sees and calls the tools: `group`, `tags`, `audience`, `allowed_callers`, `requires_approval`.
         - Parameters: `preset` (fixed values), `binds` (parameter to state key), `arguments` (new names, descriptions
           and defaults, by tool), `describe` (new descriptions, by tool).
+        - Options of single tools, by name or pattern: `tools`, such as `{"rm_*": {"requires_approval": True}}`.
         - Calls: `timeout` in seconds, `middleware`, `postprocess`, `exclusive`, `task`, `max_items`, `max_bytes`.
         - Where bodies run: `isolation`, `ship`, `ship_secrets`, `keep_children`, `run_in_thread`.
         - The definition of one tool: `name`, `title`, `description`, `examples`, `annotations`, `meta`, `version`,
@@ -597,7 +604,8 @@ class Toolkit:
         """Refuse copies and pickles: sessions and active calls belong to this object."""
         raise PickleError(
             f"The toolkit {self.name!r} cannot be copied or pickled. Make another with Toolkit(…).add(toolkit), "
-            "or take single tools along: toolkit[name].clone()."
+            "map calls to a pool with toolkit.session().map(executor, …), or take single tools along: "
+            "toolkit[name].clone(), which has no approvals, rules and states of the toolkit."
         )
 
     def __repr__(self) -> str:
@@ -661,13 +669,13 @@ class Toolkit:
         Without an id each session is new.
 
         Raises TypeError for a state that is no mapping, ToolkitError for values beside a state that cannot be changed,
-        for a value named `id`, for an id or an audience that is no text, for an empty id and for roots that are no
-        paths.
+        for a value named `id` or `groups`, for an id or an audience that is no text, for an empty id and for roots that
+        are no paths.
         """
-        if "id" in values:
+        for name in _NOT_VALUES.keys() & values.keys():
             raise ToolkitError(
-                "`session` has no option 'id'. Did you mean session_id=…? Pass a value named 'id' in the state: "
-                "session({'id': …})."
+                f"`session` has no option {name!r}. {_NOT_VALUES[name]} Pass a value named {name!r} in the state: "
+                f"session({{{name!r}: …}})."
             )
         own_roots, view = None if roots is None else to_roots(roots), self._view_for(audience)
         own_state = SessionState(values if state is None else validate_state(state))

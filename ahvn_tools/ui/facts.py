@@ -8,7 +8,7 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from difflib import SequenceMatcher
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -73,13 +73,14 @@ _HINTS: Final = {
 _APPROVALS: Final = {"allow": "", "ask": "needs an approval", "deny": "denied"}
 
 
-def list_row(tool: ToolkitTool) -> JsonObject:
-    """Return a tool as a row of the list."""
+def list_row(tool: ToolkitTool, groups: Mapping[str, bool]) -> JsonObject:
+    """Return a tool as a row of the list; `groups` says which are active."""
     return {
         "name": tool.name,
         "title": tool.title or "",
         "summary": tool.description.strip().partition("\n")[0],
         "group": tool.group,
+        "inactive": not groups.get(tool.group, True),
         "tags": sorted(tool.tags),
         "audience": sorted(tool.audience),
         "approval": _approval(tool),
@@ -87,9 +88,9 @@ def list_row(tool: ToolkitTool) -> JsonObject:
     }
 
 
-def tool_facts(tool: ToolkitTool) -> JsonObject:
+def tool_facts(tool: ToolkitTool, groups: Mapping[str, bool]) -> JsonObject:
     """Return what a model sees of a tool; of one that cannot be used yet, `unusable` says why."""
-    facts: JsonObject = {**list_row(tool), "origin": tool.origin, "unusable": "", "hints": _hints(tool)}
+    facts: JsonObject = {**list_row(tool, groups), "origin": tool.origin, "unusable": "", "hints": _hints(tool)}
     facts |= {"prompt": "", "fingerprint": "", "input_schema": {}, "output_schema": None}
     try:
         definition = tool.definition

@@ -26,6 +26,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ahvn_tools.errors import ToolLookupError
+from ahvn_tools.json_types import JsonObject
 from ahvn_tools.ui import approving, facts, servers, trying
 from ahvn_tools.ui.watching import watch_routes
 
@@ -208,17 +209,22 @@ class _Pages:
 
     def __init__(self, kit: Toolkit, setup: str, *, show_state: bool, edit_state: bool) -> None:
         self._kit, self._setup = kit, setup
+        self._all = kit.select(inactive=True)
+        """The tools of inactive groups are shown, too."""
         self._show_state, self._edit_state = show_state, edit_state
 
     def _find(self, request: Request) -> ToolkitTool:
         try:
-            return self._kit[request.path_params["name"]]
+            return self._all[request.path_params["name"]]
         except ToolLookupError as error:
             raise HTTPException(404, str(error)) from None
 
+    def _facts(self, tool: ToolkitTool) -> JsonObject:
+        return facts.tool_facts(tool, self._all.groups)
+
     def list_tools(self, request: Request) -> Response:
         """Show all tools; the page filters them."""
-        rows = [facts.list_row(tool) for tool in self._kit]
+        rows = [facts.list_row(tool, self._all.groups) for tool in self._all]
         choices = {
             "group": sorted({row["group"] for row in rows}),
             "tag": sorted({tag for row in rows for tag in row["tags"]}),
@@ -232,11 +238,11 @@ class _Pages:
         tool = self._find(request)
         values = facts.shown_values(self._kit, tool) if self._show_state else None
         bound = facts.bound_rows(tool)
-        return _render(request, "tool.html", page="tool", **facts.tool_facts(tool), bound=bound, values=values)
+        return _render(request, "tool.html", page="tool", **self._facts(tool), bound=bound, values=values)
 
     def list_verdicts(self, request: Request) -> Response:
         """Show what each provider does with each tool, some tools at a time."""
-        tools = list(self._kit)
+        tools = list(self._all)
         start = _to_number(request.query_params.get("start", "0"))
         shown = tools[start : start + TOOLS_PER_PAGE]
         rows = [(tool.name, facts.verdicts(tool)) for tool in shown]
@@ -262,7 +268,7 @@ class _Pages:
             request,
             "provider.html",
             page="provider",
-            **facts.tool_facts(tool),
+            **self._facts(tool),
             format=name,
             strict=strict,
             formats=facts.FORMATS,
@@ -277,7 +283,7 @@ class _Pages:
         tool = self._find(request)
         state = facts.state_schema(tool) if self._edit_state else _NO_STATE
         session = secrets.token_hex(16)
-        return _render(request, "try.html", page="try", **facts.tool_facts(tool), state=state, session=session)
+        return _render(request, "try.html", page="try", **self._facts(tool), state=state, session=session)
 
     async def validate(self, request: Request) -> Response:
         """Return the problems of arguments, or what a call would pass on."""

@@ -18,7 +18,7 @@ from starlette.responses import StreamingResponse
 from ahvn_tools.errors import StateKeyError, ToolCallError
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.middleware import Call, Next, record, reporting
-from ahvn_tools.results import ToolResult
+from ahvn_tools.results import ToolResult, describe_block
 from ahvn_tools.state import StateKey
 from ahvn_tools.ui import facts, snippets
 
@@ -91,13 +91,14 @@ def describe_check(result: ToolResult) -> JsonObject:
 
 
 def _describe_result(result: ToolResult) -> JsonObject:
-    """Return a result or a chunk as JSON: the text for a model, the structured content, and images."""
+    """Return a result or a chunk as JSON: the text of the content that a model gets, the value apart, and images."""
     sent = result.to_mcp()
-    text = result.text
-    structured = sent.structured_content if len(text) <= MAX_BYTES else None
+    text = result.text if result.blocks is None else "\n".join(map(describe_block, sent.content))
+    structured = sent.structured_content if len(result.text) <= MAX_BYTES else None
     images = [f"data:{block.mime_type};base64,{block.data}" for block in sent.content if block.type == "image"]
     described: JsonObject = {
         "text": text[:MAX_TEXT_CHARS],
+        "value": result.text[:MAX_TEXT_CHARS] if text != result.text and result.error is None else "",
         "omitted": max(len(text) - MAX_TEXT_CHARS, 0),
         "is_error": sent.is_error,
         "structured": structured,
@@ -165,7 +166,7 @@ async def _run(
                     continue
                 described["traceback"] = notes["traceback"]
                 described["record"] = file.read_text("utf-8") if file.stat().st_size <= MAX_BYTES else ""
-                if name in kit and isinstance(sent["arguments"], dict) and not described["omitted"]:
+                if name in kit and isinstance(sent["arguments"], dict) and len(result.text) <= MAX_TEXT_CHARS:
                     secret |= kit[name].compiled.plan.hidden_names
                     described["snippets"] = snippets.call_snippets(
                         name, sent["arguments"], _expectation(result, notes["redacted"]), own, secret, setup=setup

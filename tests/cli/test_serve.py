@@ -130,7 +130,7 @@ async def test_the_calls_of_a_server_are_watched(file, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     watched = WatchedCalls()
     watched.look()
-    async with over_stdio(file, "--watch", XDG_STATE_HOME=str(tmp_path)) as client:
+    async with over_stdio(file, "--watch", "--include", "g*", XDG_STATE_HOME=str(tmp_path)) as client:
         await client.call_tool("greet", {"name": "Ann"})
         await client.call_tool_mcp("greet", {"name": 1, "times": "often"})
     calls = watched.read()

@@ -181,6 +181,17 @@ def test_calls_are_watched_before_the_page_is_opened(tools: Path) -> None:
         assert until(WatchedCalls().is_viewed)
 
 
+@pytest.mark.parametrize("options", [["--include", "g*", "--set", "style.tone=warm"], ["--audience", "ops"]])
+def test_the_calls_of_a_selection_are_watched(tools: Path, options: list[str]) -> None:
+    with start(str(tools), *options) as served, httpx2.Client(timeout=LONGEST) as browser:
+        assert until(WatchedCalls().is_viewed)
+        browser.get(served.url)
+        site = served.url.partition("?")[0]
+        sent = {"arguments": '{"name": "Ann"}', "state": {}, "session": ""}
+        browser.post(f"{site}run/greet", json=sent, headers={"origin": "http://" + site.split("/")[2]})
+        assert until(lambda: len(WatchedCalls().read()) == 1)
+
+
 def test_a_port_in_use_and_a_missing_source_are_said_in_a_line(tools: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         assert main(["ui", str(tools), "--port", str(taken.getsockname()[1])]) == 1

@@ -89,6 +89,44 @@ def test_a_model_reads_the_beginning_the_size_and_the_handle_of_a_text(options):
     assert (result.value, result.text, result.meta["kept"]["chars"]) == (LINES, LINES, len(LINES))
 
 
+def add_then_use(inner: Toolkit, layer: object) -> Toolkit:
+    outer = Toolkit("outer").add(inner)
+    outer.use(layer)
+    return outer
+
+
+@pytest.mark.parametrize("makes_other", [True, False])
+@pytest.mark.parametrize(
+    "combine",
+    [
+        lambda inner, layer: Toolkit("outer", middleware=[layer]).add(inner),
+        lambda inner, layer: Toolkit("outer", middleware=[layer]).add(inner, on_duplicate="keep"),
+        lambda inner, layer: Toolkit("outer", middleware=[layer]).add(inner, on_duplicate="rename"),
+        add_then_use,
+        lambda inner, layer: Toolkit("outer").add(Toolkit("first", middleware=[layer]).add(len, name="size"), inner),
+    ],
+)
+def test_two_toolkits_that_keep_large_results_have_one_pair_of_tools(options, combine, makes_other):
+    inner = make_kit(options)
+    layer = keep_large(1_000, **options) if makes_other else inner._view.store.middleware[0]
+    outer = combine(inner, layer)
+    names = [tool.name for tool in outer]
+    assert (names.count("read_result"), names.count("search_result")) == (1, 1)
+    assert not [name for name in names if name.startswith("read_result_")]
+    session = outer.session()
+    handle = handle_of(session.exec("lines"))
+    assert read(session, handle, unit="lines", start=1_700, limit=1).endswith("line 1700")
+
+
+def test_a_prefix_gives_an_added_toolkit_a_pair_of_its_own(options):
+    outer = Toolkit("outer", middleware=[keep_large(1_000, **options)]).add(make_kit(options), prefix="kb_")
+    session = outer.session()
+    assert {"read_result", "kb_read_result"} <= {tool.name for tool in outer}
+    result = session.exec("kb_lines")
+    assert "`kb_read_result`" in seen(result)
+    assert "line 1700" in session.call("kb_read_result", {"handle": handle_of(result), "unit": "lines", "start": 1700})
+
+
 def test_a_model_reads_an_outline_of_json(options):
     kit = make_kit(options)
     result = kit.exec("rows")

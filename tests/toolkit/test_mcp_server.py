@@ -416,9 +416,10 @@ async def test_a_session_id_must_be_a_string(wire: str, session_id: Any):
         assert await error_text(client, "add", a=1, b=2) == "Error calling tool 'add'"
 
 
-async def test_an_empty_session_id_means_no_session(wire: str):
+async def test_an_empty_session_id_means_no_session(wire: str, caplog: pytest.LogCaptureFixture):
     async with served(grouped(), wire, session=lambda request: "") as client:
         assert "cannot distinguish this client from others" in await error_text(client, "set_groups", math=True)
+    assert "Serve with tokens, or say with session=… which requests belong together." in caplog.text
 
 
 async def test_a_tool_may_finish_with_a_model_for_one_client(wire: str):

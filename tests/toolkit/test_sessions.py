@@ -73,6 +73,12 @@ def test_id_is_refused_as_a_mistake_for_session_id_and_accepted_in_a_state(kit):
     assert kit.session({"id": "ann"}).call("search", {"query": "q"}) == "ann:q:3"
 
 
+def test_groups_are_refused_as_a_value_and_accepted_in_a_state(kit):
+    with pytest.raises(ToolkitError, match=r"no option 'groups'. Activate groups in the session: session\(\).activate"):
+        kit.session(groups=["wiki"])
+    assert kit.session({"groups": ["wiki"]}).state == {"groups": ["wiki"]}
+
+
 def test_a_value_that_no_binding_asks_for_is_kept(kit):
     assert kit.session(locale="it").state == {"locale": "it"}
 

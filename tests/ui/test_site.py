@@ -72,6 +72,16 @@ def test_a_tool_shows_its_bindings_with_key_and_layer() -> None:
     assert "the state of the session" in client(session).get("/tool/draw").text
 
 
+def test_the_tools_of_inactive_groups_are_shown_with_their_group() -> None:
+    kit = Toolkit("groups").add_group("wiki").add(len, name="size", group="wiki")
+    for opened in (client(kit), client(kit.session(a=1))):
+        row = opened.get("/").text.partition("<tbody>")[2]
+        assert "/tool/size" in row
+        assert "wiki (inactive)" in row
+        assert "Its group wiki is inactive" in opened.get("/tool/size").text
+        assert opened.get("/try/size").status_code == 200
+
+
 def test_names_with_any_characters_have_pages() -> None:
     kit = Toolkit("odd").add(len, name="a/b c?.d")
     opened = client(kit)

@@ -15,7 +15,7 @@ pytest.importorskip("jinja2")
 from starlette.testclient import TestClient
 
 from ahvn_tools import Secret, ToolContext, Toolkit, ToolSpec, ui
-from ahvn_tools.middleware import replay
+from ahvn_tools.middleware import keep_large, replay, truncate
 from ahvn_tools.ui import facts, trying
 from tests.ui.desk import SECRETS, open_desk
 
@@ -282,6 +282,15 @@ def test_copied_code_has_no_secret_member_of_an_argument_or_of_the_state() -> No
     code = json.dumps(run(client(kit, edit_state=True), "log_in", arguments, state=state)["snippets"])
     assert "s3cret" not in code
     assert all(name in code for name in ("LOGIN_PIN", "AGAIN_PASSWORD", "ACCOUNT_PIN", "ann", "bob"))
+
+
+@pytest.mark.parametrize("layer", [keep_large(max_chars=1000), truncate(1000)], ids=["keep_large", "truncate"])
+def test_the_text_is_what_a_model_gets_after_the_middleware(layer: Any) -> None:
+    kit = Toolkit("big", middleware=[layer]).add(lambda: ["line"] * 2000, name="list_lines")
+    content = kit.session().exec("list_lines", {}, call_id="c").content
+    found = run(client(kit), "list_lines", {})
+    assert len(found["text"]) == len(content[0].text) < 2000
+    assert json.loads(found["value"]) == ["line"] * 2000
 
 
 def test_results_of_any_size_are_cut_and_shown(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -159,6 +159,7 @@ function showResult(result) {
   document.getElementById("images").replaceChildren(...images);
   document.getElementById("table").replaceChildren(...makeTable(result.structured));
   showPart("structured", result.structured == null ? "" : JSON.stringify(result.structured, null, 2));
+  showPart("value", result.value);
   showPart("traceback", result.traceback);
   showPart("Python", result.snippets?.Python);
   showPart("pytest", result.snippets?.pytest);
