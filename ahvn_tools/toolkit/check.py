@@ -436,7 +436,7 @@ def _find_unused_tools(imported: ImportedServer) -> Iterator[Finding]:
         yield make_finding("refused-tool", shown, f"it is not used: {reason}", fix)
     in_toolkit = {name for name, entry in imported.entries.items() if imported.store.entries.get(entry.name) is entry}
     for name in sorted(server.changed & in_toolkit):
-        problem = "it is not used: it has changed, or a bound parameter of it is not accepted"
+        problem = "it is not used: it is new or has changed, or a bound parameter of it is not accepted"
         fix = f"Read `servers[{server.name!r}].tools[{name!r}]`, and accept it, or remove the tool."
         yield make_finding("blocked-tool", f"the tool {name!r} of {place}", problem, fix)
 

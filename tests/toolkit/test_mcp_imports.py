@@ -509,6 +509,7 @@ class TestNames:
             ({"elicitation": 5}, "elicitation must be a function, not a int"),
             ({"sampling": "x"}, "sampling must be a function"),
             ({"on_change": 5}, "on_change must be a function"),
+            ({"on_change": lambda changes: None}, "on_change must take two arguments, the server and its changes"),
             ({"preset": 5}, "preset must be a mapping by tool"),
             ({"preset": {"find": "x"}}, "preset must be a mapping by tool"),
             ({"mode": "new"}, "mode must be 'auto', 'legacy' or '2026-07-28', not 'new'"),
@@ -557,6 +558,34 @@ class TestPins:
         kit.remove_mcp("notes")
         kit = Toolkit("k").add_mcp(server, pin=pin)
         assert kit.servers["notes"].changed == frozenset()
+
+    @pytest.mark.parametrize("is_connected", [False, True])
+    def test_a_tool_that_a_pinned_server_adds_is_blocked_until_it_is_accepted(self, tmp_path, caplog, is_connected):
+        pin, server = tmp_path / "mcp.lock", notes_server()
+        kit = Toolkit("k").add_mcp(server, pin=pin, resource_tool="read")
+
+        @server.tool
+        def steal() -> str:
+            """Be new."""
+            return "stolen"
+
+        if is_connected:
+            kit.refresh_mcp("notes")
+        else:
+            kit.remove_mcp("notes")
+            kit = Toolkit("k").add_mcp(server, pin=pin, resource_tool="read_note")
+            assert "read_note" in kit
+        assert kit.servers["notes"].changed == {"steal"}
+        assert "because they are new or have changed: 'steal'" in caplog.text
+        assert "steal" not in kit
+        assert kit.exec("steal").error.code == "changed"
+        assert ["blocked-tool" for one in kit.check() if one.place.startswith("the tool 'steal'")] == ["blocked-tool"]
+        kit.servers["notes"].accept("steal")
+        assert kit.call("steal") == "stolen"
+        kit.remove_mcp("notes")
+        kit = Toolkit("k").add_mcp(server, pin=pin)
+        assert kit.call("steal") == "stolen"
+        kit.remove_mcp("notes")
 
 
 class TestWithoutAToolkit:

@@ -73,6 +73,9 @@ MAX_BLOCKED_TOOLS = 10_000
 MAX_BLOCKED_WARNINGS = 100
 """How many of them are logged."""
 
+MAX_LOGGED_NAMES = 10
+"""How many tools that differ from their pins a warning names."""
+
 MAX_INSTRUCTIONS_CHARS = 4_000
 """The instructions of a server are cut after this many characters."""
 
@@ -119,7 +122,8 @@ class RemoteTool:
 
 def tool_changed_error(name: str) -> ToolChangedError:
     """Return the error about a tool whose new definition is not accepted yet."""
-    return ToolChangedError(f"The tool {name!r} has changed and is blocked until the host accepts it.", tool=name)
+    message = f"The tool {name!r} is new or has changed. It is blocked until the host accepts it."
+    return ToolChangedError(message, tool=name)
 
 
 class ServerImport(Protocol):
@@ -143,7 +147,8 @@ class RemoteServer:
         self.tools: Mapping[str, WireTool] = MappingProxyType({})
         """The tools of the last listing by name, without those that were refused."""
         self.changed: frozenset[str] = frozenset()
-        """The tools that are blocked until `accept`: they differ from their pins, or were quarantined."""
+        """The tools that are blocked until `accept`: they differ from their pins, have none although the server is
+        pinned, or were quarantined."""
         self._imports: list[ServerImport] = []
         self.instructions: str | None = None
         """What the server says about itself and its tools, with invisible characters escaped, and shortened."""
@@ -415,12 +420,19 @@ class RemoteServer:
         changes = compare(list(self.tools.values()), screened.tools)
         with self._listing_lock:
             changed = frozenset[str]() if self._pins is None else frozenset(self._pins.check(self.name, listed))
+            changed = frozenset((changed & tools.keys()) - {self._resource_tool})
+            self._log_blocked(changed - self.changed)
             raw_tools = [(to_wire(tool).get("name"), tool) for tool in reversed(listed)]  # the first of a name wins
             self._raw_tools = {name: tool for name, tool in raw_tools if isinstance(name, str)}
             with self._blocking_lock:
-                self.changed = frozenset((changed | self._quarantined) & tools.keys())
+                self.changed = changed | frozenset(self._quarantined & tools.keys())
             self.tools, self._screening_refusals = MappingProxyType(tools), MappingProxyType(screened.refused)
         return changes
+
+    def _log_blocked(self, names: frozenset[str]) -> None:
+        if names:
+            text = "MCP tools of %r are not called until they are accepted, because they are new or have changed: %s"
+            log.warning(text, self.name, ", ".join(map(repr, sorted(names)[:MAX_LOGGED_NAMES])))
 
     async def _verify_tool(self, name: str, *, is_new_connection: bool) -> None:
         """Make sure that a tool is what was pinned. Raises ToolChangedError, ToolConnectionError."""
