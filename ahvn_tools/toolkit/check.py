@@ -63,6 +63,7 @@ def find_all(view: StoreView, *, formats: Iterable[str] | None = None, ignore: I
         *_find_load_errors(store),
         *_find_lost_output_schemas(entries),
         *[finding for imported in store.imported_servers.values() for finding in _find_unused_tools(imported)],
+        *[finding for imported in store.imported_servers.values() for finding in _find_in_other_texts(imported)],
         *[finding for one in view.selections for finding in _find_unknown_members("the selection", one, entries)],
         *_find_duplicates(store),
         *_find_in_skills(view),
@@ -439,6 +440,13 @@ def _find_unused_tools(imported: ImportedServer) -> Iterator[Finding]:
         problem = "it is not used: it is new or has changed, or a bound parameter of it is not accepted"
         fix = f"Read `servers[{server.name!r}].tools[{name!r}]`, and accept it, or remove the tool."
         yield make_finding("blocked-tool", f"the tool {name!r} of {place}", problem, fix)
+
+
+def _find_in_other_texts(imported: ImportedServer) -> Iterator[Finding]:
+    """Yield what is wrong with the instructions of a server, and with the prompts that were listed."""
+    yield from imported.find_in_instructions()
+    for prompt in (imported.server.prompts or {}).values():
+        yield from imported.find_in_prompt(prompt)
 
 
 def _find_duplicates(store: ToolStore) -> Iterator[Finding]:

@@ -137,6 +137,10 @@ class ServerImport(Protocol):
     def receives(self) -> Mapping[str, Mapping[str, str | None]]:
         """The parameters that the toolkit fills, by tool, each with its state key, or None for a preset."""
 
+    @property
+    def withheld(self) -> Mapping[str, str]:
+        """What the toolkit does not pass on to clients, each with the reason."""
+
 
 class RemoteServer:
     """One MCP server: its tools, and the connections through which they are called."""
@@ -221,6 +225,13 @@ class RemoteServer:
             name: reason for imported in list(self._imports) for name, reason in imported.refused.items()
         }
         return MappingProxyType({**refused_by_toolkits, **self._screening_refusals})
+
+    @property
+    def withheld(self) -> Mapping[str, str]:
+        """What a served toolkit does not pass on, with the reason: `instructions`, and `prompt NAME` of listed ones."""
+        refused = {f"prompt {name}": reason for name, reason in self._refused_prompts.items()}
+        by_toolkits = {name: reason for imported in list(self._imports) for name, reason in imported.withheld.items()}
+        return MappingProxyType({**by_toolkits, **refused})
 
     @property
     def invalid_tools(self) -> Mapping[str, str]:
