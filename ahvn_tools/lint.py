@@ -75,6 +75,7 @@ RULES: Final[dict[str, Rule]] = {
     "unmatched-rule": Rule(
         summary="a rule for approvals names no tool, or no parameter of its tools", severity="warning"
     ),
+    "unreachable-server": Rule(summary="an MCP server of a configuration is left out", severity="error"),
     "refused-tool": Rule(summary="a tool of an MCP server is not used", severity="warning"),
     "blocked-tool": Rule(summary="a tool of an MCP server waits until you accept it", severity="warning"),
 }

@@ -427,9 +427,12 @@ def _find_unmatched_options(imported: ImportedServer, entries: list[Entry] | Non
 
 
 def _find_unused_tools(imported: ImportedServer) -> Iterator[Finding]:
-    """Yield the tools of a server that are refused, and those that wait to be accepted."""
+    """Yield that a server is left out, its tools that are refused, and those that wait to be accepted."""
     server = imported.server
     place = f"the MCP server {server.name!r}"
+    if imported.error is not None:
+        fix = f"Correct that, and call refresh_mcp({server.name!r}), or leave the server out."
+        yield make_finding("unreachable-server", place, f"it is left out: {imported.error}", fix)
     invalid = {name: reason for name, reason in server.invalid_tools.items() if imported.is_included(name)}
     for name, reason in {**imported.refused, **invalid}.items():
         fix = "See `servers[…].refused`."

@@ -136,6 +136,63 @@ class TestAdding:
             Toolkit("k").add_mcp(made)
         assert str(raised.value).endswith("Check its address or its command, and that it runs.")
 
+    def test_credentials_for_a_file_are_for_its_servers_over_http(self, configuration):
+        users: FastMCP = FastMCP(
+            "users", auth=StaticTokenVerifier(tokens={"token-of-ann": {"client_id": "ann", "scopes": []}})
+        )
+        users.tool(lambda: get_access_token().client_id, name="whoami")
+        with over_http(users) as url:
+            config = configuration(local=["one"])
+            config["mcpServers"]["users"] = {"url": url}
+            kit = Toolkit("k").add_mcp(config, auth=lambda state: state["token"], list_auth="token-of-ann")
+            assert [spec.name for spec in kit] == ["local_one", "users_whoami"]
+            assert kit.session(token="token-of-ann").call("users_whoami") == "ann"
+            assert kit.exec("local_one").text == "unknown"  # what this server answers to all calls
+            kit.remove_mcp()
+            kit = Toolkit("k").add_mcp(config, auth="token-of-ann")
+            assert kit.call("users_whoami") == "ann"
+            kit.remove_mcp()
+
+    def test_some_servers_of_a_file_and_one_entry_of_it(self, configuration, tmp_path):
+        config, file = configuration(first=["one"], second=["two"], third=["three"]), tmp_path / "mcp.json"
+        file.write_text(json.dumps(config))
+        for source, expected in (
+            (f"{file}:second", ["two"]),
+            (f"{file}:third, first", ["third_three", "first_one"]),
+            (config["mcpServers"]["first"], ["one"]),
+        ):
+            kit = Toolkit("k").add_mcp(source)
+            assert [spec.name for spec in kit] == expected
+            kit.remove_mcp()
+        with pytest.raises(DefinitionError, match=r"has no server 'secnd'\. Did you mean 'second'"):
+            Toolkit("k").add_mcp(f"{file}:secnd")
+
+    def test_a_server_with_a_variable_that_is_not_set_is_left_out_as_one_that_cannot_be_reached(
+        self, configuration, caplog
+    ):
+        config = configuration(works=["one"])
+        config["mcpServers"]["unset"] = {"command": "x", "env": {"KEY": "${NOBODY_SETS_THIS}"}}
+        kit = Toolkit("k").add_mcp(config)
+        assert [spec.name for spec in kit] == ["works_one"]
+        reason = "Server 'unset' needs the environment variable 'NOBODY_SETS_THIS', which is not set."
+        assert reason in caplog.text
+        (found,) = (one for one in kit.check() if one.rule == "unreachable-server")
+        assert (found.place, found.severity) == ("the MCP server 'unset'", "error")
+        assert reason in found.problem
+        assert kit.refresh_mcp().keys() == {"works"}
+        kit.remove_mcp()
+        del config["mcpServers"]["works"]
+        with pytest.raises(DefinitionError, match="NOBODY_SETS_THIS"):
+            Toolkit("k").add_mcp(config)
+
+    def test_check_names_a_server_that_cannot_be_reached(self, configuration):
+        config = configuration(works=["one"])
+        config["mcpServers"]["dead"] = {"command": "there-is-no-such-program"}
+        kit = Toolkit("k").add_mcp(config)
+        found = [one for one in kit.check() if one.rule == "unreachable-server"]
+        assert ["'dead'" in one.place and "does not exist" in one.problem for one in found] == [True]
+        kit.remove_mcp()
+
     def test_postprocess_and_approval_apply_to_imported_tools(self):
         kit = Toolkit("k").add_mcp(
             notes_server(), include=["find"], requires_approval=True,

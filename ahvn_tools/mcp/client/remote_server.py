@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, Self, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, Self, Unpack, cast
 
 from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import (
@@ -413,6 +413,8 @@ class RemoteServer:
         await self.aclose()
 
     async def _update(self) -> Changes:
+        if (problem := self._pool.target.problem) is not None:
+            raise DefinitionError(problem)
         listed = await self._pool.tools(headers=await self._resolve_listing_headers())
         # in a thread: a large listing would block the loop
         changes: Changes = (await run_in_thread(lambda _: self._apply_listing(listed))).get()
@@ -625,4 +627,9 @@ def resolve_servers(server: Any, name: str | None, options: ConnectOptions) -> l
         inputs=options.get("inputs"),
         stderr=options.get("stderr"),
     )
-    return [RemoteServer(target, **options) for target in targets]
+    has_urls = any(target.takes_headers for target in targets)
+    without_auth = cast("ConnectOptions", {key: options[key] for key in options.keys() - {"auth", "list_auth"}})  # type: ignore[literal-required]  # one of its keys
+    return [  # `auth` of a file is for its URLs
+        RemoteServer(target, **(options if target.takes_headers or not has_urls else without_auth))
+        for target in targets
+    ]
