@@ -248,14 +248,26 @@ class ImportedServer:
         }
 
     def unmatched_patterns(self) -> Iterator[tuple[str, str]]:
-        """Yield the option and the pattern for each pattern in `include` and `exclude` that fits no tool."""
+        """Yield the option and the pattern for each pattern in `include` and `exclude` that fits no tool.
+
+        Of servers that were added together, the first one does so, for all of them.
+        """
+        together = self.added_together()
+        if together[0] is not self:
+            return
+        known = [name for one in together for name in (*one.server.tools, *one.server.refused)]
         for option, patterns in (
             ("include", self.options.get("include", ())),
             ("exclude", self.options.get("exclude", ())),
         ):
             for pattern in _to_names(patterns):
-                if not any(fnmatch.fnmatchcase(name, pattern) for name in (*self.server.tools, *self.server.refused)):
+                if not any(fnmatch.fnmatchcase(name, pattern) for name in known):
                     yield option, pattern
+
+    def added_together(self) -> list["ImportedServer"]:
+        """Return the servers that have these options, without those that could not be reached; at least this one."""
+        servers = list(self.store.imported_servers.values())
+        return [one for one in servers if one.options is self.options and one.error is None] or [self]
 
     def unmatched_tools(self) -> Iterator[str]:
         """Yield the names and patterns in the option `tools` that fit no tool of the toolkit or of the server."""
@@ -374,7 +386,11 @@ def refuse_unknown_names(imported_servers: Sequence[ImportedServer], options: Im
     named.update(() if isinstance(idempotent, bool) else _to_names(idempotent))
     for name in sorted(named - known):
         servers = " or ".join(repr(imported.server.name) for imported in imported_servers)
-        raise ToolLookupError(f"The MCP server {servers} has no tool {name!r}. {near_misses(name, known)}")
+        hint = near_misses(name, known)
+        for prefix in [imported.prefix for imported in imported_servers if imported.prefix]:
+            if name.startswith(prefix) and name.removeprefix(prefix) in known:
+                hint = f"Names are without the prefix: {name.removeprefix(prefix)!r}."
+        raise ToolLookupError(f"The MCP server {servers} has no tool {name!r}. {hint}")
 
 
 def refuse_unknown_parameters(imported_servers: Iterable[ImportedServer], options: ImportOptions) -> None:

@@ -243,6 +243,41 @@ class TestAdding:
         with pytest.raises(ToolLookupError, match="no tool 'fnd'"):
             Toolkit("k").add_mcp(configuration(first=["find"], second=["sleep"]), include=["fnd"])
 
+    def test_a_pattern_that_one_of_several_servers_matches_is_no_finding(self, configuration, caplog):
+        made = configuration(first=["find"], second=["sleep"])
+        kit = Toolkit("k").add_mcp(made, include=["find", "sl*", "zz*"])
+        assert [spec.name for spec in kit] == ["first_find", "second_sleep"]
+        problems = [one.problem for one in kit.check() if one.rule == "unmatched-option"]
+        assert problems == ["no tool matches 'zz*' in `include`"]
+        assert caplog.text.count("no tool matches") == 1
+        kit.remove_mcp()
+
+    def test_a_name_with_its_prefix_is_refused_with_the_name_of_the_server(self, configuration):
+        with pytest.raises(ToolLookupError, match=r"Names are without the prefix: .find.\."):
+            Toolkit("k").add_mcp(configuration(first=["find"], second=["sleep"]), include=["first_find"])
+
+    def test_an_option_of_add_mcp_in_a_configuration_is_reported(self, configuration, caplog):
+        made = configuration(first=["find"])
+        made["mcpServers"]["first"] |= {"mode": "legacy", "autoApprove": ["find"]}
+        Toolkit("k").add_mcp(made).remove_mcp()
+        assert "Server 'first': 'mode' has no effect in an mcp.json: it is an option of add_mcp." in caplog.text
+        assert "autoApprove" not in caplog.text
+
+    def test_a_question_that_the_newest_protocol_does_not_allow_names_the_mode_that_does(self):
+        server: FastMCP = FastMCP("asking")
+
+        @server.tool
+        async def ask(context: Context) -> str:
+            """Ask."""
+            return (await context.elicit("Who?", response_type=str)).action
+
+        kit = Toolkit("k").add_mcp(server)
+        assert 'add_mcp(…, mode="legacy")' in kit.exec("ask").text
+        kit.remove_mcp()
+        kit = Toolkit("k").add_mcp(server, mode="legacy")
+        assert kit.call("ask") == "decline"
+        kit.remove_mcp()
+
     def test_context_is_a_parameter_only_of_the_remote_tools_that_have_it(self):
         server: FastMCP = FastMCP("s")
         server.tool(lambda number: number, name="plain")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -12,13 +13,19 @@ from pathlib import Path
 from typing import Any, Final
 
 from ahvn_tools.errors import DefinitionError, near_misses
+from ahvn_tools.mcp.client.connect_options import ConnectOptions
 from ahvn_tools.trust import Trust, require_all
+
+log = logging.getLogger(__name__)
 
 MAX_BYTES: Final = 64_000_000
 """How large an mcp.json may be."""
 
 CONFIG_PATH: Final = re.compile(r"(?P<file>.+\.json)(?::(?P<names>[^/\\]+))?")
 """The path of an mcp.json, and the names of some of its servers with commas between them."""
+
+_OPTIONS: Final = ConnectOptions.__annotations__.keys() - {"auth", "env"} | {"include", "exclude", "prefix", "timeout"}
+"""Options of `add_mcp` that somebody might write into an entry. Other programs have further keys, which are ignored."""
 
 _URL_KEYS: Final = ("url", "serverUrl", "httpUrl")
 _STRING = r'("(?:\\.|[^"\\])*(?:"|\\?\Z))'  # one that does not end is read once
@@ -169,6 +176,8 @@ class _EntryParser:
     def parse(self, entry: Any) -> ServerEntry:
         if not isinstance(entry, Mapping):
             raise DefinitionError(f"{self._where} is not a JSON object.")
+        for option in _OPTIONS.intersection(entry):
+            log.warning("%s: %r has no effect in an mcp.json: it is an option of add_mcp.", self._where, option)
         url = next((entry[key] for key in _URL_KEYS if entry.get(key)), None)
         command, arguments = entry.get("command"), entry.get("args") or []
         if not isinstance(arguments, list):

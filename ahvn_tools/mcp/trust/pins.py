@@ -137,7 +137,8 @@ class Pins:
     def _acquire_lock(self) -> contextlib.AbstractContextManager[object]:
         lock_path = f"{self.path}.lock"
         try:
-            self.path.parent.stat()  # filelock would create a missing folder
+            if not self.path.parent.exists():  # filelock would create it
+                raise ToolkitError(f"The folder {str(self.path.parent)!r} of the pins does not exist; create it.")
             return FileLock(lock_path, timeout=LOCK_TIMEOUT_SECONDS).acquire()
         except Timeout:
             raise ToolkitError(
