@@ -59,6 +59,8 @@ class CallLinks:
     """The program that the call continues, for the tool that runs programs."""
     pause: Callable[[], AbstractContextManager[None]] = nullcontext
     """Stops the clocks of the call, while a person decides on a call that is a part of it."""
+    note_unstarted: Callable[[str | None], None] = lambda _: None
+    """Takes why the remote tool that the body calls has not started, for the message of a timeout; None: it has."""
     is_allowed_by_rule: Callable[[], bool] = lambda: False
     """Returns whether a rule of the toolkit allows the call with the arguments that the body has received."""
     make_mask: Callable[[], Callable[[str], str]] = lambda: str

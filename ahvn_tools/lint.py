@@ -75,6 +75,7 @@ RULES: Final[dict[str, Rule]] = {
     "unmatched-rule": Rule(
         summary="a rule for approvals names no tool, or no parameter of its tools", severity="warning"
     ),
+    "unreachable-server": Rule(summary="an MCP server of a configuration is left out", severity="error"),
     "refused-tool": Rule(summary="a tool of an MCP server is not used", severity="warning"),
     "blocked-tool": Rule(summary="a tool of an MCP server waits until you accept it", severity="warning"),
 }
@@ -300,16 +301,21 @@ def make_finding(
 
 def find_bad_texts(tool: ToolDefinition) -> list[Finding]:
     """Return what is wrong with the texts of a tool; of several texts of one place with the same problem, once."""
+    fix = "Remove it. If the tool is not yours, do not use the tool before you know why it says so."
+    return find_in_texts(iter_texts(tool), fix, tool=tool.name)
+
+
+def find_in_texts(texts: Iterable[tuple[str, str]], fix: str, *, tool: str | None = None) -> list[Finding]:
+    """Return what is wrong with texts, each with its place; `fix` is what to do about an injection."""
     found: dict[Finding, None] = {}
-    for place, text in iter_texts(tool):
+    for place, text in texts:
         if hidden := _find_invisible(text):
             problem = f"it has invisible characters: {', '.join(hidden)}"
-            fix = "Remove them: a model reads them."
-            found[make_finding("hidden-unicode", place, problem, fix, tool=tool.name)] = None
+            hint = "Remove them: a model reads them."
+            found[make_finding("hidden-unicode", place, problem, hint, tool=tool)] = None
         for problem, words in find_injections(text):
             quoted = f"{problem}: {words[:MAX_QUOTED_CHARS]!r}"
-            fix = "Remove it. If the tool is not yours, do not use the tool before you know why it says so."
-            found[make_finding("prompt-injection", place, quoted, fix, tool=tool.name)] = None
+            found[make_finding("prompt-injection", place, quoted, fix, tool=tool)] = None
     return list(found)
 
 

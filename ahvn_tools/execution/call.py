@@ -92,6 +92,11 @@ class CallScope:
         with body, self.pause_outer():
             yield
 
+    def note_unstarted(self, reason: str | None) -> None:
+        """Note why the remote tool that the body calls has not started; None: it has. From any thread."""
+        if (deadline := self.deadline) is not None:
+            deadline.unstarted = None if reason is None else (reason, reason)
+
     def cancel(self) -> None:
         """Cancel the call, from any thread."""
         self.is_cancelled = True
@@ -360,6 +365,7 @@ class Call(CallRequest):
                 asker=BodyQuestions(self),
                 resumed_program=self.resumed_program,
                 pause=self.scope.pause,
+                note_unstarted=self.scope.note_unstarted,
                 is_allowed_by_rule=lambda: self.scope.is_allowed_by_rule,
                 make_mask=lambda: make_mask(self.hidden_values()),
             ),

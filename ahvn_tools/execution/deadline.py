@@ -30,8 +30,8 @@ class Deadline:
         self._resumed_at: float | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._holds = 0
-        self.is_queued = False
-        """Whether the body waits until another one ends, and has not started."""
+        self.unstarted: tuple[str, str] | None = None
+        """Why the body, or the remote tool that it calls, has not started, for developers and for models."""
         self.expired: asyncio.Future[None] = self._loop.create_future()
         self.resume()
 

@@ -53,11 +53,8 @@ async def run_body(
     timed_emit = emit and _emit_items(plan, emit, deadline if waits_for_reader else None)
     error = timeout_error(plan, *_timeout_reasons(plan))
     outcome = await run_with_deadline(deadline, error, _dispatch, plan, body, values, timed_emit, items, deadline)
-    if outcome.is_runner_error and deadline.is_queued:
-        error = timeout_error(
-            plan, "it did not start, because other calls used all worker processes", "it did not start"
-        )
-        return Outcome(error=error, is_runner_error=True)
+    if outcome.is_runner_error and deadline.unstarted is not None:
+        return Outcome(error=timeout_error(plan, *deadline.unstarted), is_runner_error=True)
     return outcome if outcome.error is None else replace(outcome, made=tuple(items))
 
 
@@ -175,11 +172,11 @@ async def _run_in_process(
 
     loop = asyncio.get_running_loop()
     if deadline is not None:
-        deadline.is_queued = True
+        deadline.unstarted = ("it did not start, because other calls used all worker processes", "it did not start")
 
     def set_starting(is_starting: bool) -> None:
         if deadline is not None:
-            deadline.is_queued = False
+            deadline.unstarted = None
             change = functools.partial(deadline.pause_for, MAX_START_SECONDS) if is_starting else deadline.resume
             with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
                 loop.call_soon_threadsafe(change)

@@ -11,13 +11,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from ahvn_tools.command_words import split_command
-from ahvn_tools.errors import DefinitionError, SourceError, near_misses
+from ahvn_tools.errors import DefinitionError, SourceError
 from ahvn_tools.loading.contents import Contents, ServerSource
 from ahvn_tools.loading.read_options import ReadOptions, exists
 from ahvn_tools.trust import require_all
-
-_CONFIG: Final = re.compile(r"(?P<file>.+\.json)(?::(?P<names>[^/\\]+))?")
-"""The path of an mcp.json, and the names of some of its servers with commas between them."""
 
 _INTERPRETERS: Final = {".py": sys.executable, ".js": "node", ".mjs": "node"}
 
@@ -33,7 +30,9 @@ def read(location: Any, options: ReadOptions) -> Contents:
     if re.match(r"https?://", location, re.IGNORECASE):
         options.trust.require_server(location)
         return _contents(location)
-    if (match := _CONFIG.fullmatch(location)) and exists(match["file"], options.folder):
+    from ahvn_tools.mcp.client.mcp_config import CONFIG_PATH
+
+    if (match := CONFIG_PATH.fullmatch(location)) and exists(match["file"], options.folder):
         options.require_readable(match["file"])
         return _read_config_file(options.resolve(match["file"]), match["file"], match["names"], options)
     if Path(location).suffix in _INTERPRETERS and exists(location, options.folder):
@@ -60,10 +59,12 @@ def _read_config_file(file: Path, shown: str, names: str | None, options: ReadOp
 def _read_config(
     config: Mapping[str, Any], folder: Path, shown: str, names: str | None, options: ReadOptions, *, started_in: Path
 ) -> Contents:
-    from ahvn_tools.mcp.client.mcp_config import find_servers, parse_entries
+    from ahvn_tools.mcp.client.mcp_config import find_servers, parse_entries, select_servers
 
     try:
-        chosen = _choose(find_servers(config), shown, names)
+        chosen = find_servers(config)
+        if names is not None:
+            chosen = select_servers(chosen, names, shown)
         entries = parse_entries(
             {"mcpServers": chosen},
             folder,
@@ -73,22 +74,14 @@ def _read_config(
         )
     except DefinitionError as error:
         hint = " Here: Toolkit.add_mcp(…, inputs=…), or `inputs` in a manifest." if "inputs=" in str(error) else ""
-        raise SourceError(f"{shown}: {error}{hint}", file=shown) from error
+        text = str(error) if str(error).startswith(f"{shown} ") else f"{shown}: {error}"
+        raise SourceError(f"{text}{hint}", file=shown) from error
     if not entries:
         raise SourceError(f"{shown} has no server that is not disabled.", file=shown)
     require_all(partial(entry.trusted, options.trust, started_in) for entry in entries.values())
     entries = {name: entry.trusted(options.trust, started_in) for name, entry in entries.items()}
     name = next(iter(entries)) if len(entries) == 1 else "tools"
     return Contents(name=name, servers=(ServerSource(server=entries),))
-
-
-def _choose(servers: Mapping[str, Any], shown: str, names: str | None) -> Mapping[str, Any]:
-    if names is None:
-        return servers
-    for name in (wanted := [name.strip() for name in names.split(",")]):
-        if name not in servers:
-            raise SourceError(f"{shown} has no server {name!r}. {near_misses(name, servers)}", file=shown)
-    return {name: servers[name] for name in wanted}
 
 
 def _read_command(command: str, options: ReadOptions) -> Contents:

@@ -114,7 +114,9 @@ def log(
         if is_for_graph(result.exception):
             write("passed to the graph", None, is_interrupted=False)
         else:
-            write(reporting.error_code(result) or "ok", result, is_interrupted=result.is_interrupted)
+            code = reporting.error_code(result) or "ok"
+            asks_client = call.is_served and code == "input_required"  # the text is for a caller that is no client
+            write(code, None if asks_client else result, is_interrupted=result.is_interrupted)
         return result
 
     return log_call

@@ -159,7 +159,9 @@ async def read_server(server: RemoteServer, found: FoundSkills, *, is_trusted: b
     found.skills += [skill for skill, _ in described if skill.name not in changed]
     for name in sorted(changed):
         fix = f"Review it, and accept it: kit.servers[{server.name!r}].accept_skills({name!r}), then add_skills again."
-        found.errors.append(SourceError(f"The skill {name!r} of the MCP server {server.name!r} has changed. {fix}"))
+        found.errors.append(
+            SourceError(f"The skill {name!r} of the MCP server {server.name!r} is new or has changed. {fix}")
+        )
 
 
 def _find_skills(server: RemoteServer, uris: Iterable[str]) -> list[tuple[ServerFiles, str]]:

@@ -63,6 +63,7 @@ def find_all(view: StoreView, *, formats: Iterable[str] | None = None, ignore: I
         *_find_load_errors(store),
         *_find_lost_output_schemas(entries),
         *[finding for imported in store.imported_servers.values() for finding in _find_unused_tools(imported)],
+        *[finding for imported in store.imported_servers.values() for finding in _find_in_other_texts(imported)],
         *[finding for one in view.selections for finding in _find_unknown_members("the selection", one, entries)],
         *_find_duplicates(store),
         *_find_in_skills(view),
@@ -407,9 +408,12 @@ def _find_unmatched_options(imported: ImportedServer, entries: list[Entry] | Non
 
 
 def _find_unused_tools(imported: ImportedServer) -> Iterator[Finding]:
-    """Yield the tools of a server that are refused, and those that wait to be accepted."""
+    """Yield that a server is left out, its tools that are refused, and those that wait to be accepted."""
     server = imported.server
     place = f"the MCP server {server.name!r}"
+    if imported.error is not None:
+        fix = f"Correct that, and call refresh_mcp({server.name!r}), or leave the server out."
+        yield make_finding("unreachable-server", place, f"it is left out: {imported.error}", fix)
     invalid = {name: reason for name, reason in server.invalid_tools.items() if imported.is_included(name)}
     for name, reason in {**imported.refused, **invalid}.items():
         fix = "See `servers[…].refused`."
@@ -417,9 +421,16 @@ def _find_unused_tools(imported: ImportedServer) -> Iterator[Finding]:
         yield make_finding("refused-tool", shown, f"it is not used: {reason}", fix)
     in_toolkit = {name for name, entry in imported.entries.items() if imported.store.entries.get(entry.name) is entry}
     for name in sorted(server.changed & in_toolkit):
-        problem = "it is not used: it has changed, or a bound parameter of it is not accepted"
+        problem = "it is not used: it is new or has changed, or a bound parameter of it is not accepted"
         fix = f"Read `servers[{server.name!r}].tools[{name!r}]`, and accept it, or remove the tool."
         yield make_finding("blocked-tool", f"the tool {name!r} of {place}", problem, fix)
+
+
+def _find_in_other_texts(imported: ImportedServer) -> Iterator[Finding]:
+    """Yield what is wrong with the instructions of a server, and with the prompts that were listed."""
+    yield from imported.find_in_instructions()
+    for prompt in (imported.server.prompts or {}).values():
+        yield from imported.find_in_prompt(prompt)
 
 
 def _find_duplicates(store: ToolStore) -> Iterator[Finding]:

@@ -6,7 +6,7 @@ The checks stand in the annotations and are read from there: this module has no 
 import fnmatch
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypedDict, TypeVar, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypedDict, TypeVar, cast, get_args
 
 from ahvn_tools.binding import Binding, bindable_parameters
 from ahvn_tools.errors import BindError, DefinitionError, ToolkitError, near_misses
@@ -304,7 +304,7 @@ def add_single_options(options: Mapping[str, Any], single: SingleToolOptions) ->
 
 def definition_changes(single: SingleToolOptions) -> ToolOptions:
     """Return the options of a single tool that change its definition."""
-    return {key: single[key] for key in DEFINITION_OPTIONS & single.keys()}  # type: ignore[literal-required]  # its keys
+    return cast("ToolOptions", {key: single[key] for key in DEFINITION_OPTIONS & single.keys()})  # type: ignore[literal-required]  # its keys
 
 
 def validate_single_options(tools: Any) -> None:

@@ -4,13 +4,15 @@ import contextlib
 import fnmatch
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from ahvn_tools.binding import bindable_parameters
 from ahvn_tools.errors import BindError, ToolkitError, ToolLookupError, near_misses
+from ahvn_tools.lint import find_in_texts
 from ahvn_tools.mcp.client.connect_options import ConnectOptions
 from ahvn_tools.mcp.client.remote_server import RemoteServer, resolve_servers
 from ahvn_tools.mcp.trust.changes import Changes
+from ahvn_tools.schema.dialects.finding import Finding
 from ahvn_tools.settings import FLAG, TEXT, given_options, must_be
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.template import ToolTemplate
@@ -35,6 +37,9 @@ from ahvn_tools.toolkit.entry_options import (
 )
 from ahvn_tools.toolkit.server_access import ServerAccess, declared_names, is_unsent
 from ahvn_tools.toolkit.store import ToolStore
+
+if TYPE_CHECKING:  # slow
+    from mcp_types import Prompt
 
 
 class ImportOptions(ConnectOptions, SharedOptions, total=False):
@@ -107,6 +112,49 @@ class ImportedServer:
         """The parameters that calls from the toolkit fill, by tool: each with its state key, or None for a preset."""
         filled = {name: self._filled_parameters(entry) for name, entry in list(self.entries.items())}
         return {name: parameters for name, parameters in filled.items() if parameters}
+
+    @property
+    def withheld(self) -> Mapping[str, str]:
+        """The instructions and the listed prompts that are not passed on to clients, each with the reason."""
+        refusals = {f"prompt {name}": self.prompt_refusal(one) for name, one in (self.server.prompts or {}).items()}
+        refusals["instructions"] = self._instructions_refusal()
+        return {name: reason for name, reason in refusals.items() if reason is not None}
+
+    @property
+    def passed_instructions(self) -> str | None:
+        """The instructions of the server for the clients of a served toolkit."""
+        return None if self._instructions_refusal() is not None else self.server.instructions
+
+    def _instructions_refusal(self) -> str | None:
+        if self.server.instructions is not None and self.server.has_pins:
+            return "the pins hold only tools: read them, and serve with instructions=…"
+        return self._refusal(self.find_in_instructions())
+
+    def prompt_refusal(self, prompt: "Prompt") -> str | None:
+        """Return why a prompt is not passed on; None if it is."""
+        bound = {*self.store.bindings, *self.options.get("tools", {}).get("*", {}).get("preset", {})}
+        for argument in prompt.arguments or ():
+            if argument.name in bound:  # the client could set it
+                return f"its argument {argument.name!r} is bound"
+        return self._refusal(self.find_in_prompt(prompt))
+
+    def _refusal(self, findings: Sequence[Finding]) -> str | None:
+        return findings[0].problem if findings and self.store.finding_log.is_strict else None
+
+    def find_in_instructions(self) -> list[Finding]:
+        """Return what is wrong with the instructions of the server."""
+        return self._find_in_texts("the instructions", [self.server.instructions])
+
+    def find_in_prompt(self, prompt: "Prompt") -> list[Finding]:
+        """Return what is wrong with the texts of a prompt as the server lists it."""
+        arguments = [text for one in prompt.arguments or () for text in (one.name, one.description)]
+        texts = [prompt.name, prompt.title, prompt.description, *arguments]
+        return self._find_in_texts(f"the prompt {prompt.name!r}", texts)
+
+    def _find_in_texts(self, what: str, texts: Iterable[str | None]) -> list[Finding]:
+        place = f"{what} of the MCP server {self.server.name!r}"
+        fix = "Find out why it says so. A strict toolkit does not pass it on to clients."
+        return find_in_texts([(place, text) for text in texts if text], fix)
 
     def _filled_parameters(self, entry: Entry) -> dict[str, str | None]:
         bindings, timeout = self.store.bindings, self.store.timeout
@@ -189,14 +237,26 @@ class ImportedServer:
         }
 
     def unmatched_patterns(self) -> Iterator[tuple[str, str]]:
-        """Yield the option and the pattern for each pattern in `include` and `exclude` that fits no tool."""
+        """Yield the option and the pattern for each pattern in `include` and `exclude` that fits no tool.
+
+        Of servers that were added together, the first one does so, for all of them.
+        """
+        together = self.added_together()
+        if together[0] is not self:
+            return
+        known = [name for one in together for name in (*one.server.tools, *one.server.refused)]
         for option, patterns in (
             ("include", self.options.get("include", ())),
             ("exclude", self.options.get("exclude", ())),
         ):
             for pattern in _to_names(patterns):
-                if not any(fnmatch.fnmatchcase(name, pattern) for name in (*self.server.tools, *self.server.refused)):
+                if not any(fnmatch.fnmatchcase(name, pattern) for name in known):
                     yield option, pattern
+
+    def added_together(self) -> list["ImportedServer"]:
+        """Return the servers that have these options, without those that could not be reached; at least this one."""
+        servers = list(self.store.imported_servers.values())
+        return [one for one in servers if one.options is self.options and one.error is None] or [self]
 
     def unmatched_tools(self) -> Iterator[str]:
         """Yield the names and patterns in the option `tools` that fit no tool of the toolkit or of the server."""
@@ -308,7 +368,11 @@ def refuse_unknown_names(imported_servers: Sequence[ImportedServer], options: Im
     named.update(() if isinstance(idempotent, bool) else _to_names(idempotent))
     for name in sorted(named - known):
         servers = " or ".join(repr(imported.server.name) for imported in imported_servers)
-        raise ToolLookupError(f"The MCP server {servers} has no tool {name!r}. {near_misses(name, known)}")
+        hint = near_misses(name, known)
+        for prefix in [imported.prefix for imported in imported_servers if imported.prefix]:
+            if name.startswith(prefix) and name.removeprefix(prefix) in known:
+                hint = f"Names are without the prefix: {name.removeprefix(prefix)!r}."
+        raise ToolLookupError(f"The MCP server {servers} has no tool {name!r}. {hint}")
 
 
 def refuse_unknown_parameters(imported_servers: Iterable[ImportedServer], options: ImportOptions) -> None:

@@ -100,6 +100,9 @@ class MCPImports:
     def _report_findings(self, added: Sequence[ImportedServer]) -> None:
         findings = [finding for imported in added for finding in check.find_in_server(imported)]
         self._store.finding_log.report(findings)
+        for imported in added:
+            for finding in imported.find_in_instructions():
+                self._store.finding_log.log(finding)
 
     async def remove(self, name: str | None) -> None:
         """Remove a server, or all, with its tools, and close it where it was connected here. Raises ToolLookupError."""

@@ -134,7 +134,7 @@ def _make_instructions(view: StoreView) -> str | None:
     notes = [group.notes for group in view.groups().values() if group.is_active and group.notes]
     used = {entry.server_name for entry in view.selected_entries()}
     for name, imported in view.store.imported_servers.items():
-        if name in used and (text := imported.server.instructions) is not None:
+        if name in used and (text := imported.passed_instructions) is not None:
             notes.append(f"Instructions of the MCP server {name!r} for its tools:\n{text}")
     if view.store.skills:
         from ahvn_tools.toolkit.skills import to_prompt  # few toolkits have skills

@@ -25,7 +25,7 @@ async def list_prompts(view: StoreView, state: Mapping[str, Any]) -> list[tuple[
     found: dict[str, tuple[Prompt, GetPrompt]] = {}
     for imported, prompts in zip(servers, listings, strict=True):
         for name, prompt in prompts.items():
-            if (passed := _to_passed(view, imported, prompt, state)) is not None:
+            if (passed := _to_passed(imported, prompt, state)) is not None:
                 found.setdefault(imported.prefix + name, passed)  # no other server can replace it
     return list(found.values())
 
@@ -37,7 +37,7 @@ async def find_prompt(view: StoreView, state: Mapping[str, Any], name: str) -> t
         if not name.startswith(imported.prefix):
             continue
         prompt = (imported.server.prompts or {}).get(own) or (await _list(imported)).get(own)
-        if prompt is not None and (passed := _to_passed(view, imported, prompt, state)) is not None:
+        if prompt is not None and (passed := _to_passed(imported, prompt, state)) is not None:
             return passed
     return None
 
@@ -64,18 +64,19 @@ def _visible_servers(view: StoreView) -> Iterator[ImportedServer]:
 
 async def _list(imported: ImportedServer) -> Mapping[str, Prompt]:
     try:
-        return await imported.server.alist_prompts()
+        prompts = await imported.server.alist_prompts()
     except (ToolCallError, ToolkitError) as error:
         log.warning("The prompts of the MCP server %r were not listed: %s", imported.server.name, error)
         return {}
+    for prompt in prompts.values():
+        for finding in imported.find_in_prompt(prompt):
+            imported.store.finding_log.log(finding)
+    return prompts
 
 
-def _to_passed(
-    view: StoreView, imported: ImportedServer, prompt: Prompt, state: Mapping[str, Any]
-) -> tuple[Prompt, GetPrompt] | None:
-    """Return a prompt by its name here; None for one with an argument that is bound: the client could set it."""
-    bound = {*view.store.bindings, *imported.options.get("tools", {}).get("*", {}).get("preset", {})}
-    if any(argument.name in bound for argument in prompt.arguments or ()):
+def _to_passed(imported: ImportedServer, prompt: Prompt, state: Mapping[str, Any]) -> tuple[Prompt, GetPrompt] | None:
+    """Return a prompt by its name here; None for one that is not passed on."""
+    if imported.prompt_refusal(prompt) is not None:
         return None
 
     async def get_messages(arguments: dict[str, str]) -> GetPromptResult:

@@ -36,7 +36,6 @@ from ahvn_tools.errors import ToolCallError, ToolkitError, ToolSpecError
 from ahvn_tools.mcp.client import remote_server
 from ahvn_tools.mcp.client.refresh import INITIAL_REFRESH_DELAY
 from ahvn_tools.mcp.client.remote_server import RemoteTool
-from ahvn_tools.mcp.trust import pins
 from tests.attacks.attack import CANARY, Attack, Outcome, all_of, ends_with, equals, fails_silently, rows
 from tests.execution.entry_points import until
 from tests.toolkit.changing_server import ChangingServer
@@ -510,25 +509,23 @@ def always_other_blocked_tools() -> Any:
 
 
 def always_other_pinned_tools() -> Any:
-    """List other tools each time, more than the file of pins takes."""
+    """List other tools each time: the file of pins does not grow, and none of them can be called."""
     server = ChangingServer(first="text")
-    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pins, "MAX_PINNED_TOOLS", 10)
+    with TemporaryDirectory() as folder:
         path = Path(folder) / "mcp.lock"
 
         def attack(kit: Toolkit) -> list[Any]:
-            refused = 0
+            codes = set()
             for number in range(4):
                 for index in range(5):
                     server.put(f"tool_{number}_{index}", "text")
-                try:
-                    kit.refresh_mcp("remote")
-                except ToolCallError as error:
-                    refused += error.code == "limit_exceeded"
+                kit.refresh_mcp("remote")
+                error = kit.exec(f"tool_{number}_0", {"text": "x"}).error
+                codes.add(error and error.code)
                 for index in range(5):
                     server.drop(f"tool_{number}_{index}")
             pinned = json.loads(path.read_text())["servers"]["remote"]
-            return [refused, len(pinned), kit.call("first", {"text": "x"})]
+            return [codes, len(pinned), kit.call("first", {"text": "x"})]
 
         return imported(server.fastmcp, attack, pin=path)
 
@@ -719,7 +716,7 @@ ATTACKS = [
         always_other_blocked_tools,
         all_of(equals([3, "done", False]), lambda outcome: outcome.printed.count("is not called until") == 3),
     ),
-    Attack("other pinned tools in every listing", always_other_pinned_tools, equals([3, 6, "done"])),
+    Attack("other pinned tools in every listing", always_other_pinned_tools, equals([{"changed"}, 1, "done"])),
     Attack("a call that the server cancels", while_calling(cancelled_by_the_server), equals("done")),
     Attack("twenty sessions at once", sessions_mixed, equals(True)),
     Attack("a served toolkit that imports", nested, equals([False, True])),

@@ -100,6 +100,20 @@ async def test_the_instructions_of_a_server_are_part_of_those_of_the_gateway(mod
     assert len(text) < 4_200
 
 
+async def test_a_strict_toolkit_does_not_pass_on_instructions_that_check_finds(caplog: Any) -> None:
+    async with gateway(kit=Toolkit("gateway", strict=True)) as kit:  # they have an invisible character
+        assert kit.to_fastmcp_server().instructions is None
+        assert "invisible characters" in kit.servers["remote"].withheld["instructions"]
+        assert "The instructions of the MCP server 'remote': it has invisible characters" in caplog.text
+        assert kit.to_fastmcp_server(instructions="Mine.").instructions == "Mine."
+
+
+async def test_instructions_of_a_server_with_pins_are_not_passed_on(tmp_path: Path) -> None:
+    async with gateway(pin=tmp_path / "mcp.lock") as kit:
+        assert kit.to_fastmcp_server().instructions is None
+        assert "the pins hold only tools" in kit.servers["remote"].withheld["instructions"]
+
+
 async def test_instructions_of_a_server_whose_tools_the_client_may_not_see_are_not_sent() -> None:
     async with gateway(audience="clerk") as kit:
         assert kit.to_fastmcp_server().instructions is None

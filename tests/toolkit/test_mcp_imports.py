@@ -136,6 +136,63 @@ class TestAdding:
             Toolkit("k").add_mcp(made)
         assert str(raised.value).endswith("Check its address or its command, and that it runs.")
 
+    def test_credentials_for_a_file_are_for_its_servers_over_http(self, configuration):
+        users: FastMCP = FastMCP(
+            "users", auth=StaticTokenVerifier(tokens={"token-of-ann": {"client_id": "ann", "scopes": []}})
+        )
+        users.tool(lambda: get_access_token().client_id, name="whoami")
+        with over_http(users) as url:
+            config = configuration(local=["one"])
+            config["mcpServers"]["users"] = {"url": url}
+            kit = Toolkit("k").add_mcp(config, auth=lambda state: state["token"], list_auth="token-of-ann")
+            assert [spec.name for spec in kit] == ["local_one", "users_whoami"]
+            assert kit.session(token="token-of-ann").call("users_whoami") == "ann"
+            assert kit.exec("local_one").text == "unknown"  # what this server answers to all calls
+            kit.remove_mcp()
+            kit = Toolkit("k").add_mcp(config, auth="token-of-ann")
+            assert kit.call("users_whoami") == "ann"
+            kit.remove_mcp()
+
+    def test_some_servers_of_a_file_and_one_entry_of_it(self, configuration, tmp_path):
+        config, file = configuration(first=["one"], second=["two"], third=["three"]), tmp_path / "mcp.json"
+        file.write_text(json.dumps(config))
+        for source, expected in (
+            (f"{file}:second", ["two"]),
+            (f"{file}:third, first", ["third_three", "first_one"]),
+            (config["mcpServers"]["first"], ["one"]),
+        ):
+            kit = Toolkit("k").add_mcp(source)
+            assert [spec.name for spec in kit] == expected
+            kit.remove_mcp()
+        with pytest.raises(DefinitionError, match=r"has no server 'secnd'\. Did you mean 'second'"):
+            Toolkit("k").add_mcp(f"{file}:secnd")
+
+    def test_a_server_with_a_variable_that_is_not_set_is_left_out_as_one_that_cannot_be_reached(
+        self, configuration, caplog
+    ):
+        config = configuration(works=["one"])
+        config["mcpServers"]["unset"] = {"command": "x", "env": {"KEY": "${NOBODY_SETS_THIS}"}}
+        kit = Toolkit("k").add_mcp(config)
+        assert [spec.name for spec in kit] == ["works_one"]
+        reason = "Server 'unset' needs the environment variable 'NOBODY_SETS_THIS', which is not set."
+        assert reason in caplog.text
+        (found,) = (one for one in kit.check() if one.rule == "unreachable-server")
+        assert (found.place, found.severity) == ("the MCP server 'unset'", "error")
+        assert reason in found.problem
+        assert kit.refresh_mcp().keys() == {"works"}
+        kit.remove_mcp()
+        del config["mcpServers"]["works"]
+        with pytest.raises(DefinitionError, match="NOBODY_SETS_THIS"):
+            Toolkit("k").add_mcp(config)
+
+    def test_check_names_a_server_that_cannot_be_reached(self, configuration):
+        config = configuration(works=["one"])
+        config["mcpServers"]["dead"] = {"command": "there-is-no-such-program"}
+        kit = Toolkit("k").add_mcp(config)
+        found = [one for one in kit.check() if one.rule == "unreachable-server"]
+        assert ["'dead'" in one.place and "does not exist" in one.problem for one in found] == [True]
+        kit.remove_mcp()
+
     def test_postprocess_and_approval_apply_to_imported_tools(self):
         kit = Toolkit("k").add_mcp(
             notes_server(), include=["find"], requires_approval=True,
@@ -188,6 +245,41 @@ class TestAdding:
         assert [spec.name for spec in kit] == ["first_find", "second_wait"]
         with pytest.raises(ToolLookupError, match="no tool 'fnd'"):
             Toolkit("k").add_mcp(configuration(first=["find"], second=["sleep"]), include=["fnd"])
+
+    def test_a_pattern_that_one_of_several_servers_matches_is_no_finding(self, configuration, caplog):
+        made = configuration(first=["find"], second=["sleep"])
+        kit = Toolkit("k").add_mcp(made, include=["find", "sl*", "zz*"])
+        assert [spec.name for spec in kit] == ["first_find", "second_sleep"]
+        problems = [one.problem for one in kit.check() if one.rule == "unmatched-option"]
+        assert problems == ["no tool matches 'zz*' in `include`"]
+        assert caplog.text.count("no tool matches") == 1
+        kit.remove_mcp()
+
+    def test_a_name_with_its_prefix_is_refused_with_the_name_of_the_server(self, configuration):
+        with pytest.raises(ToolLookupError, match=r"Names are without the prefix: .find.\."):
+            Toolkit("k").add_mcp(configuration(first=["find"], second=["sleep"]), include=["first_find"])
+
+    def test_an_option_of_add_mcp_in_a_configuration_is_reported(self, configuration, caplog):
+        made = configuration(first=["find"])
+        made["mcpServers"]["first"] |= {"mode": "legacy", "autoApprove": ["find"]}
+        Toolkit("k").add_mcp(made).remove_mcp()
+        assert "Server 'first': 'mode' has no effect in an mcp.json: it is an option of add_mcp." in caplog.text
+        assert "autoApprove" not in caplog.text
+
+    def test_a_question_that_the_newest_protocol_does_not_allow_names_the_mode_that_does(self):
+        server: FastMCP = FastMCP("asking")
+
+        @server.tool
+        async def ask(context: Context) -> str:
+            """Ask."""
+            return (await context.elicit("Who?", response_type=str)).action
+
+        kit = Toolkit("k").add_mcp(server)
+        assert 'add_mcp(…, mode="legacy")' in kit.exec("ask").text
+        kit.remove_mcp()
+        kit = Toolkit("k").add_mcp(server, mode="legacy")
+        assert kit.call("ask") == "decline"
+        kit.remove_mcp()
 
     def test_context_is_a_parameter_only_of_the_remote_tools_that_have_it(self):
         server: FastMCP = FastMCP("s")
@@ -512,6 +604,7 @@ class TestNames:
             ({"elicitation": 5}, "elicitation must be a function, not a int"),
             ({"sampling": "x"}, "sampling must be a function"),
             ({"on_change": 5}, "on_change must be a function"),
+            ({"on_change": lambda changes: None}, "on_change must take two arguments, the server and its changes"),
             ({"preset": {"find": {"limit": 1}}}, "Unknown option 'preset'"),
             ({"tools": {"find": {"preset": 5}}}, "'find': preset must be a mapping, parameter -> value"),
             ({"mode": "new"}, "mode must be 'auto', 'legacy' or '2026-07-28', not 'new'"),
@@ -560,6 +653,34 @@ class TestPins:
         kit.remove_mcp("notes")
         kit = Toolkit("k").add_mcp(server, pin=pin)
         assert kit.servers["notes"].changed == frozenset()
+
+    @pytest.mark.parametrize("is_connected", [False, True])
+    def test_a_tool_that_a_pinned_server_adds_is_blocked_until_it_is_accepted(self, tmp_path, caplog, is_connected):
+        pin, server = tmp_path / "mcp.lock", notes_server()
+        kit = Toolkit("k").add_mcp(server, pin=pin, resource_tool="read")
+
+        @server.tool
+        def steal() -> str:
+            """Be new."""
+            return "stolen"
+
+        if is_connected:
+            kit.refresh_mcp("notes")
+        else:
+            kit.remove_mcp("notes")
+            kit = Toolkit("k").add_mcp(server, pin=pin, resource_tool="read_note")
+            assert "read_note" in kit
+        assert kit.servers["notes"].changed == {"steal"}
+        assert "because they are new or have changed: 'steal'" in caplog.text
+        assert "steal" not in kit
+        assert kit.exec("steal").error.code == "changed"
+        assert ["blocked-tool" for one in kit.check() if one.place.startswith("the tool 'steal'")] == ["blocked-tool"]
+        kit.servers["notes"].accept("steal")
+        assert kit.call("steal") == "stolen"
+        kit.remove_mcp("notes")
+        kit = Toolkit("k").add_mcp(server, pin=pin)
+        assert kit.call("steal") == "stolen"
+        kit.remove_mcp("notes")
 
 
 class TestWithoutAToolkit:

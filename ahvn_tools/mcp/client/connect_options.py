@@ -1,6 +1,7 @@
 """Options of a connection to an MCP server: what `mcp.connect` and `Toolkit.add_mcp` accept."""
 
 import importlib.util
+import inspect
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from os import PathLike
 from typing import Annotated, Any, Final, Literal, TypedDict, TypeGuard
@@ -29,6 +30,18 @@ def _must_be(words: str, is_valid: Callable[[Any], bool]) -> Check:
 
 _MAPPING: Final = _must_be("a mapping", lambda value: isinstance(value, Mapping))
 _FUNCTION: Final = _must_be("a function", callable)
+
+
+def _takes_changes(name: str, listener: Any) -> None:
+    """Raise DefinitionError for what cannot be called with a server and its changes."""
+    _FUNCTION(name, listener)
+    try:
+        inspect.signature(listener).bind(None, None)
+    except TypeError:
+        raise DefinitionError(f"{name} must take two arguments, the server and its changes.") from None
+    except ValueError:  # it has no signature, as some built-in functions
+        return
+
 
 CLIENT: Final = "client"
 """The option `sampling` that lets the client of a served toolkit answer."""
@@ -76,8 +89,8 @@ class ConnectOptions(TypedDict, total=False):
     `"2026-07-28"`. Servers of FastMCP ask with `ctx.elicit` only in `"legacy"`."""
     tasks: Annotated[bool, FLAG]
     """True: the server may run a call as an MCP task, as it must for some tools. Needs the extra `tasks`."""
-    on_change: Annotated[ChangeListener | None, _FUNCTION]
-    """Called when a new listing of the server's tools differs from the previous one."""
+    on_change: Annotated[ChangeListener | None, _takes_changes]
+    """Called with the server and the changes when a new listing of its tools differs from the previous one."""
     budgets: Annotated[Budgets, _must_be("a Budgets", lambda value: isinstance(value, Budgets))]
     """How large the server's tool definitions may be."""
     limits: Annotated[Limits, _must_be("a Limits", lambda value: isinstance(value, Limits))]

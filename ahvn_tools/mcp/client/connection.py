@@ -318,9 +318,13 @@ class Connection:
         ToolConnectionError, ToolTimeoutError, ToolChangedError, InvalidResultError, and ToolError for the server's own
         error.
         """
+        call = running_call.get()
+        note_unstarted = (lambda _: None) if call is None else call.context._links.note_unstarted  # noqa: SLF001  # of this package
+        note_unstarted(f"its MCP server {self._target.name!r} was not ready, so the tool did not run")
 
         async def call_tool(current: Session) -> CallToolResult:
             await self._prepare_call(current, name)
+            note_unstarted(None)
             result: CallToolResult = await current.client.call_tool_mcp(
                 name, dict(arguments), progress_handler=None if on_progress is None else report, meta=meta
             )
@@ -358,8 +362,12 @@ class Connection:
                     self._on_list_changed()
                 if self._is_closed:
                     raise errors.to_closed_error(self._target.name, tool) from error
+                is_sent = current.client is not None and not error.is_unsent
+                may_have_run = tool is not None and is_sent and error.reason != errors.SERVER_UNREACHABLE
                 if not (is_first and current.client is not None and (is_repeatable or error.is_unsent)):
-                    raise errors.to_connection_error(self._target.name, error.reason, tool) from error
+                    raise errors.to_connection_error(
+                        self._target.name, error.reason, tool, may_have_run=may_have_run
+                    ) from error
             is_first = False
 
     @property

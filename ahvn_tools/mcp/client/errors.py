@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -62,6 +63,8 @@ MAX_TYPE_CHARS = 100
 _UNTRUSTED = "its TLS certificate is not trusted"
 _NO_MCP = "there is no MCP server at this URL: it answered"
 _UNEXPECTED_TYPE = "Unexpected content type:"
+_EVENT_LIMIT = re.compile(r"exceeded the (\d+) byte limit")
+"""What mcp's client says of an event that is larger than the `max_sse_event_size` of its transport."""
 
 _NO_RESPONSE_MESSAGES = frozenset({"server answered a request with 202 Accepted"})
 """What mcp's client reports when a request has no response."""
@@ -151,6 +154,9 @@ def _from_mcp_error(
     if (code, message) in _UNKNOWN_SESSION_ERRORS:
         return ConnectionLostError("the server does not know this session any more", is_unsent=True)
     if code == CONNECTION_CLOSED and message.startswith("SSE stream "):
+        if (limit := _EVENT_LIMIT.search(message)) is not None:
+            reason = f"it sent an event of more than {limit[1]} bytes, which its client does not read"
+            return ConnectionLostError(reason, ends_session=False)
         return ConnectionLostError("the server closed the connection", ends_session=False)
     if (code, message) in _CONNECTION_LOST_ERRORS:
         is_refusal = status and code == INTERNAL_ERROR
@@ -266,9 +272,13 @@ def find_shown_cause(error: BaseException | None, mask: Callable[[str], str]) ->
     return error
 
 
-def to_connection_error(server: str, reason: str, tool: str | None = None) -> ToolConnectionError:
+def to_connection_error(
+    server: str, reason: str, tool: str | None = None, *, may_have_run: bool = False
+) -> ToolConnectionError:
     """Return the error for the caller of a tool or, without one, for the host, who connects or lists the tools."""
     fix = "Check its address or its command, and that it runs." if tool is None else "The next call reconnects."
+    if may_have_run:
+        fix = f"The tool may have run. {fix}"
     if reason.endswith(("HTTP 401", "HTTP 403")):
         fix = "It wants credentials, or other ones: `auth` of add_mcp or of a manifest, or `headers` in an mcp.json."
     elif reason.startswith(_UNTRUSTED):

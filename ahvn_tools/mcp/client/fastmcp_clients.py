@@ -143,7 +143,10 @@ def make_http_client(
     """Return a client of a server over HTTP; `verify` is httpx2's, for the server's certificate."""
     factory = BoundedHTTPFactory(settings, verify, has_sessions=not is_sse)
     kind = SSETransport if is_sse else StreamableHttpTransport
-    return make_client(kind(url, headers=dict(headers), auth=auth, httpx_client_factory=factory), settings)
+    transport = kind(url, headers=dict(headers), auth=auth, httpx_client_factory=factory)
+    if isinstance(transport, StreamableHttpTransport):
+        transport.max_sse_event_size = None  # the factory's clients limit each message
+    return make_client(transport, settings)
 
 
 def clone(client: Client[Any], settings: ClientSettings) -> Client[Any]:

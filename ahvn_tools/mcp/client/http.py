@@ -9,6 +9,7 @@ import contextlib
 import json
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from dataclasses import replace
 from typing import Any, NoReturn
 from urllib.parse import parse_qsl
 
@@ -32,6 +33,7 @@ from ahvn_tools.redaction.texts import SecretTexts
 CONNECT_TIMEOUT = 30.0  # seconds to connect and to send; reading has no limit here, because each call has its own
 MAX_HTTP_CONNECTIONS = 256  # concurrent requests; further ones wait
 KEEPALIVE_EXPIRY = 3.0  # seconds until an unused connection is closed; servers close theirs after 5
+MAX_SSE_BYTES = 1024 * 1024  # in one event of mcp's SSE client, which has no option for it
 MIN_ERROR_STATUS = 400
 BAD_REQUEST = 400
 NO_CONTENT = 204
@@ -99,7 +101,10 @@ class BoundedHTTPFactory:
             self._fail("the server compressed its answer although the request forbids it")
         is_events = response.headers.get("content-type", "").startswith("text/event-stream")
         if isinstance(response.stream, httpx2.AsyncByteStream):
-            response.stream = _BoundedStream(response.stream, self._limits, self._fail, is_events=is_events)
+            limits = self._limits
+            if is_events and not self._has_sessions:
+                limits = replace(limits, message_bytes=min(limits.message_bytes, MAX_SSE_BYTES))
+            response.stream = _BoundedStream(response.stream, limits, self._fail, is_events=is_events)
             if self._has_sessions and not is_events and _fails_alone(response.request, self._status):
                 response.stream = _WholeStream(response.stream, response.request, self._status)
 
@@ -235,8 +240,9 @@ class _BoundedStream(httpx2.AsyncByteStream):
                 self._fail(f"the server sent a message of more than {self._limits.message_bytes} bytes")
             if values.add(chunk) > self._limits.values_per_message:
                 self._fail(f"the server sent a message of more than {self._limits.values_per_message} values")
-            if self._is_events and (b"\n\n" in chunk or b"\n\r\n" in chunk):
-                size, values = 0, JsonValueCounter()
+            if self._is_events and (boundary := max(chunk.rfind(b"\n\n"), chunk.rfind(b"\n\r\n"))) >= 0:
+                size, values = len(chunk) - boundary, JsonValueCounter()
+                values.add(chunk[boundary:])
             yield surrogates.replace(chunk)
         if end := surrogates.finish():
             yield end

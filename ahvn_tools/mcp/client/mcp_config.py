@@ -4,18 +4,29 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from ahvn_tools.errors import DefinitionError, SourceError, near_misses
+from ahvn_tools.mcp.client.connect_options import ConnectOptions
 from ahvn_tools.regular_file import read_text
 from ahvn_tools.trust import Trust, require_all
 
+log = logging.getLogger(__name__)
+
+CONFIG_PATH: Final = re.compile(r"(?P<file>.+\.json)(?::(?P<names>[^/\\]+))?")
+"""The path of an mcp.json, and the names of some of its servers with commas between them."""
+
+_OPTIONS: Final = ConnectOptions.__annotations__.keys() - {"auth", "env"} | {"include", "exclude", "prefix", "timeout"}
+"""Options of `add_mcp` that somebody might write into an entry. Other programs have further keys, which are ignored."""
+
+_URL_KEYS: Final = ("url", "serverUrl", "httpUrl")
 _STRING = r'"(?:\\.|[^"\\])*+"?'  # one that does not end is read once
 _COMMENT = re.compile(rf"{_STRING}|(//[^\r\n]*|/\*.*?(?:\*/|\Z))", re.DOTALL)
 _TRAILING_COMMA = re.compile(rf"{_STRING}|(,(?=\s*[}}\]]))", re.DOTALL)
@@ -38,6 +49,8 @@ class ServerEntry:
     """How the certificate of the server is verified, as httpx2 takes it."""
     variables: Mapping[str, str] = field(default_factory=dict)
     """The variables of the environment, and the inputs, that were replaced in the entry."""
+    problem: str | None = None
+    """Why the server is left out, as one of several: a variable is not set, or the entry is invalid."""
     log_file: Any = None
     """The file that the stderr of the server is written to: its path, or an open one."""
 
@@ -85,19 +98,37 @@ def parse_entries(
     inputs: Mapping[str, str],
     trust: Trust = Trust(),  # noqa: B008  # it does not change
 ) -> dict[str, ServerEntry]:
-    """Return the servers of a configuration that are not disabled, by name.
+    """Return the servers of a configuration that are not disabled, by name; of several, invalid ones with a `problem`.
 
-    Raises DefinitionError, and SourceError for what is not trusted.
+    Raises DefinitionError if no entry is valid, and SourceError for what is not trusted.
     """
-    return {
-        name: _EntryParser(name, folder, trust.environment(env), inputs, trust).parse(entry)
-        for name, entry in find_servers(config).items()
-        if not _is_disabled(entry)
-    }
+    entries: dict[str, ServerEntry] = {}
+    first_error: DefinitionError | None = None
+    for name, entry in find_servers(config).items():
+        if _is_disabled(entry):
+            continue
+        try:
+            entries[name] = _EntryParser(name, folder, trust.environment(env), inputs, trust).parse(entry)
+        except DefinitionError as error:
+            entries[name] = ServerEntry(problem=str(error))
+            first_error = first_error or error
+    if first_error is not None and all(entry.problem is not None for entry in entries.values()):
+        raise first_error
+    return entries
+
+
+def select_servers(servers: Mapping[str, Any], names: str, shown: str) -> Mapping[str, Any]:
+    """Return some servers of a file by their names, which have commas between them. Raises DefinitionError."""
+    for name in (wanted := [name.strip() for name in names.split(",")]):
+        if name not in servers:
+            raise DefinitionError(f"{shown} has no server {name!r}. {near_misses(name, servers)}")
+    return {name: servers[name] for name in wanted}
 
 
 def find_servers(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the entries of a configuration, by name. Raises DefinitionError when it has none."""
+    """Return the entries of a configuration, by name; "" is that of one entry alone. Raises DefinitionError."""
+    if any(isinstance(config.get(key), str) for key in ("command", *_URL_KEYS)):
+        return {"": config}
     for key in ("mcpServers", "servers", "mcp"):
         inner = config.get(key)
         if isinstance(inner, Mapping):
@@ -117,7 +148,7 @@ class _EntryParser:
     def __init__(
         self, name: str, folder: Path, env: Mapping[str, str], inputs: Mapping[str, str], trust: Trust
     ) -> None:
-        self._where = f"Server {name!r}"
+        self._where = f"Server {name!r}" if name else "The server"
         self._folder = folder
         self._env = env
         self._inputs = inputs
@@ -135,7 +166,9 @@ class _EntryParser:
     def parse(self, entry: Any) -> ServerEntry:
         if not isinstance(entry, Mapping):
             raise DefinitionError(f"{self._where} is not a JSON object.")
-        url = next((entry[key] for key in ("url", "serverUrl", "httpUrl") if entry.get(key)), None)
+        for option in _OPTIONS.intersection(entry):
+            log.warning("%s: %r has no effect in an mcp.json: it is an option of add_mcp.", self._where, option)
+        url = next((entry[key] for key in _URL_KEYS if entry.get(key)), None)
         command, arguments = entry.get("command"), entry.get("args") or []
         if not isinstance(arguments, list):
             raise DefinitionError(f"{self._where}: `args` is a list of texts, not a {type(arguments).__name__}.")

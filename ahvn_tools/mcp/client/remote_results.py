@@ -43,7 +43,7 @@ class ResultParser:
         would take too long to check; DefinitionError for an output schema with references that cannot be resolved.
         """
         if call_result.is_error:
-            error = ErrorDetail(code=ToolError.code, message=_read_text(call_result) or "The tool failed.")
+            error = ErrorDetail(code=ToolError.code, message=_read_error(call_result) or "The tool failed.")
             return ToolResult(error=error, blocks=media_blocks(call_result.content) or None)
         structured = _find_structured(call_result)
         if self._is_wrapped and structured is not None:
@@ -94,6 +94,16 @@ def _find_structured(call_result: Any) -> Any:
 def _read_text(call_result: Any) -> str:
     return sanitize_text(join_texts(call_result.content))
 
+
+def _read_error(call_result: Any) -> str:
+    text = _read_text(call_result)
+    return f"{text}. {_USE_LEGACY}" if _NO_QUESTIONS in text else text
+
+
+_NO_QUESTIONS: Final = "unavailable on 2026-07-28 connections"
+"""What FastMCP says of a question that a tool asks with `ctx.elicit` in the newest protocol."""
+
+_USE_LEGACY: Final = 'The host can allow it: add_mcp(…, mode="legacy"), or `mode: legacy` in a manifest.'
 
 MAX_URI_CHARS: Final = 2_000
 """The maximum length of a URI."""

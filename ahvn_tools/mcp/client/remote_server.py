@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, Self, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, Self, Unpack, cast
 
 from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import (
@@ -73,6 +73,9 @@ MAX_BLOCKED_TOOLS = 10_000
 MAX_BLOCKED_WARNINGS = 100
 """How many of them are logged."""
 
+MAX_LOGGED_NAMES = 10
+"""How many tools that differ from their pins a warning names."""
+
 MAX_INSTRUCTIONS_CHARS = 4_000
 """The instructions of a server are cut after this many characters."""
 
@@ -119,7 +122,8 @@ class RemoteTool:
 
 def tool_changed_error(name: str) -> ToolChangedError:
     """Return the error about a tool whose new definition is not accepted yet."""
-    return ToolChangedError(f"The tool {name!r} has changed and is blocked until the host accepts it.", tool=name)
+    message = f"The tool {name!r} is new or has changed. It is blocked until the host accepts it."
+    return ToolChangedError(message, tool=name)
 
 
 class ServerImport(Protocol):
@@ -133,6 +137,10 @@ class ServerImport(Protocol):
     def receives(self) -> Mapping[str, Mapping[str, str | None]]:
         """The parameters that the toolkit fills, by tool, each with its state key, or None for a preset."""
 
+    @property
+    def withheld(self) -> Mapping[str, str]:
+        """What the toolkit does not pass on to clients, each with the reason."""
+
 
 class RemoteServer:
     """One MCP server: its tools, and the connections through which they are called."""
@@ -143,7 +151,8 @@ class RemoteServer:
         self.tools: Mapping[str, WireTool] = MappingProxyType({})
         """The tools of the last listing by name, without those that were refused."""
         self.changed: frozenset[str] = frozenset()
-        """The tools that are blocked until `accept`: they differ from their pins, or were quarantined."""
+        """The tools that are blocked until `accept`: they differ from their pins, have none although the server is
+        pinned, or were quarantined."""
         self._imports: list[ServerImport] = []
         self.instructions: str | None = None
         """What the server says about itself and its tools, with invisible characters escaped, and shortened."""
@@ -216,6 +225,13 @@ class RemoteServer:
             name: reason for imported in list(self._imports) for name, reason in imported.refused.items()
         }
         return MappingProxyType({**refused_by_toolkits, **self._screening_refusals})
+
+    @property
+    def withheld(self) -> Mapping[str, str]:
+        """What a served toolkit does not pass on, with the reason: `instructions`, and `prompt NAME` of listed ones."""
+        refused = {f"prompt {name}": reason for name, reason in self._refused_prompts.items()}
+        by_toolkits = {name: reason for imported in list(self._imports) for name, reason in imported.withheld.items()}
+        return MappingProxyType({**by_toolkits, **refused})
 
     @property
     def invalid_tools(self) -> Mapping[str, str]:
@@ -397,6 +413,8 @@ class RemoteServer:
         await self.aclose()
 
     async def _update(self) -> Changes:
+        if (problem := self._pool.target.problem) is not None:
+            raise DefinitionError(problem)
         listed = await self._pool.tools(headers=await self._resolve_listing_headers())
         # in a thread: a large listing would block the loop
         changes: Changes = (await run_in_thread(lambda _: self._apply_listing(listed))).get()
@@ -415,12 +433,19 @@ class RemoteServer:
         changes = compare(list(self.tools.values()), screened.tools)
         with self._listing_lock:
             changed = frozenset[str]() if self._pins is None else frozenset(self._pins.check(self.name, listed))
+            changed = frozenset((changed & tools.keys()) - {self._resource_tool})
+            self._log_blocked(changed - self.changed)
             raw_tools = [(to_wire(tool).get("name"), tool) for tool in reversed(listed)]  # the first of a name wins
             self._raw_tools = {name: tool for name, tool in raw_tools if isinstance(name, str)}
             with self._blocking_lock:
-                self.changed = frozenset((changed | self._quarantined) & tools.keys())
+                self.changed = changed | frozenset(self._quarantined & tools.keys())
             self.tools, self._screening_refusals = MappingProxyType(tools), MappingProxyType(screened.refused)
         return changes
+
+    def _log_blocked(self, names: frozenset[str]) -> None:
+        if names:
+            text = "MCP tools of %r are not called until they are accepted, because they are new or have changed: %s"
+            log.warning(text, self.name, ", ".join(map(repr, sorted(names)[:MAX_LOGGED_NAMES])))
 
     async def _verify_tool(self, name: str, *, is_new_connection: bool) -> None:
         """Make sure that a tool is what was pinned. Raises ToolChangedError, ToolConnectionError."""
@@ -606,4 +631,9 @@ def resolve_servers(server: Any, name: str | None, options: ConnectOptions) -> l
         inputs=options.get("inputs"),
         stderr=options.get("stderr"),
     )
-    return [RemoteServer(target, **options) for target in targets]
+    has_urls = any(target.takes_headers for target in targets)
+    without_auth = cast("ConnectOptions", {key: options[key] for key in options.keys() - {"auth", "list_auth"}})  # type: ignore[literal-required]  # one of its keys
+    return [  # `auth` of a file is for its URLs
+        RemoteServer(target, **(options if target.takes_headers or not has_urls else without_auth))
+        for target in targets
+    ]

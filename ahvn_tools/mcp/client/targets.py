@@ -16,7 +16,14 @@ from ahvn_tools.command_words import split_command
 from ahvn_tools.errors import DefinitionError
 from ahvn_tools.formats.json_data import replace_surrogates
 from ahvn_tools.mcp.client.client_settings import ClientSettings
-from ahvn_tools.mcp.client.mcp_config import ServerEntry, parse_entries, read_config
+from ahvn_tools.mcp.client.mcp_config import (
+    CONFIG_PATH,
+    ServerEntry,
+    find_servers,
+    parse_entries,
+    read_config,
+    select_servers,
+)
 from ahvn_tools.redaction.names import is_secret_name
 from ahvn_tools.redaction.texts import SecretTexts
 from ahvn_tools.redaction.values import contains_secret, reveal_secrets
@@ -34,6 +41,8 @@ class Target:
     """Returns a new FastMCP client that is not connected and shares no transport."""
     takes_headers: bool = False
     """Whether the server is reached over HTTP, so that headers can be sent."""
+    problem: str | None = None
+    """Why there is no client, as of an entry whose variables are not set."""
     secrets: SecretTexts = field(default_factory=SecretTexts, repr=False)
     """The credentials of every connection to the server."""
 
@@ -49,8 +58,9 @@ def resolve_targets(
 ) -> list[Target]:
     """Return the servers that `server` names: usually one, for an mcp.json all that are not disabled.
 
-    `server` is a URL, a command as a string or as a list of words, a path of a script (.py, .js) or of an mcp.json, its
-    content, its entries as `parse_entries` returns them, a FastMCP server object, a FastMCP client, or a FastMCP
+    `server` is a URL, a command as a string or as a list of words, a path of a script (.py, .js) or of an mcp.json,
+    also with names of its servers (`mcp.json:a,b`), its content or one entry of it, its entries as `parse_entries`
+    returns them, a FastMCP server object, a FastMCP client, or a FastMCP
     transport. The options are those of `ConnectOptions`; `auth` is no function here. Raises DefinitionError.
     """
     values = (*(env or {}).values(), *(inputs or {}).values())
@@ -60,10 +70,13 @@ def resolve_targets(
     if auth == {}:
         auth = None
     targets = []
-    for default_name, source in _find_sources(server, env, inputs).items():
+    sources = _find_sources(server, env, inputs)
+    has_urls = any(isinstance(source, ServerEntry) and source.url is not None for source in sources.values())
+    for default_name, source in sources.items():
         if isinstance(source, ServerEntry):
-            target = _entry_target(default_name, source, auth, env, stderr)
-            targets.append(replace(target, secrets=_find_secrets(source, auth, env, marked)))
+            own_auth = None if has_urls and source.url is None else auth  # that of a file is for its URLs
+            target = _entry_target(default_name, source, own_auth, env, stderr)
+            targets.append(replace(target, secrets=_find_secrets(source, own_auth, env, marked)))
         else:
             targets.append(_object_target(source, has_options=auth is not None or bool(env)))
     if name is not None and len(targets) != 1:
@@ -97,9 +110,12 @@ def _find_sources(server: Any, env: Mapping[str, str], inputs: Mapping[str, str]
     if isinstance(server, str) and server.lower().startswith(("http://", "https://")):
         return {"": ServerEntry(url=server)}
     if isinstance(server, str | Path):
-        if not str(server).endswith(".json"):
+        match = CONFIG_PATH.fullmatch(str(server))
+        if match is None or (match["names"] is not None and not Path(match["file"]).is_file()):
             return {"": ServerEntry(command=_to_command(server))}
-        config, folder = read_config(Path(server))
+        config, folder = read_config(Path(match["file"]))
+        if match["names"] is not None:
+            config = select_servers(find_servers(config), match["names"], match["file"])
     elif isinstance(server, Sequence) and not isinstance(server, bytes | bytearray):
         return {"": ServerEntry(command=tuple(map(str, server)))}
     elif isinstance(server, Mapping) and server and all(isinstance(entry, ServerEntry) for entry in server.values()):
@@ -134,6 +150,8 @@ def _entry_target(
     name: str, entry: ServerEntry, auth: Any, env: Mapping[str, str], stderr: str | os.PathLike[str] | None
 ) -> Target:
     """Return the target of an entry. `auth` and `env` have priority over the entry's own."""
+    if entry.problem is not None:
+        return Target(name=name, make_client=functools.partial(_refuse_client, entry.problem), problem=entry.problem)
     if entry.url is not None:
         headers, token = (auth, None) if isinstance(auth, Mapping) else ({}, auth)
         own = replace(entry, headers={**entry.headers, **headers}, auth=token or entry.auth)
@@ -143,6 +161,10 @@ def _entry_target(
     if auth is not None:
         raise DefinitionError("A command takes no auth or headers; use env={…}.")
     return _command_target(replace(entry, env={**entry.env, **env}), name, stderr)
+
+
+def _refuse_client(problem: str, _settings: ClientSettings) -> Any:
+    raise DefinitionError(problem)
 
 
 def _command_target(entry: ServerEntry, name: str, stderr: str | os.PathLike[str] | None) -> Target:

@@ -13,7 +13,7 @@ from typing import Any, Final
 from filelock import FileLock, Timeout
 
 from ahvn_tools import atomic_file
-from ahvn_tools.errors import LimitExceededError, ToolkitError
+from ahvn_tools.errors import ToolkitError
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.mcp.trust.changes import to_wire
 from ahvn_tools.regular_file import read_regular
@@ -23,21 +23,22 @@ FILE_VERSION: Final = 1
 LOCK_TIMEOUT_SECONDS: Final = 10.0
 """Seconds to wait for another process or thread that holds the lock."""
 
-MAX_PINNED_TOOLS: Final = 50_000
-"""Tools of one server in the file, also those that it no longer lists."""
-
 MAX_DEFINITION_CHARS: Final = 20_000_000
 """The size up to which definitions of pinned tools are stored."""
 
 ToolPins = dict[str, dict[str, str]]
-"""The SHA-256 of each field of each wire object, by tool name and field name."""
+"""The SHA-256 of each field of each wire object, by tool name and field name. A tool without fields was forgotten."""
+
+UNKNOWN: Final = "new"
+"""What `Pins.check` says of a tool that is not pinned although its server is known."""
 
 
 class Pins:
     """The fingerprints of the tools of some servers, in a file.
 
-    A tool is trusted the first time it is seen, and has changed when it differs from that. A tool that its server no
-    longer lists stays pinned, so it cannot come back with another definition. A lock file (`<path>.lock`) keeps other
+    The tools of a server are trusted the first time it is seen. Later, one that differs from its pin has changed, and
+    one without a pin is new. A tool that its server no longer lists stays pinned, so it cannot come back with another
+    definition. A lock file (`<path>.lock`) keeps other
     processes and threads out. Every method reads or writes the file in the caller's thread. The definitions themselves
     are in `<path>.definitions`, so that a person can see what has changed; nothing else depends on that file.
     """
@@ -53,26 +54,24 @@ class Pins:
         self._read()
 
     def check(self, server: str, wire_tools: Iterable[Any]) -> dict[str, str]:
-        """Pin the new tools. Return the tools that differ from their pins: names, with the fields that changed.
+        """Pin the tools of a new server, and those that were forgotten. Return all others that differ from their pins.
 
-        Tools are `mcp.types.Tool`s or wire objects, exactly as the server sent them. Raises LimitExceededError for a
-        server that has listed more than `MAX_PINNED_TOOLS` different tools; none of the new ones is pinned.
+        It returns names, with the fields that changed, or `UNKNOWN` for a tool that is not pinned.
+
+        Tools are `mcp.types.Tool`s or wire objects, exactly as the server sent them.
         """
         wires = [to_wire(tool) for tool in wire_tools]
         current = _hash_tools(wires)
         with self._transaction() as servers:
-            pinned = servers.setdefault(server, {})
-            if len(current.keys() | pinned.keys()) > MAX_PINNED_TOOLS:
-                raise LimitExceededError(
-                    f"The MCP server {server!r} has listed more than {MAX_PINNED_TOOLS} different tools: "
-                    "`Pins.forget` removes the pins of those that it no longer has."
-                )
-            servers[server] = {**current, **pinned}
-            self._store_definitions(server, wires, current.keys() - pinned.keys())
+            pinned = servers.get(server)
+            trusted = set(current) if pinned is None else {name for name in current if pinned.get(name) == {}}
+            pinned = pinned or {}
+            servers[server] = {**pinned, **{name: current[name] for name in trusted}}
+            self._store_definitions(server, wires, trusted)
             return {
-                name: ", ".join(sorted(key for key in before | after if before.get(key) != after.get(key)))
+                name: _describe_change(pinned.get(name), after)
                 for name, after in current.items()
-                if (before := pinned.get(name, after)) != after
+                if name not in trusted and pinned.get(name) != after
             }
 
     def accept(self, server: str, wire_tools: Iterable[Any]) -> None:
@@ -93,12 +92,13 @@ class Pins:
         return wire if pinned is not None and _hash_tools([wire]).get(name) == pinned else None
 
     def forget(self, server: str, names: Iterable[str] | None = None) -> None:
-        """Remove the pins of some tools of a server, or of all; the next `check` trusts those tools as they are."""
+        """Forget some tools of a server, or all; the next `check` trusts those tools as they are."""
         with self._transaction() as servers:
             if names is None:
                 servers.pop(server, None)
             for name in names or ():
-                servers.get(server, {}).pop(name, None)
+                if server in servers:
+                    servers[server][name] = {}
 
     @property
     def _definitions_path(self) -> Path:
@@ -137,7 +137,8 @@ class Pins:
     def _acquire_lock(self) -> contextlib.AbstractContextManager[object]:
         lock_path = f"{self.path}.lock"
         try:
-            self.path.parent.stat()  # filelock would create a missing folder
+            if not self.path.parent.exists():  # filelock would create it
+                raise ToolkitError(f"The folder {str(self.path.parent)!r} of the pins does not exist; create it.")
             return FileLock(lock_path, timeout=LOCK_TIMEOUT_SECONDS).acquire()
         except Timeout:
             raise ToolkitError(
@@ -187,6 +188,12 @@ def _hash_tools(wire_tools: Iterable[Any]) -> ToolPins:
         if isinstance(name, str) and name not in hashes:
             hashes[name] = {field: _sha256(value) for field, value in wire.items()}
     return hashes
+
+
+def _describe_change(before: dict[str, str] | None, after: dict[str, str]) -> str:
+    if before is None:
+        return UNKNOWN
+    return ", ".join(sorted(key for key in before | after if before.get(key) != after.get(key)))
 
 
 def _sha256(value: Any) -> str:

@@ -98,6 +98,7 @@ class _Screening:
 
     def _accept(self, raw: JsonObject) -> None:
         escaped = self._escape(raw)
+        _refuse_hidden_values([raw.get("inputSchema"), raw.get("outputSchema")])
         _check_schemas(escaped, self._budgets)
         self.result.tools.append(_parse_tool(escaped))
 
@@ -159,6 +160,21 @@ def _escape_texts(value: Any) -> Any:
         if characters := invisible.find(name):
             raise RefusedToolError(f"the name of a member has invisible characters: {', '.join(characters)}")
     return {name: _escape_texts(item) for name, item in value.items()}
+
+
+def _refuse_hidden_values(schemas: Any) -> None:
+    """Raise RefusedToolError for an `enum` or `const` with invisible characters: the server knows no escaped value."""
+    pending = [schemas]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, list):
+            pending.extend(value)
+        elif isinstance(value, dict):
+            pending.extend(value.values())
+            enum = value.get("enum")
+            for allowed in (value.get("const"), *(enum if isinstance(enum, list) else ())):
+                if isinstance(allowed, str) and (characters := invisible.find(allowed)):
+                    raise RefusedToolError(f"an allowed value has invisible characters: {', '.join(characters)}")
 
 
 def _validate_name(raw: JsonObject) -> str:

@@ -23,6 +23,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from ahvn_tools import Toolkit
 from ahvn_tools.errors import InvalidResultError, ToolConnectionError, ToolError, ToolTimeoutError
 from ahvn_tools.mcp.client.client_settings import ClientSettings
 from ahvn_tools.mcp.client.connection import ConnectionPool
@@ -65,7 +66,15 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def sse_app() -> Any:
+    return make_server().http_app(path="/sse", transport="sse")
+
+
 def app() -> Any:
+    return make_server().http_app(path="/mcp")
+
+
+def make_server() -> FastMCP:
     server = FastMCP("web")
     visits: list[str] = []
 
@@ -89,6 +98,11 @@ def app() -> Any:
     def great(size: int) -> str:
         return "x" * size
 
+    @server.tool
+    async def great_with_progress(size: int, context: Context) -> str:
+        await context.report_progress(1)
+        return "x" * size
+
     def region(region: str) -> str | None:
         return get_http_headers().get("mcp-param-region")
 
@@ -101,7 +115,7 @@ def app() -> Any:
         await context.send_notification(ToolListChangedNotification())
         return "changed"
 
-    return server.http_app(path="/mcp")
+    return server
 
 
 @pytest.fixture
@@ -230,6 +244,40 @@ async def test_answer_beyond_the_size_limit_is_not_read(sites: Any) -> None:
         with pytest.raises(ToolConnectionError, match="a message of more than 100000 bytes"):
             await answer(connection, "great", size=100_000)
         assert await answer(connection, "visited") == 1
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_an_answer_in_an_event_stream_may_be_as_large_as_any_message(sites: Any, mode: str) -> None:
+    kit = await Toolkit("k").aadd_mcp(sites().url, name="web", mode=mode, limits=Limits(message_bytes=6_000_000))
+    try:  # a tool that reports progress is answered with an event stream in the newest protocol, too
+        assert len(await kit.acall("great_with_progress", {"size": 2_500_000})) == 2_500_000
+        failed = await kit.aexec("great_with_progress", {"size": 3_500_000})
+        assert failed.error.code == "connection"
+        assert "a message of more than 6000000 bytes. The tool may have run." in failed.text
+        assert await kit.acall("visited") == 1
+    finally:
+        await kit.aremove_mcp()
+
+
+async def test_an_answer_over_sse_has_its_own_limit(sites: Any) -> None:
+    kit = await Toolkit("k").aadd_mcp(sites(sse_app).url.replace("/mcp", "/sse"), name="web")
+    try:
+        assert len(await kit.acall("great", {"size": 500_000})) == 500_000
+        failed = await kit.aexec("great", {"size": 600_000})
+        assert "a message of more than 1048576 bytes. The tool may have run." in failed.text
+        assert await kit.acall("visited") == 1
+    finally:
+        await kit.aremove_mcp()
+
+
+async def test_an_event_that_the_hosts_own_client_does_not_read_is_named(sites: Any) -> None:
+    kit = await Toolkit("k").aadd_mcp(Client(sites().url, mode="legacy"), name="web")
+    try:
+        failed = await kit.aexec("great", {"size": 3_000_000})
+        assert "an event of more than 1048576 bytes, which its client does not read. The tool may have" in failed.text
+        assert await kit.acall("visited") == 1
+    finally:
+        await kit.aremove_mcp()
 
 
 @pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])

@@ -418,3 +418,35 @@ def is_running(command: list[str]) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+STARTS_ONCE = """
+import os, sys, time
+from pathlib import Path
+marker = Path(sys.argv[1])
+if marker.exists():
+    time.sleep(60)
+marker.touch()
+from fastmcp import FastMCP
+server = FastMCP("slow")
+server.tool(lambda: os._exit(1), name="end")
+server.tool(lambda: time.sleep(60), name="sleep")
+server.run(show_banner=False)
+"""
+
+
+def test_a_timeout_while_a_server_starts_again_says_that_the_tool_did_not_run(tmp_path: Path) -> None:
+    kit = Toolkit("k").add_mcp([sys.executable, "-c", STARTS_ONCE, str(tmp_path / "marker")], name="slow")
+    try:
+        late = kit.exec("sleep", timeout=1)
+        assert late.text == "Tool 'sleep' did not finish within 1 seconds; it was cancelled."
+        assert "The tool may have run." in kit.exec("end").text
+        unstarted = kit.exec("sleep", timeout=1)
+        assert unstarted.error is not None
+        assert unstarted.error.code == "timeout"
+        assert unstarted.text == (
+            "Tool 'sleep' did not finish within 1 seconds; "
+            "its MCP server 'slow' was not ready, so the tool did not run."
+        )
+    finally:
+        kit.remove_mcp()

@@ -24,6 +24,7 @@ from ahvn_tools import Toolkit, ToolResult, ToolSpec
 from ahvn_tools.errors import InputRequiredError
 from ahvn_tools.execution.call import Call, Next
 from ahvn_tools.middleware.cache import cache
+from ahvn_tools.middleware.log import log
 from ahvn_tools.middleware.retry import retry
 
 Alias = TypeAliasType("Alias", InputRequiredResult | None)
@@ -69,6 +70,17 @@ async def test_a_client_is_asked_for_input_and_calls_again_with_it(create: Any):
     async with Client(create().to_fastmcp_server(), elicitation_handler=answer_ann) as client:
         answer = await client.call_tool("greet", {"greeting": "Hello"})
     assert answer.data == "Hello, Ann (asked)"
+
+
+async def test_a_question_to_a_client_is_logged_without_the_text_for_a_local_caller(caplog: pytest.LogCaptureFixture):
+    kit = Toolkit("kit", middleware=[log()]).add(greet)
+    with caplog.at_level("INFO"):
+        async with Client(kit.to_fastmcp_server(), elicitation_handler=answer_ann) as client:
+            await client.call_tool("greet", {"greeting": "Hello"})
+        kit.add(ask_in_parts).exec("ask_in_parts")
+    lines = [record.getMessage() for record in caplog.records if hasattr(record, "outcome")]
+    assert ["input_required" in lines[0], " -> ok in " in lines[1]] == [True, True]
+    assert ["served toolkit" in line for line in lines] == [False, False, True]
 
 
 async def greet_in_parts(greeting: str, context: Context) -> AsyncIterator[str | InputRequiredResult]:

@@ -135,9 +135,25 @@ def test_a_changed_tool_stays_changed_until_it_is_accepted(path):
 
 def test_a_tool_stays_pinned_after_its_server_stops_listing_it(path):
     pins, other = Pins(path), {**WIRE, "name": "balance"}
-    pins.check("bank", [WIRE])
+    pins.check("bank", [WIRE, other])
     assert pins.check("bank", [other]) == {}
     assert pins.check("bank", [other, {**WIRE, "title": "Back again"}]) == {"transfer": "title"}
+
+
+def test_a_tool_that_a_pinned_server_adds_is_new_until_it_is_accepted(path):
+    other = {**WIRE, "name": "steal"}
+    Pins(path).check("bank", [WIRE])
+    for _ in range(2):
+        assert Pins(path).check("bank", [WIRE, other]) == {"steal": "new"}
+    assert Pins(path).definition("bank", "steal") is None
+    Pins(path).accept("bank", [other])
+    assert Pins(path).check("bank", [WIRE, other]) == {}
+    assert Pins(path).check("bank", [{**other, "title": "x"}]) == {"steal": "title"}
+
+
+def test_a_server_that_had_no_tool_when_it_was_pinned_is_known(path):
+    Pins(path).check("bank", [])
+    assert Pins(path).check("bank", [WIRE]) == {"transfer": "new"}
 
 
 def test_each_server_has_separate_pins(path):
@@ -150,10 +166,13 @@ def test_each_server_has_separate_pins(path):
 def test_a_forgotten_tool_is_trusted_again(path):
     pins, now = Pins(path), {**WIRE, "title": "x"}
     pins.check("bank", [WIRE, {**WIRE, "name": "balance"}])
-    pins.forget("bank", ["balance", "unknown"])
+    pins.forget("bank", ["balance", "later"])
     pins.forget("unknown", ["transfer"])
     pins.forget("unknown")
+    assert pins.definition("bank", "balance") is None
     assert pins.check("bank", [now, {**now, "name": "balance"}]) == {"transfer": "title"}
+    assert pins.check("bank", [{**now, "name": "balance", "title": "y"}]) == {"balance": "title"}
+    assert pins.check("bank", [{**now, "name": "later"}]) == {}
     pins.forget("bank")
     assert pins.check("bank", [{**now, "title": "y"}]) == {}
 
@@ -282,7 +301,7 @@ import sys
 from ahvn_tools.mcp.trust.pins import Pins
 pins = Pins(sys.argv[1])
 for number in range(20):
-    pins.check(sys.argv[2], [{"name": f"tool{number}"}])
+    pins.accept(sys.argv[2], [{"name": f"tool{number}"}])
 """
 
 
@@ -316,8 +335,8 @@ def test_a_killed_process_releases_its_lock(path, monkeypatch):
     assert Pins(path).check("a", [WIRE]) == {}
 
 
-def test_a_missing_folder_is_an_error_that_names_the_lock_file(tmp_path):
-    with pytest.raises(ToolkitError, match=r"missing/pins\.lock' cannot be written"):
+def test_a_missing_folder_is_an_error_that_names_it(tmp_path):
+    with pytest.raises(ToolkitError, match=r"The folder '.*missing' of the pins does not exist"):
         Pins(tmp_path / "missing" / "pins").check("a", [WIRE])
     assert list(tmp_path.iterdir()) == []
 

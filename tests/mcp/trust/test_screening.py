@@ -151,9 +151,8 @@ def test_names_that_look_the_same_are_the_same():
         tool(inputSchema={"type": "object", "description": INVISIBLE}),
         tool(inputSchema={"type": "object", "properties": {"a": {"properties": {"b": {"description": INVISIBLE}}}}}),
         tool(inputSchema={"type": "object", "properties": {"a": {"title": INVISIBLE}}}),
-        tool(inputSchema={"type": "object", "properties": {"a": {"enum": [INVISIBLE, [INVISIBLE]]}}}),
+        tool(inputSchema={"type": "object", "properties": {"a": {"enum": [["x"], [INVISIBLE]]}}}),
         tool(inputSchema={"type": "object", "properties": {"a": {"default": {"b": INVISIBLE}}}}),
-        tool(inputSchema={"type": "object", "properties": {"a": {"const": INVISIBLE}}}),
         tool(inputSchema={"type": "object", "properties": {"a": {"examples": [INVISIBLE]}}}),
         tool(outputSchema={"type": "object", "description": INVISIBLE}),
         tool(_meta={"x": {"y": INVISIBLE}}),
@@ -165,6 +164,15 @@ def test_invisible_characters_are_escaped(wire):
     (parsed,) = screen([wire]).tools
     assert not any(invisible.find(text) for text in texts(to_wire(parsed)))
     assert any(r"\u200b\u202e\U000e0041\x1b" in text for text in texts(to_wire(parsed)))
+
+
+@pytest.mark.parametrize("part", ["inputSchema", "outputSchema"])
+@pytest.mark.parametrize("values", [{"enum": ["a", "b\u200b"]}, {"const": "b\u200b"}, {"anyOf": [{"const": "\u200b"}]}])
+def test_an_allowed_value_with_invisible_characters_is_refused_because_no_other_one_is_accepted(part, values):
+    schema = {"type": "object", "properties": {"kind": values}}
+    assert refusal(tool(**{part: schema})) == r"an allowed value has invisible characters: \u200b"
+    named = {"type": "object", "properties": {"enum": {"description": "One.\u200b"}, "const": {}}}
+    assert len(screen([tool(**{part: named})]).tools) == 1
 
 
 @pytest.mark.parametrize("part", ["inputSchema", "outputSchema", "_meta"])
