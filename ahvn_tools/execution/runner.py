@@ -52,7 +52,6 @@ async def run_body(
     deadline = deadline or Deadline(plan.seconds if seconds is None else seconds)
     timed_emit = emit and _emit_items(plan, emit, deadline if waits_for_reader else None)
 
-
     def make_error(task: asyncio.Task[Outcome]) -> ToolTimeoutError:
         return timeout_error(plan, *_timeout_reasons(plan, task, is_queued=deadline.is_queued))
 

@@ -116,6 +116,7 @@ class ConversationLoop:
         self.retries = 0
         self.answer: Any = None
         self.turn = Turn()
+        self.runs_calls = False
         self.shown = {} if self.waiting is None else {id(result): result for _, result in self.waiting.results}
         """The results of the last answer that were yielded, also before it waited, by the ids of the objects."""
         self.is_streamed = self.has_left = False
@@ -140,12 +141,11 @@ class ConversationLoop:
                 from ahvn_tools.toolkit.resume import resumed_batch  # few conversations wait
 
                 resumed = resumed_batch(self.kit._view, self.waiting, self.decisions)  # noqa: SLF001  # of this package
-                yield from self._take((yield from self._run(resumed)) if self.emits else resumed.run())
+                yield from self._take((yield from self._run(resumed)))
             while self.stop_reason is None:
                 yield from self._ask()
                 if (batch := self._read()) is not None:
-                    run = (yield from self._run(batch)) if self.emits else batch.run()
-                    yield from self._take(run)
+                    yield from self._take((yield from self._run(batch)))
         yield self._conversation(self.stop_reason)
 
     async def astream(self, *, emits: bool = True) -> AsyncGenerator[Event, None]:
@@ -171,6 +171,7 @@ class ConversationLoop:
                     yield delta
             if (batch := self._read()) is None:
                 return
+        self.runs_calls = True
         if not self.emits:
             self._take(await batch.arun())
             return
@@ -182,7 +183,10 @@ class ConversationLoop:
                     yield event
 
     def _run(self, batch: Batch) -> Generator[Event, None, Run]:
-        """Run the calls of an answer and yield them, with the chunks of their tools; return the run."""
+        """Run the calls of an answer and return the run; yield them, with the chunks of their tools, if it `emits`."""
+        self.runs_calls = True
+        if not self.emits:
+            return batch.run()
         yield from self._events_of(batch)
         for item in replace(batch, streams_results=True).stream():
             if isinstance(item, Run):
@@ -199,10 +203,11 @@ class ConversationLoop:
         try:
             yield
         except BaseException as error:
-            if self.waiting is None:
-                self._conversation("failed").attach_to(error)
-            elif not isinstance(error, RequestUsedError):
-                self._conversation("waiting").attach_to(error)
+            if self.runs_calls and (interrupted := Run.from_error(error)) is not None:
+                self._take(interrupted)
+            if self.waiting is None or not isinstance(error, RequestUsedError):
+                is_waiting = self.latest_run is not None and self.latest_run.pending
+                self._conversation("waiting" if is_waiting else "failed").attach_to(error)
             raise
 
     def _conversation(self, stop_reason: StopReason) -> Conversation:
@@ -343,6 +348,7 @@ class ConversationLoop:
 
     def _take(self, run: Run) -> list[ToolResult]:
         """Add the messages of an answer and of its results; return the results of finished calls."""
+        self.runs_calls = False
         if self.waiting is None:
             self.messages += self.turn.messages
             self.text, self.turns, self.turns_left = self.turn.text, self.turns + 1, self.turns_left - 1
