@@ -105,7 +105,12 @@ class ConversationLoop:
         self.max_retries: int = checked("max_retries", given.pop("max_retries", 2), _RETRIES)
         self.decisions: Any = given
         self.waiting = before.run if before is not None and before.pending else None
-        _require_decisions(kit, before, self.decisions)
+        try:
+            _require_decisions(kit, before, self.decisions)
+        except ToolkitError as error:
+            if before is not None:
+                before.attach_to(error)
+            raise
         self.messages = _with_text(self.format, [], start) if isinstance(start, str) else [*_messages_of(start)]
         if not isinstance(start, str | Conversation):
             _require_results(self.format or _DEFAULT_FORMAT, self.messages)
@@ -411,11 +416,7 @@ def _require_decisions(kit: Tools, waiting: Conversation | None, decisions: Any)
         )
     from ahvn_tools.toolkit.resume import check_decisions  # few conversations wait
 
-    try:
-        check_decisions(kit._view, waiting.run, decisions)  # noqa: SLF001  # of this package
-    except ToolkitError as error:
-        waiting.attach_to(error)
-        raise
+    check_decisions(kit._view, waiting.run, decisions)  # noqa: SLF001  # of this package
 
 
 _RESULT_ROLES: Final = frozenset({"tool", "function"})

@@ -706,6 +706,16 @@ def test_an_interrupted_conversation_has_the_results_of_the_calls_that_had_ended
     assert shop.paid == ["tea"]
 
 
+def test_an_error_of_a_decision_on_nothing_has_the_conversation():
+    shop = Shop(requires_approval=True)
+    waiting = shop.kit.converse(Script(ask(WAIT)), "Go.")
+    answered = shop.kit.converse(Script(say("Done.")), "Go.")
+    for conversation, decisions in ((waiting, {}), (answered, {"approved": True})):
+        with pytest.raises(ToolkitError) as raised:
+            shop.kit.converse(Script(), conversation, **decisions)
+        assert Conversation.from_error(raised.value) == conversation
+
+
 def test_an_interrupted_conversation_waits_for_a_call_that_waited_already():
     shop = Shop()
     script = Script(ask(PAY, ORDER, WAIT), say("Done."))
