@@ -131,7 +131,8 @@ def _detect_format(answer: Any) -> str | None:
         return names[0]
     if any(formats.get(name).calls(answer) for name in names):
         fitting = ", ".join(map(repr, names))
-        raise ToolkitError(f"The answer fits the formats {fitting}. Say which it is: format={names[0]!r}.")
+        choices = " or ".join(f"format={name!r}" for name in names)
+        raise ToolkitError(f"The answer fits the formats {fitting}. Say which it is: {choices}.")
     return None
 
 

@@ -21,7 +21,7 @@ from ahvn_tools.formats.continuation import Container
 from ahvn_tools.formats.json_data import replace_surrogates
 from ahvn_tools.formats.parsing.payload import dump_models, is_stream
 from ahvn_tools.formats.parsing.text_calls import extract_text
-from ahvn_tools.formats.turn import NO_USAGE, Model, Turn
+from ahvn_tools.formats.turn import NO_USAGE, Model, Turn, fitting_module
 from ahvn_tools.middleware.pending import pending_requests
 from ahvn_tools.results import ToolCall, ToolResult
 from ahvn_tools.settings import is_count, must_be
@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 
 _DEFAULT_FORMAT: Final = "openai"
 """The format of the tools for a model that does not name one, until an answer shows its own."""
+
+_FORMATS_OF_TEXTS: Final = ("gemini", "langchain")
+"""The formats whose messages may be texts."""
 
 _RETRIES: Final = must_be("a whole number, at least 0", lambda value: value == 0 or is_count(value))
 
@@ -95,7 +98,7 @@ class ConversationLoop:
             raise TypeError(f"converse(): {unknown}{hint}")
         given: dict[str, Any] = {**options}
         self.kit, self.emits = kit, False
-        self.model: Any = validate_callable("A model", "a function of messages and tools", model)
+        self.model: Any = _checked_model(model)
         before = start if isinstance(start, Conversation) else None
         self.format: str | None = given.pop("format", None) or getattr(model, "format", None)
         if before is not None and before.format is not None:
@@ -112,6 +115,8 @@ class ConversationLoop:
                 before.attach_to(error)
             raise
         self.messages = _with_text(self.format, [], start) if isinstance(start, str) else [*_messages_of(start)]
+        if any(isinstance(message, str) for message in self.messages) and self.format not in _FORMATS_OF_TEXTS:
+            raise ToolkitError("A message is a text alone. Pass {'role': 'user', 'content': text}, or only the text.")
         if not isinstance(start, str | Conversation):
             _require_results(self.format or _DEFAULT_FORMAT, self.messages)
         self.latest_run = before.run if before else None
@@ -324,7 +329,13 @@ class ConversationLoop:
     def _read(self) -> Batch | None:
         """Read the answer; None if the model has to be asked again, because its provider has discarded a call."""
         answer = self.answer
-        batch = self.kit._batch(answer, self.format)  # noqa: SLF001  # of this package
+        try:
+            batch = self.kit._batch(answer, self.format)  # noqa: SLF001  # of this package
+        except ToolkitError as error:
+            if not isinstance(answer, str):
+                raise
+            advice = "To answer with a text, return {'role': 'assistant', 'content': text}."
+            raise ToolkitError(f"{error} {advice}") from None
         self.format = self.format or batch.format
         turn = _read_turn(self.format or _fitting_format(answer), answer, batch.calls)
         self.usage += turn.usage
@@ -381,6 +392,13 @@ class ConversationLoop:
         if not (run.results or run.is_paused):
             return "answered"
         return None if self.turns_left else "max_turns"
+
+
+def _checked_model(model: Any) -> Any:
+    """Return a model. Raises ToolkitError for what cannot be called, and says how to make one of a client."""
+    module = None if callable(model) else fitting_module(model)
+    advice = "" if module is None else f', such as formats.{module}.model(client, model="…")'
+    return validate_callable("A model", f"a function of messages and tools{advice}", model)
 
 
 def _has_expired(container: Container) -> bool:

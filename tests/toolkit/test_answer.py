@@ -33,6 +33,56 @@ def answer_of(name: str, count: int = 1) -> Any:
     return provider(name).response([(ids[number], "ping", "{}") for number in range(count)])
 
 
+CUSTOM_CALL = {"id": "c1", "type": "custom", "custom": {"name": "shell", "input": "ls"}}
+CUSTOM_CALLS = {
+    "a message": ("openai", {"role": "assistant", "content": None, "tool_calls": [CUSTOM_CALL]}),
+    "a response": ("openai", {"choices": [{"message": {"role": "assistant", "tool_calls": [CUSTOM_CALL]}}]}),
+    "a stream": ("openai", [{"choices": [{"delta": {"tool_calls": [{"index": 0, **CUSTOM_CALL}]}}]}]),
+    "an item": (
+        "openai-responses",
+        {"output": [{"type": "custom_tool_call", "call_id": "c1", "name": "shell", "input": "ls"}]},
+    ),
+}
+
+
+@pytest.mark.parametrize(("name", "answer"), CUSTOM_CALLS.values(), ids=CUSTOM_CALLS)
+def test_an_answer_with_a_call_of_a_custom_tool_alone_is_not_final(kit, name, answer):
+    run = kit.run(answer, format=name)
+    assert run.results == []
+    assert run.problem is not None
+    assert run.problem.startswith("The call was discarded, because no such tool can be called.")
+
+
+@pytest.mark.parametrize("call_id", [5, None])
+def test_an_answer_that_fits_two_formats_names_both(kit, call_id):
+    call = {"id": call_id, "type": "function", "function": {"name": "ping", "arguments": "{}"}}
+    with pytest.raises(ToolkitError, match="Say which it is: format='mistral' or format='openai'"):
+        kit.run({"role": "assistant", "content": None, "tool_calls": [call]})
+
+
+CLIENTS = {
+    "openai": "chat.completions.create",
+    "openai-responses": "responses.create",
+    "anthropic": "messages.create",
+    "gemini": "models.generate_content",
+    "mistral": "chat.complete",
+    "bedrock": "converse",
+    "ollama": "chat",
+    "langchain": "invoke",
+}
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_a_client_of_another_format_is_refused_with_the_one_that_fits(name):
+    other = "anthropic" if name != "anthropic" else "openai"
+    *parents, last = CLIENTS[other].split(".")
+    client: Any = SimpleNamespace(**{last: print})
+    for parent in reversed(parents):
+        client = SimpleNamespace(**{parent: client})
+    with pytest.raises(TypeError, match=rf"with the function '{CLIENTS[name]}', which .* Use formats\.{other}\.model"):
+        formats.get(name).model(client, **({} if name == "langchain" else {"model": "m"}))
+
+
 @each_format
 @pytest.mark.parametrize("answer", [None, {}, {"foo": 1}, 3, [1, 2], {"error": {"message": "overloaded"}}])
 def test_what_is_no_answer_is_refused(kit, name, answer):

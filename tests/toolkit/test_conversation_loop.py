@@ -494,6 +494,15 @@ def test_what_does_not_fit_is_refused_and_loses_nothing(session):
         session.converse(Script(), {"role": "user", "content": "Hello"})
     with pytest.raises(ToolkitError, match="A model is a function of messages and tools"):
         session.converse("gpt", "Hello")
+    with pytest.raises(ToolkitError, match=r"A message is a text alone\. Pass \{'role': 'user', 'content': text\}"):
+        session.converse(Script(), ["Hello"])
+    with pytest.raises(ToolkitError, match=r"To answer with a text, return \{'role': 'assistant', 'content': text\}"):
+        session.converse(Script("Hello!"), "Hello")
+    client = SimpleNamespace(messages=SimpleNamespace(create=print))
+    with pytest.raises(
+        ToolkitError, match=r"such as formats\.anthropic\.model\(client, model=.*, not an object of the"
+    ):
+        session.converse(client, "Hello")
     assert session.converse(Script(say("Done.")), waiting, approved=True).text == "Done."
 
 
