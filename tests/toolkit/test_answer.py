@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -33,6 +34,7 @@ def answer_of(name: str, count: int = 1) -> Any:
     return provider(name).response([(ids[number], "ping", "{}") for number in range(count)])
 
 
+CALL = {"index": 0, "id": "c1", "type": "function", "function": {"name": "ping", "arguments": "{}"}}
 CUSTOM_CALL = {"id": "c1", "type": "custom", "custom": {"name": "shell", "input": "ls"}}
 CUSTOM_CALLS = {
     "a message": ("openai", {"role": "assistant", "content": None, "tool_calls": [CUSTOM_CALL]}),
@@ -180,3 +182,27 @@ def test_a_stream_of_events_is_read_once(kit):
     answer = provider("openai").events([("call_1", "ping", "{}")])
     for format_name in (None, "openai"):
         assert kit.run(iter(answer), format=format_name)[0]["content"] == "pong"
+
+
+async def test_arun_takes_an_async_stream_and_other_methods_say_how_to_read_it(kit):
+    chunk = {"choices": [{"index": 0, "delta": {"tool_calls": [CALL]}, "finish_reason": "tool_calls"}]}
+
+    async def stream() -> AsyncIterator[Any]:
+        yield chunk
+
+    (message,) = await kit.arun(stream(), format="openai")
+    assert message["content"] == "pong"
+    with pytest.raises(TypeError, match=r"Pass `\[event async for event in stream\]`"):
+        kit.run(stream(), format="openai")
+
+
+async def test_arun_takes_the_async_stream_of_bedrocks_response(kit):
+    start = {"contentBlockStart": {"contentBlockIndex": 0, "start": {"toolUse": {"toolUseId": "c1", "name": "ping"}}}}
+    events = [start, {"contentBlockStop": {"contentBlockIndex": 0}}, {"messageStop": {"stopReason": "tool_use"}}]
+
+    async def stream() -> AsyncIterator[Any]:
+        for event in events:
+            yield event
+
+    run = await kit.arun({"stream": stream()}, format="bedrock")
+    assert [result.value for _, result in run.results] == ["pong"]
