@@ -77,6 +77,9 @@ def __getattr__(name: str) -> Any:
         if name in names:
             value = globals()[name] = getattr(importlib.import_module(f"{__name__}.{module}"), name)
             return value
+    if name.endswith("Error") and hasattr(importlib.import_module(f"{__name__}.errors"), name):
+        # `from … import …` replaces an AttributeError by an error without its text
+        raise ImportError(f"cannot import name {name!r} from {__name__!r}: from {__name__}.errors import {name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

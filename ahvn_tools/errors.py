@@ -224,7 +224,7 @@ class ToolTimeoutError(ToolCallError, TimeoutError):
 
 
 class CallCancelledError(ToolCallError):
-    """The call was cancelled by its id, or by the tool itself. Call it again if it is still needed."""
+    """The call was cancelled by its id or by the tool itself, or interrupted. Call it again if it is still needed."""
 
     code = "cancelled"
 

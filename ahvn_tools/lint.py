@@ -36,6 +36,9 @@ RULES: Final[dict[str, Rule]] = {
     "missing-description": Rule(summary="the tool has no description", severity="warning"),
     "long-description": Rule(summary="some models refuse a description of this length", severity="warning"),
     "undocumented-parameter": Rule(summary="a parameter has no description", severity="warning"),
+    "unknown-documented-parameter": Rule(
+        summary="a docstring describes a parameter that the function does not have", severity="warning"
+    ),
     "similar-names": Rule(
         summary="two names of tools differ only in case, separators or look-alikes", severity="warning"
     ),

@@ -314,6 +314,7 @@ def errors_page() -> str:
         mistakes.append([f"`{kind.__name__}`", bases, cell(docstring(kind))])
     return page(
         "Errors",
+        "Import them from `ahvn_tools.errors`: `from ahvn_tools.errors import ToolTimeoutError`.",
         "## Codes of failed calls",
         "`exec` returns a result with `error.code`. `call` raises the exception, a `ToolCallError`. Codes are stable.",
         table(["code, exception", "meaning", "what to do"], codes),

@@ -33,6 +33,14 @@ def test_every_public_name_can_be_used_in_an_annotation():
         assert get_type_hints(namespace["use"])["value"] == getattr(ahvn_tools, name)
 
 
+def test_the_import_of_an_error_that_is_elsewhere_says_where():
+    with pytest.raises(ImportError, match=r"from ahvn_tools\.errors import ToolTimeoutError"):
+        exec("from ahvn_tools import ToolTimeoutError")
+    with pytest.raises(ImportError, match="cannot import name 'NoSuchError'"):
+        exec("from ahvn_tools import NoSuchError")
+    assert not hasattr(ahvn_tools, "NoSuchError")
+
+
 def test_the_public_names_are_sorted_and_listed():
     assert sorted(ahvn_tools.__all__) == ahvn_tools.__all__
     assert set(ahvn_tools.__all__) <= set(dir(ahvn_tools))

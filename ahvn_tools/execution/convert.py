@@ -140,6 +140,7 @@ def body_error_detail(
 def _body_error_detail(
     error: BaseException, bound_values: Mapping[str, Any], tool: str, *, is_masked: bool
 ) -> ErrorDetail:
+    error = _without_groups(error)
     if is_cancellation(error):
         return ErrorDetail(code="cancelled", message="The tool cancelled itself.")
     if isinstance(error, _ERRORS_WITH_THEIR_OWN_CODE):
@@ -165,6 +166,14 @@ def _body_error_detail(
         return ErrorDetail(code="tool_error", message=f"Error calling tool {tool!r}", mcp_response=response)
     message = _redact(body_error_text(error), bound_values)
     return ErrorDetail(code="tool_error", message=message, mcp_response=response)
+
+
+def _without_groups(error: BaseException) -> BaseException:
+    """Return the ToolError that a group has as its only exception, as asyncio.TaskGroup raises it; else the error."""
+    inner = error
+    while isinstance(inner, BaseExceptionGroup) and len(inner.exceptions) == 1:
+        inner = inner.exceptions[0]
+    return inner if isinstance(inner, ToolError) or _is_fastmcp_tool_error(inner) else error
 
 
 def _log_explanation(error: ToolCallError, bound_values: Mapping[str, Any] | None = None) -> None:

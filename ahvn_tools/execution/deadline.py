@@ -83,9 +83,14 @@ class Deadline:
 
 
 async def run_with_deadline(
-    deadline: Deadline, error: ToolTimeoutError, start: Callable[..., Coroutine[Any, Any, Outcome]], *arguments: Any
+    deadline: Deadline,
+    make_error: Callable[[asyncio.Task[Outcome]], ToolTimeoutError],
+    start: Callable[..., Coroutine[Any, Any, Outcome]],
+    *arguments: Any,
 ) -> Outcome:
-    """Run `start(*arguments)` until it ends or the deadline passes; then cancel it, with `error` as the outcome.
+    """Run `start(*arguments)` until it ends or the deadline passes; then cancel it: `make_error` makes the outcome.
+
+    It takes the task, which was cancelled, has ended in another way, or still runs.
 
     Returns on time even when the body ignores its cancellation: after CANCEL_GRACE_SECONDS it is abandoned. The clock
     is read when the body ends, too: no timer fires while a body blocks the loop.
@@ -99,7 +104,7 @@ async def run_with_deadline(
     finally:
         deadline.close()
         await cancel_and_wait(task)
-    return Outcome(error=error, is_runner_error=True)
+    return Outcome(error=make_error(task), is_runner_error=True)
 
 
 def timeout_error(plan: Plan, reason: str, masked_reason: str | None = None) -> ToolTimeoutError:

@@ -9,8 +9,9 @@ import inspect
 import io
 import sys
 from collections import ChainMap
+from collections.abc import Callable
 from dataclasses import dataclass
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any, Self
 
 from ahvn_tools.errors import PickleError, ToolSpecError
@@ -159,26 +160,41 @@ class _LimitedBuffer(io.BytesIO):
         return super().write(data)
 
 
-def dumps(value: Any, max_bytes: int | None = None) -> bytes:
+def dumps(value: Any, max_bytes: int | None = None, *, keeps_file_names: bool = False) -> bytes:
     """Pickle a value; functions and classes that cannot be imported go by value.
 
+    `keeps_file_names`: their code names its files, which a process of this computer can read, and no other may learn.
     Raises what pickling raises, and SizeLimitError for a pickle of more than `max_bytes`.
     """
     buffer = _LimitedBuffer(max_bytes)
-    pickler_class()(buffer).dump(value)
+    pickler_class(keeps_file_names)(buffer).dump(value)
     return buffer.getvalue()
 
 
 @functools.cache
-def pickler_class() -> type[Any]:
+def pickler_class(keeps_file_names: bool = False) -> type[Any]:
     """Return cloudpickle's pickler class; without the table, its version 3.1 makes a second `dataclasses.MISSING`."""
     import cloudpickle
 
     for name in _modules_by_value & sys.modules.keys():
         cloudpickle.register_pickle_by_value(sys.modules[name])
-    missing = {type(dataclasses.MISSING): lambda _: "MISSING"}
-    table = ChainMap(missing, cloudpickle.Pickler.dispatch_table)
+    own: dict[type[Any], Callable[[Any], Any]] = {type(dataclasses.MISSING): lambda _: "MISSING"}
+    if keeps_file_names:
+        own[CodeType] = _reduce_code
+    table = ChainMap(own, cloudpickle.Pickler.dispatch_table)
     return type("_Pickler", (cloudpickle.Pickler,), {"dispatch_table": table})
+
+
+def _reduce_code(code: CodeType) -> Any:
+    """Return how cloudpickle makes a code, which gives each the same file name, and the name of its file."""
+    import cloudpickle
+
+    return _restore_code, (cloudpickle.Pickler.dispatch_table[CodeType](code), code.co_filename)
+
+
+def _restore_code(reduced: tuple[Callable[..., CodeType], tuple[Any, ...]], file_name: str) -> CodeType:
+    make, arguments = reduced
+    return make(*arguments).replace(co_filename=file_name)
 
 
 def is_importable_elsewhere(module: str) -> bool:

@@ -24,6 +24,7 @@ from ahvn_tools.errors import (
     ToolCallError,
     ToolkitError,
     UnboundStateError,
+    near_misses,
 )
 from ahvn_tools.json_types import JsonObject, estimate_size
 from ahvn_tools.redaction.names import is_secret_name
@@ -64,7 +65,7 @@ class BoundParameter:
         value = self.read(scopes)
         if type(value) is self._exact_type:
             return value
-        return self.validate(value)
+        return self.validate(value, scopes)
 
     def read(self, scopes: StateScopes) -> Any:
         """Return the value unvalidated, or MISSING. Raises UnboundStateError when reading it fails."""
@@ -91,10 +92,10 @@ class BoundParameter:
         bound.is_resolved_by_worker = True
         return bound
 
-    def validate(self, value: Any) -> Any:
+    def validate(self, value: Any, scopes: StateScopes = ()) -> Any:
         """Return the value for the body. Raises UnboundStateError, whose text does not show the value."""
         if value is MISSING:
-            return self._default_value()
+            return self._default_value(scopes)
         if value is None and self.binding.is_required:
             raise self.unbound_error("it is required, and its value is None")
         if value is self.binding.stored_default:
@@ -107,20 +108,26 @@ class BoundParameter:
             reason = f"it holds a {type(value).__name__} that does not fit {self.parameter.expected!r}"
             raise self.unbound_error(reason) from None
 
-    def _default_value(self) -> Any:
+    def _default_value(self, scopes: StateScopes) -> Any:
         if self.binding.is_value_removed:
             is_secret, where = self.binding.is_secret, "was left out of the pickle or the data"
             raise self.unbound_error(f"it is secret and {where}" if is_secret else f"its value {where}")
         if (bound_default := self.binding.default_value()) is not MISSING:
             return self.validate(bound_default)
         if self.binding.is_required:
-            raise self.unbound_error("it is required, and no state has that key")
+            raise self.unbound_error(f"it is required, and no state has that key{self._similar_key(scopes)}")
         default = self.parameter.default  # read once: it may be made for this call
         if default is not UNSET:
             return default
         if self.parameter.is_required:
-            raise self.unbound_error("no state has that key")
+            raise self.unbound_error(f"no state has that key{self._similar_key(scopes)}")
         return MISSING
+
+    def _similar_key(self, scopes: StateScopes) -> str:
+        """Return a text about the first key of the states that is similar to the missing one; "" without one."""
+        names = [str(name) for scope in scopes for name in scope]
+        near = near_misses(self._key_text.partition(".")[0], names) if names else ""
+        return f" ({near[0].lower()}{near[1:]})" if near.startswith("Did") else ""
 
     def to_unbound_error(self, error: BaseException) -> UnboundStateError:
         """Return the error for what reading the value raised; only the text of a BindError is safe to show."""

@@ -8,10 +8,10 @@ import functools
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from time import monotonic
-from typing import Any
+from typing import Any, Final
 
 from ahvn_tools.binding import StateScopes
-from ahvn_tools.errors import UnboundStateError
+from ahvn_tools.errors import ToolTimeoutError, UnboundStateError
 from ahvn_tools.execution.consume import aconsume, consume
 from ahvn_tools.execution.deadline import PREPARATION_TOO_SLOW, Deadline, run_with_deadline, seconds_left, timeout_error
 from ahvn_tools.execution.outcome import Outcome, is_awaitable, is_being_cancelled, is_consumable, is_iterator
@@ -51,10 +51,11 @@ async def run_body(
         return outcome if outcome.error is None else replace(outcome, made=tuple(items))
     deadline = deadline or Deadline(plan.seconds if seconds is None else seconds)
     timed_emit = emit and _emit_items(plan, emit, deadline if waits_for_reader else None)
-    error = timeout_error(plan, *_timeout_reasons(plan))
-    outcome = await run_with_deadline(deadline, error, _dispatch, plan, body, values, timed_emit, items, deadline)
-    if outcome.is_runner_error and deadline.unstarted is not None:
-        return Outcome(error=timeout_error(plan, *deadline.unstarted), is_runner_error=True)
+
+    def make_error(task: asyncio.Task[Outcome]) -> ToolTimeoutError:
+        return timeout_error(plan, *(deadline.unstarted or _timeout_reasons(plan, task)))
+
+    outcome = await run_with_deadline(deadline, make_error, _dispatch, plan, body, values, timed_emit, items, deadline)
     return outcome if outcome.error is None else replace(outcome, made=tuple(items))
 
 
@@ -87,7 +88,7 @@ async def run_before_body(
     if plan.seconds is None:
         return (await capture_outcome(start)).get(tool=plan.name), None
     deadline, error = Deadline(plan.seconds), timeout_error(plan, too_slow)
-    outcome = await run_with_deadline(deadline, error, capture_outcome, start)
+    outcome = await run_with_deadline(deadline, lambda _: error, capture_outcome, start)
     return outcome.get(tool=plan.name), deadline.remaining_seconds()
 
 
@@ -129,15 +130,19 @@ async def _run_resolver(bound: BoundParameter, scopes: StateScopes) -> Any:
     return await value if is_awaitable(value) else value
 
 
-def _timeout_reasons(plan: Plan) -> tuple[str, str]:
+_MAY_RUN: Final = "it may still be running"
+
+
+def _timeout_reasons(plan: Plan, task: asyncio.Task[Outcome]) -> tuple[str, str]:
     """Return what happened to a body that exceeded its timeout, for developers and for models."""
     if plan.isolation == "process":
         return "its process was ended", "it was ended"
     if plan.isolation is not None:
-        return "its executor was asked to end it", "it may still be running"
+        return "its executor was asked to end it", _MAY_RUN
     if plan.is_async:
-        return "it was cancelled", "it was cancelled"
-    return "its thread may still be running", "it may still be running"
+        reason = "it was cancelled" if task.cancelled() else "it ended too late" if task.done() else _MAY_RUN
+        return reason, reason
+    return "its thread may still be running", _MAY_RUN
 
 
 async def _dispatch(  # noqa: PLR0917  # `run_with_deadline` passes positional arguments

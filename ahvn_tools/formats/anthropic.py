@@ -32,7 +32,7 @@ from ahvn_tools.formats.rendering.tool_exporter import (
     filter_example_inputs,
     set_provider_options,
 )
-from ahvn_tools.formats.turn import Model, Turn, Usage, read_answer, read_text, without_nulls
+from ahvn_tools.formats.turn import Model, Turn, Usage, client_function, read_answer, read_text, without_nulls
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import DIRECT, PROGRAMMATIC, ToolCall, ToolResult
 from ahvn_tools.schema.dialects.dialect import ANTHROPIC
@@ -332,7 +332,8 @@ def model(
     toolkit. `export` are the options of `export`, such as `{"strict": True}`.
     """
     options |= {"model": model, **({"stream": True} if stream else {})}
-    return Model.of_client(FORMAT, client.messages.create, options, export=export, container_option="container")
+    send = client_function(client, "messages.create")
+    return Model.of_client(FORMAT, send, options, export=export, container_option="container")
 
 
 def choice(

@@ -19,7 +19,7 @@ from ahvn_tools.formats.rendering import content
 from ahvn_tools.formats.rendering.calls import clean_text, to_writable
 from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_single_choice
 from ahvn_tools.formats.rendering.tool_exporter import ToolExporter, export_all
-from ahvn_tools.formats.turn import Model, Turn, Usage, read_answer, read_text
+from ahvn_tools.formats.turn import Model, Turn, Usage, client_function, read_answer, read_text
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolCall, ToolResult
 from ahvn_tools.schema.dialects.dialect import BEDROCK
@@ -195,7 +195,7 @@ def model(
 
     return Model(
         format=FORMAT,
-        send=client.converse_stream if stream else client.converse,
+        send=client_function(client, "converse_stream" if stream else "converse"),
         request=request,
         options={"modelId": model, **options},
         export=export or {},

@@ -16,13 +16,15 @@ MAX_WAIT_SECONDS: Final = 240.0
 _LIMITED_FORMAT: Final = "anthropic"
 
 MALFORMED_CALL: Final = "The call was malformed. Send it again with its arguments as one JSON object."
+UNKNOWN_CALL: Final = (
+    "The call was discarded, because no such tool can be called. Call one of the known tools, or answer without a call."
+)
 _PROBLEMS: Final = {
     "malformed_function_call": MALFORMED_CALL,
     "malformed_tool_use": MALFORMED_CALL,
     "malformed_response": "The response was malformed. Send it again.",
     "malformed_model_output": "The response was malformed. Send it again.",
-    "unexpected_tool_call": "The call was discarded, because no such tool can be called. Call one of the known tools, "
-    "or answer without a call.",
+    "unexpected_tool_call": UNKNOWN_CALL,
     "too_many_tool_calls": "The response was stopped after too many calls in a row. Send fewer calls, or answer "
     "without a call.",
 }

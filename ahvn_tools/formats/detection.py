@@ -6,7 +6,7 @@ without. `SDK_MODULES` are the modules of the SDK whose objects are its answers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterable, Iterable, Mapping
 from typing import Any
 
 from ahvn_tools import formats
@@ -20,6 +20,15 @@ def read_events(answer: Any) -> Any:
         return {**answer, "stream": read_events(answer["stream"])}
     is_response = isinstance(answer, Mapping) or hasattr(answer, "model_dump")
     return list(answer) if not is_response and payload.is_stream(answer) and isinstance(answer, Iterable) else answer
+
+
+async def aread_events(answer: Any) -> Any:
+    """Return an answer whose events can be read without waiting: an async stream, also Bedrock's, as its events."""
+    if isinstance(answer, Mapping) and isinstance(answer.get("stream"), AsyncIterable):
+        return {**answer, "stream": await aread_events(answer["stream"])}
+    if not isinstance(answer, AsyncIterable) or isinstance(answer, Iterable) or hasattr(answer, "model_dump"):
+        return answer
+    return [event async for event in answer]
 
 
 def matching_formats(answer: Any) -> list[str]:

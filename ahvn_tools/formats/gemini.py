@@ -26,7 +26,7 @@ from ahvn_tools.formats.rendering import content
 from ahvn_tools.formats.rendering.calls import clean_text, get_provider_data, get_wire_name, to_writable
 from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_choice
 from ahvn_tools.formats.rendering.tool_exporter import ToolExporter, export_all, split_value_schema
-from ahvn_tools.formats.turn import Model, Turn, Usage, read_answer, read_text, without_nulls
+from ahvn_tools.formats.turn import Model, Turn, Usage, client_function, read_answer, read_text, without_nulls
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolCall, ToolResult, whole_value
 from ahvn_tools.schema.dialects.dialect import GEMINI, GEMINI_PARAMETERS
@@ -222,7 +222,7 @@ def model(
 
     return Model(
         format=FORMAT,
-        send=client.models.generate_content_stream if stream else client.models.generate_content,
+        send=client_function(client, "models.generate_content_stream" if stream else "models.generate_content"),
         request=request,
         options={"model": model, **options},
         export=export or {},

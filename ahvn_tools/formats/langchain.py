@@ -20,7 +20,7 @@ from ahvn_tools.formats.parsing.tool_calls import TRUNCATED_CALL, RawCall, Strea
 from ahvn_tools.formats.rendering import content
 from ahvn_tools.formats.rendering.calls import clean_text, get_wire_name, to_writable
 from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_single_choice
-from ahvn_tools.formats.turn import Model, Turn, Usage, read_answer, read_text
+from ahvn_tools.formats.turn import Model, Turn, Usage, client_function, read_answer, read_text
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import DIRECT, ToolCall, ToolResult
 
@@ -130,6 +130,7 @@ def model(chat_model: Any, *, stream: bool = False, export: Mapping[str, Any] | 
 
     `options` are those of its `bind_tools`, `export` those of `export`.
     """
+    client_function(chat_model, "invoke")
 
     def bind(tools: Sequence[JsonObject]) -> Any:
         return chat_model.bind_tools(tools, **options) if tools else chat_model

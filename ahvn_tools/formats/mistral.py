@@ -14,7 +14,7 @@ from ahvn_tools.formats.parsing.tool_calls import RawCall, StreamParser, parse_c
 from ahvn_tools.formats.rendering import content
 from ahvn_tools.formats.rendering.calls import get_wire_name, hash_to_id, to_writable
 from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_single_choice
-from ahvn_tools.formats.turn import Model, Turn, merge_deltas, read_answer
+from ahvn_tools.formats.turn import Model, Turn, client_function, merge_deltas, read_answer
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolCall, ToolResult
 
@@ -108,8 +108,8 @@ def model(
     `options` are those of `client.chat.complete`; its `tools` are sent beside those of the toolkit. `export` are the
     options of `export`, such as `{"strict": True}`.
     """
-    chat = client.chat
-    send, asend = (chat.stream, chat.stream_async) if stream else (chat.complete, chat.complete_async)
+    name = "chat.stream" if stream else "chat.complete"
+    send, asend = client_function(client, name), client_function(client, f"{name}_async")
     return Model.of_client(FORMAT, send, {"model": model, **options}, export=export, asend=asend)
 
 

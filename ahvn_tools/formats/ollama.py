@@ -15,7 +15,7 @@ from ahvn_tools.formats.rendering import content
 from ahvn_tools.formats.rendering.calls import clean_text, get_wire_name, to_writable
 from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_choice, wire_name
 from ahvn_tools.formats.rendering.tool_exporter import ToolExporter, export_all
-from ahvn_tools.formats.turn import Model, Turn, Usage, merge_deltas, read_answer
+from ahvn_tools.formats.turn import Model, Turn, Usage, client_function, merge_deltas, read_answer
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolCall, ToolResult
 from ahvn_tools.schema.dialects.dialect import OLLAMA
@@ -111,7 +111,8 @@ def model(
     `options` are those of `client.chat`; its `tools` are sent beside those of the toolkit. `export` are the options of
     `export`.
     """
-    return Model.of_client(FORMAT, client.chat, {"model": model, "stream": stream, **options}, export=export)
+    options = {"model": model, "stream": stream, **options}
+    return Model.of_client(FORMAT, client_function(client, "chat"), options, export=export)
 
 
 def choice(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.errors import ToolSpecError
-from ahvn_tools.formats.continuation import Continuation, read_problem
+from ahvn_tools.formats.continuation import UNKNOWN_CALL, Continuation, read_problem
 from ahvn_tools.formats.json_data import get_index, get_object, get_objects, to_objects, unread_fields
 from ahvn_tools.formats.parsing.payload import read_field, read_first, read_items
 from ahvn_tools.formats.parsing.tool_calls import (
@@ -23,7 +23,16 @@ from ahvn_tools.formats.rendering import content
 from ahvn_tools.formats.rendering.calls import clean_text, get_provider_data, get_wire_name, to_json_text, to_writable
 from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_choice
 from ahvn_tools.formats.rendering.tool_exporter import MAX_DESCRIPTION_CHARS, ToolExporter, export_all
-from ahvn_tools.formats.turn import Model, Turn, Usage, merge_deltas, read_answer, read_text, without_nulls
+from ahvn_tools.formats.turn import (
+    Model,
+    Turn,
+    Usage,
+    client_function,
+    merge_deltas,
+    read_answer,
+    read_text,
+    without_nulls,
+)
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolCall, ToolResult
 from ahvn_tools.schema.dialects.dialect import OPENAI
@@ -71,13 +80,20 @@ def calls(response: Any, definitions: Iterable[ToolDefinition] = ()) -> list[Too
 def continuation(response: Any) -> Continuation:
     """Return whether the provider has discarded what the model has written, as Gemini's hosts say it in this format.
 
-    The first choice counts. Chunks of a stream are read, too.
+    A call of a custom tool is answered in the same way: a toolkit has no such tools. The first choice counts. Chunks of
+    a stream are read, too.
 
     >>> continuation({"choices": [{"finish_reason": "function_call_filter: MALFORMED_FUNCTION_CALL"}]}).problem
     'The call was malformed. Send it again with its arguments as one JSON object.'
     """
-    reasons = (read_field(read_first(item, "choices"), "finish_reason") for item in read_items(response))
-    return Continuation(problem=read_problem(reasons))
+    items = [(item, read_first(item, "choices")) for item in read_items(response)]
+    problem = read_problem(read_field(choice, "finish_reason") for _, choice in items)
+    messages = [found for item, choice in items for found in (item, *(read_field(choice, key) for key in _MESSAGES))]
+    is_custom = any(read_field(read_first(message, "tool_calls"), "type") == "custom" for message in messages)
+    return Continuation(problem=problem or (UNKNOWN_CALL if is_custom else None))
+
+
+_MESSAGES: Final = ("message", "delta")
 
 
 def message(calls: Iterable[ToolCall], *, text: str | None = None, legacy: bool = False) -> list[JsonObject]:
@@ -196,7 +212,8 @@ def model(
     """
     if stream:
         options = {"stream_options": {"include_usage": True}, **options, "stream": True}
-    return Model.of_client(FORMAT, client.chat.completions.create, {"model": model, **options}, export=export)
+    send = client_function(client, "chat.completions.create")
+    return Model.of_client(FORMAT, send, {"model": model, **options}, export=export)
 
 
 def choice(

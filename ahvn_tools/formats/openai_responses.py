@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from ahvn_tools.definition import ToolDefinition
-from ahvn_tools.formats.continuation import NO_CONTINUATION, Continuation
+from ahvn_tools.formats.continuation import NO_CONTINUATION, UNKNOWN_CALL, Continuation
 from ahvn_tools.formats.json_data import filter_objects, get_index, get_object, get_objects, unread_fields
 from ahvn_tools.formats.openai import EXPORTER
 from ahvn_tools.formats.parsing.payload import read_field, read_items
@@ -24,7 +24,7 @@ from ahvn_tools.formats.rendering.callers import AllowedCallers, resolve_callers
 from ahvn_tools.formats.rendering.calls import clean_text, get_provider_data, to_json_text, to_writable
 from ahvn_tools.formats.rendering.names import CHOICE_MODES, resolve_choice
 from ahvn_tools.formats.rendering.tool_exporter import export_all, set_provider_options, split_value_schema
-from ahvn_tools.formats.turn import Model, Turn, Usage, read_answer, read_text, without_nulls
+from ahvn_tools.formats.turn import Model, Turn, Usage, client_function, read_answer, read_text, without_nulls
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import ToolCall, ToolResult
 
@@ -95,7 +95,8 @@ def calls(response: Any, definitions: Iterable[ToolDefinition] = ()) -> list[Too
 def continuation(response: Any) -> Continuation:
     """Return whether a response ends with a program that goes on: no item waits for the host, and no message follows.
 
-    A commentary is no such message. Events of a stream are read, too.
+    A commentary is no such message. A call of a custom tool is a problem: a toolkit has no such tools. Events of a
+    stream are read, too.
 
     >>> continuation({"status": "completed", "output": [{"type": "program_output"}]}).is_paused
     True
@@ -112,7 +113,7 @@ def continuation(response: Any) -> Continuation:
     for item in items:
         kind = read_field(item, "type")
         if _is_for_host(item) and _get_call_id(item) not in answered:
-            return NO_CONTINUATION
+            return Continuation(problem=UNKNOWN_CALL) if kind == "custom_tool_call" else NO_CONTINUATION
         if kind in _PROGRAM_ITEMS or (kind == "message" and read_field(item, "phase") != "commentary"):
             last = kind
     return Continuation(is_paused=last in _PROGRAM_ITEMS)
@@ -186,7 +187,9 @@ def model(
     options of `export`, such as `{"strict": True}`.
     """
     options |= {"model": model, **({"stream": True} if stream else {})}
-    return Model.of_client(FORMAT, client.responses.create, options, messages="input", export=export)
+    return Model.of_client(
+        FORMAT, client_function(client, "responses.create"), options, messages="input", export=export
+    )
 
 
 def choice(

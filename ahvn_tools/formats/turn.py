@@ -113,6 +113,41 @@ class Model:
         return replace(self, options={**self.options, self.container_option: container_id})
 
 
+CLIENT_FUNCTIONS: Final = {
+    "openai": "chat.completions.create",
+    "openai_responses": "responses.create",
+    "anthropic": "messages.create",
+    "gemini": "models.generate_content",
+    "mistral": "chat.complete",
+    "bedrock": "converse",
+    "langchain": "bind_tools",
+    "ollama": "chat",
+}
+"""The function with which a client asks a model, by the module of its format."""
+
+
+def client_function(client: Any, path: str) -> Any:
+    """Return a function of a client. Raises TypeError for a client without it, with the format that fits."""
+    if callable(function := _find_function(client, path)):
+        return function
+    text = f"This format takes a client with the function {path!r}, which {type(client).__name__} does not have."
+    fitting = fitting_module(client)
+    raise TypeError(text if fitting is None else f"{text} Use formats.{fitting}.model.")
+
+
+def fitting_module(client: Any) -> str | None:
+    """Return the first module whose `model` takes such a client; None for anything else."""
+    fitting = (name for name, path in CLIENT_FUNCTIONS.items() if callable(_find_function(client, path)))
+    return next(fitting, None)
+
+
+def _find_function(client: Any, path: str) -> Any:
+    found = client
+    for name in path.split("."):
+        found = getattr(found, name, None)
+    return found
+
+
 def read_answer(response: Any) -> tuple[JsonObject, list[Any]]:
     """Return an answer as JSON data and no events; or an empty object and the events of a stream."""
     data = parse_payload(response)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from ahvn_tools import formats
 from ahvn_tools.error_detail import ErrorDetail
-from ahvn_tools.errors import ToolkitError
+from ahvn_tools.errors import ToolkitError, quote_name
 from ahvn_tools.execution.async_to_sync import read_on_loop
 from ahvn_tools.execution.call import CallScope, EmitChunk
 from ahvn_tools.execution.channel import ChunkReader
@@ -131,7 +131,8 @@ def _detect_format(answer: Any) -> str | None:
         return names[0]
     if any(formats.get(name).calls(answer) for name in names):
         fitting = ", ".join(map(repr, names))
-        raise ToolkitError(f"The answer fits the formats {fitting}. Say which it is: format={names[0]!r}.")
+        choices = " or ".join(f"format={name!r}" for name in names)
+        raise ToolkitError(f"The answer fits the formats {fitting}. Say which it is: {choices}.")
     return None
 
 
@@ -171,6 +172,8 @@ class Batch:
     """Whether sync bodies run in threads, in parallel, or in the caller's thread, one after the other."""
     streams_results: bool = False
     """Whether `stream` and `astream` yield the result of each call, too, as soon as it ends."""
+    finished: dict[int, ToolResult] = field(default_factory=dict)
+    """The results of the calls that have ended, by the index of the call, also when the others are interrupted."""
     id: str = field(default_factory=lambda: f"run_{uuid.uuid4().hex}")
     """The `run_id` that all calls share, for middleware."""
 
@@ -179,13 +182,16 @@ class Batch:
         calls_to_run = self._calls_to_run()
         if len(calls_to_run) > 1:
             caller = CallerThread()
-            run: Run = caller.wait_for(capture_outcome, self.arun, caller).get()
+            with self._kept():
+                run: Run = caller.wait_for(capture_outcome, self.arun, caller).get()
             return run
         if not self.run_in_thread:
             self._refuse_uninterruptible()
-        return self._to_run(
-            {index: self._exec(index, self._call_options(index, call)) for index, call in calls_to_run.items()}
-        )
+        with self._kept():
+            results = {
+                index: self._exec(index, self._call_options(index, call)) for index, call in calls_to_run.items()
+            }
+        return self._to_run(results)
 
     async def arun(self, caller: CallerThread | None = None, emit: EmitChunk | None = None) -> Run:
         """Run the calls from async code; exclusive ones in their order.
@@ -197,8 +203,10 @@ class Batch:
         calls_to_run = self._calls_to_run()
         if len(calls_to_run) == 1:
             [(index, call)] = calls_to_run.items()
-            return self._to_run({index: await self._aexec(index, self._call_options(index, call, emit), emit)})
-        with contextlib.ExitStack() as tracked:
+            with self._kept():
+                result = await self._aexec(index, self._call_options(index, call, emit), emit)
+            return self._to_run({index: result})
+        with self._kept(), contextlib.ExitStack() as tracked:
             options = [self._track(tracked, index, call, emit) for index, call in calls_to_run.items()]
             keys = await asyncio.gather(*map(self._lock_key, calls_to_run.values()))
             jobs = [
@@ -206,20 +214,35 @@ class Batch:
                 for index, call_options in zip(calls_to_run, options, strict=True)
             ]
             outcomes = await run_in_order(jobs, keys, self.view.store.max_concurrency)
-        return self._to_run({index: outcome.get() for index, outcome in zip(calls_to_run, outcomes, strict=True)})
+            results = {index: outcome.get() for index, outcome in zip(calls_to_run, outcomes, strict=True)}
+        return self._to_run(results)
 
     def stream(self) -> Generator[ToolResult | Run]:
         """Yield the chunks of all calls, then the run, to a sync reader."""
-        (yield from read_on_loop(self.astream())).get()
+        with self._kept():
+            (yield from read_on_loop(self.astream())).get()
 
     async def astream(self) -> AsyncGenerator[ToolResult | Run]:
         """Yield the chunks of all calls as they are made, then the run. A body waits until its chunk is read."""
         reader = ChunkReader(lambda emit: capture_outcome(self.arun, None, emit))
-        async with contextlib.aclosing(reader.read()) as chunks:
-            async for chunk in chunks:
-                yield chunk
-        run: Run = reader.outcome.get()
+        with self._kept():
+            async with contextlib.aclosing(reader.read()) as chunks:
+                async for chunk in chunks:
+                    yield chunk
+            run: Run = reader.outcome.get()
         yield run
+
+    @contextlib.contextmanager
+    def _kept(self) -> Generator[None]:
+        """Attach the run to an exception that interrupts its calls, for `Run.from_error`."""
+        try:
+            yield
+        except BaseException as error:
+            finished = dict(self.finished)
+            lost = {index: _lost(call) for index, call in self._calls_to_run().items() if index not in finished}
+            with contextlib.suppress(Exception):  # a format that cannot write the results: the interruption is raised
+                self._to_run({**lost, **finished}).attach_to(error)
+            raise
 
     def _job(
         self, index: int, options: CallOptions, caller: CallerThread | None, emit: EmitChunk | None
@@ -254,13 +277,13 @@ class Batch:
         if (changed := self._find_change(index)) is not None:
             return changed
         call = self.calls[index]
-        return self._to_answer(call, calls.execute(self.view, call.name, call.arguments, options))
+        return self._to_answer(index, calls.execute(self.view, call.name, call.arguments, options))
 
     async def _aexec(self, index: int, options: CallOptions, emit: EmitChunk | None) -> ToolResult:
         if (changed := self._find_change(index)) is not None:
             return changed
         call = self.calls[index]
-        result = self._to_answer(call, await calls.aexecute(self.view, call.name, call.arguments, options))
+        result = self._to_answer(index, await calls.aexecute(self.view, call.name, call.arguments, options))
         if emit is not None and self.streams_results:
             await emit(result)
         return result
@@ -271,9 +294,11 @@ class Batch:
         message = None if request is None else changed_text(self.view, request)
         return None if message is None else changed_result(message, self.calls[index])
 
-    def _to_answer(self, call: ToolCall, result: ToolResult) -> ToolResult:
-        """Return a result as the answer to a call."""
-        return without_other_request(replace(result, id=call.id), self.view.store.secret_key)
+    def _to_answer(self, index: int, result: ToolResult) -> ToolResult:
+        """Return, and keep, a result as the answer to a call."""
+        answer = without_other_request(replace(result, id=self.calls[index].id), self.view.store.secret_key)
+        self.finished[index] = answer
+        return answer
 
     def _track(self, stack: contextlib.ExitStack, index: int, call: ToolCall, emit: EmitChunk | None) -> CallOptions:
         """Return the options of a call that can be cancelled from now on, also while it waits."""
@@ -338,6 +363,12 @@ def changed_text(view: StoreView, request: PendingRequest) -> str | None:
 def changed_result(message: str, call: ToolCall) -> ToolResult:
     """Return the result of an approved call that does not run."""
     return ToolResult(error=ErrorDetail(code="changed", message=message), id=call.id)
+
+
+def _lost(call: ToolCall) -> ToolResult:
+    """Return the result of a call that was interrupted."""
+    message = f"The call of {quote_name(call.name)} was interrupted. It did not finish, and may have had an effect."
+    return ToolResult(error=ErrorDetail(code="cancelled", message=message), is_interrupted=True, id=call.id)
 
 
 async def run_in_order(

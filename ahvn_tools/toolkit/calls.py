@@ -48,7 +48,8 @@ class CallKeywords(TypedDict, total=False):
     """The options of `call`, `exec`, `stream`, `start` and their async twins."""
 
     timeout: float | None
-    """Seconds; the shortest of this, the toolkit's and the tool's own applies."""
+    """Seconds; the shortest of this, the toolkit's and the tool's own applies. With 0 or less, such as what is left
+    of a limit of your own, the call is a `timeout`."""
     call_id: str | None
     """The id of the call, for `cancel`."""
     roots: Roots | None

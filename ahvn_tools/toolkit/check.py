@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -62,6 +63,7 @@ def find_all(view: StoreView, *, formats: Iterable[str] | None = None, ignore: I
         *_as_strict(store, [one for one in _find_unlogged(view) if one.rule not in _FOUND_IN_DEFINITIONS]),
         *_find_load_errors(store),
         *_find_lost_output_schemas(entries),
+        *_find_unknown_documented_parameters(entries),
         *[finding for imported in store.imported_servers.values() for finding in _find_unused_tools(imported)],
         *[finding for imported in store.imported_servers.values() for finding in _find_in_other_texts(imported)],
         *[finding for one in view.selections for finding in _find_unknown_members("the selection", one, entries)],
@@ -290,6 +292,22 @@ def _find_lost_output_schemas(entries: Iterable[Entry]) -> Iterator[Finding]:
             problem = "it has no output schema, because its return annotation has no JSON Schema or is not known"
             fix = "Annotate a type that pydantic can describe, pass output_schema, or say -> Any."
             yield make_finding("no-output-schema", "", problem, fix, tool=entry.name)
+
+
+def _find_unknown_documented_parameters(entries: Iterable[Entry]) -> Iterator[Finding]:
+    for entry in entries:
+        template = entry.spec.compiled.template
+        known = [*template.inputs.parameters]
+        if not (described := template.texts.details.parameters.keys() - {*known}):
+            continue
+        parameters = inspect.signature(entry.spec.function).parameters.values()
+        if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+            continue  # the docstring may describe what they accept
+        known += [parameter.name for parameter in parameters if parameter.name not in known]
+        for name in sorted(described.difference(known)):
+            problem = f"its docstring describes a parameter {name!r}, which it does not have"
+            fix = near_misses(name, known)
+            yield make_finding("unknown-documented-parameter", "", problem, fix, tool=entry.name)
 
 
 def _find_unlisted_tools(store: ToolStore, entries: list[Entry]) -> Iterator[Finding]:

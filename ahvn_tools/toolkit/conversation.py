@@ -14,7 +14,7 @@ from ahvn_tools.formats.parsing.payload import dump_models
 from ahvn_tools.formats.turn import NO_USAGE, Usage
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.middleware.pending import PendingRequest
-from ahvn_tools.toolkit.run import Run
+from ahvn_tools.toolkit.run import Run, find_attached
 from ahvn_tools.toolkit.structured_output import STRUCTURED_KEY
 
 StopReason: TypeAlias = Literal["answered", "finished", "session_ended", "waiting", "max_turns", "failed"]
@@ -70,9 +70,12 @@ class Conversation:
     def from_error(cls, error: BaseException) -> Self | None:
         """Return the conversation up to an exception that `converse` has raised; None for any other exception.
 
+        It has the results of the calls that had ended. Those that were interrupted have the code `cancelled`. As with
+        `Run.from_error`, the exception may be one that replaces a CancelledError.
+
         None for a RequestUsedError, too: a newer conversation may have been saved since.
         """
-        found: Self | None = vars(error).get(_ERROR_KEY)
+        found: Self | None = find_attached(error, _ERROR_KEY)
         return found
 
     def attach_to(self, error: BaseException) -> None:

@@ -20,7 +20,7 @@ from ahvn_tools.formats import detection
 from ahvn_tools.formats.json_data import replace_surrogates
 from ahvn_tools.formats.parsing.payload import dump_models, is_stream
 from ahvn_tools.formats.parsing.text_calls import extract_text
-from ahvn_tools.formats.turn import NO_USAGE, Model, Turn
+from ahvn_tools.formats.turn import NO_USAGE, Model, Turn, fitting_module
 from ahvn_tools.middleware.pending import pending_requests
 from ahvn_tools.results import ToolCall, ToolResult
 from ahvn_tools.settings import is_count, must_be
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 
 _DEFAULT_FORMAT: Final = "openai"
 """The format of the tools for a model that does not name one, until an answer shows its own."""
+
+_FORMATS_OF_TEXTS: Final = ("gemini", "langchain")
+"""The formats whose messages may be texts."""
 
 _RETRIES: Final = must_be("a whole number, at least 0", lambda value: value == 0 or is_count(value))
 
@@ -94,7 +97,7 @@ class ConversationLoop:
             raise TypeError(f"converse(): {unknown}{hint}")
         given: dict[str, Any] = {**options}
         self.kit, self.emits = kit, False
-        self.model: Any = validate_callable("A model", "a function of messages and tools", model)
+        self.model: Any = _checked_model(model)
         before = start if isinstance(start, Conversation) else None
         self.format: str | None = given.pop("format", None) or getattr(model, "format", None)
         if before is not None and before.format is not None:
@@ -108,8 +111,15 @@ class ConversationLoop:
         self.max_retries: int = checked("max_retries", given.pop("max_retries", 2), _RETRIES)
         self.decisions: Any = given
         self.waiting = before.run if before is not None and before.pending else None
-        _require_decisions(kit, before, self.decisions)
+        try:
+            _require_decisions(kit, before, self.decisions)
+        except ToolkitError as error:
+            if before is not None:
+                before.attach_to(error)
+            raise
         self.messages = _with_text(self.format, [], start) if isinstance(start, str) else [*_messages_of(start)]
+        if any(isinstance(message, str) for message in self.messages) and self.format not in _FORMATS_OF_TEXTS:
+            raise ToolkitError("A message is a text alone. Pass {'role': 'user', 'content': text}, or only the text.")
         if not isinstance(start, str | Conversation):
             _require_results(self.format or _DEFAULT_FORMAT, self.messages)
         self.latest_run = before.run if before else None
@@ -119,6 +129,7 @@ class ConversationLoop:
         self.retries = 0
         self.answer: Any = None
         self.turn = Turn()
+        self.runs_calls = False
         self.shown = {} if self.waiting is None else {id(result): result for _, result in self.waiting.results}
         """The results of the last answer that were yielded, also before it waited, by the ids of the objects."""
         self.is_streamed = self.has_left = False
@@ -155,6 +166,7 @@ class ConversationLoop:
             batch = self._read()
         if batch is None:
             return
+        self.runs_calls = True
         if not self.emits:
             self._take(batch.run())
             return
@@ -176,7 +188,7 @@ class ConversationLoop:
         """Do what `_turn` does, from async code."""
         batch: Batch | None
         if self.waiting is not None:
-            from ahvn_tools.toolkit.resume import aresumed_batch  # as above
+            from ahvn_tools.toolkit.resume import aresumed_batch  # few conversations wait
 
             batch = await aresumed_batch(self.kit._view, self.waiting, self.decisions)  # noqa: SLF001  # of this package
         else:
@@ -186,6 +198,7 @@ class ConversationLoop:
             batch = self._read()
         if batch is None:
             return
+        self.runs_calls = True
         if not self.emits:
             self._take(await batch.arun())
             return
@@ -205,10 +218,11 @@ class ConversationLoop:
         try:
             yield
         except BaseException as error:
-            if self.waiting is None:
-                self._conversation("failed").attach_to(error)
-            elif not isinstance(error, RequestUsedError):
-                self._conversation("waiting").attach_to(error)
+            if self.runs_calls and (interrupted := Run.from_error(error)) is not None:
+                self._take(interrupted)
+            if self.waiting is None or not isinstance(error, RequestUsedError):
+                is_waiting = self.latest_run is not None and self.latest_run.pending
+                self._conversation("waiting" if is_waiting else "failed").attach_to(error)
             raise
 
     def _conversation(self, stop_reason: StopReason) -> Conversation:
@@ -321,7 +335,13 @@ class ConversationLoop:
     def _read(self) -> Batch | None:
         """Read the answer; None if the model has to be asked again, because its provider has discarded a call."""
         answer = self.answer
-        batch = self.kit._batch(answer, self.format)  # noqa: SLF001  # of this package
+        try:
+            batch = self.kit._batch(answer, self.format)  # noqa: SLF001  # of this package
+        except ToolkitError as error:
+            if not isinstance(answer, str):
+                raise
+            advice = "To answer with a text, return {'role': 'assistant', 'content': text}."
+            raise ToolkitError(f"{error} {advice}") from None
         self.format = self.format or batch.format
         turn = _read_turn(self.format or _fitting_format(answer), answer, batch.calls)
         self.usage += turn.usage
@@ -350,6 +370,7 @@ class ConversationLoop:
 
     def _take(self, run: Run) -> list[ToolResult]:
         """Add the messages of an answer and of its results; return the results of finished calls."""
+        self.runs_calls = False
         if self.waiting is None:
             self.messages += self.turn.messages
             self.text, self.turns, self.turns_left = self.turn.text, self.turns + 1, self.turns_left - 1
@@ -379,6 +400,13 @@ class ConversationLoop:
         return None if self.turns_left else "max_turns"
 
 
+def _checked_model(model: Any) -> Any:
+    """Return a model. Raises ToolkitError for what cannot be called, and says how to make one of a client."""
+    module = None if callable(model) else fitting_module(model)
+    advice = "" if module is None else f', such as formats.{module}.model(client, model="…")'
+    return validate_callable("A model", f"a function of messages and tools{advice}", model)
+
+
 def _messages_of(start: Any) -> Sequence[Any]:
     messages: Sequence[Any] = start.messages if isinstance(start, Conversation) else start
     if isinstance(messages, Mapping):
@@ -399,11 +427,7 @@ def _require_decisions(kit: Tools, waiting: Conversation | None, decisions: Any)
         )
     from ahvn_tools.toolkit.resume import check_decisions  # few conversations wait
 
-    try:
-        check_decisions(kit._view, waiting.run, decisions)  # noqa: SLF001  # of this package
-    except ToolkitError as error:
-        waiting.attach_to(error)
-        raise
+    check_decisions(kit._view, waiting.run, decisions)  # noqa: SLF001  # of this package
 
 
 _RESULT_ROLES: Final = frozenset({"tool", "function"})

@@ -214,7 +214,7 @@ def to_names(names: Any) -> frozenset[str]:
 def validate_callable(what: str, kind: str, value: Value) -> Value:
     """Return a function. Raises ToolkitError when it cannot be called; `kind` describes the function."""
     if not callable(value):
-        raise ToolkitError(f"{what} is {kind}, not a {type(value).__name__}.")
+        raise ToolkitError(f"{what} is {kind}, not an object of the class {type(value).__name__}.")
     return value
 
 

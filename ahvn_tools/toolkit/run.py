@@ -11,6 +11,7 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 from ahvn_tools import formats
 from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import ToolSpecError
+from ahvn_tools.execution.outcome import is_cancellation
 from ahvn_tools.formats.continuation import NO_CONTINUATION, Container, Continuation
 from ahvn_tools.formats.rendering.names import wire_name
 from ahvn_tools.json_types import JsonObject
@@ -45,6 +46,20 @@ class Decisions(TypedDict, total=False):
     """For the model of a rejected call."""
     always: bool
     """Whether the rules of the approved requests are remembered."""
+
+
+_ERROR_KEY: Final = "ahvn_tools_run"
+"""The attribute of an exception that has the run which it has interrupted."""
+
+
+def find_attached(error: BaseException, key: str) -> Any:
+    """Return an attribute of an exception, or of the CancelledError that it has replaced; None without it."""
+    while key not in vars(error):
+        replaced = error.__cause__ or error.__context__
+        if replaced is None or not is_cancellation(replaced):
+            return None
+        error = replaced
+    return vars(error)[key]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -88,6 +103,20 @@ class Run(Sequence[JsonObject]):
         pending = [request for _, result in results for request in pending_requests(result.meta)]
         messages = [] if format is None or pending else formats.get(format).results(results)
         return cls(messages=messages, results=results, pending=pending, format=format, continuation=continuation)
+
+    @classmethod
+    def from_error(cls, error: BaseException) -> Self | None:
+        """Return the run that an exception has interrupted, such as a CancelledError or Ctrl-C; None for any other.
+
+        It has the results of the calls that had ended. The others have the code `cancelled`. Also for the exception
+        that replaces a CancelledError: asyncio.timeout raises a TimeoutError, asyncio.run a KeyboardInterrupt.
+        """
+        found: Self | None = find_attached(error, _ERROR_KEY)
+        return found
+
+    def attach_to(self, error: BaseException) -> None:
+        """Let `from_error` return this run for an exception."""
+        vars(error)[_ERROR_KEY] = self
 
     @property
     def is_done(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import (
     AsyncGenerator,
+    AsyncIterable,
     Awaitable,
     Callable,
     Coroutine,
@@ -1049,16 +1050,19 @@ class Toolkit:
     @suggests_options
     async def arun(
         self,
-        answer: ModelAnswer,
+        answer: ModelAnswer | AsyncIterable[Any],
         *,
         format: FormatName | str | None = None,  # noqa: A002  # as above
         run_in_thread: bool = True,
     ) -> Run:
-        """Run all calls of a model's answer from async code, as `run` does.
+        """Run all calls of a model's answer from async code, as `run` does; it may be an async stream of events.
 
         With `run_in_thread=False` the bodies of sync tools run in the event loop, and block it.
         """
-        return await self._batch(answer, format, run_in_thread=run_in_thread).arun()
+        from ahvn_tools.formats.detection import aread_events
+
+        read = await aread_events(answer)
+        return await self._batch(read, format, run_in_thread=run_in_thread).arun()
 
     @suggests_options
     def stream_run(

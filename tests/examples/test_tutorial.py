@@ -74,6 +74,7 @@ def test_an_approval_after_a_kill_runs_nothing_and_replaces_no_newer_conversatio
     saved.write_text(waiting, encoding="utf-8")
     assert "may have run already; its result was lost" in run("echo n | python decide.py", tmp_path, environment)
     assert (old.exists(), '"stop_reason": "answered"' in saved.read_text(encoding="utf-8")) == (True, True)
+    assert run("python decide.py", tmp_path, environment) == "Nothing waits.\n"
 
 
 def make_environment() -> dict[str, str]:

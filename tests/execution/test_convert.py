@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated, Any
 
 import pytest
 from pydantic import BaseModel, SecretStr
 
-from ahvn_tools import Secret, ToolError, ToolResult, ToolSpec
+from ahvn_tools import Secret, ToolError, ToolResult, ToolSpec, tool
 from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.errors import ToolConnectionError
 from tests.execution.entry_points import RESULT_ENTRY_POINTS, EntryPoint, run
@@ -46,6 +47,25 @@ def test_a_message_has_no_stack_and_no_cause(entry_point: EntryPoint) -> None:
 def test_a_lost_connection_keeps_its_code(entry_point: EntryPoint) -> None:
     result = entry_point(raising(ToolConnectionError("The connection was lost.")))
     assert (result.error.code, result.error.message) == ("connection", "The connection was lost.")
+
+
+@each_entry_point
+def test_a_tool_error_that_is_alone_in_groups_reaches_the_model(entry_point: EntryPoint) -> None:
+    async def fail() -> None:
+        raise ToolError("Name a topic.")
+
+    async def nested() -> None:
+        async with asyncio.TaskGroup() as inner:
+            inner.create_task(fail())
+
+    @tool
+    async def body() -> None:
+        async with asyncio.TaskGroup() as outer:
+            outer.create_task(nested())
+
+    assert entry_point(body).error == ErrorDetail(code="tool_error", message="Name a topic.")
+    two = ExceptionGroup("two", [ToolError("Name a topic."), ValueError()])
+    assert entry_point(raising(two)).error.message == "ExceptionGroup: two (2 sub-exceptions)"
 
 
 @each_entry_point

@@ -123,10 +123,12 @@ def test_a_body_that_ignores_cancellation_is_abandoned_and_counted(entry_point: 
     async def main() -> None:
         result = await stubborn.aexec()
         assert (result.error.code, deadline.count_abandoned_tasks()) == ("timeout", 1)
+        assert result.error.message.endswith("; it may still be running.")
         release.set()
 
     if entry_point in (RESULT_ENTRY_POINTS["exec"], RESULT_ENTRY_POINTS["stream"]):
-        assert entry_point(stubborn).error.code == "timeout"
+        error = entry_point(stubborn).error
+        assert (error.code, error.message.partition("; ")[2]) == ("timeout", "it may still be running.")
         assert deadline.count_abandoned_tasks() == 1
         loops[0].call_soon_threadsafe(release.set)
     else:
@@ -144,6 +146,28 @@ def test_a_body_that_blocks_its_loop_past_the_deadline_is_a_timeout(entry_point:
         return "after the deadline"
 
     assert entry_point(blocking).error.code == "timeout"
+
+
+@each_result_entry_point
+def test_the_error_of_an_async_body_that_ran_to_its_end_does_not_say_that_it_was_cancelled(
+    entry_point: EntryPoint,
+) -> None:
+    @tool(timeout=0.05)
+    async def blocking() -> None:
+        time.sleep(0.1)  # noqa: ASYNC251  # it blocks the loop on purpose
+
+    @tool(timeout=0.05)
+    async def finishing() -> str:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(WAIT)
+        return "finished"
+
+    @tool(timeout=0.05)
+    async def cancelled() -> None:
+        await asyncio.sleep(WAIT)
+
+    endings = [entry_point(body).error.message.partition("; ")[2] for body in (blocking, finishing, cancelled)]
+    assert endings == ["it ended too late.", "it ended too late.", "it was cancelled."]
 
 
 @each_value_entry_point

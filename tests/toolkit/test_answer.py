@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -31,6 +32,57 @@ def answer_of(name: str, count: int = 1) -> Any:
     """Return an answer with calls as this provider sends it."""
     ids = ["FI5qQGzDE", "AI5qQGzDE"] if name == "mistral" else ["call_1", "call_2"]
     return provider(name).response([(ids[number], "ping", "{}") for number in range(count)])
+
+
+CALL = {"index": 0, "id": "c1", "type": "function", "function": {"name": "ping", "arguments": "{}"}}
+CUSTOM_CALL = {"id": "c1", "type": "custom", "custom": {"name": "shell", "input": "ls"}}
+CUSTOM_CALLS = {
+    "a message": ("openai", {"role": "assistant", "content": None, "tool_calls": [CUSTOM_CALL]}),
+    "a response": ("openai", {"choices": [{"message": {"role": "assistant", "tool_calls": [CUSTOM_CALL]}}]}),
+    "a stream": ("openai", [{"choices": [{"delta": {"tool_calls": [{"index": 0, **CUSTOM_CALL}]}}]}]),
+    "an item": (
+        "openai-responses",
+        {"output": [{"type": "custom_tool_call", "call_id": "c1", "name": "shell", "input": "ls"}]},
+    ),
+}
+
+
+@pytest.mark.parametrize(("name", "answer"), CUSTOM_CALLS.values(), ids=CUSTOM_CALLS)
+def test_an_answer_with_a_call_of_a_custom_tool_alone_is_not_final(kit, name, answer):
+    run = kit.run(answer, format=name)
+    assert run.results == []
+    assert run.problem is not None
+    assert run.problem.startswith("The call was discarded, because no such tool can be called.")
+
+
+@pytest.mark.parametrize("call_id", [5, None])
+def test_an_answer_that_fits_two_formats_names_both(kit, call_id):
+    call = {"id": call_id, "type": "function", "function": {"name": "ping", "arguments": "{}"}}
+    with pytest.raises(ToolkitError, match="Say which it is: format='mistral' or format='openai'"):
+        kit.run({"role": "assistant", "content": None, "tool_calls": [call]})
+
+
+CLIENTS = {
+    "openai": "chat.completions.create",
+    "openai-responses": "responses.create",
+    "anthropic": "messages.create",
+    "gemini": "models.generate_content",
+    "mistral": "chat.complete",
+    "bedrock": "converse",
+    "ollama": "chat",
+    "langchain": "invoke",
+}
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_a_client_of_another_format_is_refused_with_the_one_that_fits(name):
+    other = "anthropic" if name != "anthropic" else "openai"
+    *parents, last = CLIENTS[other].split(".")
+    client: Any = SimpleNamespace(**{last: print})
+    for parent in reversed(parents):
+        client = SimpleNamespace(**{parent: client})
+    with pytest.raises(TypeError, match=rf"with the function '{CLIENTS[name]}', which .* Use formats\.{other}\.model"):
+        formats.get(name).model(client, **({} if name == "langchain" else {"model": "m"}))
 
 
 @each_format
@@ -130,3 +182,27 @@ def test_a_stream_of_events_is_read_once(kit):
     answer = provider("openai").events([("call_1", "ping", "{}")])
     for format_name in (None, "openai"):
         assert kit.run(iter(answer), format=format_name)[0]["content"] == "pong"
+
+
+async def test_arun_takes_an_async_stream_and_other_methods_say_how_to_read_it(kit):
+    chunk = {"choices": [{"index": 0, "delta": {"tool_calls": [CALL]}, "finish_reason": "tool_calls"}]}
+
+    async def stream() -> AsyncIterator[Any]:
+        yield chunk
+
+    (message,) = await kit.arun(stream(), format="openai")
+    assert message["content"] == "pong"
+    with pytest.raises(TypeError, match=r"Pass `\[event async for event in stream\]`"):
+        kit.run(stream(), format="openai")
+
+
+async def test_arun_takes_the_async_stream_of_bedrocks_response(kit):
+    start = {"contentBlockStart": {"contentBlockIndex": 0, "start": {"toolUse": {"toolUseId": "c1", "name": "ping"}}}}
+    events = [start, {"contentBlockStop": {"contentBlockIndex": 0}}, {"messageStop": {"stopReason": "tool_use"}}]
+
+    async def stream() -> AsyncIterator[Any]:
+        for event in events:
+            yield event
+
+    run = await kit.arun({"stream": stream()}, format="bedrock")
+    assert [result.value for _, result in run.results] == ["pong"]

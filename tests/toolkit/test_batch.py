@@ -259,6 +259,45 @@ async def test_a_cancelled_answer_leaves_nothing_running():
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
+async def test_the_exception_of_an_interrupted_answer_has_the_results_of_the_calls_that_had_ended():
+    tasks: list[asyncio.Task[Any]] = []
+
+    async def note(a: int) -> int:
+        return a
+
+    async def wait() -> None:
+        for _ in range(100):  # the other call ends
+            await asyncio.sleep(0)
+        tasks[-1].cancel()
+        await asyncio.sleep(60)
+
+    kit = Toolkit("k").add(note).add(wait)
+
+    async def read(answer: Any) -> None:
+        async for _ in kit.astream_run(answer):
+            pass
+
+    for run in (kit.arun, read):
+        task = asyncio.create_task(run([call(1, "note", a=1), call(2, "wait")]))
+        tasks.append(task)
+        with pytest.raises(asyncio.CancelledError) as raised:
+            await task
+        assert answers(Run.from_error(raised.value)) == [("c1", 1), ("c2", "cancelled")]
+    assert Run.from_error(ValueError()) is None
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_an_exit_of_a_tool_has_the_results_of_the_other_calls(count):
+    def end() -> None:
+        raise SystemExit(3)
+
+    kit = Toolkit("k").add(end).add(add)
+    answer = [call(1, "end"), call(2, "add", a=1)][:count]
+    with pytest.raises(SystemExit) as raised:
+        kit.run(answer)
+    assert answers(Run.from_error(raised.value)) == [("c1", "cancelled"), ("c2", 2)][:count]
+
+
 async def test_a_tool_that_cancels_itself_gets_an_error_result(entry_point):
     async def give_up() -> None:
         raise asyncio.CancelledError

@@ -348,3 +348,29 @@ def test_the_tools_of_a_middleware_have_no_findings_about_rules_that_they_check_
     kit = Toolkit("kit", middleware=[keep_large()]).add(add)
     assert {"read_result", "search_result"} <= {tool.name for tool in kit}
     assert [finding for finding in kit.check() if finding.tool in {"read_result", "search_result"}] == []
+
+
+def test_a_docstring_of_an_unknown_parameter_is_a_finding_with_the_similar_name():
+    def forecast(city: str, days: int = 1) -> str:
+        """Forecast the weather.
+
+        Args:
+            ctiy: The city.
+            days: How many days.
+        """
+        return f"{city} {days}"
+
+    def search(text: str, **options: object) -> str:
+        """Search.
+
+        Args:
+            text: What to look for.
+            limit: An option.
+        """
+        return text
+
+    found = Toolkit("k").add(forecast).add(search).check()
+    (finding,) = [one for one in found if one.rule == "unknown-documented-parameter"]
+    assert (finding.tool, finding.severity) == ("forecast", "warning")
+    assert "'ctiy'" in finding.problem
+    assert finding.fix == "Did you mean 'city'?"

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -493,6 +494,15 @@ def test_what_does_not_fit_is_refused_and_loses_nothing(session):
         session.converse(Script(), {"role": "user", "content": "Hello"})
     with pytest.raises(ToolkitError, match="A model is a function of messages and tools"):
         session.converse("gpt", "Hello")
+    with pytest.raises(ToolkitError, match=r"A message is a text alone\. Pass \{'role': 'user', 'content': text\}"):
+        session.converse(Script(), ["Hello"])
+    with pytest.raises(ToolkitError, match=r"To answer with a text, return \{'role': 'assistant', 'content': text\}"):
+        session.converse(Script("Hello!"), "Hello")
+    client = SimpleNamespace(messages=SimpleNamespace(create=print))
+    with pytest.raises(
+        ToolkitError, match=r"such as formats\.anthropic\.model\(client, model=.*, not an object of the"
+    ):
+        session.converse(client, "Hello")
     assert session.converse(Script(say("Done.")), waiting, approved=True).text == "Done."
 
 
@@ -616,8 +626,127 @@ def test_an_exception_that_ends_a_tool_leaves_messages_that_can_be_sent():
         kit.converse(Script(ask(TEA), ask(("leave", {}))), "Go.")
     conversation = Conversation.from_error(raised.value)
     assert conversation is not None
-    assert roles(conversation) == ["user", "assistant", "tool"]
+    assert roles(conversation) == ["user", "assistant", "tool", "assistant", "tool"]
     assert Conversation.from_error(ValueError()) is None
+
+
+class Shop:
+    """A toolkit with a tool that ends at once, and one that waits until the conversation is interrupted."""
+
+    def __init__(self, **options: Any) -> None:
+        self.kit = Toolkit("shop", secret_key="b2f8c1d5e0a94f7689c35dbb1f6e4a07", middleware=[self.count])
+        self.interrupt: Callable[[], Any] = press_ctrl_c
+        self.paid: list[str] = []
+        self.begun = self.ended = 0
+        self.kit.add(self.pay).add(self.wait, **options).add(self.order, external=True)
+
+    async def pay(self, item: str) -> str:
+        """Pay for an item."""
+        self.paid.append(item)
+        return f"paid for {item}"
+
+    async def wait(self) -> None:
+        """Wait."""
+        while self.begun - self.ended > 1:  # noqa: ASYNC110  # until the other calls have ended
+            await asyncio.sleep(0)
+        for _ in range(100):  # the batch takes their results
+            await asyncio.sleep(0)
+        self.interrupt()
+        await asyncio.sleep(60)
+
+    def order(self) -> None:
+        """Order something."""
+
+    async def count(self, call: Any, next: Any) -> ToolResult:
+        self.begun += 1
+        try:
+            return await next(call)
+        finally:
+            self.ended += 1
+
+
+PAY, WAIT, ORDER = ("pay", {"item": "tea"}), ("wait", {}), ("order", {})
+INTERRUPTED = "Error: The call of 'wait' was interrupted. It did not finish, and may have had an effect."
+
+
+async def cancel(shop: Shop, conversing: Any) -> None:
+    task = asyncio.create_task(conversing)
+    shop.interrupt = task.cancel
+    await task
+
+
+async def time_out(shop: Shop, conversing: Any) -> None:
+    async with asyncio.timeout(None) as limit:
+        shop.interrupt = lambda: limit.reschedule(0)
+        await conversing
+
+
+async def read(events: Any) -> None:
+    async for _ in events:
+        pass
+
+
+def press_ctrl_c() -> None:
+    signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+
+INTERRUPTIONS: dict[str, Callable[[Shop, Any], Any]] = {
+    "a cancelled task": lambda shop, model: asyncio.run(cancel(shop, shop.kit.aconverse(model, "Go."))),
+    "a cancelled reader": lambda shop, model: asyncio.run(cancel(shop, read(shop.kit.astream_converse(model, "Go.")))),
+    "a timeout of the caller": lambda shop, model: asyncio.run(time_out(shop, shop.kit.aconverse(model, "Go."))),
+    "Ctrl-C in asyncio.run": lambda shop, model: asyncio.run(shop.kit.aconverse(model, "Go.")),
+    "Ctrl-C": lambda shop, model: shop.kit.converse(model, "Go."),
+    "Ctrl-C in a reader": lambda shop, model: list(shop.kit.stream_converse(model, "Go.")),
+}
+
+
+@pytest.mark.parametrize("interrupt", INTERRUPTIONS.values(), ids=INTERRUPTIONS)
+def test_an_interrupted_conversation_has_the_results_of_the_calls_that_had_ended(interrupt):
+    shop, script = Shop(), Script(ask(PAY, WAIT), say("Done."))
+    with pytest.raises((asyncio.CancelledError, TimeoutError, KeyboardInterrupt)) as raised:
+        interrupt(shop, script)
+    conversation = Conversation.from_error(raised.value)
+    assert conversation is not None
+    assert (conversation.stop_reason, conversation.turns) == ("failed", 1)
+    assert [message.get("content") for message in conversation.messages[2:]] == ["paid for tea", INTERRUPTED]
+    assert conversation.run is not None
+    assert [result.error and result.error.code for _, result in conversation.run.results] == [None, "cancelled"]
+    assert shop.kit.converse(script, conversation).text == "Done."
+    assert shop.paid == ["tea"]
+
+
+def test_an_error_of_a_decision_on_nothing_has_the_conversation():
+    shop = Shop(requires_approval=True)
+    waiting = shop.kit.converse(Script(ask(WAIT)), "Go.")
+    answered = shop.kit.converse(Script(say("Done.")), "Go.")
+    for conversation, decisions in ((waiting, {}), (answered, {"approved": True})):
+        with pytest.raises(ToolkitError) as raised:
+            shop.kit.converse(Script(), conversation, **decisions)
+        assert Conversation.from_error(raised.value) == conversation
+
+
+def test_an_interrupted_conversation_waits_for_a_call_that_waited_already():
+    shop = Shop()
+    script = Script(ask(PAY, ORDER, WAIT), say("Done."))
+    with pytest.raises(asyncio.CancelledError) as raised:
+        asyncio.run(cancel(shop, shop.kit.aconverse(script, "Go.")))
+    waiting = Conversation.from_error(raised.value)
+    assert waiting is not None
+    assert (waiting.stop_reason, [request.tool for request in waiting.pending]) == ("waiting", ["order"])
+    done = shop.kit.converse(script, waiting, results={"c1": "ordered"})
+    assert [message["content"] for message in done.messages[2:5]] == ["paid for tea", "ordered", INTERRUPTED]
+
+
+async def test_a_decided_call_that_is_interrupted_is_answered():
+    shop = Shop(requires_approval=True)
+    script = Script(ask(PAY, WAIT), say("Done."))
+    waiting = shop.kit.converse(script, "Go.")
+    with pytest.raises(asyncio.CancelledError) as raised:
+        await cancel(shop, shop.kit.aconverse(script, waiting, approved=True))
+    conversation = Conversation.from_error(raised.value)
+    assert conversation is not None
+    assert conversation.stop_reason == "failed"
+    assert [message["content"] for message in conversation.messages[2:]] == ["paid for tea", INTERRUPTED]
 
 
 def test_a_stream_that_breaks_keeps_what_was_before(session):

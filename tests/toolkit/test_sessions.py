@@ -362,3 +362,18 @@ class TestSessionsWithAnId:
             opened = list(pool.map(lambda number: kit.session(session_id="u1", **{f"n{number}": 1}), range(64)))
         assert len({id(session.state) for session in opened}) == 1
         assert len(opened[0].state) == 64
+
+
+def test_the_error_about_a_missing_key_names_a_similar_key_of_the_session_and_no_value():
+    kit = Toolkit("k")
+
+    @kit.tool
+    def read(user_id: str) -> str:
+        """Read."""
+        return user_id
+
+    kit.bind("user_id")
+    error = kit.session(userid="a-secret-value").exec("read").exception
+    assert "no state has that key (did you mean 'userid'?)" in error.explanation
+    assert "a-secret-value" not in error.explanation
+    assert "did you mean" not in kit.session(other="x").exec("read").exception.explanation

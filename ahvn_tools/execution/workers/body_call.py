@@ -9,6 +9,7 @@ from typing import Any
 
 from ahvn_tools.context import ToolContext
 from ahvn_tools.errors import INVALID_RESULT, InvalidResultError, LimitExceededError, PickleError, UnboundStateError
+from ahvn_tools.execution.convert import body_error_text
 from ahvn_tools.execution.outcome import Outcome
 from ahvn_tools.execution.pickling import dumps, is_picklable, to_path
 from ahvn_tools.execution.plan import Arguments, Body, Plan
@@ -24,6 +25,7 @@ class BodyCall:
 
     place = "worker process"
     """Where the body runs, in messages."""
+    is_on_this_computer = True
 
     def __init__(self, plan: Plan, body: Body, values: Arguments, *, has_reader: bool) -> None:
         """Prepare the call. `has_reader` says whether a caller reads the chunks."""
@@ -52,7 +54,7 @@ class BodyCall:
             max_reply_bytes=max_reply_bytes,
         )
         try:
-            return dumps(request)
+            return dumps(request, keeps_file_names=self.is_on_this_computer)
         except Exception as error:
             raise self._pickle_error(values, error) from error
 
@@ -127,7 +129,7 @@ class BodyCall:
         if kind == "value":
             return Outcome(*payload)
         if kind == "error":
-            error = replies.decode_error(*payload)
+            error = _without_exit(replies.decode_error(*payload))
             if isinstance(error, UnboundStateError):
                 error.tool = tool
             return Outcome(error=error, is_runner_error=self._is_of_resolver(error))
@@ -150,6 +152,15 @@ class BodyCall:
         """Return whether a WorkerResolver has failed, and so the body has not run."""
         resolved = [bound.parameter.name for bound in self.plan.bound_parameters if bound.is_resolved_by_worker]
         return isinstance(error, UnboundStateError) and error.parameter in resolved
+
+
+def _without_exit(error: BaseException) -> BaseException:
+    """Return the exception of a body as its caller may raise it: a SystemExit concerns the worker alone."""
+    if not isinstance(error, SystemExit):
+        return error
+    failure = RuntimeError(f"The function has raised {body_error_text(error)}")
+    failure.__cause__ = error.__cause__  # the traceback of the worker
+    return failure
 
 
 class WorkerLostError(Exception):

@@ -46,6 +46,7 @@ class ExecutorCall(BodyCall):
     """One call of a body in a worker of the plan's executor."""
 
     place = "worker of the executor"
+    is_on_this_computer = False
 
     def __init__(
         self,

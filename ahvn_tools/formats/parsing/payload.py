@@ -28,7 +28,10 @@ def parse_payload(response: Any) -> Any:
     if isinstance(response, Iterable):
         return [dump_models(event) for event in response]
     if isinstance(response, AsyncIterable):
-        raise TypeError("Read an asynchronous stream with `async for call in FORMAT.stream(events, definitions)`.")
+        raise TypeError(
+            "An asynchronous stream cannot be read here. Pass `[event async for event in stream]`, or read its calls "
+            "as they come with `async for call in FORMAT.stream(events, definitions)`."
+        )
     raise TypeError(
         f"{type(response).__name__} is no response. Pass the SDK's response object, its dict, or its JSON text."
     )

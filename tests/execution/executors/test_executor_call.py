@@ -86,12 +86,19 @@ def test_an_error_of_the_body_is_that_of_a_local_call(executor, kind):
     assert str(raised.value) == str(local.value)
 
 
-@pytest.mark.parametrize("kind", ["exit", "interrupt"])
-def test_a_body_that_ends_its_process_ends_no_worker_and_no_caller(executor, kind):
+def test_an_exit_of_a_body_is_an_error_and_ends_no_worker_and_no_caller(executor):
     spec = ToolSpec.from_function(bodies.raise_error)
-    assert spec.submit(executor, kind=kind).result().error.code == "tool_error"
-    with pytest.raises(SystemExit if kind == "exit" else KeyboardInterrupt):
-        to_kit(executor, spec).exec("raise_error", {"kind": kind})
+    assert spec.submit(executor, kind="exit").result().error.code == "tool_error"
+    result = to_kit(executor, spec).exec("raise_error", {"kind": "exit"})
+    assert (result.error.code, result.text) == ("tool_error", "RuntimeError: The function has raised SystemExit: 3")
+    assert ToolSpec.from_function(bodies.add).submit(executor, a=1).result().value == 2
+
+
+def test_an_interrupt_of_a_body_is_raised_in_the_caller_and_ends_no_worker(executor):
+    spec = ToolSpec.from_function(bodies.raise_error)
+    assert spec.submit(executor, kind="interrupt").result().error.code == "tool_error"
+    with pytest.raises(KeyboardInterrupt):
+        to_kit(executor, spec).exec("raise_error", {"kind": "interrupt"})
     assert ToolSpec.from_function(bodies.add).submit(executor, a=1).result().value == 2
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -14,7 +16,7 @@ import pytest
 
 from ahvn_tools import ToolCall, ToolContext, ToolError, Toolkit
 from ahvn_tools.errors import CallCancelledError, PickleError
-from tests.execution.entry_points import RESULT_ENTRY_POINTS, VALUE_ENTRY_POINTS, EntryPoint, combinations, until
+from tests.execution.entry_points import RESULT_ENTRY_POINTS, VALUE_ENTRY_POINTS, WAIT, EntryPoint, combinations, until
 from tests.execution.workers.bodies import get_pid, is_gone, isolated
 
 pytestmark = pytest.mark.timeout(120)
@@ -52,7 +54,7 @@ async def araise_error(what: str) -> None:
 
 
 RAISED_IN_CALLER = {
-    "exit": SystemExit,
+    "exit": RuntimeError,
     "interrupt": KeyboardInterrupt,
     "base": BaseException,
     "generator": GeneratorExit,
@@ -99,6 +101,27 @@ class TestExceptions:
         assert error.message.startswith(message)
         assert error.code == ("cancelled" if what == "cancel" else "tool_error")
         assert isolated(get_pid)() == pid
+
+    def test_an_exit_is_an_error_result_beside_those_of_the_other_calls(self) -> None:
+        kit = Toolkit("k", mask_errors=False).add(raise_error, isolation="process").add(get_pid)
+        calls = [ToolCall(id="c1", name="raise_error", arguments={"what": "exit"}), ToolCall(id="c2", name="get_pid")]
+        failed, passed = [result for _, result in kit.run(calls).results]
+        assert failed.text == "RuntimeError: The function has raised SystemExit: 3"
+        assert "in raise_error" in str(failed.exception.__cause__)
+        assert passed.value == os.getpid()
+
+    def test_the_cause_of_one_in_the_main_script_has_its_line(self, tmp_path: Path) -> None:
+        script = tmp_path / "script.py"
+        script.write_text(
+            "from ahvn_tools import ToolSpec\n"
+            "def fail() -> None:\n"
+            "    (lambda: 1 / 0)()  # here\n"
+            "error = ToolSpec.from_function(fail, isolation='process').exec().exception\n"
+            "print(error.__cause__)\n"
+        )
+        run = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True, timeout=WAIT * 4)
+        assert f'File "{script}", line 3, in fail\n    (lambda: 1 / 0)()  # here\n' in run.stdout
+        assert f'File "{script}", line 3, in <lambda>' in run.stdout
 
     async def test_a_served_tool_returns_an_error_result(self) -> None:
         from fastmcp import Client, FastMCP
