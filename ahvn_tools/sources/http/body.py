@@ -85,7 +85,7 @@ class HTTPBody:
 
     def _trust_checks(self, trust: Trust) -> Iterator[Callable[[], None]]:
         options = self.options
-        tokens = [item.token_url for item in self.request.security if isinstance(item, ClientCredentials)]
+        tokens = [item.token_url for item in self.request.all_security if isinstance(item, ClientCredentials)]
         urls = [url for url in (self.request.base_url, *tokens) if url]
         for url in urls:
             yield partial(trust.require_server, url)
@@ -139,12 +139,12 @@ def build_template(
     """Return the template of a tool that sends a request, and the body that sends it.
 
     `input_schema` describes all arguments; those in headers and cookies are taken out of it. `credentials` are by the
-    parameter names of `request.security`; one without a value may be bound later. `environment` has their variables.
+    names of `request.credential_parameters`; one without a value may be bound later. `environment` has their variables.
     `options` are ToolOptions. `is_remote`: another party wrote the definition, so that secret bindings of a toolkit do
     not reach the tool. `origin` is where the definition is written; its method and URL by default.
     """
-    plain = {item.username for item in request.security if isinstance(item, Basic)}
-    plain |= {item.client_id for item in request.security if isinstance(item, ClientCredentials)}
+    plain = {item.username for item in request.all_security if isinstance(item, Basic)}
+    plain |= {item.client_id for item in request.all_security if isinstance(item, ClientCredentials)}
     own_bindings = {
         key: credential_binding(key, parse_credential(key, item, environment, may_be_plain=key in plain))
         for key, item in (credentials or {}).items()

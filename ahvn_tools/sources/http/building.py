@@ -390,6 +390,24 @@ def _decode_base64(name: str, value: Any) -> bytes:
         raise ToolError(f"Invalid arguments: {name!r} must be base64.") from None
 
 
+def choose_security(request: HTTPRequest, arguments: Mapping[str, Any], tool: str) -> tuple[Security, ...]:
+    """Return what is sent with a request. Raises ToolConnectionError if no alternative has all its credentials."""
+    given = {name for name in request.credential_parameters if reveal_secrets(arguments.get(name)) is not None}
+    chosen = request.choose_security(given)
+    if chosen is not None:
+        return chosen
+    names = [[name for item in items for name in item.parameters] for items in request.alternatives]
+    if len(names) == 1:
+        raise _credential_error(tool, next(name for name in names[0] if name not in given), _NO_VALUE)
+    listed = ", or ".join(" and ".join(map(repr, alternative)) for alternative in names)
+    raise ToolConnectionError(
+        NO_CREDENTIALS,
+        tool=tool,
+        explanation=f"The tool {tool!r} needs a value for {listed}. Bind one of these alternatives to keys of the "
+        "state, or pass its credentials when you make the tool (`auth` of an OpenAPI document).",
+    )
+
+
 def read_credentials(security: Iterable[Security], arguments: Mapping[str, Any], tool: str) -> dict[str, str]:
     """Return the credentials by parameter. Raises ToolConnectionError for one that is missing or cannot be sent."""
     credentials = {}

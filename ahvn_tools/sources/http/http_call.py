@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -15,11 +15,12 @@ from ahvn_tools.sources.http.building import (
     NO_CREDENTIALS,
     BuiltRequest,
     build_request,
+    choose_security,
     read_credentials,
     sign,
     to_text,
 )
-from ahvn_tools.sources.http.request import ClientCredentials, HTTPOptions, HTTPRequest
+from ahvn_tools.sources.http.request import ClientCredentials, HTTPOptions, HTTPRequest, Security
 from ahvn_tools.sources.http.responses import UNAUTHORIZED, HTTPResponse, status_error, to_value
 from ahvn_tools.sources.http.sending import Sender
 
@@ -44,22 +45,23 @@ async def send(body: HTTPTool, arguments: Mapping[str, Any], private_names: Coll
     request = body.request
     arguments = {name: item for name, item in arguments.items() if not (item is None and name in body.hidden)}
     _require_places(body, arguments)
-    credentials = read_credentials(request.security, arguments, body.name)
+    security = choose_security(request, arguments, body.name)
+    credentials = read_credentials(security, arguments, body.name)
     secrets = SecretTexts()
-    sent = {name: item for name, item in arguments.items() if name not in credentials}
+    sent = {name: item for name, item in arguments.items() if name not in request.credential_parameters}
     built = _build(request, sent)
-    for item in request.security:
+    for item in security:
         built = sign(built, item, credentials, secrets)
     with hidden_logged_data(functools.partial(secrets.mask, is_error=True)):
         is_private = _has_private_body(request, sent, private_names)
         sender = Sender(tool=body.name, options=body.options, has_private_body=is_private)
-        response = await _send_built(sender, request, built, credentials, secrets)
+        response = await _send_built(sender, security, built, credentials, secrets)
     for name, place in request.arguments.items():
         if place.is_hidden and name in arguments:
             secrets.add(to_text(arguments[name]), only_in_errors=True)
     response = response.masked(secrets)
     if response.is_error:
-        raise status_error(response, has_credentials=bool(request.security))
+        raise status_error(response, has_credentials=bool(security))
     return to_value(response, wants_json=body.wants_json)
 
 
@@ -98,10 +100,14 @@ def _build(request: HTTPRequest, arguments: Mapping[str, Any]) -> BuiltRequest:
 
 
 async def _send_built(
-    sender: Sender, request: HTTPRequest, built: BuiltRequest, credentials: Mapping[str, str], secrets: SecretTexts
+    sender: Sender,
+    security: Iterable[Security],
+    built: BuiltRequest,
+    credentials: Mapping[str, str],
+    secrets: SecretTexts,
 ) -> HTTPResponse:
     """Send a request, with an access token if it needs one; again with a new one if a kept one is refused."""
-    grant = next((item for item in request.security if isinstance(item, ClientCredentials)), None)
+    grant = next((item for item in security if isinstance(item, ClientCredentials)), None)
     if grant is None:
         return await sender.send(built.to_httpx())
     from ahvn_tools.sources.http import oauth  # only tools with OAuth need its library

@@ -158,16 +158,17 @@ class _Builder:
         base_url = self._servers.url_of(operation)
         self._budget.spend_parts()
         self._budget.spend(chars=len(base_url) + len(operation.path))
-        chosen = self._schemes.choose(node.get("security") or self._root.get("security"))
-        schemes = self._servers.keep_trusted(base_url, chosen)
+        own = self._servers.keep_trusted(base_url, self._schemes.own)
+        required = self._schemes.alternatives(node.get("security") or self._root.get("security"))
+        alternatives = [self._servers.keep_trusted(base_url, schemes) for schemes in required]
         lists = (operation.path_item.get("parameters"), node.get("parameters"))
         path, query, parameters = fit_path(operation.path, read_parameters(*lists))
         parameters = without(parameters, self._schemes.places)
         declared = {one.name for one in parameters if one.location == "query"}
         body = read_body(node.get("requestBody"), self._requests)
+        schemes = [*own, *(scheme for alternative in alternatives for scheme in alternative)]
         credentials = {key: value for scheme in schemes for key, value in scheme.credentials.items()}
-        security = tuple(scheme.security for scheme in schemes)
-        hidden = [key for item in security for key in item.parameters]
+        hidden = [key for scheme in schemes for key in scheme.security.parameters]
         input_schema, places = build_arguments(parameters, body, self._requests, hidden)
         request = HTTPRequest(
             method=operation.method.upper(),
@@ -180,7 +181,8 @@ class _Builder:
             list_content_type=None if body is None else body.list_content_type,
             body_members={} if body is None else body.whole_members,
             headers={"Accept": "application/json, */*;q=0.5", **self._schemes.headers},
-            security=security,
+            security=tuple(scheme.security for scheme in own),
+            alternatives=tuple(dict.fromkeys(tuple(scheme.security for scheme in schemes) for schemes in alternatives)),
         )
         definition: JsonObject = {
             "description": _describe(operation),
