@@ -8,7 +8,7 @@ import keyword
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 from urllib.parse import parse_qsl, urlsplit
 
 from ahvn_tools.errors import DefinitionError, near_misses
@@ -136,7 +136,7 @@ def check_request(name: str, request: HTTPRequest, hidden: Iterable[str], option
     _check_query(name, request)
     _check_headers(name, request)
     _check_security(name, request, options)
-    _check_options(options)
+    check_sending(options)
 
 
 def is_header_text(text: str) -> bool:
@@ -262,8 +262,13 @@ def _check_security(name: str, request: HTTPRequest, options: HTTPOptions) -> No
         raise DefinitionError(f"{name!r} would send credentials without encryption: use https.")
 
 
-def _check_options(options: HTTPOptions) -> None:
-    AllowedAddresses(options.allow_private)
+def check_sending(options: HTTPOptions) -> None:
+    """Raise DefinitionError for options with which no request can be sent."""
+    private: Any = options.allow_private
+    if not isinstance(private, bool) and (isinstance(private, str) or not isinstance(private, Iterable)):
+        kind = type(private).__name__
+        raise DefinitionError(f"allow_private must be True, or a list of hosts and networks, not a {kind}.")
+    AllowedAddresses(private)
     if options.timeout is not None and not (is_duration(options.timeout) and options.timeout > 0):
         raise DefinitionError(f"timeout is a positive number of seconds, or None, not {options.timeout!r}.")
     if not is_duration(options.connect_timeout) or options.connect_timeout <= 0:

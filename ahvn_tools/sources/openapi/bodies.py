@@ -80,7 +80,7 @@ def read_body(node: Node | None, converter: SchemaConverter) -> Body | None:
     content = node.get("content")
     media_types = {} if content is None else {name: item.resolve() for name, item in content.members()}
     if not media_types:
-        return None
+        raise (content or node).error("a body needs `content` with a media type, such as `application/json`.")
     rank, content_type = min((_rank(name), name) for name in media_types)
     kind = _KINDS[int(rank)]
     media_type = media_types[content_type].require_node(dict)

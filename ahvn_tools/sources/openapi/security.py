@@ -10,11 +10,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
-from ahvn_tools.errors import DefinitionError, SourceError, near_misses
+from ahvn_tools.errors import BindError, DefinitionError, SourceError, clip, near_misses
+from ahvn_tools.invisible import escape_line
 from ahvn_tools.schema.refs import unused_name
 from ahvn_tools.sources.budget import BudgetError
 from ahvn_tools.sources.http.checks import check_headers
-from ahvn_tools.sources.http.credentials import Credential, read_headers
+from ahvn_tools.sources.http.credentials import Credential, credential_binding, parse_credential, read_headers
 from ahvn_tools.sources.http.request import (
     ApiKey,
     ApiKeyLocation,
@@ -26,6 +27,9 @@ from ahvn_tools.sources.http.request import (
 from ahvn_tools.sources.openapi.document import DocumentError, Node
 from ahvn_tools.sources.openapi.options import SchemeCredential
 from ahvn_tools.sources.openapi.parameters import argument_name
+
+MAX_SHOWN_CHARS: Final = 200
+"""An error shows at most this much of a scheme."""
 
 _HOW: Final = "a security scheme is apiKey, http, oauth2 or openIdConnect. For another one, pass None in `auth`"
 
@@ -77,7 +81,7 @@ class SecuritySchemes:
                     f"The document has no security scheme {name!r}. {near_misses(name, self._nodes)} A scheme that the "
                     "document does not declare is declared in `security_schemes`."
                 )
-            self.get(name)
+            _check_credentials(f"auth[{name!r}]", self.get(name))
 
     def get(self, name: str, scopes: Iterable[str] = ()) -> Scheme:
         """Return a scheme; `scopes` are those that an operation needs. Raises DocumentError for an unusable scheme."""
@@ -108,6 +112,25 @@ class SecuritySchemes:
             if isinstance(node.value, dict) and node.value.get("type") == "apiKey":
                 places.add((str(node.value.get("in")), str(node.value.get("name")).lower()))
         return places
+
+    def refuse_unused(self, requirements: Iterable[Node]) -> None:
+        """Raise SourceError for a credential of a scheme that no operation of the document needs.
+
+        `requirements` are the alternatives of all operations.
+        """
+        needed: set[str] = set()
+        for node in requirements:
+            with contextlib.suppress(DocumentError):  # its own error says so where the operation is read
+                needed |= {name for one in node.items() for name, _ in one.members()}
+        for name, credential in self._auth.items():
+            if credential is None or name in needed:
+                continue
+            declared = repr(self._nodes[name].value)
+            raise SourceError(
+                f"auth: no operation of the document needs the security scheme {name!r}, so its credential is never "
+                f"sent. If the document says nothing of security, pass security_schemes={{{name!r}: "
+                f"{escape_line(clip(declared, MAX_SHOWN_CHARS))}}}; or pass `headers`, which all requests have."
+            )
 
     def alternatives(self, requirements: Node | None) -> list[list[Scheme]]:
         """Return the alternatives of an operation, each with its schemes; one without schemes is the last.
@@ -163,6 +186,17 @@ def _is_parameter_name(name: str) -> bool:
     return name.isidentifier() and name.isascii() and not keyword.iskeyword(name)
 
 
+def _check_credentials(name: str, scheme: Scheme) -> None:
+    """Raise SourceError for a credential that is a plain text, and for a function with wrong parameters."""
+    parameters = scheme.security.parameters
+    for parameter, value in scheme.credentials.items():
+        may_be_plain = len(parameters) > 1 and parameter == parameters[0]  # the name of a user or client
+        try:
+            credential_binding(parameter, parse_credential(parameter, value, may_be_plain=may_be_plain))
+        except (DefinitionError, BindError) as error:
+            raise SourceError(f"{name}: {error}") from None
+
+
 def _is_complete(schemes: Iterable[Scheme]) -> bool:
     """Return whether the host has given the credentials of an alternative."""
     schemes = list(schemes)
@@ -178,6 +212,8 @@ def _read_own_headers(headers: Mapping[str, Credential]) -> tuple[dict[str, str]
     except DefinitionError as error:
         raise SourceError(f"headers: {error}") from None
     own = [Scheme(name=key.name, security=key, credentials={key.parameter: value}) for key, value in secret.items()]
+    for scheme in own:
+        _check_credentials(f"headers[{scheme.name!r}]", scheme)
     return plain, own
 
 

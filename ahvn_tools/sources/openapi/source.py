@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -19,7 +19,7 @@ from ahvn_tools.sources.openapi.bodies import Body, read_body, read_output_schem
 from ahvn_tools.sources.openapi.document import Document, DocumentError, Node, OpenFile
 from ahvn_tools.sources.openapi.operations import MAX_REASON_CHARS, Operation, explain, find_operations, select
 from ahvn_tools.sources.openapi.options import OpenAPIOptions, parse_options
-from ahvn_tools.sources.openapi.parameters import build_arguments, fit_path, read_parameters, tool_name, without
+from ahvn_tools.sources.openapi.parameters import build_arguments, fit_path, read_parameters, without
 from ahvn_tools.sources.openapi.schemas import SchemaConverter
 from ahvn_tools.sources.openapi.security import SecuritySchemes
 from ahvn_tools.sources.openapi.servers import Servers
@@ -66,8 +66,10 @@ def read_tools(
     document = _with_schemes(document, options.get("security_schemes") or {})
     root = Document.read(document, budget, open_file if options.get("external_files") else None).node
     errors: list[DocumentError] = []
-    operations = select(find_operations(root, errors), options)
+    found = find_operations(root, errors)
+    operations = select(found, options)
     builder = _Builder(root, options, label)
+    builder.refuse_unused_credentials(found)
     if operations and not builder.knows_server(operations[0]):
         _logger.warning("The document does not say where its server is: calls fail without base_url='https://…'.")
     names = _choose_names(operations, options)
@@ -79,6 +81,7 @@ def read_tools(
             errors.append(explain(operation.label, error))
         except DefinitionError as error:
             errors.append(explain(operation.label, operation.node.error(str(error))))
+    builder.refuse_unknown_variables()
     for skipped in errors:
         _logger.warning("%s", skipped)
     if not tools:
@@ -113,23 +116,28 @@ def _choose_names(operations: list[Operation], options: OpenAPIOptions) -> dict[
     """Return the operations by the names of their tools. Raises SourceError for names that clash or match nothing."""
     renames, prefix = dict(options.get("rename") or {}), options.get("prefix") or ""
     named: dict[str, Operation] = {}
-    used = set()
+    used: set[str] = set()
     for operation in operations:
-        own = tool_name(operation.operation_id, operation.method, operation.path)
-        key = next((key for key in (operation.operation_id, own) if key in renames), None)
+        key = _find_rename(operation, renames, used, prefix)
         if key is not None:
             used.add(key)
             if renames[key] in named:
                 raise SourceError(f"rename: two tools would be named {renames[key]!r}; choose different names.")
             named[renames[key]] = operation
         else:
-            named[unused_name(prefix + own, named)] = operation
+            named[unused_name(prefix + operation.name, named)] = operation
     for key in renames.keys() - used:
-        known = [
-            operation.operation_id or tool_name(None, operation.method, operation.path) for operation in operations
-        ]
+        known = [operation.name for operation in operations]
         raise SourceError(f"rename: there is no operation {key!r}. {near_misses(key, known)}")
     return named
+
+
+def _find_rename(operation: Operation, renames: Mapping[str, str], used: Container[str], prefix: str) -> str | None:
+    """Return the key of `rename` that means an operation: the name of its tool, or its id if no other one has it."""
+    names = (operation.name, prefix + operation.name)
+    return next(
+        (key for key in (*names, operation.operation_id) if key in renames and (key in names or key not in used)), None
+    )
 
 
 class _Builder:
@@ -148,6 +156,16 @@ class _Builder:
         self._requests = SchemaConverter("request", self._budget)
         self._responses = SchemaConverter("response", self._budget, is_relaxed=is_relaxed)
 
+    def refuse_unused_credentials(self, operations: Iterable[Operation]) -> None:
+        """Raise SourceError for a credential that no operation of the document needs."""
+        root = self._root.get("security")
+        needed = [operation.node.get("security") or root for operation in operations]
+        self._schemes.refuse_unused({node.pointer: node for node in needed if node is not None}.values())
+
+    def refuse_unknown_variables(self) -> None:
+        """Raise SourceError for a variable that no server of the tools has."""
+        self._servers.refuse_unknown_variables()
+
     def knows_server(self, operation: Operation) -> bool:
         """Whether the document says where an operation's requests are sent."""
         return self._servers.url_of(operation) != ""
@@ -158,9 +176,9 @@ class _Builder:
         base_url = self._servers.url_of(operation)
         self._budget.spend_parts()
         self._budget.spend(chars=len(base_url) + len(operation.path))
-        own = self._servers.keep_trusted(base_url, self._schemes.own)
+        own = self._servers.keep_trusted(operation, self._schemes.own)
         required = self._schemes.alternatives(node.get("security") or self._root.get("security"))
-        alternatives = [self._servers.keep_trusted(base_url, schemes) for schemes in required]
+        alternatives = [self._servers.keep_trusted(operation, schemes) for schemes in required]
         lists = (operation.path_item.get("parameters"), node.get("parameters"))
         path, query, parameters = fit_path(operation.path, read_parameters(*lists))
         parameters = without(parameters, self._schemes.places)
