@@ -15,6 +15,7 @@ from ahvn_tools.binding import EnvironmentVariable
 from ahvn_tools.errors import DefinitionError
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.redaction.names import Secret, is_secret_name
+from ahvn_tools.schema.output import Mismatch
 from ahvn_tools.schema.refs import without_properties
 from ahvn_tools.settings import to_wire_annotations
 from ahvn_tools.sources import json_schema
@@ -167,7 +168,19 @@ def build_template(
     )
     options = {"description": "", **options, "annotations": annotations, "timeout": timeout}
     template, _ = json_schema.build_template(name, schema, body, options)
+    template.output.mismatch = _describe_mismatch(body)
     return replace(template, bindings={**template.bindings, **own_bindings}), body
+
+
+def _describe_mismatch(body: HTTPBody) -> Mismatch:
+    """Return what is said of a response that does not fit the output schema."""
+    statuses = ", ".join(body.request.described_statuses)
+    whose = f"that of the responses with status {statuses} of" if statuses else "that of"
+    return Mismatch(
+        message="The service has processed the request, but its response is not one that the tool may return.",
+        explanation=f"the output schema is {whose} {body.origin}. The request has been processed. Any response is "
+        "accepted with responses='none' of an OpenAPI document, and without output_schema.",
+    )
 
 
 def method_annotations(method: str) -> JsonObject:
@@ -194,6 +207,10 @@ def visible_schema(name: str, input_schema: JsonObject, request: HTTPRequest) ->
             raise DefinitionError(
                 f"{name!r} does not send {property_name!r} anywhere: name it in the path, `query`, `body` or `header`."
             )
+    required = schema.get("required", [])
+    in_path = [name for name, place in request.arguments.items() if place.location == "path"]
+    if isinstance(required, list) and (more := {*in_path} & {*property_names(schema)} - {*required}):
+        schema["required"] = [*required, *(name for name in in_path if name in more)]  # no URL is without them
     if schema.keys().isdisjoint(_OPENING_KEYWORDS):
         schema["additionalProperties"] = False
     return schema

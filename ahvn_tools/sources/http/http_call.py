@@ -8,9 +8,11 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from ahvn_tools.errors import MISSING_VALUE, InvalidResultError, ToolConnectionError, ToolError
+from ahvn_tools.json_types import JsonObject
 from ahvn_tools.redaction.logs import hidden_logged_data
 from ahvn_tools.redaction.texts import SecretTexts
 from ahvn_tools.redaction.values import find_secrets
+from ahvn_tools.results import ToolResult, has_content, text_block
 from ahvn_tools.sources.http.building import (
     NO_CREDENTIALS,
     BuiltRequest,
@@ -62,7 +64,18 @@ async def send(body: HTTPTool, arguments: Mapping[str, Any], private_names: Coll
     response = response.masked(secrets)
     if response.is_error:
         raise status_error(response, has_credentials=bool(security))
-    return to_value(response, wants_json=body.wants_json)
+    is_described = request.describes(response.status)
+    value = to_value(response, wants_json=body.wants_json and (is_described or request.other_content is None))
+    if request.other_content is None or (response.body and is_described):
+        return value
+    return _other_result(value, request.other_content)
+
+
+def _other_result(value: Any, content: JsonObject) -> ToolResult:
+    """Return the result of a response that the output schema does not describe."""
+    if value is None:
+        return ToolResult(None, dict(content))
+    return ToolResult(value, dict(content), blocks=(value if has_content(value) else text_block(to_text(value)),))
 
 
 def _require_places(body: HTTPTool, arguments: Mapping[str, Any]) -> None:
@@ -71,14 +84,17 @@ def _require_places(body: HTTPTool, arguments: Mapping[str, Any]) -> None:
         raise ToolConnectionError(
             "The tool cannot run: it is not known where its service is.",
             tool=body.name,
-            explanation=f"The document of {body.name!r} does not say where its server is: pass base_url='https://…'.",
+            explanation=f"The document of {body.name!r} does not say where its server is, or its URL is relative: "
+            "pass base_url='https://…'.",
+            is_temporary=False,
         )
-    for name, place in body.request.arguments.items():
-        if place.location == "path" and name in body.hidden and name not in arguments:
+    for name in body.request.arguments:
+        if name in body.hidden and name not in arguments:
             raise ToolConnectionError(
                 MISSING_VALUE,
                 tool=body.name,
                 explanation=f"{name!r} of {body.name!r} is not in its input schema and has no value: bind it.",
+                is_temporary=False,
             )
 
 

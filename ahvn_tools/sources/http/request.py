@@ -6,6 +6,8 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Final, Literal, TypeAlias
 
+from ahvn_tools.json_types import JsonObject
+
 ApiKeyLocation = Literal["header", "query", "cookie"]
 
 _AUTHORIZATION: Final = ("header", "authorization")
@@ -133,7 +135,7 @@ class HTTPArgument:
 
     @property
     def is_hidden(self) -> bool:
-        """Whether a model never sets it: what is not bound there is not sent."""
+        """Whether a model never sets it: it is bound."""
         return self.location in {"header", "cookie"} and not self.is_declared
 
 
@@ -165,6 +167,11 @@ class HTTPRequest:
     """Query parameters of every request."""
     headers: Mapping[str, str] = field(default_factory=dict)
     """Headers of every request. They are not secret: a credential belongs to `security`."""
+    described_statuses: tuple[str, ...] = ()
+    """The statuses whose responses the output schema describes, such as `200` and `2XX`; empty: all."""
+    other_content: JsonObject | None = None
+    """The structured content of a response without a body, and of one with another status; None: they must fit the
+    output schema, too."""
     security: tuple[Security, ...] = ()
     """All of these are sent."""
     alternatives: tuple[tuple[Security, ...], ...] = ()
@@ -192,6 +199,10 @@ class HTTPRequest:
     def secret_query_names(self) -> tuple[str, ...]:
         """The query parameters with credentials."""
         return tuple(item.name for item in self.all_security if isinstance(item, ApiKey) and item.location == "query")
+
+    def describes(self, status: int) -> bool:
+        """Whether the output schema describes the responses with a status."""
+        return not self.described_statuses or not {str(status), "2XX"}.isdisjoint(self.described_statuses)
 
     def find_argument(self, name: str) -> HTTPArgument | None:
         """Return where an argument is sent; None: nowhere."""

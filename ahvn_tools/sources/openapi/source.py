@@ -11,11 +11,12 @@ from typing import Any
 from ahvn_tools.errors import DefinitionError, SourceError, clip, near_misses
 from ahvn_tools.invisible import escape, escape_line, find
 from ahvn_tools.json_types import JsonObject
+from ahvn_tools.schema.keywords import WRAP_RESULT_KEY
 from ahvn_tools.schema.refs import unused_name
 from ahvn_tools.sources.budget import Budget
 from ahvn_tools.sources.http.body import HTTPBody, build_template, require_trust
 from ahvn_tools.sources.http.request import HTTPRequest
-from ahvn_tools.sources.openapi.bodies import Body, read_body, read_output_schema
+from ahvn_tools.sources.openapi.bodies import Body, find_success_statuses, read_body, read_output_schema
 from ahvn_tools.sources.openapi.document import Document, DocumentError, Node, OpenFile
 from ahvn_tools.sources.openapi.operations import MAX_REASON_CHARS, Operation, explain, find_operations, select
 from ahvn_tools.sources.openapi.options import OpenAPIOptions, parse_options
@@ -71,7 +72,10 @@ def read_tools(
     builder = _Builder(root, options, label)
     builder.refuse_unused_credentials(found)
     if operations and not builder.knows_server(operations[0]):
-        _logger.warning("The document does not say where its server is: calls fail without base_url='https://…'.")
+        _logger.warning(
+            "The document does not say where its server is, or says it with a relative URL: calls fail without "
+            "base_url='https://…'."
+        )
     names = _choose_names(operations, options)
     tools: dict[str, Tool] = {}
     for name, operation in names.items():
@@ -188,7 +192,10 @@ class _Builder:
         credentials = {key: value for scheme in schemes for key, value in scheme.credentials.items()}
         hidden = [key for scheme in schemes for key in scheme.security.parameters]
         input_schema, places = build_arguments(parameters, body, self._requests, hidden)
+        output_schema = self._read_output_schema(operation)
         request = HTTPRequest(
+            described_statuses=() if output_schema is None else find_success_statuses(node),
+            other_content=self._find_other_content(output_schema),
             method=operation.method.upper(),
             base_url=base_url,
             path=path,
@@ -206,7 +213,7 @@ class _Builder:
             "description": _describe(operation),
             "tags": operation.tags,
             "input_schema": input_schema,
-            "output_schema": self._read_output_schema(operation),
+            "output_schema": output_schema,
         }
         self._budget.spend_size(definition)
         definition = _screen(definition)
@@ -221,6 +228,12 @@ class _Builder:
             is_remote=self._options.get("document_url") is not None,
             origin=f"{escape_line(operation.label)} in {self._label}",
         )
+
+    def _find_other_content(self, output_schema: JsonObject | None) -> JsonObject | None:
+        """Return the structured content of a response that is not described; None: it must fit the output schema."""
+        if output_schema is None or not self._responses.is_relaxed:
+            return None
+        return {"result": None} if WRAP_RESULT_KEY in output_schema else {}
 
     def _read_output_schema(self, operation: Operation) -> JsonObject | None:
         """Return the output schema; None, with a warning, if what the document says of responses cannot be read."""

@@ -9,6 +9,7 @@ from pydantic import SecretStr
 
 from ahvn_tools import Toolkit, ToolSpec
 from ahvn_tools.errors import ToolConnectionError
+from ahvn_tools.middleware.retry import retry
 from tests.sources.openapi.documents import one_operation
 from tests.sources.openapi.echo_server import EchoServer
 
@@ -109,3 +110,28 @@ class TestAlternatives:
         spec = ToolSpec.from_openapi(whole, base_url=echo.url)["call"]
         assert spec.params == {}
         assert spec.exec(headerKey="x").error.code == "invalid_parameters"
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("Bearer s3cret-1", "'bearer' of tool 'call' begins with 'bearer', which is sent before it: remove that."),
+        ("bearer s3cret-1", "begins with 'bearer'"),
+        ("s3cret-1\n", "'bearer' of tool 'call' begins or ends with a space or a line break: remove it."),
+        (" s3cret-1", "begins or ends with a space or a line break"),
+    ],
+)
+def test_a_token_that_cannot_be_meant_is_refused(echo: EchoServer, value: str, message: str):
+    whole = one_operation({"security": [{"bearer": []}]}, components={"securitySchemes": SCHEMES})
+    specs = ToolSpec.from_openapi(whole, base_url=echo.url, auth={"bearer": SecretStr(value)})
+    error = specs["call"].exec().error
+    assert (error.code, message in str(error.exception)) == ("connection", True)
+    assert "s3cret" not in str(error.exception)
+    assert echo.received == []
+
+
+def test_a_call_without_a_credential_is_not_repeated(echo: EchoServer):
+    kit = make(echo, [{"bearer": []}], [])
+    kit.use(retry(initial_delay=0.001))
+    result = kit.exec("call", {})
+    assert (result.error.code, result.meta.get("attempts")) == ("connection", None)
