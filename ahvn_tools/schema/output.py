@@ -11,7 +11,7 @@ import sys
 import types
 from collections import abc
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from inspect import Signature
 from typing import TYPE_CHECKING, Annotated, Any, Final, Union, get_args, get_origin
 
@@ -59,16 +59,6 @@ _SAFE_INTEGER_BITS = 2_000
 """Python can print every integer of so many bits, whatever its limit on digits (640 is the lowest)."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Mismatch:
-    """What is said of a result that does not fit the output schema, for a tool whose results others make."""
-
-    message: str
-    """For models."""
-    explanation: str
-    """For the host: what to do."""
-
-
 class Output:
     """What a tool returns. All specs of one tool share it; schema and serializer are made on first use."""
 
@@ -103,8 +93,9 @@ class Output:
         self._annotation, self._item_annotation = annotation, item
         self._explicit_schema = None if schema is None else {**schema, "type": "object"}
         self._is_open = is_open
-        self.mismatch: Mismatch | None = None
-        """What is said of a result that does not fit; None: that the tool breaks its promise."""
+        self.mismatch: tuple[str, str] | None = None
+        """What models read and what the host is told of a result that does not fit, where the tool's own code does not
+        make it; None: that the tool breaks its promise."""
         self.is_stream = is_stream or item is not _EMPTY
         """Whether what the body returns comes item by item."""
         is_exact = schema is None and not is_open and annotation in _EXACT_TYPES

@@ -8,7 +8,7 @@ import itertools
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import ConfigDict, TypeAdapter
 
@@ -28,9 +28,6 @@ from ahvn_tools.schema.generated import (
 )
 from ahvn_tools.schema.keywords import WRAP_RESULT_KEY, iter_objects
 
-if TYPE_CHECKING:
-    from ahvn_tools.schema.output import Mismatch
-
 _MAX_CHARS_WITH_PLACE = 10_000
 """In a larger value no error is looked for: jsonschema-rs lists all of them, which takes long."""
 
@@ -47,11 +44,11 @@ class ResultType:
         schema: JsonObject | None = None,
         *,
         is_open: bool = False,
-        mismatch: Mismatch | None = None,
+        mismatch: tuple[str, str] | None = None,
     ) -> None:
         """`schema` replaces the one of the annotation; `is_open`: there is none, and any value fits.
 
-        `mismatch` is what is said of a result that does not fit.
+        `mismatch` is what models read and what the host is told of a result that does not fit.
         """
         self._mismatch = mismatch
         self.annotation = annotation
@@ -173,7 +170,7 @@ class ResultType:
         problem = f"a value of type {type(returned).__name__!r} that does not fit {what}{place}"
         message, fix = INVALID_RESULT, "return what it promises, or correct the promise."
         if self._mismatch is not None:
-            message, fix = self._mismatch.message, self._mismatch.explanation
+            message, fix = self._mismatch
         error = InvalidResultError(message, explanation=f"The tool returned {problem}; {fix}")
         error.problem = problem
         return error

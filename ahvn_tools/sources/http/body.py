@@ -15,7 +15,6 @@ from ahvn_tools.binding import EnvironmentVariable
 from ahvn_tools.errors import DefinitionError
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.redaction.names import Secret, is_secret_name
-from ahvn_tools.schema.output import Mismatch
 from ahvn_tools.schema.refs import without_properties
 from ahvn_tools.settings import to_wire_annotations
 from ahvn_tools.sources import json_schema
@@ -51,6 +50,7 @@ class HTTPBody:
         hidden: Iterable[str] = (),
         wants_json: bool = False,
         is_remote: bool = False,
+        named: Iterable[str] = (),
         origin: str | None = None,
     ) -> None:
         """`name` is the tool's, for errors; `hidden` are the parameters that no model sets."""
@@ -62,6 +62,8 @@ class HTTPBody:
         """Whether the tool has an output schema."""
         self.is_remote = is_remote
         """Whether another party wrote the definition, so that secret bindings of a toolkit do not reach it."""
+        self.named = tuple(named)
+        """The credentials that secret bindings of a toolkit reach nevertheless, because the host has named them."""
         self.origin = origin or f"{request.method} {request.base_url}{request.path}"
         """Where the tool comes from, as messages to the host say: without a query and credentials."""
 
@@ -135,6 +137,7 @@ def build_template(
     credentials: Mapping[str, Credential] | None = None,
     environment: Mapping[str, str] | None = None,
     is_remote: bool = False,
+    named: Iterable[str] = (),
     origin: str | None = None,
 ) -> tuple[ToolTemplate, HTTPBody]:
     """Return the template of a tool that sends a request, and the body that sends it.
@@ -142,7 +145,8 @@ def build_template(
     `input_schema` describes all arguments; those in headers and cookies are taken out of it. `credentials` are by the
     names of `request.credential_parameters`; one without a value may be bound later. `environment` has their variables.
     `options` are ToolOptions. `is_remote`: another party wrote the definition, so that secret bindings of a toolkit do
-    not reach the tool. `origin` is where the definition is written; its method and URL by default.
+    not reach the tool, but for the credentials `named`. `origin` is where the definition is written; its method and URL
+    by default.
     """
     plain = {item.username for item in request.all_security if isinstance(item, Basic)}
     plain |= {item.client_id for item in request.all_security if isinstance(item, ClientCredentials)}
@@ -164,6 +168,7 @@ def build_template(
         hidden=hidden,
         wants_json=options.get("output_schema") is not None,
         is_remote=is_remote,
+        named=named,
         origin=origin,
     )
     options = {"description": "", **options, "annotations": annotations, "timeout": timeout}
@@ -172,14 +177,13 @@ def build_template(
     return replace(template, bindings={**template.bindings, **own_bindings}), body
 
 
-def _describe_mismatch(body: HTTPBody) -> Mismatch:
-    """Return what is said of a response that does not fit the output schema."""
+def _describe_mismatch(body: HTTPBody) -> tuple[str, str]:
+    """Return what models read and what the host is told of a response that does not fit the output schema."""
     statuses = ", ".join(body.request.described_statuses)
     whose = f"that of the responses with status {statuses} of" if statuses else "that of"
-    return Mismatch(
-        message="The service has processed the request, but its response is not one that the tool may return.",
-        explanation=f"the output schema is {whose} {body.origin}. The request has been processed. Any response is "
-        "accepted with responses='none' of an OpenAPI document, and without output_schema.",
+    return (
+        "The service has processed the request, but its response is not one that the tool may return.",
+        f"the output schema is {whose} {body.origin}. The request has been processed. responses='none' accepts any.",
     )
 
 

@@ -60,6 +60,11 @@ _NO_VALUE = (
     "On the command line: --bind {0}={0} --set {0}=VALUE"
 )
 
+_NO_SECRETS = (
+    ". Secret bindings of a toolkit do not reach a document from a URL: pass `auth`, name the scheme in "
+    "`security_schemes`, or bind on the tool"
+)
+
 NO_CREDENTIALS = "The tool cannot run: its host has not provided credentials."
 
 
@@ -390,21 +395,29 @@ def _decode_base64(name: str, value: Any) -> bytes:
         raise ToolError(f"Invalid arguments: {name!r} must be base64.") from None
 
 
-def choose_security(request: HTTPRequest, arguments: Mapping[str, Any], tool: str) -> tuple[Security, ...]:
-    """Return what is sent with a request. Raises ToolConnectionError if no alternative has all its credentials."""
+def choose_security(
+    request: HTTPRequest, arguments: Mapping[str, Any], tool: str, *, is_remote: bool = False
+) -> tuple[Security, ...]:
+    """Return what is sent with a request. Raises ToolConnectionError if no alternative has all its credentials.
+
+    `is_remote`: secret bindings of a toolkit do not reach the tool, which the error says.
+    """
     given = {name for name in request.credential_parameters if reveal_secrets(arguments.get(name)) is not None}
     chosen = request.choose_security(given)
     if chosen is not None:
         return chosen
     names = [[name for item in items for name in item.parameters] for items in request.alternatives]
     if len(names) == 1:
-        raise _credential_error(tool, next(name for name in names[0] if name not in given), _NO_VALUE)
+        missing = next(name for name in names[0] if name not in given)
+        raise _credential_error(tool, missing, _NO_VALUE + (_NO_SECRETS if is_remote else ""))
     listed = ", or ".join(" and ".join(map(repr, alternative)) for alternative in names)
     raise ToolConnectionError(
         NO_CREDENTIALS,
         tool=tool,
         explanation=f"The tool {tool!r} needs a value for {listed}. Bind one of these alternatives to keys of the "
-        "state, or pass its credentials when you make the tool (`auth` of an OpenAPI document).",
+        "state, or pass its credentials when you make the tool (`auth` of an OpenAPI document)"
+        + (_NO_SECRETS if is_remote else "")
+        + ".",
         is_temporary=False,
     )
 

@@ -37,6 +37,7 @@ class HTTPTool(Protocol):
     options: HTTPOptions
     hidden: tuple[str, ...]
     wants_json: bool
+    is_remote: bool
 
 
 async def send(body: HTTPTool, arguments: Mapping[str, Any], private_names: Collection[str] = ()) -> Any:
@@ -47,7 +48,7 @@ async def send(body: HTTPTool, arguments: Mapping[str, Any], private_names: Coll
     request = body.request
     arguments = {name: item for name, item in arguments.items() if not (item is None and name in body.hidden)}
     _require_places(body, arguments)
-    security = choose_security(request, arguments, body.name)
+    security = choose_security(request, arguments, body.name, is_remote=body.is_remote)
     credentials = read_credentials(security, arguments, body.name)
     secrets = SecretTexts()
     sent = {name: item for name, item in arguments.items() if name not in request.credential_parameters}

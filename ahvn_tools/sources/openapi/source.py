@@ -191,6 +191,7 @@ class _Builder:
         schemes = [*own, *(scheme for alternative in alternatives for scheme in alternative)]
         credentials = {key: value for scheme in schemes for key, value in scheme.credentials.items()}
         hidden = [key for scheme in schemes for key in scheme.security.parameters]
+        own_schemes = self._options.get("security_schemes") or {}
         input_schema, places = build_arguments(parameters, body, self._requests, hidden)
         output_schema = self._read_output_schema(operation)
         request = HTTPRequest(
@@ -226,6 +227,9 @@ class _Builder:
             credentials=credentials,
             environment=self._options.get("environment"),
             is_remote=self._options.get("document_url") is not None,
+            named=dict.fromkeys(
+                key for scheme in schemes if scheme.name in own_schemes for key in scheme.security.parameters
+            ),
             origin=f"{escape_line(operation.label)} in {self._label}",
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import pytest
@@ -135,3 +136,25 @@ def test_a_call_without_a_credential_is_not_repeated(echo: EchoServer):
     kit.use(retry(initial_delay=0.001))
     result = kit.exec("call", {})
     assert (result.error.code, result.meta.get("attempts")) == ("connection", None)
+
+
+def test_data_of_a_tool_has_its_alternatives(echo: EchoServer):
+    whole = one_operation(
+        {"security": [{"bearer": []}, {"headerKey": []}, {}]}, components={"securitySchemes": SCHEMES}
+    )
+    spec = ToolSpec.from_openapi(whole, base_url=echo.url)["call"].bind("headerKey", "hk", secret=True)
+    for copy in (ToolSpec.from_dict(spec.to_dict(), trust=[echo.url, "<private>"]), pickle.loads(pickle.dumps(spec))):
+        assert copy.body.request == spec.body.request
+
+
+def test_a_secret_binding_reaches_a_document_from_a_url_where_the_host_names_the_scheme(echo: EchoServer):
+    whole = one_operation({"security": [{"bearer": []}]}, components={"securitySchemes": SCHEMES}, server=echo.url)
+    options = {"document_url": f"{echo.url}/openapi.json"}
+    kit = Toolkit("k").add(*ToolSpec.from_openapi(whole, **options).values()).bind("bearer", "token", secret=True)
+    error = kit.session(**STATE).exec("call", {}).error
+    assert "Secret bindings of a toolkit do not reach a document from a URL" in str(error.exception)
+    assert echo.received == []
+    specs = ToolSpec.from_openapi(whole, **options, security_schemes={"bearer": SCHEMES["bearer"]})
+    kit = Toolkit("k").add(*specs.values()).bind("bearer", "token", secret=True)
+    assert kit.session(**STATE).exec("call", {}).error is None
+    assert sent(echo) == {"authorization": "Bearer value-of-token"}
