@@ -266,6 +266,13 @@ class ToolConnectionError(ToolCallError):
 
     code = "connection"
 
+    def __init__(
+        self, message: str, *, tool: str | None = None, explanation: str | None = None, is_temporary: bool = True
+    ) -> None:
+        super().__init__(message, tool=tool, explanation=explanation)
+        self.is_temporary = is_temporary
+        """Whether another attempt may succeed; not, for example, without a credential. `retry` makes no other then."""
+
 
 class LimitExceededError(ToolCallError):
     """There were too many calls per time, run or session. Wait `retry_after` seconds; None: waiting does not help."""
@@ -350,7 +357,7 @@ def near_misses(name: str, known: Iterable[str]) -> str:
     """Return a sentence with the known names that are similar to `name`, or with all of them if they are few."""
     import difflib
 
-    names = compared = list(known)
+    names = compared = [one for one in known if one != name]
     if len(names) > MAX_COMPARED_NAMES:
         compared = [known for known in names if known[:1] == name[:1]][:MAX_COMPARED_NAMES]
     if len(name) <= MAX_NAME_CHARS and (close := difflib.get_close_matches(name, compared, 3, MIN_SIMILARITY)):

@@ -341,7 +341,7 @@ def _find_bad_parameters(tool: ToolDefinition) -> Iterator[Finding]:
         if not _is_described(node, schema):
             fix = "Describe it in the docstring (Args:), with Field(description=…), in its schema, or in a manifest."
             yield make_finding("undocumented-parameter", name, "it has no description", fix, tool=tool.name)
-        if to_skeleton(name) in _SECRETS:
+        if not _SECRETS.isdisjoint((to_skeleton(name), to_skeleton(name).removeprefix("x"))):  # as in X-API-Key
             fix = f"Bind it, so that no model sees it: bind({name!r}, secret=True)."
             yield make_finding("secret-parameter", name, "models would have to know a secret", fix, tool=tool.name)
     for name, other in find_similar(properties):

@@ -228,6 +228,7 @@ def test_errors_of_a_call_keep_their_attributes_in_a_pickle():
         ("serch", [*(f"tool{i}" for i in range(9_999)), "search"], "Did you mean 'search'?"),
         ("zzz", [f"tool{i}" for i in range(9_999)], "None of the 9999 known names is similar."),
         ("zzz", [], "There are none."),
+        ("search", ["search", "research"], "Did you mean 'research'?"),
         ("search" * 40, ["search" * 41], f"Known: {'search' * 41!r}."),
     ],
 )

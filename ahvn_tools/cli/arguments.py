@@ -121,6 +121,8 @@ class ValueReader:
         kinds = _kinds(self.property(name), self._schema)
         value = parse_json(text)
         if not self.choices(name):
+            if not kinds:
+                return text if value is _NOT_JSON else value
             if "string" in kinds:
                 return text
             kind = None if value is _NOT_JSON else JSON_TYPES[type(value)]

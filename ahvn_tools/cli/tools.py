@@ -302,7 +302,7 @@ def credentials(spec: Any) -> dict[str, str]:
 
     if not isinstance(spec.body, HTTPBody):
         return {}
-    return {name: item.sent_as for item in spec.body.request.security for name in item.parameters}
+    return {name: item.sent_as for item in spec.body.request.all_security for name in item.parameters}
 
 
 def to_row(spec: Any) -> tuple[str, ...]:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from ahvn_tools.errors import SourceError, ToolSpecError, clip
+from ahvn_tools.json_types import JsonObject
 from ahvn_tools.loading.contents import Contents
 from ahvn_tools.loading.read_options import ReadOptions
 from ahvn_tools.regular_file import read_text
 from ahvn_tools.sources.budget import Budget
 from ahvn_tools.spec import ToolSpec
+
+MAX_KEY_CHARS: Final = 200
+"""An error shows at most this much of a key."""
 
 
 def read_json(file: Path, shown: str, budget: Budget | None = None) -> Any:
@@ -33,17 +38,34 @@ def parse_json(text: str, shown: str, line: int = 1, budget: Budget | None = Non
     except json.JSONDecodeError as error:
         at = line + error.lineno - 1
         raise SourceError(f"{shown}, line {at}: this is not JSON: {error.msg}.", file=shown, line=at) from None
+    except _DuplicateKeyError as error:
+        problem = f"the key {clip(error.key, MAX_KEY_CHARS)!r} is twice in one object: one of its values would be lost."
+        raise SourceError(f"{shown}: {problem}", file=shown) from None
     except ValueError:  # a number with thousands of digits
         raise SourceError(f"{shown}: a number in it is too long.", file=shown) from None
 
 
 def _loads(text: str) -> Any:
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=_to_object)
     except json.JSONDecodeError:
         from ahvn_tools.mcp.client.mcp_config import without_comments
 
-        return json.loads(without_comments(text))
+        return json.loads(without_comments(text), object_pairs_hook=_to_object)
+
+
+class _DuplicateKeyError(ValueError):
+    def __init__(self, key: str) -> None:
+        super().__init__(key)
+        self.key = key
+
+
+def _to_object(pairs: list[tuple[str, Any]]) -> JsonObject:
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        counts = Counter(name for name, _ in pairs)
+        raise _DuplicateKeyError(next(name for name in counts if counts[name] > 1))
+    return value
 
 
 MAX_MESSAGE_CHARS: Final = 1_000

@@ -35,6 +35,7 @@ _PREFIXES: Final[Mapping[str, Kind]] = {"mcp:": "server", "openapi:": "openapi"}
 
 _KEYS: Final[Sequence[tuple[frozenset[str], type, Kind]]] = (
     (frozenset({"openapi", "swagger"}), str, "openapi"),
+    (frozenset({"paths"}), Mapping, "openapi"),  # without a version, which its error names
     (frozenset({"mcpServers", "servers", "mcp"}), Mapping, "server"),
 )
 """The top-level keys by which the content of a file is recognized, and the types of their values."""

@@ -83,7 +83,7 @@ class _Source:
         text, label = _fetch(path) if _is_url(path) else read_text(Path(path), path), mask_credentials(path)
         if text.lstrip()[:1] in {"{", "["}:
             return cls(value=parse_json(text, label, budget=options.budget), location=path)
-        yaml = read_yaml(text, label, options.budget, keeps_last=True)  # as JSON is read
+        yaml = read_yaml(text, label, options.budget)
         return cls(value=yaml.value, location=path, yaml=yaml)
 
     @property

@@ -75,9 +75,10 @@ def _to_problem(detail: ErrorDetails, data: Any, known_keys: Mapping[int, Sequen
     owner, key = _part(data, path[:-1]), str(path[-1])
     known = known_keys.get(id(owner), ())
     if key in LOCATIONS and (others := [name for name in LOCATIONS if name in known and name in owner]):
-        return Problem(
-            path=path, message=f"the source has `{others[0]}` already: it has only one of {_join(LOCATIONS)}."
-        )
+        message = f"the source has `{others[0]}` already: it has only one of {_join(LOCATIONS)}."
+        if key == "http" and "openapi" in others:
+            message += " How its requests are sent is `http_options`."
+        return Problem(path=path, message=message)
     hint = f" {_hint(key, known)}" if has_hint else ""
     return Problem(path=path, message=f"there is no such key.{hint}")
 

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
-from ahvn_tools.errors import ToolCallError, ToolSpecError, suggests_options
+from ahvn_tools.errors import ToolCallError, ToolConnectionError, ToolSpecError, suggests_options
 from ahvn_tools.execution.call import Call, EmitChunk, Middleware, Next
 from ahvn_tools.middleware.repeatable import ForRepeatableCalls
 from ahvn_tools.results import ToolResult
@@ -81,6 +81,11 @@ class _Retry(ForRepeatableCalls):
         return result if runs.count == 1 else replace(result, meta={**result.meta, "attempts": runs.count})
 
 
+def _is_lasting(error: object) -> bool:
+    """Return whether no further attempt can succeed, because the host has to change something."""
+    return isinstance(error, ToolConnectionError) and not error.is_temporary
+
+
 class _Attempts:
     """The attempts at one call."""
 
@@ -102,11 +107,13 @@ class _Attempts:
             return False
         if outcome.failed:
             error = outcome.exception()
-            return isinstance(error, ToolCallError) and error.code in self._codes
+            return isinstance(error, ToolCallError) and error.code in self._codes and not _is_lasting(error)
         detail, scope = outcome.result().error, self._call.scope
         if detail is None:
             return False
         is_own = detail is scope.error_detail  # otherwise the recorded exception belongs to another result
+        if is_own and _is_lasting(scope.error):
+            return False
         return detail.code in self._codes or (is_own and isinstance(scope.error, self._exceptions))
 
     def _track_emit(self, emit: EmitChunk) -> EmitChunk:

@@ -93,6 +93,9 @@ class Output:
         self._annotation, self._item_annotation = annotation, item
         self._explicit_schema = None if schema is None else {**schema, "type": "object"}
         self._is_open = is_open
+        self.mismatch: tuple[str, str] | None = None
+        """What models read and what the host is told of a result that does not fit, where the tool's own code does not
+        make it; None: that the tool breaks its promise."""
         self.is_stream = is_stream or item is not _EMPTY
         """Whether what the body returns comes item by item."""
         is_exact = schema is None and not is_open and annotation in _EXACT_TYPES
@@ -129,7 +132,7 @@ class Output:
         """The type of the whole result."""
         from ahvn_tools.schema.result_type import ResultType  # slow, and a value of an exact type does not need it
 
-        return ResultType(self._annotation, self._explicit_schema, is_open=self._is_open)
+        return ResultType(self._annotation, self._explicit_schema, is_open=self._is_open, mismatch=self.mismatch)
 
     @functools.cached_property
     def _item(self) -> ResultType:

@@ -47,7 +47,7 @@ def unknown_property(
 
 def _name_with_hint(name: str, known: Iterable[str], none_known: str, *, has_hint: bool) -> str:
     label, known = repr(name) if _SAFE_NAME.match(name) else "with an invalid name", list(known)
-    if not has_hint:
+    if not has_hint or name in known:  # another alternative of the object has a member of this name
         return label
     hint = near_misses(name, known).rstrip(".") if known else none_known
     return f"{label} ({hint[0].lower()}{hint[1:]})"

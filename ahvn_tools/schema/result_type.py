@@ -38,8 +38,19 @@ _CONFIG = ConfigDict(ser_json_inf_nan="constants")
 class ResultType:
     """The type of a result, or of an item of a stream: how it is serialized, its schema, and what fits it."""
 
-    def __init__(self, annotation: Any, schema: JsonObject | None = None, *, is_open: bool = False) -> None:
-        """`schema` replaces the one of the annotation; `is_open`: there is none, and any value fits."""
+    def __init__(
+        self,
+        annotation: Any,
+        schema: JsonObject | None = None,
+        *,
+        is_open: bool = False,
+        mismatch: tuple[str, str] | None = None,
+    ) -> None:
+        """`schema` replaces the one of the annotation; `is_open`: there is none, and any value fits.
+
+        `mismatch` is what models read and what the host is told of a result that does not fit.
+        """
+        self._mismatch = mismatch
         self.annotation = annotation
         self._explicit_schema = schema
         self._is_open = is_open
@@ -157,8 +168,10 @@ class ResultType:
         what = "its return annotation" if self._explicit_schema is None else "its output schema"
         place = path and f" (see {path!r} in the output schema)"
         problem = f"a value of type {type(returned).__name__!r} that does not fit {what}{place}"
-        explanation = f"The tool returned {problem}; return what it promises, or correct the promise."
-        error = InvalidResultError(INVALID_RESULT, explanation=explanation)
+        message, fix = INVALID_RESULT, "return what it promises, or correct the promise."
+        if self._mismatch is not None:
+            message, fix = self._mismatch
+        error = InvalidResultError(message, explanation=f"The tool returned {problem}; {fix}")
         error.problem = problem
         return error
 

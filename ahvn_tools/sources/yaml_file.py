@@ -64,14 +64,11 @@ class YamlDocument:
         return line
 
 
-def read_yaml(
-    source: Path | str, name: str | None = None, budget: Budget | None = None, *, keeps_last: bool = False
-) -> YamlDocument:
+def read_yaml(source: Path | str, name: str | None = None, budget: Budget | None = None) -> YamlDocument:
     """Read a file, or a text, that contains one YAML document.
 
     Types are those of YAML 1.2: `no`, `on`, `1:30` and `2026-01-01` are texts, and `010` is ten. Keys are always
-    texts, as they are written. With `keeps_last`, the last of several equal keys of a dict is kept.
-    Values and what aliases repeat are taken from the budget, its own one by default. Raises
+    texts, as they are written. Values and what aliases repeat are taken from the budget, its own one by default. Raises
     SourceError with the line for bad YAML, duplicate keys, tags of other types, and documents that are too large or too
     deep.
     """
@@ -80,7 +77,7 @@ def read_yaml(
     if len(text) > MAX_BYTES:
         raise SourceError(f"{name} is too large: at most {MAX_BYTES:,} bytes are read.", file=name)
     budget = budget or Budget(name)
-    builder = _Builder(name, budget, keeps_last=keeps_last)
+    builder = _Builder(name, budget)
     try:
         for number, event in enumerate(yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))):
             builder.handle(event)
@@ -138,8 +135,7 @@ class _Container:
 class _Builder:
     """Makes the value of a document from parser events: without recursion, which deep YAML would exhaust."""
 
-    def __init__(self, name: str, budget: Budget, *, keeps_last: bool = False) -> None:
-        self._keeps_last = keeps_last
+    def __init__(self, name: str, budget: Budget) -> None:
         self.value: Any = None
         self.lines: dict[int, dict[str | int, int]] = {}
         self._name = name
@@ -209,7 +205,7 @@ class _Builder:
         self._refuse_tag(event.tag, "str", line)
         if is_plain and key == "<<":
             raise self._error(line, "merge keys (<<) are not part of YAML 1.2: write the keys out.")
-        if key in container.lines and not self._keeps_last:
+        if key in container.lines:
             raise self._error(line, f"the key {key!r} is here for a second time: line {container.lines[key]} has it.")
         container.key = key
         container.chars += len(key)

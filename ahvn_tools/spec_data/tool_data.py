@@ -248,6 +248,7 @@ class _RequestData:
     hidden: tuple[str, ...]
     wants_json: bool
     is_remote: bool
+    named: tuple[str, ...]
     origin: Annotated[str, Field(min_length=1)]
 
 
@@ -258,7 +259,10 @@ def _adapter() -> TypeAdapter[_RequestData]:
 
 def write_body(body: HTTPBody) -> JsonObject:
     """Return the fields of the data."""
-    fields = {name: getattr(body, name) for name in ("name", "request", "hidden", "wants_json", "is_remote", "origin")}
+    fields = {
+        name: getattr(body, name)
+        for name in ("name", "request", "hidden", "wants_json", "is_remote", "named", "origin")
+    }
     data = _RequestData(**fields, sending=body.options)
     written = _adapter().validate_json(_adapter().dump_json(data, warnings=False))  # whole seconds become floats
     return dict(_adapter().dump_python(written, mode="json"))
@@ -281,6 +285,7 @@ def read_body(data: JsonObject) -> HTTPBody:
         hidden=item.hidden,
         wants_json=item.wants_json,
         is_remote=item.is_remote,
+        named=item.named,
         origin=item.origin,
     )
 

@@ -190,7 +190,9 @@ class Entry:
         self.server_access = server_access
         """What an MCP server's tool may receive; None for other tools."""
         if server_access is None and getattr(spec.body, "is_remote", False) is True:
-            self.server_access = ServerAccess(accepted=declared_names(spec.compiled.template))
+            self.server_access = ServerAccess(
+                named=frozenset(getattr(spec.body, "named", ())), accepted=declared_names(spec.compiled.template)
+            )
         self.server_name = server_name
         """The MCP server with all tools of which it was added; None for other tools."""
         self.on_duplicate: OnDuplicate | None = None

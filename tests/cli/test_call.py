@@ -119,6 +119,43 @@ def test_arguments_that_cannot_be_read_are_errors_without_their_values(call, wor
     assert "canary" not in err
 
 
+PETS = """
+openapi: 3.1.0
+servers: [{url: "https://pets.example"}]
+paths:
+  /pets:
+    post:
+      operationId: createPet
+      requestBody: {required: true, content: {application/json: {schema: {$ref: "#/components/schemas/Pet"}}}}
+components:
+  schemas:
+    Pet:
+      oneOf: [{$ref: "#/components/schemas/Cat"}, {$ref: "#/components/schemas/Dog"}]
+      discriminator: {propertyName: kind, mapping: {cat: "#/components/schemas/Cat", dog: "#/components/schemas/Dog"}}
+    Cat: {type: object, required: [kind], properties: {kind: {type: string}, lives: {type: integer}}}
+    Dog: {type: object, required: [kind], properties: {kind: {type: string}, barks: {type: boolean}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ('{"kind": "canary"}', '\'body.kind\' should be one of ["cat", "dog"]'),
+        (
+            '{"kind": "cat", "lives": "canary"}',
+            "'body' does not match its alternative 'Cat': 'body.lives' should be of type int",
+        ),
+        ("canary", "'body' does not match its alternative 'Cat': 'body' should be of type object"),
+    ],
+)
+def test_a_value_of_no_alternative_is_explained_as_in_python(desk, capsys, value, message):
+    (desk / "pets.yaml").write_text(PETS)
+    assert main(["call", "pets.yaml", "createPet", f"body={value}"]) == 2
+    error = capsys.readouterr().err
+    assert f"error: Invalid arguments: {message}" in error
+    assert "canary" not in error
+
+
 NOTES = """
 from ahvn_tools import Toolkit
 

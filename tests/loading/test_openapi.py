@@ -34,12 +34,26 @@ def service():
         yield echo
 
 
-def test_of_keys_that_are_equal_the_last_one_is_read_as_in_json(tmp_path):
-    texts = {"a.json": '{"openapi": "3.1.0", "paths": {"/a": {}, "/a": {"get": {"operationId": "a"}}}}'}
-    texts["a.yaml"] = "openapi: 3.1.0\npaths:\n  /a: {}\n  /a:\n    get: {operationId: a}\n"
-    for name, text in texts.items():
-        (tmp_path / name).write_text(text)
-        assert [spec.name for spec in load(tmp_path / name)] == ["a"]
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        (
+            "a.yaml",
+            "openapi: 3.1.0\npaths:\n  /a: {}\n  /a:\n    get: {operationId: a}\n",
+            "a.yaml, line 4: the key '/a' is here for a second time: line 3 has it.",
+        ),
+        (
+            "a.json",
+            '{"openapi": "3.1.0", "paths": {"/a": {}, "/a": {"get": {"operationId": "a"}}}}',
+            "a.json: the key '/a' is twice in one object: one of its values would be lost.",
+        ),
+    ],
+)
+def test_a_key_that_is_twice_in_an_object_is_refused(tmp_path, name, text, message):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(SourceError) as caught:
+        load(tmp_path / name)
+    assert message in str(caught.value)
 
 
 def refusal(location, **choices):

@@ -103,8 +103,8 @@ def test_a_request_is_the_same():
         spec = SUBJECTS[name]()
         body, twin = spec.body, from_data(to_data(spec)).body
         assert (twin.request, twin.options, twin.hidden) == (body.request, body.options, body.hidden)
-        assert (twin.name, twin.wants_json, twin.is_remote, twin.origin) == (
-            body.name, body.wants_json, body.is_remote, body.origin,
+        assert (twin.name, twin.wants_json, twin.is_remote, twin.named, twin.origin) == (
+            body.name, body.wants_json, body.is_remote, body.named, body.origin,
         )  # fmt: skip
 
 

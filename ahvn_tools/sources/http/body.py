@@ -50,6 +50,7 @@ class HTTPBody:
         hidden: Iterable[str] = (),
         wants_json: bool = False,
         is_remote: bool = False,
+        named: Iterable[str] = (),
         origin: str | None = None,
     ) -> None:
         """`name` is the tool's, for errors; `hidden` are the parameters that no model sets."""
@@ -61,6 +62,8 @@ class HTTPBody:
         """Whether the tool has an output schema."""
         self.is_remote = is_remote
         """Whether another party wrote the definition, so that secret bindings of a toolkit do not reach it."""
+        self.named = tuple(named)
+        """The credentials that secret bindings of a toolkit reach nevertheless, because the host has named them."""
         self.origin = origin or f"{request.method} {request.base_url}{request.path}"
         """Where the tool comes from, as messages to the host say: without a query and credentials."""
 
@@ -85,7 +88,7 @@ class HTTPBody:
 
     def _trust_checks(self, trust: Trust) -> Iterator[Callable[[], None]]:
         options = self.options
-        tokens = [item.token_url for item in self.request.security if isinstance(item, ClientCredentials)]
+        tokens = [item.token_url for item in self.request.all_security if isinstance(item, ClientCredentials)]
         urls = [url for url in (self.request.base_url, *tokens) if url]
         for url in urls:
             yield partial(trust.require_server, url)
@@ -134,17 +137,19 @@ def build_template(
     credentials: Mapping[str, Credential] | None = None,
     environment: Mapping[str, str] | None = None,
     is_remote: bool = False,
+    named: Iterable[str] = (),
     origin: str | None = None,
 ) -> tuple[ToolTemplate, HTTPBody]:
     """Return the template of a tool that sends a request, and the body that sends it.
 
     `input_schema` describes all arguments; those in headers and cookies are taken out of it. `credentials` are by the
-    parameter names of `request.security`; one without a value may be bound later. `environment` has their variables.
+    names of `request.credential_parameters`; one without a value may be bound later. `environment` has their variables.
     `options` are ToolOptions. `is_remote`: another party wrote the definition, so that secret bindings of a toolkit do
-    not reach the tool. `origin` is where the definition is written; its method and URL by default.
+    not reach the tool, but for the credentials `named`. `origin` is where the definition is written; its method and URL
+    by default.
     """
-    plain = {item.username for item in request.security if isinstance(item, Basic)}
-    plain |= {item.client_id for item in request.security if isinstance(item, ClientCredentials)}
+    plain = {item.username for item in request.all_security if isinstance(item, Basic)}
+    plain |= {item.client_id for item in request.all_security if isinstance(item, ClientCredentials)}
     own_bindings = {
         key: credential_binding(key, parse_credential(key, item, environment, may_be_plain=key in plain))
         for key, item in (credentials or {}).items()
@@ -163,11 +168,23 @@ def build_template(
         hidden=hidden,
         wants_json=options.get("output_schema") is not None,
         is_remote=is_remote,
+        named=named,
         origin=origin,
     )
     options = {"description": "", **options, "annotations": annotations, "timeout": timeout}
     template, _ = json_schema.build_template(name, schema, body, options)
+    template.output.mismatch = _describe_mismatch(body)
     return replace(template, bindings={**template.bindings, **own_bindings}), body
+
+
+def _describe_mismatch(body: HTTPBody) -> tuple[str, str]:
+    """Return what models read and what the host is told of a response that does not fit the output schema."""
+    statuses = ", ".join(body.request.described_statuses)
+    whose = f"that of the responses with status {statuses} of" if statuses else "that of"
+    return (
+        "The service has processed the request, but its response is not one that the tool may return.",
+        f"the output schema is {whose} {body.origin}. The request has been processed. responses='none' accepts any.",
+    )
 
 
 def method_annotations(method: str) -> JsonObject:
@@ -194,6 +211,10 @@ def visible_schema(name: str, input_schema: JsonObject, request: HTTPRequest) ->
             raise DefinitionError(
                 f"{name!r} does not send {property_name!r} anywhere: name it in the path, `query`, `body` or `header`."
             )
+    required = schema.get("required", [])
+    in_path = [name for name, place in request.arguments.items() if place.location == "path"]
+    if isinstance(required, list) and (more := {*in_path} & {*property_names(schema)} - {*required}):
+        schema["required"] = [*required, *(name for name in in_path if name in more)]  # no URL is without them
     if schema.keys().isdisjoint(_OPENING_KEYWORDS):
         schema["additionalProperties"] = False
     return schema

@@ -60,6 +60,11 @@ _NO_VALUE = (
     "On the command line: --bind {0}={0} --set {0}=VALUE"
 )
 
+_NO_SECRETS = (
+    ". Secret bindings of a toolkit do not reach a document from a URL: pass `auth`, name the scheme in "
+    "`security_schemes`, or bind on the tool"
+)
+
 NO_CREDENTIALS = "The tool cannot run: its host has not provided credentials."
 
 
@@ -390,22 +395,61 @@ def _decode_base64(name: str, value: Any) -> bytes:
         raise ToolError(f"Invalid arguments: {name!r} must be base64.") from None
 
 
+def choose_security(
+    request: HTTPRequest, arguments: Mapping[str, Any], tool: str, *, is_remote: bool = False
+) -> tuple[Security, ...]:
+    """Return what is sent with a request. Raises ToolConnectionError if no alternative has all its credentials.
+
+    `is_remote`: secret bindings of a toolkit do not reach the tool, which the error says.
+    """
+    given = {name for name in request.credential_parameters if reveal_secrets(arguments.get(name)) is not None}
+    chosen = request.choose_security(given)
+    if chosen is not None:
+        return chosen
+    names = [[name for item in items for name in item.parameters] for items in request.alternatives]
+    if len(names) == 1:
+        missing = next(name for name in names[0] if name not in given)
+        raise _credential_error(tool, missing, _NO_VALUE + (_NO_SECRETS if is_remote else ""))
+    listed = ", or ".join(" and ".join(map(repr, alternative)) for alternative in names)
+    raise ToolConnectionError(
+        NO_CREDENTIALS,
+        tool=tool,
+        explanation=f"The tool {tool!r} needs a value for {listed}. Bind one of these alternatives to keys of the "
+        "state, or pass its credentials when you make the tool (`auth` of an OpenAPI document)"
+        + (_NO_SECRETS if is_remote else "")
+        + ".",
+        is_temporary=False,
+    )
+
+
 def read_credentials(security: Iterable[Security], arguments: Mapping[str, Any], tool: str) -> dict[str, str]:
     """Return the credentials by parameter. Raises ToolConnectionError for one that is missing or cannot be sent."""
-    credentials = {}
+    security, credentials = list(security), {}
     for parameter in dict.fromkeys(name for item in security for name in item.parameters):
         value = reveal_secrets(arguments.get(parameter))
         if value is None:
             raise _credential_error(tool, parameter, _NO_VALUE)
+        if isinstance(value, str) and value != value.strip():
+            raise _credential_error(tool, parameter, "begins or ends with a space or a line break: remove it")
         if not isinstance(value, str) or not value or not value.isprintable():
             raise _credential_error(tool, parameter, "is not a text of printable characters")
         credentials[parameter] = value
+    _refuse_second_prefix(security, credentials, tool)
     return credentials
 
 
 def _credential_error(tool: str, parameter: str, problem: str) -> ToolConnectionError:
     explanation = f"The credential {parameter!r} of tool {tool!r} {problem.format(parameter)}."
-    return ToolConnectionError(NO_CREDENTIALS, tool=tool, explanation=explanation)
+    return ToolConnectionError(NO_CREDENTIALS, tool=tool, explanation=explanation, is_temporary=False)
+
+
+def _refuse_second_prefix(security: Iterable[Security], credentials: Mapping[str, str], tool: str) -> None:
+    """Raise ToolConnectionError for a credential that begins with what is sent before it, such as `Bearer `."""
+    for item in security:
+        prefix = item.prefix.lower() if isinstance(item, ApiKey) else ""
+        if prefix and credentials[item.parameters[0]].lower().startswith(prefix):
+            problem = f"begins with {prefix.strip()!r}, which is sent before it: remove that"
+            raise _credential_error(tool, item.parameters[0], problem)
 
 
 def sign(built: BuiltRequest, item: Security, credentials: Mapping[str, str], secrets: SecretTexts) -> BuiltRequest:
@@ -427,6 +471,8 @@ def _sign_with_key(built: BuiltRequest, item: ApiKey, key: str) -> BuiltRequest:
         return replace(built, cookies=(*built.cookies, f"{item.name}={cookie_text(item.prefix + key)}"))
     if not is_header_text(key):
         raise ToolConnectionError(
-            NO_CREDENTIALS, explanation=f"{item.parameter!r} has characters that no header takes."
+            NO_CREDENTIALS,
+            explanation=f"{item.parameter!r} has characters that no header takes.",
+            is_temporary=False,
         )
     return built.with_header(item.name, item.prefix + key)

@@ -8,7 +8,7 @@ import keyword
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 from urllib.parse import parse_qsl, urlsplit
 
 from ahvn_tools.errors import DefinitionError, near_misses
@@ -136,7 +136,7 @@ def check_request(name: str, request: HTTPRequest, hidden: Iterable[str], option
     _check_query(name, request)
     _check_headers(name, request)
     _check_security(name, request, options)
-    _check_options(options)
+    check_sending(options)
 
 
 def is_header_text(text: str) -> bool:
@@ -183,11 +183,12 @@ def _check_path(name: str, request: HTTPRequest) -> None:
 
 
 def _check_places(name: str, request: HTTPRequest) -> None:
-    located = Counter((item.location, _wire_key(item.location, item.name)) for item in request.arguments.values())
+    located: Counter[tuple[str, str]] = Counter(
+        (item.location, _wire_key(item.location, item.name)) for item in request.arguments.values()
+    )
     located.update(("query", query_name) for query_name, _ in request.query)
-    for item in request.security:
-        if isinstance(item, ApiKey):
-            located[item.location, _wire_key(item.location, item.name)] += 1
+    located.update(item.place for item in request.security if isinstance(item, ApiKey))
+    located.update({item.place for items in request.alternatives for item in items if isinstance(item, ApiKey)})
     for (location, wire_name), count in located.items():
         if count > 1:
             raise DefinitionError(f"{name!r} sends {wire_name!r} twice ({location}): remove one of them.")
@@ -224,7 +225,7 @@ def _check_query(name: str, request: HTTPRequest) -> None:
 
 def _check_headers(name: str, request: HTTPRequest) -> None:
     named = [item.name for item in request.arguments.values() if item.is_hidden]
-    keys = [item.name for item in request.security if isinstance(item, ApiKey) and item.location != "query"]
+    keys = [item.name for item in request.all_security if isinstance(item, ApiKey) and item.location != "query"]
     check_headers(name, request.headers, (*named, *keys))
 
 
@@ -249,8 +250,8 @@ def check_headers(name: str, headers: Mapping[str, str], others: Iterable[str]) 
 
 
 def _check_security(name: str, request: HTTPRequest, options: HTTPOptions) -> None:
-    urls = [request.base_url] if request.security and request.base_url else []
-    for item in request.security:
+    urls = [request.base_url] if request.all_security and request.base_url else []
+    for item in request.all_security:
         if isinstance(item, ClientCredentials):
             token_url, _, query = item.token_url.partition("?")
             check_base_url(token_url)
@@ -261,8 +262,13 @@ def _check_security(name: str, request: HTTPRequest, options: HTTPOptions) -> No
         raise DefinitionError(f"{name!r} would send credentials without encryption: use https.")
 
 
-def _check_options(options: HTTPOptions) -> None:
-    AllowedAddresses(options.allow_private)
+def check_sending(options: HTTPOptions) -> None:
+    """Raise DefinitionError for options with which no request can be sent."""
+    private: Any = options.allow_private
+    if not isinstance(private, bool) and (isinstance(private, str) or not isinstance(private, Iterable)):
+        kind = type(private).__name__
+        raise DefinitionError(f"allow_private must be True, or a list of hosts and networks, not a {kind}.")
+    AllowedAddresses(private)
     if options.timeout is not None and not (is_duration(options.timeout) and options.timeout > 0):
         raise DefinitionError(f"timeout is a positive number of seconds, or None, not {options.timeout!r}.")
     if not is_duration(options.connect_timeout) or options.connect_timeout <= 0:

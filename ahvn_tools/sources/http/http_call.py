@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
 from ahvn_tools.errors import MISSING_VALUE, InvalidResultError, ToolConnectionError, ToolError
+from ahvn_tools.json_types import JsonObject
 from ahvn_tools.redaction.logs import hidden_logged_data
 from ahvn_tools.redaction.texts import SecretTexts
 from ahvn_tools.redaction.values import find_secrets
+from ahvn_tools.results import ToolResult, has_content, text_block
 from ahvn_tools.sources.http.building import (
     NO_CREDENTIALS,
     BuiltRequest,
     build_request,
+    choose_security,
     read_credentials,
     sign,
     to_text,
 )
-from ahvn_tools.sources.http.request import ClientCredentials, HTTPOptions, HTTPRequest
+from ahvn_tools.sources.http.request import ClientCredentials, HTTPOptions, HTTPRequest, Security
 from ahvn_tools.sources.http.responses import UNAUTHORIZED, HTTPResponse, status_error, to_value
 from ahvn_tools.sources.http.sending import Sender
 
@@ -34,6 +37,7 @@ class HTTPTool(Protocol):
     options: HTTPOptions
     hidden: tuple[str, ...]
     wants_json: bool
+    is_remote: bool
 
 
 async def send(body: HTTPTool, arguments: Mapping[str, Any], private_names: Collection[str] = ()) -> Any:
@@ -44,23 +48,35 @@ async def send(body: HTTPTool, arguments: Mapping[str, Any], private_names: Coll
     request = body.request
     arguments = {name: item for name, item in arguments.items() if not (item is None and name in body.hidden)}
     _require_places(body, arguments)
-    credentials = read_credentials(request.security, arguments, body.name)
+    security = choose_security(request, arguments, body.name, is_remote=body.is_remote)
+    credentials = read_credentials(security, arguments, body.name)
     secrets = SecretTexts()
-    sent = {name: item for name, item in arguments.items() if name not in credentials}
+    sent = {name: item for name, item in arguments.items() if name not in request.credential_parameters}
     built = _build(request, sent)
-    for item in request.security:
+    for item in security:
         built = sign(built, item, credentials, secrets)
     with hidden_logged_data(functools.partial(secrets.mask, is_error=True)):
         is_private = _has_private_body(request, sent, private_names)
         sender = Sender(tool=body.name, options=body.options, has_private_body=is_private)
-        response = await _send_built(sender, request, built, credentials, secrets)
+        response = await _send_built(sender, security, built, credentials, secrets)
     for name, place in request.arguments.items():
         if place.is_hidden and name in arguments:
             secrets.add(to_text(arguments[name]), only_in_errors=True)
     response = response.masked(secrets)
     if response.is_error:
-        raise status_error(response, has_credentials=bool(request.security))
-    return to_value(response, wants_json=body.wants_json)
+        raise status_error(response, has_credentials=bool(security))
+    is_described = request.describes(response.status)
+    value = to_value(response, wants_json=body.wants_json and (is_described or request.other_content is None))
+    if request.other_content is None or (response.body and is_described):
+        return value
+    return _other_result(value, request.other_content)
+
+
+def _other_result(value: Any, content: JsonObject) -> ToolResult:
+    """Return the result of a response that the output schema does not describe."""
+    if value is None:
+        return ToolResult(None, dict(content))
+    return ToolResult(value, dict(content), blocks=(value if has_content(value) else text_block(to_text(value)),))
 
 
 def _require_places(body: HTTPTool, arguments: Mapping[str, Any]) -> None:
@@ -69,14 +85,17 @@ def _require_places(body: HTTPTool, arguments: Mapping[str, Any]) -> None:
         raise ToolConnectionError(
             "The tool cannot run: it is not known where its service is.",
             tool=body.name,
-            explanation=f"The document of {body.name!r} does not say where its server is: pass base_url='https://…'.",
+            explanation=f"The document of {body.name!r} does not say where its server is, or its URL is relative: "
+            "pass base_url='https://…'.",
+            is_temporary=False,
         )
-    for name, place in body.request.arguments.items():
-        if place.location == "path" and name in body.hidden and name not in arguments:
+    for name in body.request.arguments:
+        if name in body.hidden and name not in arguments:
             raise ToolConnectionError(
                 MISSING_VALUE,
                 tool=body.name,
                 explanation=f"{name!r} of {body.name!r} is not in its input schema and has no value: bind it.",
+                is_temporary=False,
             )
 
 
@@ -98,10 +117,14 @@ def _build(request: HTTPRequest, arguments: Mapping[str, Any]) -> BuiltRequest:
 
 
 async def _send_built(
-    sender: Sender, request: HTTPRequest, built: BuiltRequest, credentials: Mapping[str, str], secrets: SecretTexts
+    sender: Sender,
+    security: Iterable[Security],
+    built: BuiltRequest,
+    credentials: Mapping[str, str],
+    secrets: SecretTexts,
 ) -> HTTPResponse:
     """Send a request, with an access token if it needs one; again with a new one if a kept one is refused."""
-    grant = next((item for item in request.security if isinstance(item, ClientCredentials)), None)
+    grant = next((item for item in security if isinstance(item, ClientCredentials)), None)
     if grant is None:
         return await sender.send(built.to_httpx())
     from ahvn_tools.sources.http import oauth  # only tools with OAuth need its library

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal, TypeAlias
+from typing import ClassVar, Final, Literal, TypeAlias
+
+from ahvn_tools.json_types import JsonObject
 
 ApiKeyLocation = Literal["header", "query", "cookie"]
+
+_AUTHORIZATION: Final = ("header", "authorization")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,6 +24,11 @@ class ApiKey:
     """What precedes the key, such as `Bearer `."""
     parameter: str = "api_key"
     """The hidden parameter of the tool with the key."""
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """The location and the name, of a header in lower case, of what carries the credential."""
+        return self.location, self.name.lower() if self.location == "header" else self.name
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -40,6 +49,7 @@ class Basic:
     """The hidden parameter with the name of the user."""
     password: str = "password"  # noqa: S105  # the name of a parameter
     """The hidden parameter with the password."""
+    place: ClassVar[tuple[str, str]] = _AUTHORIZATION
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -70,6 +80,7 @@ class ClientCredentials:
     """The hidden parameter with the id of the client."""
     client_secret: str = "client_secret"  # noqa: S105  # the name of a parameter
     """The hidden parameter with the secret of the client."""
+    place: ClassVar[tuple[str, str]] = _AUTHORIZATION
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -124,7 +135,7 @@ class HTTPArgument:
 
     @property
     def is_hidden(self) -> bool:
-        """Whether a model never sets it: what is not bound there is not sent."""
+        """Whether a model never sets it: it is bound."""
         return self.location in {"header", "cookie"} and not self.is_declared
 
 
@@ -156,18 +167,42 @@ class HTTPRequest:
     """Query parameters of every request."""
     headers: Mapping[str, str] = field(default_factory=dict)
     """Headers of every request. They are not secret: a credential belongs to `security`."""
+    described_statuses: tuple[str, ...] = ()
+    """The statuses whose responses the output schema describes, such as `200` and `2XX`; empty: all."""
+    other_content: JsonObject | None = None
+    """The structured content of a response without a body, and of one with another status; None: they must fit the
+    output schema, too."""
     security: tuple[Security, ...] = ()
     """All of these are sent."""
+    alternatives: tuple[tuple[Security, ...], ...] = ()
+    """One of these is sent as well: the first that has all its credentials. Of the members of one that use the same
+    header, query parameter or cookie, the first with credentials is sent."""
+
+    @property
+    def all_security(self) -> tuple[Security, ...]:
+        """What may be sent."""
+        return tuple(dict.fromkeys([*self.security, *(item for items in self.alternatives for item in items)]))
 
     @property
     def credential_parameters(self) -> tuple[str, ...]:
         """The hidden parameters with credentials."""
-        return tuple(dict.fromkeys(name for item in self.security for name in item.parameters))
+        return tuple(dict.fromkeys(name for item in self.all_security for name in item.parameters))
+
+    def choose_security(self, given: Container[str]) -> tuple[Security, ...] | None:
+        """Return what is sent if these parameters have values; None if no alternative has all its credentials."""
+        found = [sent for items in self.alternatives if (sent := choose_for_each_place(items, given)) is not None]
+        if self.alternatives and not found:
+            return None
+        return (*self.security, *next((sent for sent in found if sent), ()))
 
     @property
     def secret_query_names(self) -> tuple[str, ...]:
         """The query parameters with credentials."""
-        return tuple(item.name for item in self.security if isinstance(item, ApiKey) and item.location == "query")
+        return tuple(item.name for item in self.all_security if isinstance(item, ApiKey) and item.location == "query")
+
+    def describes(self, status: int) -> bool:
+        """Whether the output schema describes the responses with a status."""
+        return not self.described_statuses or not {str(status), "2XX"}.isdisjoint(self.described_statuses)
 
     def find_argument(self, name: str) -> HTTPArgument | None:
         """Return where an argument is sent; None: nowhere."""
@@ -188,6 +223,16 @@ class HTTPRequest:
         known = frozenset(visible)
         hidden = [name for name, item in self.arguments.items() if item.is_hidden or name not in known]
         return (*hidden, *self.credential_parameters)
+
+
+def choose_for_each_place(items: Iterable[Security], given: Container[str]) -> tuple[Security, ...] | None:
+    """Return the first with credentials of those that use the same place; None if none of them has its credentials."""
+    chosen: dict[tuple[str, str], Security | None] = {}
+    for item in items:
+        if chosen.get(item.place) is None:
+            chosen[item.place] = item if all(name in given for name in item.parameters) else None
+    found = [item for item in chosen.values() if item is not None]
+    return tuple(found) if len(found) == len(chosen) else None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import base64
 import codecs
+import email.utils
+import math
+import time
 import zlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
@@ -15,7 +18,7 @@ import httpx2
 from pydantic_core import from_json
 
 from ahvn_tools.encoders.binary import bytes_block, guess_mime_type
-from ahvn_tools.errors import InvalidResultError, ToolError, clip
+from ahvn_tools.errors import InvalidResultError, ToolError
 from ahvn_tools.invisible import escape
 from ahvn_tools.redaction.texts import SecretTexts
 
@@ -30,6 +33,7 @@ _TEXT_TYPES = frozenset({
 UNAUTHORIZED = 401
 _FORBIDDEN = 403
 _FIRST_ERROR = 400
+_STATUSES_TO_WAIT = frozenset({429, 503})
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -145,6 +149,19 @@ def _parse_json(response: HTTPResponse, media_type: str) -> Any:
         raise InvalidResultError(f"The response of the service{kind} is not valid JSON.") from None
 
 
+def retry_after_seconds(header: str | None) -> float | None:
+    """Return the seconds that a `Retry-After` asks to wait; None if there is none that can be read."""
+    if header is None:
+        return None
+    if header.strip().isdecimal():
+        return float(header.strip()[:10])
+    try:
+        moment = email.utils.parsedate_to_datetime(header)
+    except (TypeError, ValueError):
+        return None
+    return max(0.0, moment.timestamp() - time.time())
+
+
 def status_error(response: HTTPResponse, *, has_credentials: bool) -> ToolError:
     """Return the error about a status, with a part of the body."""
     status = response.status
@@ -154,6 +171,11 @@ def status_error(response: HTTPResponse, *, has_credentials: bool) -> ToolError:
         subject = "refused the credentials of the tool's host" if has_credentials else "requires credentials"
         head += f": the service {subject}"
         head += "" if has_credentials else ", which the tool's host has not provided"
+    if (
+        status in _STATUSES_TO_WAIT
+        and (seconds := retry_after_seconds(response.headers.get("retry-after"))) is not None
+    ):
+        head += f": try again in {math.ceil(seconds)} seconds"
     shown = _shown(response.text) if _is_text(response.media_type) else ""
     if shown.removesuffix(".").removeprefix(f"{status} ").lower() == reason.lower():
         shown = ""  # many services answer with the name of the status only
@@ -172,4 +194,7 @@ def _is_text(media_type: str) -> bool:
 
 def _shown(text: str) -> str:
     """Return a part of a text from the service, in one line, with invisible characters escaped."""
-    return clip(" ".join(escape(text[: 4 * MAX_ERROR_CHARS]).split()), MAX_ERROR_CHARS)
+    part = " ".join(escape(text[: 4 * MAX_ERROR_CHARS]).split())
+    if len(part) <= MAX_ERROR_CHARS and len(text) <= 4 * MAX_ERROR_CHARS:
+        return part
+    return f"{part[:MAX_ERROR_CHARS]}… (the beginning of {len(text):,} characters)"

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import email.utils
 import ssl
-import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -18,7 +16,7 @@ import tenacity
 from ahvn_tools.errors import ToolConnectionError, ToolError
 from ahvn_tools.sources.http.connections import AddressRefusedError, PoolKey, open_pool
 from ahvn_tools.sources.http.request import HTTPOptions
-from ahvn_tools.sources.http.responses import HTTPResponse, read_bounded
+from ahvn_tools.sources.http.responses import HTTPResponse, read_bounded, retry_after_seconds
 
 REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
 _SEE_OTHER = 303
@@ -190,6 +188,7 @@ class Sender:
             explanation=f"{self.tool!r} may not connect to {error.host!r}, which is no address of the public internet. "
             f"If that is intended, pass allow_private=[{error.host!r}]; for an OpenAPI document its base_url, or "
             f"http={{'allow_private': [{error.host!r}]}}, which is `http_options` in a manifest.",
+            is_temporary=False,
         )
 
     def _connection_error(self, error: Exception) -> ToolConnectionError:
@@ -218,19 +217,6 @@ class _Wait:
         if outcome is not None and not outcome.failed:
             asked = retry_after_seconds(outcome.result().headers.get("retry-after"))
         return self._backoff(state) if asked is None else asked
-
-
-def retry_after_seconds(header: str | None) -> float | None:
-    """Return the seconds that a `Retry-After` asks to wait; None if there is none that can be read."""
-    if header is None:
-        return None
-    if header.strip().isdecimal():
-        return float(header[:10])
-    try:
-        moment = email.utils.parsedate_to_datetime(header)
-    except (TypeError, ValueError):
-        return None
-    return max(0.0, moment.timestamp() - time.time())
 
 
 def _is_temporary(state: tenacity.RetryCallState, *, is_repeatable: bool) -> bool:

@@ -12,7 +12,7 @@ from ahvn_tools.json_types import JsonObject
 from ahvn_tools.schema.keywords import WRAP_RESULT_KEY, type_names
 from ahvn_tools.sources.http.request import BodyType, HTTPArgument, Style
 from ahvn_tools.sources.openapi.document import Node, base_type, is_json
-from ahvn_tools.sources.openapi.schemas import SchemaConverter
+from ahvn_tools.sources.openapi.schemas import SchemaConverter, accept_null
 
 _FLAT_KEYWORDS: Final = frozenset(
     {"type", "properties", "required", "title", "description", "examples", "deprecated", "additionalProperties"}
@@ -80,7 +80,7 @@ def read_body(node: Node | None, converter: SchemaConverter) -> Body | None:
     content = node.get("content")
     media_types = {} if content is None else {name: item.resolve() for name, item in content.members()}
     if not media_types:
-        return None
+        raise (content or node).error("a body needs `content` with a media type, such as `application/json`.")
     rank, content_type = min((_rank(name), name) for name in media_types)
     kind = _KINDS[int(rank)]
     media_type = media_types[content_type].require_node(dict)
@@ -395,6 +395,12 @@ def read_output_schema(operation: Node, converter: SchemaConverter) -> JsonObjec
     return _to_object(schema, description, converter)
 
 
+def find_success_statuses(operation: Node) -> tuple[str, ...]:
+    """Return the statuses of successful responses that an operation describes, such as `200` and `2XX`."""
+    responses = operation.get("responses")
+    return () if responses is None else tuple(status.upper() for status, _ in _successes(responses))
+
+
 def _successes(responses: Node) -> Iterator[tuple[str, Node]]:
     for status, response in responses.members():
         if _SUCCESS.fullmatch(status):
@@ -426,7 +432,9 @@ def _to_object(schema: Any, description: str, converter: SchemaConverter) -> Jso
     else:
         whole = {
             "type": "object",
-            "properties": {"result": schema},
+            "properties": {
+                "result": accept_null(dict(schema)) if converter.is_relaxed and isinstance(schema, dict) else schema
+            },
             "required": ["result"],
             WRAP_RESULT_KEY: True,
             **texts,

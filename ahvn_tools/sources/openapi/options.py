@@ -5,12 +5,13 @@ The checks stand in the annotations and are read from there: this module has no 
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Annotated, Any, Final, Literal, TypedDict, cast, get_args
 
-from ahvn_tools.errors import SourceError, near_misses
+from ahvn_tools.errors import DefinitionError, SourceError, near_misses
 from ahvn_tools.redaction.values import reveal_secrets
 from ahvn_tools.settings import check_options, one_of
+from ahvn_tools.sources.http.checks import check_sending
 from ahvn_tools.sources.http.credentials import Credential, must_fit
 from ahvn_tools.sources.http.request import HTTPOptions
 from ahvn_tools.trust import Trust
@@ -97,7 +98,13 @@ def parse_options(options: OpenAPIOptions) -> OpenAPIOptions:
         if name in options:
             options[name] = reveal_secrets(options[name])
     check_options(options, OpenAPIOptions, SourceError)
-    options["http"] = _to_http_options(options.get("http") or {})
+    options["http"] = http = _to_http_options(options.get("http") or {})
+    timeout = options.get("timeout", http.timeout)
+    for name, sending in (("http (`http_options` in a manifest): ", http), ("", replace(http, timeout=timeout))):
+        try:
+            check_sending(sending)
+        except DefinitionError as error:
+            raise SourceError(f"{name}{error}") from None
     return options
 
 

@@ -267,6 +267,9 @@ class _Collected:
         if name != place.name and place.location in _LABELS:
             schema = {**schema} if isinstance(schema, dict) else {}
             append_description(schema, [f"The {_LABELS[place.location]} {place.name!r}."])
+        if isinstance(schema, dict) and schema.get("deprecated") is True:  # which few providers read
+            schema = {**schema}
+            append_description(schema, ["Deprecated."])
         self._taken.add(name)
         self.properties[name] = schema
         self.places[name] = place

@@ -35,12 +35,18 @@ def relax(schema: JsonObject) -> JsonObject:
     values = schema.get("enum", [schema["const"]] if "const" in schema else ())
     if values:
         relaxed["examples"] = list(values)
-    if "oneOf" in schema:  # without their rules, several branches may match
-        if "anyOf" in schema:
-            relaxed["allOf"] = [*relaxed.get("allOf", ()), {"anyOf": schema["oneOf"]}]
-        else:
-            relaxed["anyOf"] = schema["oneOf"]
-    return relaxed
+    # without their rules, several branches may match
+    return _accept_several({**relaxed, "oneOf": schema["oneOf"]}) if "oneOf" in schema else relaxed
+
+
+def _accept_several(schema: JsonObject) -> JsonObject:
+    """Return a schema whose `oneOf` is an `anyOf`, of which several branches may match."""
+    others = {key: value for key, value in schema.items() if key != "oneOf"}
+    if "oneOf" not in schema:
+        return schema
+    if "anyOf" in schema:
+        return {**others, "allOf": [*others.get("allOf", ()), {"anyOf": schema["oneOf"]}]}
+    return {**others, "anyOf": schema["oneOf"]}
 
 
 MAX_DEPTH: Final = 64
@@ -232,7 +238,9 @@ class SchemaConverter:
         _convert_format(schema)
         if self.is_relaxed:
             schema = relax(schema)
-        return _accept_null(schema) if value.get("nullable") is True else schema
+        elif self._hidden_by == _HIDDEN_BY["request"]:  # the service decides which
+            schema = _accept_several(schema)
+        return accept_null(schema) if value.get("nullable") is True else schema
 
     def _convert_reference(self, node: Node, reference: str, depth: int, *, is_base: bool = False) -> Any:
         target = node.follow(reference)
@@ -244,7 +252,7 @@ class SchemaConverter:
             siblings = {key: item for key, item in siblings.items() if key == "description"}
         beside = Node(document=node.document, value=siblings, pointer=node.pointer)
         schema = {"$ref": self._refer(target, is_base=is_base), **(self._convert(beside, depth) if siblings else {})}
-        return _accept_null(schema) if node.value.get("nullable") is True else schema
+        return accept_null(schema) if node.value.get("nullable") is True else schema
 
     def _convert_parts(self, node: Node, depth: int) -> JsonObject:
         """Return the keywords that contain schemas, but `properties`."""
@@ -282,7 +290,7 @@ class SchemaConverter:
                 else:
                     member = self._convert(members.child(name), depth + 1)
                     is_relaxed = self.is_relaxed and isinstance(member, dict)
-                    schema["properties"][name] = _accept_null(member) if is_relaxed else member
+                    schema["properties"][name] = accept_null(member) if is_relaxed else member
         if "required" in schema:
             schema["required"] = [name for name in dict.fromkeys(schema["required"]) if name not in hidden]
             if not schema["required"]:
@@ -568,7 +576,7 @@ def _is_pattern(pattern: Any) -> bool:
     return True
 
 
-def _accept_null(schema: JsonObject) -> JsonObject:
+def accept_null(schema: JsonObject) -> JsonObject:
     """Return a schema that also accepts null, as OpenAPI 3.0 writes it with `nullable`."""
     if "type" in schema:
         schema["type"] = type_keyword([*type_names(schema), "null"])

@@ -10,15 +10,26 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
-from ahvn_tools.errors import DefinitionError, SourceError, near_misses
+from ahvn_tools.errors import BindError, DefinitionError, SourceError, clip, near_misses
+from ahvn_tools.invisible import escape_line
 from ahvn_tools.schema.refs import unused_name
 from ahvn_tools.sources.budget import BudgetError
 from ahvn_tools.sources.http.checks import check_headers
-from ahvn_tools.sources.http.credentials import Credential, read_headers
-from ahvn_tools.sources.http.request import ApiKey, ApiKeyLocation, Basic, ClientCredentials, Security
+from ahvn_tools.sources.http.credentials import Credential, credential_binding, parse_credential, read_headers
+from ahvn_tools.sources.http.request import (
+    ApiKey,
+    ApiKeyLocation,
+    Basic,
+    ClientCredentials,
+    Security,
+    choose_for_each_place,
+)
 from ahvn_tools.sources.openapi.document import DocumentError, Node
 from ahvn_tools.sources.openapi.options import SchemeCredential
 from ahvn_tools.sources.openapi.parameters import argument_name
+
+MAX_SHOWN_CHARS: Final = 200
+"""An error shows at most this much of a scheme."""
 
 _HOW: Final = "a security scheme is apiKey, http, oauth2 or openIdConnect. For another one, pass None in `auth`"
 
@@ -35,19 +46,6 @@ class Scheme:
     """Whether the host decided to send nothing."""
     token_url: str | None = None
     """Where the document says that the id and the secret of a client are sent; None: it does not say."""
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether the host has given all credentials, or wants none to be sent."""
-        return self.is_unused or set(self.security.parameters) <= self.credentials.keys()
-
-    @property
-    def place(self) -> tuple[str, str]:
-        """The location and the name, of a header in lower case, of the parameter that carries the credential."""
-        if isinstance(self.security, ApiKey):
-            name = self.security.name
-            return self.security.location, name.lower() if self.security.location == "header" else name
-        return "header", "authorization"
 
 
 class SecuritySchemes:
@@ -66,10 +64,11 @@ class SecuritySchemes:
                 self._nodes[name] = node.resolve()
         self._parameters = _name_parameters(self._nodes)
         self._auth = auth
-        self.headers, self._own = _read_own_headers(headers)
+        self.headers, self.own = _read_own_headers(headers)
+        """The host's own headers that are no secrets, and the secret ones."""
         self._own_places = {("header", name.lower()) for name in headers}
-        self._chosen: dict[str, list[Scheme]] = {}
-        """What was chosen, by the place of the alternatives: most operations have those of the document."""
+        self._read: dict[str, list[list[Scheme]]] = {}
+        """What was read, by the place of the alternatives: most operations have those of the document."""
         for name in auth:
             if not self._nodes:
                 raise SourceError(
@@ -82,7 +81,7 @@ class SecuritySchemes:
                     f"The document has no security scheme {name!r}. {near_misses(name, self._nodes)} A scheme that the "
                     "document does not declare is declared in `security_schemes`."
                 )
-            self.get(name)
+            _check_credentials(f"auth[{name!r}]", self.get(name))
 
     def get(self, name: str, scopes: Iterable[str] = ()) -> Scheme:
         """Return a scheme; `scopes` are those that an operation needs. Raises DocumentError for an unusable scheme."""
@@ -114,36 +113,59 @@ class SecuritySchemes:
                 places.add((str(node.value.get("in")), str(node.value.get("name")).lower()))
         return places
 
-    def choose(self, requirements: Node | None) -> list[Scheme]:
-        """Return the schemes of an operation: the first alternative with all credentials, or else the first one.
+    def refuse_unused(self, requirements: Iterable[Node]) -> None:
+        """Raise SourceError for a credential of a scheme that no operation of the document needs.
 
-        The secret ones of the host's own headers are added. Raises DocumentError if the document has none of the
-        alternatives, or if none can be used.
+        `requirements` are the alternatives of all operations.
+        """
+        needed: set[str] = set()
+        for node in requirements:
+            with contextlib.suppress(DocumentError):  # its own error says so where the operation is read
+                needed |= {name for one in node.items() for name, _ in one.members()}
+        for name, credential in self._auth.items():
+            if credential is None or name in needed:
+                continue
+            declared = repr(self._nodes[name].value)
+            raise SourceError(
+                f"auth: no operation of the document needs the security scheme {name!r}, so its credential is never "
+                f"sent. If the document says nothing of security, pass security_schemes={{{name!r}: "
+                f"{escape_line(clip(declared, MAX_SHOWN_CHARS))}}}; or pass `headers`, which all requests have."
+            )
+
+    def alternatives(self, requirements: Node | None) -> list[list[Scheme]]:
+        """Return the alternatives of an operation, each with its schemes; one without schemes is the last.
+
+        What follows an alternative for which the host has given all credentials is left out: no call uses it. Raises
+        DocumentError if the document has none of the alternatives, or if none can be used.
         """
         if requirements is None:
-            return self._own
-        if requirements.pointer not in self._chosen:
-            self._chosen[requirements.pointer] = [*self._own, *self._choose(requirements)]
-        return self._chosen[requirements.pointer]
+            return []
+        if requirements.pointer not in self._read:
+            self._read[requirements.pointer] = self._read_alternatives(requirements)
+        return self._read[requirements.pointer]
 
-    def _choose(self, requirements: Node) -> list[Scheme]:
-        alternatives, errors = [], []
+    def _read_alternatives(self, requirements: Node) -> list[list[Scheme]]:
+        alternatives: list[list[Scheme]] = []
+        errors = []
         for node in requirements.items():
             try:
                 known = [(name, scopes) for name, scopes in node.members() if name in self._nodes]
                 if known or not node.value:  # what the document does not declare, nobody has a credential for
                     required = [self._require(name, scopes) for name, scopes in known]
-                    alternatives.append(_one_for_each_place(required, self._own_places))
+                    alternatives.append(self._without_unused(required))
             except BudgetError:
                 raise
             except SourceError as error:
                 errors.append(error)
-        complete = [schemes for schemes in alternatives if all(one.is_complete for one in schemes)]
-        complete.sort(key=lambda schemes: not schemes)  # one without credentials is used when no other can be
         if errors and not alternatives:
             raise errors[0]
-        chosen = next(iter(complete or alternatives), [])
-        return [scheme for scheme in chosen if not scheme.is_unused]
+        alternatives.sort(key=lambda schemes: not schemes)  # one without credentials is used when no other can be
+        complete = [bool(schemes) and _is_complete(schemes) for schemes in alternatives]
+        return alternatives[: complete.index(True) + 1] if True in complete else alternatives
+
+    def _without_unused(self, schemes: Iterable[Scheme]) -> list[Scheme]:
+        """Return the schemes of an alternative without those that the host's headers replace, or that it left out."""
+        return [one for one in schemes if not one.is_unused and one.security.place not in self._own_places]
 
     def _require(self, name: str, scopes: Node) -> Scheme:
         return self.get(name, [item.require(str) for item in scopes.items()])
@@ -164,18 +186,22 @@ def _is_parameter_name(name: str) -> bool:
     return name.isidentifier() and name.isascii() and not keyword.iskeyword(name)
 
 
-def _one_for_each_place(schemes: Iterable[Scheme], taken: Iterable[tuple[str, str]]) -> list[Scheme]:
-    """Return one of the schemes that use the same header, query parameter or cookie: one with credentials if possible.
+def _check_credentials(name: str, scheme: Scheme) -> None:
+    """Raise SourceError for a credential that is a plain text, and for a function with wrong parameters."""
+    parameters = scheme.security.parameters
+    for parameter, value in scheme.credentials.items():
+        may_be_plain = len(parameters) > 1 and parameter == parameters[0]  # the name of a user or client
+        try:
+            credential_binding(parameter, parse_credential(parameter, value, may_be_plain=may_be_plain))
+        except (DefinitionError, BindError) as error:
+            raise SourceError(f"{name}: {error}") from None
 
-    Documents list several flows of OAuth together, which all send one token. What the host's own headers have is
-    left out.
-    """
-    best: dict[tuple[str, str], Scheme] = {}
-    for scheme in schemes:
-        other = best.setdefault(scheme.place, scheme)
-        if (scheme.is_complete and not scheme.is_unused) > (other.is_complete and not other.is_unused):
-            best[scheme.place] = scheme
-    return [scheme for place, scheme in best.items() if place not in set(taken)]
+
+def _is_complete(schemes: Iterable[Scheme]) -> bool:
+    """Return whether the host has given the credentials of an alternative."""
+    schemes = list(schemes)
+    given = {name for one in schemes for name in one.credentials}
+    return choose_for_each_place([one.security for one in schemes], given) is not None
 
 
 def _read_own_headers(headers: Mapping[str, Credential]) -> tuple[dict[str, str], list[Scheme]]:
@@ -186,6 +212,8 @@ def _read_own_headers(headers: Mapping[str, Credential]) -> tuple[dict[str, str]
     except DefinitionError as error:
         raise SourceError(f"headers: {error}") from None
     own = [Scheme(name=key.name, security=key, credentials={key.parameter: value}) for key, value in secret.items()]
+    for scheme in own:
+        _check_credentials(f"headers[{scheme.name!r}]", scheme)
     return plain, own
 
 

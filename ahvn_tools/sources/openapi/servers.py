@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import re
 from collections.abc import Iterable, Mapping
@@ -45,6 +46,19 @@ def check_base_url(url: str) -> str:
     return url.rstrip("/")
 
 
+class _ElsewhereError(SourceError):
+    """Credentials of the host would be sent to a server that it has not chosen."""
+
+
+class _VariableError(SourceError):
+    """The host's value of a variable is not one that the server allows."""
+
+
+def _own_servers(operation: Operation) -> Node | None:
+    """Return the servers of an operation, or of its path, if it does not use those of the document."""
+    return operation.node.get("servers") or operation.path_item.get("servers")
+
+
 class Servers:
     """The servers of a document. Credentials are sent only to origins that the host has chosen.
 
@@ -59,6 +73,7 @@ class Servers:
         self._variables = options.get("variables") or {}
         self._http = cast("HTTPOptions", options["http"])
         base_url = options.get("base_url")
+        self._known_variables: set[str] = set()
         self._urls: dict[str, str] = {}
         """By the place of the servers: most operations have those of the document."""
         self._base_url = None if base_url is None else check_base_url(base_url)
@@ -67,12 +82,29 @@ class Servers:
         """Return the URL that the requests of an operation begin with; empty if it is not known."""
         return self._base_url or self._find_url(operation)
 
-    def keep_trusted(self, url: str, schemes: Iterable[Scheme]) -> list[Scheme]:
-        """Return the schemes whose credentials may be sent to a URL.
+    def keep_trusted(self, operation: Operation, schemes: Iterable[Scheme]) -> list[Scheme]:
+        """Return the schemes whose credentials may be sent to the server of an operation.
 
-        Raises SourceError for credentials of the host that a document from a URL would have sent to another origin.
+        Raises SourceError for credentials of the host that a document from a URL would have sent to another origin;
+        DocumentError if it is the server of this operation alone.
         """
-        return [scheme for scheme in schemes if self._is_trusted(url, scheme)]
+        url = self.url_of(operation)
+        try:
+            return [scheme for scheme in schemes if self._is_trusted(url, scheme)]
+        except _ElsewhereError:
+            if self._base_url is None and (own := _own_servers(operation)) is not None:
+                raise own.error(
+                    f"credentials would be sent to {url}, which is not the server of the document. To use this "
+                    "operation, load it alone with `operations` and this `base_url`."
+                ) from None
+            raise
+
+    def refuse_unknown_variables(self) -> None:
+        """Raise SourceError for a variable that no server of the tools has."""
+        for name in self._variables if self._base_url is None else ():
+            if name not in self._known_variables:
+                near = near_misses(name, self._known_variables)
+                raise SourceError(f"variables: no server's URL has the variable {name!r}. {near}")
 
     def http_options(self, url: str) -> HTTPOptions:
         """Return how requests to a URL are sent. A private address is allowed if the host itself has named it."""
@@ -93,7 +125,7 @@ class Servers:
             if receiver is None or origin_of(receiver) in trusted:
                 continue
             if scheme.credentials:
-                raise SourceError(
+                raise (_ElsewhereError if receiver is url else SourceError)(
                     f"The document from {self._document_url} would have credentials sent to {receiver}, which is "
                     f"elsewhere. If that is right, say so: {fix} = {receiver!r}."
                 )
@@ -101,11 +133,15 @@ class Servers:
         return True
 
     def _find_url(self, operation: Operation) -> str:
-        nodes = operation.node.get("servers") or operation.path_item.get("servers") or self._root.get("servers")
+        own = _own_servers(operation)
+        nodes = own or self._root.get("servers")
         if nodes is None or not nodes.value:
             nodes = Node(document=self._root.document, value=[{"url": "/"}], pointer="#/servers")
         if nodes.pointer not in self._urls:
-            self._urls[nodes.pointer] = self._choose_url(nodes)
+            try:
+                self._urls[nodes.pointer] = self._choose_url(nodes)
+            except _VariableError as error:  # the variables of the host are those of the document's servers
+                raise SourceError(str(error)) if own is None else own.error(str(error)) from None
         return self._urls[nodes.pointer]
 
     def _choose_url(self, nodes: Node) -> str:
@@ -113,6 +149,9 @@ class Servers:
         errors = []
         try:
             for server in nodes.items():
+                with contextlib.suppress(DocumentError):
+                    variables = server.get("variables")
+                    self._known_variables.update(() if variables is None else variables.require(dict))
                 try:
                     return server_url(server, self._document_url, self._variables)
                 except DocumentError as error:
@@ -170,11 +209,8 @@ def _read_variables(server: Node, given: Mapping[str, str]) -> dict[str, str]:
         if name in given:
             allowed = variable.read("enum", list, [])
             if allowed and given[name] not in allowed:
-                raise SourceError(f"The variable {name!r} is one of {allowed}, not {given[name]!r}.")
+                raise _VariableError(f"variables: {name!r} is one of {allowed}, not {given[name]!r}.")
             values[name] = str(given[name])
         elif default is not None:
             values[name] = str(default.value)
-    for name in given:
-        if name not in values:
-            raise SourceError(f"The server's URL has no variable {name!r}. {near_misses(name, values)}")
     return values

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -11,15 +11,16 @@ from typing import Any
 from ahvn_tools.errors import DefinitionError, SourceError, clip, near_misses
 from ahvn_tools.invisible import escape, escape_line, find
 from ahvn_tools.json_types import JsonObject
+from ahvn_tools.schema.keywords import WRAP_RESULT_KEY
 from ahvn_tools.schema.refs import unused_name
 from ahvn_tools.sources.budget import Budget
 from ahvn_tools.sources.http.body import HTTPBody, build_template, require_trust
 from ahvn_tools.sources.http.request import HTTPRequest
-from ahvn_tools.sources.openapi.bodies import Body, read_body, read_output_schema
+from ahvn_tools.sources.openapi.bodies import Body, find_success_statuses, read_body, read_output_schema
 from ahvn_tools.sources.openapi.document import Document, DocumentError, Node, OpenFile
 from ahvn_tools.sources.openapi.operations import MAX_REASON_CHARS, Operation, explain, find_operations, select
 from ahvn_tools.sources.openapi.options import OpenAPIOptions, parse_options
-from ahvn_tools.sources.openapi.parameters import build_arguments, fit_path, read_parameters, tool_name, without
+from ahvn_tools.sources.openapi.parameters import build_arguments, fit_path, read_parameters, without
 from ahvn_tools.sources.openapi.schemas import SchemaConverter
 from ahvn_tools.sources.openapi.security import SecuritySchemes
 from ahvn_tools.sources.openapi.servers import Servers
@@ -66,10 +67,15 @@ def read_tools(
     document = _with_schemes(document, options.get("security_schemes") or {})
     root = Document.read(document, budget, open_file if options.get("external_files") else None).node
     errors: list[DocumentError] = []
-    operations = select(find_operations(root, errors), options)
+    found = find_operations(root, errors)
+    operations = select(found, options)
     builder = _Builder(root, options, label)
+    builder.refuse_unused_credentials(found)
     if operations and not builder.knows_server(operations[0]):
-        _logger.warning("The document does not say where its server is: calls fail without base_url='https://…'.")
+        _logger.warning(
+            "The document does not say where its server is, or says it with a relative URL: calls fail without "
+            "base_url='https://…'."
+        )
     names = _choose_names(operations, options)
     tools: dict[str, Tool] = {}
     for name, operation in names.items():
@@ -79,6 +85,7 @@ def read_tools(
             errors.append(explain(operation.label, error))
         except DefinitionError as error:
             errors.append(explain(operation.label, operation.node.error(str(error))))
+    builder.refuse_unknown_variables()
     for skipped in errors:
         _logger.warning("%s", skipped)
     if not tools:
@@ -113,23 +120,28 @@ def _choose_names(operations: list[Operation], options: OpenAPIOptions) -> dict[
     """Return the operations by the names of their tools. Raises SourceError for names that clash or match nothing."""
     renames, prefix = dict(options.get("rename") or {}), options.get("prefix") or ""
     named: dict[str, Operation] = {}
-    used = set()
+    used: set[str] = set()
     for operation in operations:
-        own = tool_name(operation.operation_id, operation.method, operation.path)
-        key = next((key for key in (operation.operation_id, own) if key in renames), None)
+        key = _find_rename(operation, renames, used, prefix)
         if key is not None:
             used.add(key)
             if renames[key] in named:
                 raise SourceError(f"rename: two tools would be named {renames[key]!r}; choose different names.")
             named[renames[key]] = operation
         else:
-            named[unused_name(prefix + own, named)] = operation
+            named[unused_name(prefix + operation.name, named)] = operation
     for key in renames.keys() - used:
-        known = [
-            operation.operation_id or tool_name(None, operation.method, operation.path) for operation in operations
-        ]
+        known = [operation.name for operation in operations]
         raise SourceError(f"rename: there is no operation {key!r}. {near_misses(key, known)}")
     return named
+
+
+def _find_rename(operation: Operation, renames: Mapping[str, str], used: Container[str], prefix: str) -> str | None:
+    """Return the key of `rename` that means an operation: the name of its tool, or its id if no other one has it."""
+    names = (operation.name, prefix + operation.name)
+    return next(
+        (key for key in (*names, operation.operation_id) if key in renames and (key in names or key not in used)), None
+    )
 
 
 class _Builder:
@@ -148,6 +160,16 @@ class _Builder:
         self._requests = SchemaConverter("request", self._budget)
         self._responses = SchemaConverter("response", self._budget, is_relaxed=is_relaxed)
 
+    def refuse_unused_credentials(self, operations: Iterable[Operation]) -> None:
+        """Raise SourceError for a credential that no operation of the document needs."""
+        root = self._root.get("security")
+        needed = [operation.node.get("security") or root for operation in operations]
+        self._schemes.refuse_unused({node.pointer: node for node in needed if node is not None}.values())
+
+    def refuse_unknown_variables(self) -> None:
+        """Raise SourceError for a variable that no server of the tools has."""
+        self._servers.refuse_unknown_variables()
+
     def knows_server(self, operation: Operation) -> bool:
         """Whether the document says where an operation's requests are sent."""
         return self._servers.url_of(operation) != ""
@@ -158,18 +180,23 @@ class _Builder:
         base_url = self._servers.url_of(operation)
         self._budget.spend_parts()
         self._budget.spend(chars=len(base_url) + len(operation.path))
-        chosen = self._schemes.choose(node.get("security") or self._root.get("security"))
-        schemes = self._servers.keep_trusted(base_url, chosen)
+        own = self._servers.keep_trusted(operation, self._schemes.own)
+        required = self._schemes.alternatives(node.get("security") or self._root.get("security"))
+        alternatives = [self._servers.keep_trusted(operation, schemes) for schemes in required]
         lists = (operation.path_item.get("parameters"), node.get("parameters"))
         path, query, parameters = fit_path(operation.path, read_parameters(*lists))
         parameters = without(parameters, self._schemes.places)
         declared = {one.name for one in parameters if one.location == "query"}
         body = read_body(node.get("requestBody"), self._requests)
+        schemes = [*own, *(scheme for alternative in alternatives for scheme in alternative)]
         credentials = {key: value for scheme in schemes for key, value in scheme.credentials.items()}
-        security = tuple(scheme.security for scheme in schemes)
-        hidden = [key for item in security for key in item.parameters]
+        hidden = [key for scheme in schemes for key in scheme.security.parameters]
+        own_schemes = self._options.get("security_schemes") or {}
         input_schema, places = build_arguments(parameters, body, self._requests, hidden)
+        output_schema = self._read_output_schema(operation)
         request = HTTPRequest(
+            described_statuses=() if output_schema is None else find_success_statuses(node),
+            other_content=self._find_other_content(output_schema),
             method=operation.method.upper(),
             base_url=base_url,
             path=path,
@@ -180,13 +207,14 @@ class _Builder:
             list_content_type=None if body is None else body.list_content_type,
             body_members={} if body is None else body.whole_members,
             headers={"Accept": "application/json, */*;q=0.5", **self._schemes.headers},
-            security=security,
+            security=tuple(scheme.security for scheme in own),
+            alternatives=tuple(dict.fromkeys(tuple(scheme.security for scheme in schemes) for schemes in alternatives)),
         )
         definition: JsonObject = {
             "description": _describe(operation),
             "tags": operation.tags,
             "input_schema": input_schema,
-            "output_schema": self._read_output_schema(operation),
+            "output_schema": output_schema,
         }
         self._budget.spend_size(definition)
         definition = _screen(definition)
@@ -199,8 +227,17 @@ class _Builder:
             credentials=credentials,
             environment=self._options.get("environment"),
             is_remote=self._options.get("document_url") is not None,
+            named=dict.fromkeys(
+                key for scheme in schemes if scheme.name in own_schemes for key in scheme.security.parameters
+            ),
             origin=f"{escape_line(operation.label)} in {self._label}",
         )
+
+    def _find_other_content(self, output_schema: JsonObject | None) -> JsonObject | None:
+        """Return the structured content of a response that is not described; None: it must fit the output schema."""
+        if output_schema is None or not self._responses.is_relaxed:
+            return None
+        return {"result": None} if WRAP_RESULT_KEY in output_schema else {}
 
     def _read_output_schema(self, operation: Operation) -> JsonObject | None:
         """Return the output schema; None, with a warning, if what the document says of responses cannot be read."""

@@ -177,18 +177,16 @@ def test_a_bound_argument_is_sent_wherever_it_belongs(service):
     assert service.last.target == "/users/u%2F1?limit=5"
 
 
-def test_an_argument_that_no_model_sees_is_left_out_until_it_is_bound(service):
+def test_an_argument_that_no_model_sees_is_sent_where_it_is_named(service):
     schema = {"type": "object", "properties": {"text": {"type": "string"}}}
     places = {"query": ["page"], "body": ["org", "text"], "header": {"tenant": "X-Tenant"}}
     spec = make(service, method="POST", input_schema=schema, **places)
     assert list(spec.params) == ["text"]
-    spec.call(text="a")
-    assert (service.last.target, service.last.body) == ("/x", b'{"text":"a"}')
-    assert "x-tenant" not in service.last.headers
     for name in ("page", "org", "tenant"):
         spec.bind(name, name, "b")
     spec.call(text="a")
     assert (service.last.target, json.loads(service.last.body)) == ("/x?page=b", {"text": "a", "org": "b"})
+    assert service.last.headers["x-tenant"] == "b"
 
 
 def test_a_missing_bound_value_of_the_path_is_told_to_the_host(service, caplog):
@@ -300,3 +298,26 @@ def test_a_header_with_other_characters_is_refused(service, city):
     assert "cannot be sent in a header" in result.text
     assert city not in result.text
     assert not service.received
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"header": {"org": "X-Org"}}, {"query": ["org"], "input_schema": {}}, {"body": ["org"], "input_schema": {}}],
+    ids=["header", "query", "body"],
+)
+def test_an_argument_that_no_model_sets_needs_a_value(service, options):
+    method = "POST" if "body" in options else "GET"
+    spec = ToolSpec.from_http("x", f"{service.url}/x", method=method, allow_private=True, **options)
+    error = spec.exec().error
+    assert error.code == "connection"
+    assert "'org' of 'x' is not in its input schema and has no value: bind it." in str(error.exception)
+    assert service.received == []
+    assert spec.bind("org", default="acme").exec().error is None
+
+
+def test_an_argument_in_the_path_is_always_required(service):
+    schema = {"type": "object", "properties": {"id": {"type": "string", "default": "1"}, "q": {"type": "string"}}}
+    spec = ToolSpec.from_http("x", f"{service.url}/things/{{id}}", allow_private=True, input_schema=schema)
+    assert spec.input_schema["required"] == ["id"]
+    assert spec.exec().error.message == "Invalid arguments: 'id' is missing."
+    assert "required" not in schema

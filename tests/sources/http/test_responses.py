@@ -156,7 +156,8 @@ def test_the_text_of_an_error_is_cut_and_shows_no_binary_data(service):
         respond(b"\x00\x01\xff", status="400 Bad Request", content_type="image/png"),
     )
     spec = make(service)
-    assert 500 < len(spec.exec().text) < 600
+    text = spec.exec().text
+    assert text == f"HTTP 400 Bad Request: {'x' * 500}… (the beginning of 5,001 characters)"
     assert spec.exec().text == "HTTP 400 Bad Request."
 
 
@@ -190,3 +191,17 @@ def test_the_log_has_no_value_of_a_call(service, caplog):
     with caplog.at_level(logging.DEBUG):
         assert json.dumps(spec.call(q="canary-3"))
     assert "canary" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "text"),
+    [
+        ("429 Too Many Requests", {"Retry_After": "30"}, "HTTP 429 Too Many Requests: try again in 30 seconds."),
+        ("503 Service Unavailable", {"Retry_After": "1"}, "HTTP 503 Service Unavailable: try again in 1 seconds."),
+        ("503 Service Unavailable", {"Retry_After": "soon"}, "HTTP 503 Service Unavailable."),
+        ("400 Bad Request", {"Retry_After": "30"}, "HTTP 400 Bad Request."),
+    ],
+)
+def test_a_model_reads_how_long_it_has_to_wait(service, status, headers, text):
+    service.reply("/x", respond(status=status, **headers))
+    assert make(service).exec().text == text

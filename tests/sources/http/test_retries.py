@@ -12,7 +12,7 @@ import pytest
 from ahvn_tools import ToolSpec
 from ahvn_tools.errors import ToolError
 from ahvn_tools.sources.http import sending
-from ahvn_tools.sources.http.sending import retry_after_seconds
+from ahvn_tools.sources.http.responses import retry_after_seconds
 from tests.sources.http.service import Service, respond
 
 TEMPORARY = ["429 X", "502 X", "503 X", "504 X"]
@@ -98,7 +98,7 @@ def test_the_service_says_how_long_to_wait(service, monkeypatch):
 def test_a_wait_that_does_not_fit_the_timeout_or_is_very_long_is_not_begun(service, timeout):
     service.reply("/x", respond(status="429 X", Retry_After="3600"))
     result = make(service, timeout=timeout).exec()
-    assert result.text == "HTTP 429 Too Many Requests."
+    assert result.text == "HTTP 429 Too Many Requests: try again in 3600 seconds."
     assert len(service.received) == 1
 
 

@@ -376,7 +376,9 @@ def test_client_credentials_are_exchanged_for_a_token(echo):
 
 
 def test_an_operation_without_security_gets_no_credentials(echo):
-    specs = ToolSpec.from_openapi(secured([]), base_url=echo.url, auth={"key": SecretStr("s3cret-1")})
+    whole = secured([])
+    whole["paths"]["/others"] = {"get": {"operationId": "other", "security": [{"key": []}]}}
+    specs = ToolSpec.from_openapi(whole, base_url=echo.url, auth={"key": SecretStr("s3cret-1")})
     specs["call"].call()
     assert "x-key" not in echo.last["headers"]
 

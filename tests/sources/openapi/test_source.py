@@ -13,6 +13,7 @@ from pydantic import SecretStr
 from ahvn_tools import Toolkit, ToolSpec
 from ahvn_tools.errors import SourceError
 from ahvn_tools.sources import budget
+from ahvn_tools.sources.http.request import HTTPOptions
 from tests.sources.openapi.documents import (
     RESOURCES,
     document,
@@ -134,6 +135,25 @@ def test_a_second_operation_of_one_id_gets_a_number():
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
+        ({"rename": {"dup": "first", "dup_2": "second"}}, ["first", "second"]),
+        ({"rename": {"dup_2": "second"}}, ["dup", "second"]),
+        ({"rename": {"x_dup_2": "second"}, "prefix": "x_"}, ["x_dup", "second"]),
+        ({"operations": ["dup_2"]}, ["dup_2"]),
+        ({"operations": ["dup_2"], "rename": {"dup_2": "second"}}, ["second"]),
+        ({"operations": ["x_dup_2"], "prefix": "x_"}, ["x_dup_2"]),
+        ({"operations": ["get /b"]}, ["dup_2"]),
+        ({"exclude": ["dup_2"]}, ["dup"]),
+        ({"exclude": ["get /b"]}, ["dup"]),
+    ],
+)
+def test_operations_of_one_id_are_chosen_and_renamed_by_the_names_of_their_tools(options, expected):
+    whole = document({path: {"get": {"operationId": "dup"}} for path in ("/a", "/b")})
+    assert names(whole, **options) == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
         (
             {"tags": ["invoices"]},
             ["list_invoices", "create_invoice", "get_invoice", "replace_invoice", "delete_invoice"],
@@ -181,13 +201,32 @@ def test_deprecated_operations_are_left_out_unless_asked_for():
         ),
         ({"base_url": "shop.example"}, "base_url is an address such as 'https://api.example/v1', not 'shop.example'."),
         ({"responses": "some"}, "responses must be 'relaxed', 'exact' or 'none', not 'some'."),
-        ({"variables": {"region": "eu"}}, "The server's URL has no variable 'region'."),
+        ({"variables": {"region": "eu"}}, "variables: no server's URL has the variable 'region'."),
+        ({"auth": {"key": "s3cret"}}, "auth['key']: 'key' must not be a plain text"),
+        ({"auth": {"bearer": "Bearer ${X}"}}, "auth['bearer']: 'bearer' must not be a plain text"),
+        (
+            {"auth": {"basic": {"username": "ann", "password": "s3cret"}}},
+            "auth['basic']: 'basic_password' must not be a plain text",
+        ),
+        ({"auth": {"key": lambda one, two: one}}, "auth['key']: "),
+        ({"headers": {"X-Key": "${A}${B}"}}, "headers['X-Key']: 'x_key_header' must not be a plain text"),
+        ({"http": {"retry_count": -1}}, "http (`http_options` in a manifest): retry_count is a whole number"),
+        ({"http": {"follow_redirects": True, "proxy": "environment"}}, "remove follow_redirects"),
+        ({"http": {"allow_private": "127.0.0.1"}}, "allow_private must be True, or a list of hosts and networks"),
+        ({"http": {"allow_private": 1}}, "allow_private must be True, or a list of hosts and networks, not a int."),
+        ({"http": HTTPOptions(allow_private="127.0.0.1")}, "allow_private must be True, or a list"),  # type: ignore[arg-type]  # wrong on purpose
+        ({"http": {"timeout": 0}}, "http (`http_options` in a manifest): timeout is a positive number"),
+        ({"timeout": 0}, "timeout is a positive number of seconds, or None, not 0."),
+        ({"timeout": -1, "http": {"timeout": 5}}, "timeout is a positive number of seconds, or None, not -1."),
         ({"http": {"retries": 3}}, "There is no option 'retries' in `http`"),
         ({"tags": ["orders"], "operations": ["get_brand"]}, "no operation"),
     ],
 )
-def test_an_option_that_does_not_fit_is_refused(options, message):
-    assert message in refusal(shop(), **options)
+def test_an_option_that_does_not_fit_is_refused(options, message, caplog):
+    error = refusal(shop(), **options)
+    assert message in error
+    assert "s3cret" not in error
+    assert caplog.records == []
 
 
 def test_a_credential_is_never_a_plain_text(caplog):
@@ -250,6 +289,61 @@ def test_what_is_no_document_of_openapi_3_is_refused(whole, message):
 )
 def test_an_operation_that_cannot_be_a_tool_is_skipped_and_logged(operation, message, caplog):
     assert message in skipped(operation, caplog)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"GET": {}}, "#/paths/~1b/GET: GET /b is skipped: there is no method 'GET': write 'get'."),
+        ({"delte": {}}, "#/paths/~1b/delte: DELTE /b is skipped: there is no method 'delte': write 'delete'."),
+        ({"get": None}, "#/paths/~1b/get: GET /b is skipped: it is empty"),
+        ({"query": {}}, "#/paths/~1b/query: QUERY /b is skipped: there is no support for the method QUERY."),
+        ({"additionalOperations": {"LINK": {}}}, "there is no support for other methods."),
+        (
+            {"parameter": [], "get": {}},
+            "#/paths/~1b/parameter: there is no member 'parameter' here: write 'parameters'.",
+        ),
+        (
+            {"post": {"requestbody": {}}},
+            "POST /b is skipped: there is no member 'requestbody' here: write 'requestBody'.",
+        ),
+        ({"post": {"request_body": {}}}, "there is no member 'request_body' here: write 'requestBody'."),
+        ({"post": {"Parameters": []}}, "there is no member 'Parameters' here: write 'parameters'."),
+        ({"post": {"requestBody": {}}}, "#/paths/~1b/post/requestBody: POST /b is skipped: a body needs `content`"),
+        (
+            {"post": {"requestBody": {"content": {}}}},
+            "#/paths/~1b/post/requestBody/content: POST /b is skipped: a body needs `content` with a media type",
+        ),
+    ],
+    ids=str,
+)
+def test_a_misspelt_member_costs_its_operation_and_is_logged(change, message, caplog):
+    assert names(document({"/a": {"get": {"operationId": "a"}}, "/b": change})) == ["a"]
+    assert [message in record.getMessage() for record in caplog.records] == [True]
+
+
+def test_members_of_a_path_that_no_request_depends_on_cost_nothing(caplog):
+    extra = {"x-gett": {}, "tag": [], "note": {}, "consumes": [], "response": {}, "operationID": "b"}
+    whole = document({"/a": {"get": {"operationId": "a", **extra}, "note": {}, "x-posts": {}}})
+    assert names(whole) == ["a"]
+    assert caplog.records == []
+
+
+def test_a_credential_that_no_operation_needs_is_refused():
+    components = {"securitySchemes": {"key": {"type": "apiKey", "in": "header", "name": "X-Key"}}}
+    message = refusal(one_operation({}, components=components), auth=KEY)
+    assert "auth: no operation of the document needs the security scheme 'key'" in message
+    assert "security_schemes={'key': {'type': 'apiKey', 'in': 'header', 'name': 'X-Key'}}" in message
+    assert "s3cret" not in message
+    whole = one_operation({}, components=components)
+    specs = ToolSpec.from_openapi(whole, auth=KEY, security_schemes=components["securitySchemes"])
+    assert specs["call"].body.request.credential_parameters == ("key",)
+    assert names(whole, auth={"key": None}) == ["call"]
+
+
+def test_a_credential_may_be_for_operations_that_are_not_chosen():
+    paths = {"/a": {"get": {"operationId": "a"}}, "/b": {"get": {"operationId": "b", "security": [{"key": []}]}}}
+    assert names(document(paths, components=SCHEMES), auth=KEY, operations=["a"]) == ["a"]
 
 
 def test_a_document_whose_only_operation_is_skipped_is_refused():
@@ -373,7 +467,34 @@ def test_variables_of_a_server_are_checked():
     specs = ToolSpec.from_openapi(one_operation({}, servers=servers), variables={"region": "us"})
     assert specs["call"].body.request.base_url == "https://us.example"
     message = refusal(one_operation({}, servers=servers), variables={"region": "evil.example/"})
-    assert "The variable 'region' is one of ['eu', 'us'], not 'evil.example/'." in message
+    assert "variables: 'region' is one of ['eu', 'us'], not 'evil.example/'." in message
+
+
+def test_a_server_of_one_operation_does_not_limit_the_options_of_all(caplog):
+    servers = [{"url": "https://{region}.example", "variables": {"region": {"default": "eu"}}}]
+    other = [{"url": "https://{zone}.example", "variables": {"zone": {"default": "eu"}}}]
+    strict = [{"url": "https://{region}.other.example", "variables": {"region": {"default": "eu", "enum": ["eu"]}}}]
+    paths = {
+        "/a": {"get": {"operationId": "a"}},
+        "/b": {"get": {"operationId": "b", "servers": other}},
+        "/c": {"get": {"operationId": "c", "servers": strict}},
+    }
+    specs = ToolSpec.from_openapi(document(paths, servers=servers), variables={"region": "us"})
+    assert [spec.body.request.base_url for spec in specs.values()] == ["https://us.example", "https://eu.example"]
+    assert "GET /c is skipped: variables: 'region' is one of ['eu'], not 'us'." in caplog.text
+
+
+def test_credentials_are_not_sent_to_the_other_server_of_one_operation(caplog):
+    paths = {
+        "/a": {"get": {"operationId": "a"}},
+        "/b": {"get": {"operationId": "b", "servers": [{"url": "https://other.example"}]}},
+        "/c": {"get": {"operationId": "c", "security": [], "servers": [{"url": "https://other.example"}]}},
+    }
+    whole = document(paths, server="https://good.example", components=SCHEMES, security=[{"key": []}])
+    assert names(whole, document_url="https://good.example/openapi.json", auth=KEY) == ["a", "c"]
+    assert "GET /b is skipped: credentials would be sent to https://other.example, which is not" in caplog.text
+    headers = {"X-Key": SecretStr("s3cret-1")}
+    assert names(whole, document_url="https://good.example/openapi.json", headers=headers) == ["a"]
 
 
 def test_a_server_that_cannot_be_called_costs_no_tool(caplog):
@@ -514,7 +635,7 @@ def test_a_document_from_a_url_cannot_send_credentials_elsewhere():
 def test_without_credentials_a_document_from_a_url_may_name_any_server():
     whole = one_operation({"security": [{"key": []}]}, components=SCHEMES, server="https://other.example")
     spec = ToolSpec.from_openapi(whole, document_url="https://good.example/openapi.json")["call"]
-    assert spec.body.request.security == ()
+    assert spec.body.request.all_security == ()
 
 
 def test_a_document_from_a_url_cannot_name_another_token_endpoint():
@@ -524,7 +645,7 @@ def test_a_document_from_a_url_cannot_name_another_token_endpoint():
     assert "auth['machine']['token_url'] = 'https://evil.example/token'" in message
     own = {"machine": {**MACHINE["machine"], "token_url": "https://login.example/token"}}
     spec = ToolSpec.from_openapi(whole, document_url=url, auth=own)["call"]
-    assert spec.body.request.security[0].token_url == "https://login.example/token"
+    assert spec.body.request.all_security[0].token_url == "https://login.example/token"
 
 
 def test_options_from_a_manifest_may_be_sealed():
