@@ -324,6 +324,14 @@ def error_for_code(code: str, message: str, *, tool: str | None = None) -> ToolC
     return error
 
 
+def exception_text(error: BaseException) -> str:
+    """Return the text of an exception, also of one whose `__str__` raises: it is not to hide that a tool has failed."""
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001  # an exception of a library may raise anything
+        return "its text cannot be read"
+
+
 MAX_TEXT_CHARS = 2_000
 """The maximum length of a text from a tool or a server."""
 

@@ -29,6 +29,7 @@ from ahvn_tools.errors import (
     ToolError,
     ToolTimeoutError,
     clip,
+    exception_text,
 )
 from ahvn_tools.execution.outcome import Outcome, is_cancellation, self_cancelled_error
 from ahvn_tools.execution.plan import Arguments, Body, Plan
@@ -148,14 +149,14 @@ def _body_error_detail(
         message = _redact(error.message, bound_values)  # a body may raise them with its own text
         return ErrorDetail(code=error.code, message=message, mcp_response=error.mcp_response)
     if isinstance(error, PickleError | SyncCallError):  # only the developer can do something about it
-        _log().warning("Tool %r failed: %s", tool, _redact(str(error), bound_values))
+        _log().warning("Tool %r failed: %s", tool, _redact(exception_text(error), bound_values))
         return ErrorDetail(code="tool_error", message=f"Error calling tool {tool!r}")
     if isinstance(error, ToolError) or _is_fastmcp_tool_error(error):
         if isinstance(error, ToolError) and error.explanation is not None:
             _log_explanation(error, bound_values)
             text = error.message
         else:
-            text = str(error)
+            text = exception_text(error)
         response = getattr(error, "mcp_response", None)  # a FastMCP ToolError has none
         return ErrorDetail(code="tool_error", message=_redact(text, bound_values), mcp_response=response)
     response = error if _is_missing_capability_error(error) else None
@@ -184,7 +185,7 @@ def _log_explanation(error: ToolCallError, bound_values: Mapping[str, Any] | Non
 
 def body_error_text(error: BaseException) -> str:
     """Return the type and the text of an exception, not redacted."""
-    text, kind = str(error), type(error).__name__
+    text, kind = exception_text(error), type(error).__name__
     return f"{kind}: {text}" if text else kind
 
 

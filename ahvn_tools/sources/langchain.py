@@ -14,7 +14,7 @@ from ahvn_tools.binding import Binding
 from ahvn_tools.context import ToolContext, resolve_transport_context
 from ahvn_tools.encoders.binary import UNKNOWN_MIME_TYPE, bytes_block
 from ahvn_tools.encoders.loaded_classes import loaded_classes, refuse_graph_output
-from ahvn_tools.errors import DefinitionError, ToolError, refused_arguments_error
+from ahvn_tools.errors import DefinitionError, ToolError, exception_text, refused_arguments_error
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.results import Rendering, ToolResult, join_text_blocks, raw_result, result_from_content, text_block
 from ahvn_tools.schema.argument_changes import ArgumentChanges
@@ -218,7 +218,7 @@ def _converted_errors(tool: LangChainTool) -> Iterator[None]:
         yield
     except Exception as error:
         if isinstance(error, loaded_classes("langchain_core.tools.base", "ToolException")):
-            raise ToolError(str(error) or "The tool failed.") from error
+            raise ToolError(exception_text(error) or "The tool failed.") from error
         if _is_about_arguments(error, tool):
             raise _refused_error(error, tool) from None
         raise

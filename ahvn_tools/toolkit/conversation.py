@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Self, TypeAlias, get_args
 
-from ahvn_tools.errors import ToolSpecError
+from ahvn_tools.errors import ToolSpecError, exception_text
 from ahvn_tools.formats.parsing.payload import dump_models
 from ahvn_tools.formats.turn import NO_USAGE, Usage
 from ahvn_tools.json_types import JsonObject
@@ -84,7 +84,7 @@ class Conversation:
         A note says so, and repeats the exception: logs may show the last line of a traceback alone.
         """
         if _ERROR_KEY not in vars(error):
-            text = " ".join(str(error).split())
+            text = " ".join(exception_text(error).split())
             about = f"{type(error).__name__}: {text}" if text else type(error).__name__
             error.add_note(f"The conversation up to here is Conversation.from_error(error). The error is {about}")
         vars(error)[_ERROR_KEY] = self

@@ -82,6 +82,13 @@ def test_arguments_are_always_validated(entry_point: EntryPoint) -> None:
 # what bodies raise
 
 
+class SilentError(Exception):
+    """An exception whose text cannot be read."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
 class CustomBaseException(BaseException):
     """Not an Exception, and not one of Python's own exceptions."""
 
@@ -89,6 +96,7 @@ class CustomBaseException(BaseException):
 EXCEPTIONS: dict[str, BaseException] = {
     "ValueError": ValueError("wrong"),
     "TimeoutError": TimeoutError("slow"),
+    "silent": SilentError(),
     "group": ExceptionGroup("many", [ValueError("a"), KeyError("b")]),
     "StopAsyncIteration": StopAsyncIteration("over"),
     "ToolError": ToolError("text for the model"),
@@ -97,6 +105,7 @@ EXCEPTIONS: dict[str, BaseException] = {
 TEXTS = {
     "ValueError": "ValueError: wrong",
     "TimeoutError": "TimeoutError: slow",
+    "silent": "SilentError: its text cannot be read",
     "group": "ExceptionGroup: many (2 sub-exceptions)",
     "StopAsyncIteration": "StopAsyncIteration: over",
     "ToolError": "text for the model",

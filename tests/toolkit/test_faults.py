@@ -326,6 +326,11 @@ def test_a_system_exit_is_raised_in_the_caller_alone(kit, method, error, is_asyn
     assert caplog.records == []
 
 
+class WithoutText(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
 def endlessly() -> None:
     endlessly()
 
@@ -345,6 +350,7 @@ def raising(error: BaseException) -> Callable[[], None]:
 
 FAILING: dict[str, tuple[Callable[[], Any], str, str]] = {
     "group": (raising(ExceptionGroup("two", [ValueError("a"), KeyError("b")])), "tool_error", "ExceptionGroup: two"),
+    "no text": (raising(WithoutText()), "tool_error", "WithoutText: its text cannot be read"),
     "stop": (raising(StopIteration(1)), "tool_error", "StopIteration: 1"),
     "async stop": (raising(StopAsyncIteration(1)), "tool_error", "StopAsyncIteration: 1"),
     "recursion": (endlessly, "tool_error", "RecursionError"),

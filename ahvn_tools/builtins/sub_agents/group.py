@@ -12,7 +12,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ahvn_tools.errors import ToolError
+from ahvn_tools.errors import ToolError, exception_text
 from ahvn_tools.toolkit import Toolkit
 
 
@@ -178,8 +178,8 @@ class SubAgentGroup:
 
     def _error_text(self, error: BaseException) -> str:
         if isinstance(error, ToolError):
-            return str(error)
-        return type(error).__name__ if self._masks_errors else f"{type(error).__name__}: {error}"
+            return exception_text(error)
+        return type(error).__name__ if self._masks_errors else f"{type(error).__name__}: {exception_text(error)}"
 
 
 def join(reports: Iterable[Report], max_chars: int) -> str:

@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ahvn_tools.errors import ToolError
+from ahvn_tools.errors import ToolError, exception_text
 from ahvn_tools.execution.convert import WorkerTraceback, raised_place
 from ahvn_tools.execution.pickling import SizeLimitError, dumps
 from ahvn_tools.redaction.texts import SecretTexts, make_mask
@@ -85,7 +85,7 @@ def encode_error(
     max_error_bytes = None if max_bytes is None else max(max_bytes, MIN_ERROR_BYTES)
     base = next(kind for kind in _FALLBACK_BASES if isinstance(error, kind))
     mask = make_mask(hidden) if hidden else str
-    fallback = type(type(error).__name__, (base,), {})(mask(str(error)))
+    fallback = type(type(error).__name__, (base,), {})(mask(exception_text(error)))
     trace, place = mask("".join(traceback.format_exception(error, limit=-MAX_FRAMES))), raised_place(error)
     if hidden:
         error.args = tuple(mask(argument) if isinstance(argument, str) else argument for argument in error.args)
@@ -128,4 +128,4 @@ def decode_error(pickled: bytes, fallback: bytes, trace: str, place: str) -> Bas
 
 def encode_load_failure(error: BaseException) -> bytes:
     """Return the reply that ends a call whose body or arguments cannot be loaded."""
-    return encode("load_failed", False, type(error).__name__, str(error))
+    return encode("load_failed", False, type(error).__name__, exception_text(error))

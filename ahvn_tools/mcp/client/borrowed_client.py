@@ -14,6 +14,7 @@ from ahvn_tools.errors import (
     ToolConnectionError,
     ToolError,
     ToolLookupError,
+    exception_text,
     near_misses,
 )
 from ahvn_tools.execution.background_loop import blocked_loops, running_loop
@@ -109,7 +110,7 @@ class ClientToolBody:
                     f"The result of {self._name!r} does not fit its output schema.", tool=self._name
                 ) from error
             if not _is_connection_error(error):
-                text = str(error)
+                text = exception_text(error)
                 if (masked := self._secrets.mask(text, is_error=True)) != text:
                     raise ToolError(masked, tool=self._name) from None
                 raise
