@@ -104,7 +104,7 @@ kit.yaml:1: toolsets.b: There is no toolset 'a'. Known: 'b'.\
     ("middleware: [{retry: {}, log: {}}]", snapshot("kit.yaml:1: middleware[0]: write one middleware for each item of the list: its name, or its name and its options.")),
     ("middleware: [limit]", snapshot("kit.yaml:1: middleware[0]: Set at least one limit, each to 1 or more calls, and `wait` to 0 or more seconds.")),
     ("middleware: ['notes:nothing']", snapshot("kit.yaml:1: middleware[0]: notes has no 'nothing'. Known: 'ToolRegistry', 'archive', 'ask', 'delete', 'find', 'reg_toolspec', 'repeat', 'shout', 'tool'.")),
-    ("middleware: ['notes:archive']", snapshot("kit.yaml:1: middleware[0]: A middleware is `async (call, next) -> ToolResult`, not a _Archive.")),
+    ("middleware: ['notes:archive']", snapshot("kit.yaml:1: middleware[0]: A middleware is `async (call, next) -> ToolResult`, not an object of the class _Archive.")),
     ("middleware: [{'notes:repeat': {tmes: 3}}]", snapshot("kit.yaml:1: middleware[0]: 'notes:repeat' has no option 'tmes'. Did you mean 'times'?")),
     ("middleware: log", snapshot("kit.yaml:1: middleware: a list is expected, not a text.")),
     ("approval: {approver: notes}", snapshot("kit.yaml:1: approval.approver: 'notes' is no import path: write `module:name` or `FILE.py:name`.")),

@@ -227,7 +227,7 @@ class TestApproval:
         rejected = bodies.kit.status(call_id)
         assert (rejected.state, rejected.result.error.code) == ("failed", "rejected")
 
-    async def test_a_call_whose_resume_was_cancelled_can_be_rejected_and_a_finished_one_keeps_its_result(
+    async def test_a_call_whose_resume_was_cancelled_is_cancelled_and_a_finished_one_keeps_its_result(
         self, bodies: Bodies
     ):
         bodies.kit.add(bodies.add, rename="pay", requires_approval=True)
@@ -245,7 +245,7 @@ class TestApproval:
             assert "may have run already" in rejected.results[0][1].text
         done, lost = bodies.kit.status(paid), bodies.kit.status(hung)
         assert (done.state, done.result.value) == ("done", 2)
-        assert (lost.state, lost.result.error.code) == ("failed", "rejected")
+        assert (lost.state, lost.result.error.code) == ("cancelled", "cancelled")
 
     def test_the_result_of_another_call_of_the_same_id_is_not_taken_over(self, bodies: Bodies):
         bodies.kit.add(bodies.add, rename="pay", requires_approval=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ahvn_tools import Toolkit, ToolRegistry, ToolSpec, aserve, reg_toolspec, serve, tool
-from ahvn_tools.errors import DefinitionError, SyncCallError
+from ahvn_tools.errors import DefinitionError, SyncCallError, ToolSpecError
 from ahvn_tools.toolkit.serve import to_toolkit
 
 
@@ -46,9 +46,17 @@ def test_a_toolkit_is_made_of_each_kind_of_argument():
         to_toolkit([5])
 
 
-@pytest.mark.parametrize("nothing", [[], (), Empty()])
-async def test_serving_no_tool_is_refused(nothing):
-    with pytest.raises(DefinitionError, match="There is no tool to serve: pass a tool, or a Toolkit"):
+@pytest.mark.parametrize(
+    ("nothing", "message"),
+    [
+        ([], "There is no tool to serve: pass a tool, or a Toolkit"),
+        ((), "There is no tool to serve: pass a tool, or a Toolkit"),
+        (Empty(), "'Empty' has no tools: mark its methods with @reg_toolspec"),
+    ],
+    ids=["list", "tuple", "registry"],
+)
+async def test_serving_no_tool_is_refused(nothing, message):
+    with pytest.raises(ToolSpecError, match=message):
         await aserve(nothing)
     assert len(to_toolkit(Toolkit("later"))) == 0
 

@@ -120,7 +120,7 @@ def broken_character() -> list[JsonObject]:
 
 @tools
 def hidden_characters() -> list[JsonObject]:
-    """Hides characters in every text of a tool."""
+    """Hides characters in every text of a tool, but for values that calls must repeat."""
     schema = {
         "type": "object",
         "title": f"In{HIDDEN}put",
@@ -130,12 +130,12 @@ def hidden_characters() -> list[JsonObject]:
                 "type": "string",
                 "title": f"Mo{HIDDEN}de",
                 "description": f"How{HIDDEN}.",
-                "enum": ["fast", f"sl{HIDDEN}ow"],
+                "enum": ["fast", "slow"],
                 "default": f"sl{HIDDEN}ow",
                 "examples": [f"fa{HIDDEN}st"],
                 "$comment": f"A{HIDDEN} comment.",
             },
-            "deep": {"type": "array", "items": {"anyOf": [{"const": f"x{HIDDEN}"}, {"description": f"De{HIDDEN}ep."}]}},
+            "deep": {"type": "array", "items": {"anyOf": [{"const": "x"}, {"description": f"De{HIDDEN}ep."}]}},
         },
     }
     return [
