@@ -129,6 +129,7 @@ def test_parallel_calls_of_one_run_are_bars(page: Any, serve: Callable[..., str]
     }
     kit.run(answer, format="openai")
     wait_for_text(page, "#run-text", "^3 calls in")
+    page.locator("#run [data-kind='ok']").nth(2).wait_for(state="attached", timeout=LONGEST_MS)
     bars = [
         (float(bar.get_attribute("x")[:-1]), float(bar.get_attribute("width")[:-1]))
         for bar in page.locator("#run [data-kind='ok']").all()
