@@ -145,6 +145,7 @@ MAX_ALIKE = 2
 """How many pages of one kind are examined: they have the same template."""
 
 
+@pytest.mark.timeout(240)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_no_page_has_a_serious_finding_of_axe(browser: Any, serve: Callable[..., str], scheme: str) -> None:
     axe_package = pytest.importorskip("axe_playwright_python")
