@@ -42,6 +42,7 @@ API = {
     "paths": {"/a": {"get": {"operationId": "a", "responses": {"200": {"description": "ok"}}}}},
 }
 
+TOKEN_SERVER = "https://token.example"
 WITH_SCHEMES = {
     **API,
     "security": [{"key": []}, {"grant": []}],
@@ -50,7 +51,7 @@ WITH_SCHEMES = {
             "key": {"type": "apiKey", "in": "header", "name": "X-Key"},
             "grant": {
                 "type": "oauth2",
-                "flows": {"clientCredentials": {"tokenUrl": "https://token.example/token", "scopes": {}}},
+                "flows": {"clientCredentials": {"tokenUrl": f"{TOKEN_SERVER}/token", "scopes": {}}},
             },
         }
     },
@@ -206,7 +207,7 @@ ROWS: dict[str, list[Case]] = {
         from_openapi("${CANARY}", auth={"key": "${CANARY}"}),
         from_openapi("${CANARY}", headers={"Authorization": "Bearer ${CANARY}"}),
         openapi("auth: {key: '${CANARY}'}", "${CANARY}"),
-        openapi("headers: {X-Other-Key: '${CANARY}'}", "${CANARY}"),
+        openapi("headers: {X-Other-Key: '${CANARY}'}", TOKEN_SERVER, "${CANARY}"),
     ],
     "`${userHome}` in an mcp.json": [mcp_json({"url": "{server}/${userHome}"}, "{server}", "${HOME}")],
     "a variable that is set for a program: `env`": [
@@ -223,17 +224,18 @@ ROWS: dict[str, list[Case]] = {
         Case("api.json", ("{server}",), {"api.json": json.dumps({**API, "servers": [{"url": "{server}"}]})}),
         Case("tool.yaml", ("{server}", "https://p.example"), {"tool.yaml": TOOL + "proxy: https://p.example:443"}),
         from_dict(http_tool(), "https://api.example"),
-        from_openapi(),
-        from_openapi("https://token.example", "${CANARY}", auth={"grant": GRANT}),
-        from_openapi("https://p.example", http={"proxy": "https://p.example"}),
-        openapi(f"auth: {{grant: {json.dumps(GRANT)}}}", "https://token.example", "${CANARY}"),
-        openapi("http_options: {proxy: 'https://p.example'}", "https://p.example"),
+        from_openapi(TOKEN_SERVER),  # each alternative can be bound later
+        from_openapi(TOKEN_SERVER, "${CANARY}", auth={"grant": GRANT}),
+        from_openapi(auth={"grant": None}),
+        from_openapi(TOKEN_SERVER, "https://p.example", http={"proxy": "https://p.example"}),
+        openapi(f"auth: {{grant: {json.dumps(GRANT)}}}", TOKEN_SERVER, "${CANARY}"),
+        openapi("http_options: {proxy: 'https://p.example'}", TOKEN_SERVER, "https://p.example"),
     ],
     "`proxy: environment`": [
         Case("tool.yaml", ("{server}", "${HTTP_PROXY}"), {"tool.yaml": TOOL + "proxy: environment"}),
         from_dict(http_tool(proxy="environment"), "https://api.example", "${HTTPS_PROXY}"),
-        from_openapi("${HTTPS_PROXY}", http={"proxy": "environment"}),
-        openapi("http_options: {proxy: environment}", "${HTTPS_PROXY}"),
+        from_openapi(TOKEN_SERVER, "${HTTPS_PROXY}", http={"proxy": "environment"}),
+        openapi("http_options: {proxy: environment}", TOKEN_SERVER, "${HTTPS_PROXY}"),
     ],
     "`follow_redirects: true`": [
         Case(
@@ -246,8 +248,8 @@ ROWS: dict[str, list[Case]] = {
     "`allow_private`": [
         Case("tool.yaml", ("{server}", "<private>"), {"tool.yaml": TOOL + "allow_private: true"}),
         from_dict(http_tool(allow_private=["api.example"]), "https://api.example", "<private>"),
-        from_openapi("<private>", http={"allow_private": True}),
-        openapi("http_options: {allow_private: [other.example]}", "<private>"),
+        from_openapi(TOKEN_SERVER, "<private>", http={"allow_private": True}),
+        openapi("http_options: {allow_private: [other.example]}", TOKEN_SERVER, "<private>"),
     ],
     "a file that is read, in the folder of the document": [
         manifest("sources: [{source: deep/wire.json}, {manifest: other.yaml}]", **{
@@ -274,8 +276,8 @@ ROWS: dict[str, list[Case]] = {
     "`ca_file`": [
         Case("tool.yaml", ("{server}", "./ca.pem"), {"tool.yaml": TOOL + "ca_file: ca.pem", "ca.pem": ""}),
         from_dict(http_tool(ca_file="ca.pem"), "https://api.example", "./ca.pem"),
-        from_openapi("./ca.pem", http={"ca_file": "ca.pem"}),
-        openapi("http_options: {ca_file: ca.pem}", "./ca.pem", ca__pem=""),
+        from_openapi(TOKEN_SERVER, "./ca.pem", http={"ca_file": "ca.pem"}),
+        openapi("http_options: {ca_file: ca.pem}", TOKEN_SERVER, "./ca.pem", ca__pem=""),
     ],
     "a file that is written: `approval.store`, `record`, `keep_large`, `stderr`, `pin`": [
         manifest("approval: {store: canary, secret_key: '${CANARY}'}", "./canary", "${CANARY}"),
