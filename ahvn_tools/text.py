@@ -13,6 +13,7 @@ from typing import Any
 from ahvn_tools.definition import ToolDefinition
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.schema.dialects.description import join_sentences, states_default
+from ahvn_tools.schema.members import members
 from ahvn_tools.schema.refs import resolve_ref
 
 MAX_DEPTH = 4
@@ -32,6 +33,8 @@ class _Entry:
     name: str = ""
     type: str
     text: str
+    depth: int = 0
+    """In how many other parameters or fields it is."""
 
     @property
     def head(self) -> str:
@@ -70,9 +73,10 @@ def docstring(definition: ToolDefinition) -> str:
 def prompt(definition: ToolDefinition) -> str:
     """Return the tool as one item of a list for a model: its signature, and below it a description like the docstring.
 
-    Unlike in the docstring, a line without a text states only the type, and is left out where the type is unknown.
+    Unlike in the docstring, the members of objects are listed below each parameter, and a line without a text states
+    only the type, and is left out where the type is unknown.
     """
-    parameters = _shorten_entries(_parameter_entries(definition))
+    parameters = _shorten_entries(_member_entries(definition.input_schema))
     fields = [f"- {line}" for line in _shorten_entries(_field_entries(definition))]
     body = _join_sections(definition, parameters, [*_shorten_entries(_return_entries(definition)), *fields])
     head = f"- `{signature(definition, {}, shows_optional=True)}`"
@@ -160,6 +164,16 @@ def _parameter_entries(definition: ToolDefinition) -> list[_Entry]:
     ]
 
 
+def _member_entries(schema: JsonObject) -> list[_Entry]:
+    """Return an entry for each parameter, followed by those of the members of objects in it."""
+    entries = []
+    for member in members(schema):
+        text = _parameter_text(member.node, is_required=member.is_required)
+        text = join_sentences(text, f"The same fields as `{member.same_as}`." if member.same_as else "")
+        entries.append(_Entry(name=member.name, type=type_name(member.node, schema), text=text, depth=member.depth))
+    return entries
+
+
 def _parameter_text(node: JsonObject, *, is_required: bool) -> str:
     description, default = str(node.get("description", "")).strip(), node.get("default")
     if is_required:
@@ -176,29 +190,33 @@ def _return_entries(definition: ToolDefinition) -> list[_Entry]:
     schema, returns = definition.output_schema, " ".join(definition.returns.split())
     if schema is None:
         return [_Entry(type="Any", text=returns)] if returns else []
-    if _field_entries(definition):
+    properties = _properties(schema)
+    if len(properties) > 1:
         return [_Entry(type="Dict[str, Any]", text=returns or "A dictionary containing:")]
-    node = next(iter(_properties(schema).values()), schema)
-    return [_Entry(type=type_name(node, schema), text=returns or str(node.get("description") or ""))]
+    node = next(iter(properties.values()), schema)
+    text = returns or str(node.get("description") or "")
+    return [
+        _Entry(type=type_name(node, schema), text=text or ("With these fields:" if _field_entries(definition) else ""))
+    ]
 
 
 def _field_entries(definition: ToolDefinition) -> list[_Entry]:
-    """Return an entry for each field of what a tool returns; none for a single field, which is the value itself."""
+    """Return an entry for each field of the objects that a tool returns; a single field is the value itself."""
     schema = definition.output_schema or {}
-    fields = _properties(schema)
-    entries = [
-        _Entry(name=name, type=type_name(node, schema), text=str(node.get("description", "")))
-        for name, node in fields.items()
+    depth = 1 if len(schema.get("properties", {})) == 1 else 0
+    return [
+        _Entry(name=member.name, type=type_name(member.node, schema), text=str(member.node.get("description", "")))
+        for member in members(schema)
+        if member.depth == depth
     ]
-    return entries if len(entries) > 1 else []
 
 
 def _shorten_entries(entries: Iterable[_Entry]) -> list[str]:
     """Return the entries as lines, of which those without a text are only a type."""
     return [
-        f"{entry.head}: {entry.text}" if entry.text else entry.head
+        "    " * entry.depth + (f"{entry.head}: {entry.text}" if entry.text else entry.head)
         for entry in entries
-        if entry.text or entry.type != "Any"
+        if entry.text or entry.type != "Any" or entry.depth
     ]
 
 
@@ -213,7 +231,8 @@ def _join_sections(definition: ToolDefinition, parameters: list[str], returns: l
 
 def _indent_entry(entry: str) -> str:
     first, *more = entry.split("\n")
-    return "\n".join([f"    {first}", *(f"        {line.strip()}" if line.strip() else "" for line in more)])
+    margin = " " * (8 + len(first) - len(first.lstrip()))
+    return "\n".join([f"    {first}", *(f"{margin}{line.strip()}" if line.strip() else "" for line in more)])
 
 
 def return_type(definition: ToolDefinition) -> str:

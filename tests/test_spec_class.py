@@ -127,7 +127,7 @@ def of_decorator(kit: Toolkit) -> Toolkit:
 
 
 def of_changed_function(kit: Toolkit) -> Toolkit:
-    return kit.add(add, describe={"add": "Sum up."})
+    return kit.add(add, tools={"add": {"description": "Sum up."}})
 
 
 def of_mcp_tool(kit: Toolkit) -> Toolkit:

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
+from pydantic import BaseModel, Field
 
 from ahvn_tools import ToolDefinition, ToolSpec, tool
 from ahvn_tools import text as texts
@@ -214,6 +215,70 @@ def test_a_default_that_the_description_states_is_not_repeated():
 def test_the_prompt_of_a_tool_without_any_text_has_no_colon():
     assert ToolSpec.from_function(lambda: None, name="f").to_prompt() == "- `f()`"
     assert ToolSpec.from_function(lambda: None, name="f").code == "def f() -> Any:\n    pass"
+
+
+class Line(BaseModel):
+    sku: str = Field(description="What it is.\nIn two lines.")
+    count: int = 1
+
+
+class Order(BaseModel):
+    lines: list[Line]
+    parent: Order | None = None
+
+
+def test_the_prompt_lists_the_fields_of_objects_once():
+    @tool
+    def place(
+        order: Order, extra: dict[str, Line], note: str = "", key: tuple[Line, int] | None = None
+    ) -> list[Line]:
+        """Place an order.
+
+        Args:
+            order: What to order.
+        """
+
+    assert place.to_prompt() == snapshot("""\
+- `place(order, extra, note='', key=None)`:
+    Place an order.
+
+    Args:
+        order (Dict[str, Any]): What to order.
+            lines (List[Dict[str, Any]])
+                sku (str): What it is.
+                    In two lines.
+                count (int): Defaults to 1.
+            parent (Dict[str, Any] | None): Optional. The same fields as `order`.
+        extra (Dict[str, Dict[str, Any]]): The same fields as `order.lines`.
+        note (str): Defaults to ''.
+        key (List[Any] | None): Optional. The same fields as `order.lines`.
+
+    Returns:
+        List[Dict[str, Any]]: With these fields:
+        - sku (str): What it is.
+            In two lines.
+        - count (int)\
+""")
+    place.bind("order", default={"lines": []})
+    assert "order" not in place.to_prompt().partition("Args:")[2]
+    assert "sku (str)" in place.to_prompt()
+
+
+def nested(levels: int, width: int) -> dict[str, Any]:
+    """Return a schema in which each definition refers `width` times to the next one."""
+
+    def members(level: int) -> dict[str, Any]:
+        return {f"m{level}_{number}": {"$ref": f"#/$defs/d{level}"} for number in range(width)}
+
+    definitions = {f"d{level}": {"type": "object", "properties": members(level + 1)} for level in range(levels - 1)}
+    definitions[f"d{levels - 1}"] = {"type": "object", "properties": {"end": {"type": "string"}}}
+    return {"type": "object", "properties": members(0), "$defs": definitions}
+
+
+def test_the_prompt_of_definitions_that_refer_to_each_other_has_each_field_once():
+    text = ToolSpec.from_schema("f", nested(levels=12, width=20), lambda **_arguments: None).to_prompt()
+    names = [f"m{level}_{number}" for level in range(12) for number in range(20)]
+    assert [text.count(f" {name} (") for name in [*names, "end"]] == [1] * 241
 
 
 @dataclass

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import Parameter
@@ -30,7 +29,8 @@ from ahvn_tools.cli.sources import (
     open_toolkit,
 )
 from ahvn_tools.json_types import JsonObject
-from ahvn_tools.schema.refs import resolve_ref
+from ahvn_tools.schema.dialects.description import join_sentences
+from ahvn_tools.schema.members import members
 from ahvn_tools.user_interface import is_for_apps, resource_uri
 
 if TYPE_CHECKING:
@@ -328,9 +328,6 @@ def to_data(spec: Any) -> dict[str, Any]:
 
 PARAMETER_HEADINGS: Final = ("parameter", "type", "default", "rules", "description")
 
-MAX_DEPTH = 8
-"""How many nested objects and lists are listed."""
-
 _RULES: Final = {
     "minimum": "at least {}", "exclusiveMinimum": "more than {}", "maximum": "at most {}",
     "exclusiveMaximum": "less than {}", "multipleOf": "a multiple of {}", "minLength": "at least {} characters",
@@ -343,58 +340,16 @@ Row = tuple[str, str, str, str, str]
 
 
 def parameter_rows(schema: JsonObject) -> list[Row]:
-    """Return a row for each parameter, and for each member of an object in it: `lines[].color`.
-
-    An object that contains others of its own kind is listed once.
-    """
-    return list(_member_rows(schema, _Position(root=schema)))
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Position:
-    """Where in a schema the members of an object are."""
-
-    root: JsonObject
-    prefix: str = ""
-    references: tuple[Any, ...] = ()
-    """The references that lead here; None for a step without one."""
-
-    def inside(self, node: Any, prefix: str) -> tuple[JsonObject, _Position] | None:
-        """Return a part of the schema and its position; None for no schema and for one that is listed already."""
-        if not isinstance(node, dict) or len(self.references) > MAX_DEPTH:
-            return None
-        reference = node.get("$ref")
-        if reference is not None and reference in self.references:
-            return None
-        inner = replace(self, prefix=prefix, references=(*self.references, reference))
-        return resolve_ref(node, self.root), inner
-
-
-def _member_rows(node: JsonObject, position: _Position) -> Iterator[Row]:
+    """Return a row for each parameter, and for each member of an object in it: `lines[].color`."""
     from ahvn_tools.signature import python_type  # slow: the command line is parsed without it
 
-    required = node.get("required") or ()
-    for name, member in (node.get("properties") or {}).items():
-        place = f"{position.prefix}{name}"
-        resolved = resolve_ref(member, position.root) if isinstance(member, dict) else {}
-        kind = type_text(python_type(resolved, position.root))
-        text = str(resolved.get("description") or resolved.get("title") or "")
-        yield place, kind, _default(resolved, name in required), _rules(resolved), text
-        yield from _inner_rows(member, position, place)
-
-
-def _inner_rows(node: Any, position: _Position, place: str) -> Iterator[Row]:
-    """Yield the members of an object, of the items of a list, and of each alternative."""
-    found = position.inside(node, f"{place}.")
-    if found is None:
-        return
-    resolved, inner = found
-    yield from _member_rows(resolved, inner)
-    yield from _inner_rows(resolved.get("items"), inner, f"{place}[]")
-    yield from _inner_rows(resolved.get("additionalProperties"), inner, f"{place}.*")
-    for keyword in ("anyOf", "oneOf", "allOf"):
-        for part in resolved.get(keyword) or ():
-            yield from _inner_rows(part, inner, place)
+    rows = []
+    for member in members(schema):
+        kind = type_text(python_type(member.node, schema))
+        text = str(member.node.get("description") or member.node.get("title") or "")
+        text = join_sentences(text, f"The same fields as {member.same_as}." if member.same_as else "")
+        rows.append((member.place, kind, _default(member.node, member.is_required), _rules(member.node), text))
+    return rows
 
 
 def _default(node: JsonObject, is_required: bool) -> str:

@@ -628,8 +628,6 @@ class Builder:
             merged: Any = {**options, **options_of_tool(self._single_options, name, parameters)}
             own_binds = {key: value for key, value in binds.items() if key in parameters}
             merged |= {"binds": {**own_binds, **merged.get("binds", {})}, "tags": {*tags, *merged.get("tags", ())}}
-            if "arguments" in merged:
-                merged["arguments"] = {tool.name: merged["arguments"]}
             if merged.pop("enabled", True) and self._is_for_audience(merged.get("audience", ())):
                 self._add_tool(index, tool, name, merged)
 

@@ -16,6 +16,7 @@ from ahvn_tools.sources.langchain_injection import spec_behind
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.toolkit.entry import ChangedSpec, Entry
 from ahvn_tools.toolkit.entry_options import (
+    DEFINITION_OPTIONS,
     AddOptions,
     EntryOptions,
     SingleToolOptions,
@@ -35,7 +36,7 @@ from ahvn_tools.toolkit.tool import ToolkitTool
 from ahvn_tools.toolkit.visibility import StoreView
 
 _ENTRY_OPTIONS = EntryOptions.__annotations__.keys()
-_OPTIONS_OF_ONE_TOOL = frozenset({"title", "description", "examples", "input_schema", "output_schema"})
+_OPTIONS_OF_ONE_TOOL = frozenset({"title", "description", "examples", "arguments", "input_schema", "output_schema"})
 
 Rename = Mapping[str, str] | str | None
 """The new name of a tool, or a mapping, old name -> new name."""
@@ -76,7 +77,6 @@ def to_entries(
         raise ToolkitError(f"A prefix is a text, not {prefix!r}.")
     rename = _to_rename(rename, options)
     definition: Any = {name: value for name, value in options.items() if name in ToolOptions.__annotations__}
-    definition.pop("arguments", None)  # those of `add` are by tool
     entry_options: Any = {
         name: definition.pop(name, value) for name, value in options.items() if name in _ENTRY_OPTIONS
     }
@@ -84,13 +84,8 @@ def to_entries(
         definition.setdefault("output", output)
     if not things:
         raise ToolkitError("There is nothing to add: pass a tool, or several.")
-    added = [
-        tool.with_changes(options)
-        for thing in things
-        for tool in _to_tools(thing, namespace, rename, definition, spec_class)
-    ]
+    added = [tool for thing in things for tool in _to_tools(thing, namespace, rename, definition, spec_class)]
     added = added if output == "json" else [tool.with_output(output) for tool in added]
-    _refuse_unknown_tools(options, [tool.original.name for tool in added])
     _refuse_options_of_one_tool(options, added)
     _refuse_unknown_presets([tool.spec for tool in added], options.get("preset", {}))
     names = [
@@ -132,15 +127,6 @@ class _AddedTool:
     origin: str
     binds: Mapping[str, str] = field(default_factory=dict)
     """Parameters to bind in this toolkit: parameter -> state key."""
-
-    def with_changes(self, options: Mapping[str, Any]) -> _AddedTool:
-        """Return the tool with the changes that are for it: of its description, of its arguments."""
-        name, changes = self.original.name, ToolOptions()
-        if name in options.get("describe", {}):
-            changes["description"] = options["describe"][name]
-        if name in options.get("arguments", {}):
-            changes["arguments"] = options["arguments"][name]
-        return self.with_definition(changes)
 
     def with_definition(self, changes: ToolOptions) -> _AddedTool:
         """Return the tool with another definition."""
@@ -261,13 +247,6 @@ def _change_spec(spec: ToolSpec, options: ToolOptions) -> ToolSpec:
     return ChangedSpec(spec, options)
 
 
-def _refuse_unknown_tools(options: AddOptions, names: Sequence[str]) -> None:
-    """Raise ToolLookupError for a tool in `describe` or `arguments` that is not added."""
-    for name in (*options.get("describe", {}), *options.get("arguments", {})):
-        if name not in names:
-            raise ToolLookupError(f"There is no tool {name!r} to change. {near_misses(str(name), names)}")
-
-
 def _refuse_unmatched(options: Mapping[str, SingleToolOptions], added: Mapping[str, _AddedTool]) -> None:
     """Raise ToolLookupError for a pattern in `tools` that fits no tool, BindError for its parameter that none has."""
     for pattern, single in options.items():
@@ -286,7 +265,8 @@ def _refuse_options_of_one_tool(options: AddOptions, added: Sequence[_AddedTool]
     """Raise ToolkitError for options that describe a single tool when there are several."""
     named = [name for name in options if name in _OPTIONS_OF_ONE_TOOL]
     if named and len(added) != 1:
-        raise ToolkitError(f"{named[0]!r} describes one tool, and there are {len(added)}: add each with its own.")
+        fix = f"tools={{'NAME': {{{named[0]!r}: …}}}}" if named[0] in DEFINITION_OPTIONS else "add each with its own"
+        raise ToolkitError(f"{named[0]!r} describes one tool, and there are {len(added)}: {fix}.")
 
 
 def _origin(spec: ToolSpec) -> str:

@@ -81,8 +81,7 @@ WAIT: Final = must_be(
 )
 ON_DUPLICATE: Final = one_of(*get_args(OnDuplicate))
 NAMES: Final = must_be("names", are_names)
-DESCRIBE: Final = mapping_of('a mapping by tool: {"tool": "new description"}', str)
-ARGUMENTS: Final = mapping_of('a mapping by tool: {"tool": {"argument": {"name": "new name"}}}', Mapping)
+CHANGES: Final = mapping_of("a mapping, argument -> its changes", Mapping)
 
 
 class SharedOptions(TypedDict, total=False):
@@ -138,7 +137,7 @@ class SingleToolOptions(EntryOptions, total=False):
     """MCP's hints."""
     ui: Any
     """The page that hosts show for the tool."""
-    arguments: Annotated[Mapping[str, ArgumentChange], mapping_of("a mapping, argument -> its changes")]
+    arguments: Annotated[Mapping[str, ArgumentChange], CHANGES]
     """Changes of arguments: the argument's own name -> its new `name`, `description`, `default` and so on."""
     binds: Annotated[Mapping[str, str], mapping_of("a mapping, parameter -> state key")]
     """Parameters that are filled from the state: parameter -> dotted state key."""
@@ -149,10 +148,8 @@ class AddOptions(EntryOptions, DefinitionOptions, total=False):
 
     binds: Annotated[Mapping[str, str], mapping_of("a mapping, parameter -> state key")]
     """Parameters that are bound in this toolkit from the start: parameter to dotted state key."""
-    describe: Annotated[Mapping[str, str], DESCRIBE]
-    """New descriptions: the tool's own name -> description."""
-    arguments: Annotated[Mapping[str, Mapping[str, ArgumentChange]], ARGUMENTS]
-    """Changes of arguments: the tool's own name -> argument -> its new name, description, default and so on."""
+    arguments: Annotated[Mapping[str, ArgumentChange], CHANGES]
+    """Changes of arguments: the argument's own name -> its new `name`, `description`, `default` and so on."""
     tools: Mapping[str, SingleToolOptions]
     """Options of single tools: their names in the toolkit, or patterns -> options. They replace the others, and add
     tags; those of later patterns have priority."""

@@ -251,7 +251,7 @@ class Toolkit:
 
         - Who sees and calls the tools: `group`, `tags`, `audience`, `allowed_callers`, `requires_approval`.
         - Parameters: `preset` (fixed values), `binds` (parameter to state key), `arguments` (new names, descriptions
-          and defaults, by tool), `describe` (new descriptions, by tool).
+          and defaults).
         - Options of single tools, by name or pattern: `tools`, such as `{"rm_*": {"requires_approval": True}}`.
         - Calls: `timeout` in seconds, `middleware`, `postprocess`, `exclusive`, `task`, `max_items`, `max_bytes`.
         - Where bodies run: `isolation`, `ship`, `ship_secrets`, `keep_children`, `run_in_thread`.

@@ -493,7 +493,7 @@ def test_nobody_is_asked_about_a_call_that_a_bound_value_denies():
 def test_a_toolkit_in_another_one_keeps_its_rules_also_under_other_names():
     inner = make_kit(ApprovalRules(mode="allow", deny=['remove(path: "secrets/**")'], ask=["add"]))
     outer = Toolkit("outer", approver=lambda request: request.arguments == {"text": "tea"})
-    outer.add(inner, prefix="in_", arguments={"remove": {"path": {"name": "file"}}})
+    outer.add(inner, prefix="in_", tools={"in_remove": {"arguments": {"path": {"name": "file"}}}})
     assert outer.exec("in_remove", {"file": "a"}).value == "a"
     assert outer.exec("in_remove", {"file": "x/../secrets/a"}).error.code == "rejected"  # type: ignore[union-attr]
     assert outer.exec("in_add", {"text": "tea"}).value == "tea"

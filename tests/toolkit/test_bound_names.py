@@ -95,7 +95,7 @@ def test_a_parameter_that_is_declared_under_the_name_is_bound_as_ever():
 
 def test_a_parameter_that_is_renamed_keeps_both_names_closed():
     kit = Toolkit("k").bind("tenant", default="acme").bind("team", default="red")
-    kit.add(echo({"properties": {"tenant": TEXT}}), arguments={"echo": {"tenant": {"name": "team"}}})
+    kit.add(echo({"properties": {"tenant": TEXT}}), arguments={"tenant": {"name": "team"}})
     assert kit.call("echo") == {"tenant": "red"}
     for name in ("tenant", "team"):
         assert code(kit.exec("echo", {name: "eve"})) == "invalid_parameters"
@@ -103,7 +103,7 @@ def test_a_parameter_that_is_renamed_keeps_both_names_closed():
 
 def test_a_name_that_an_inner_toolkit_binds_is_refused_in_the_outer_one():
     inner = Toolkit("inner").add(echo({}))
-    outer = Toolkit("outer").add(inner, arguments={"echo": {"q": {"name": "query"}}})
+    outer = Toolkit("outer").add(inner, arguments={"q": {"name": "query"}})
     inner.bind("tenant", default="acme")
     outermost = Toolkit("outermost").add(outer)
     for kit in (inner, outer, outermost, outermost.session(), outermost.select(names=["echo"])):

@@ -1,4 +1,4 @@
-"""Tools that a toolkit describes otherwise than their authors: `describe` and `arguments` of `add` and `add_mcp`."""
+"""Tools that a toolkit describes otherwise than their authors, by `arguments` and `tools` of `add` and `add_mcp`."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_tools_of_a_server_may_refuse_numbers_for_texts():
 def test_a_tool_of_a_server_in_an_inner_toolkit_is_bound_by_its_name_in_the_outer_one():
     inner = Toolkit("inner").add_mcp(server(), include=["find"])
     outer = Toolkit("outer", state={"user": "ann"}).bind("user")
-    outer.add(inner, arguments={"find": {"usr": {"name": "user"}, "q": {"name": "query"}}})
+    outer.add(inner, arguments={"usr": {"name": "user"}, "q": {"name": "query"}})
     assert (list(outer["find"].params), outer.call("find", {"query": "tea"})) == (["query", "limit"], "ann:tea:3")
     assert inner.call("find", {"q": "tea", "usr": "bob"}) == "bob:tea:3"
 
@@ -124,11 +124,13 @@ def _wipe_as_before():
 
 def test_a_spec_a_registry_and_a_toolkit_are_changed_where_they_are_added_only():
     spec = ToolSpec.from_function(search)
-    arguments = {"search": {"query": {"name": "text"}}, "put": {"text": {"name": "note"}}}
+    tools = {
+        "p_search": {"arguments": {"query": {"name": "text"}}},
+        "*_put": {"arguments": {"text": {"name": "note"}}},
+        "p_get": {"description": "Read."},
+    }
     inner = Toolkit("inner").add(add)
-    kit = Toolkit("k").add(
-        spec, Notes(), inner, describe={"get": "Read."}, arguments=arguments, preset={"b": 1}, prefix="p_"
-    )
+    kit = Toolkit("k").add(spec, Notes(), inner, tools=tools, preset={"b": 1}, prefix="p_")
     assert [list(tool.params) for tool in kit] == [["text", "user", "limit"], ["note"], ["number"], ["a"]]
     assert (kit.call("p_search", {"text": "q"}), kit.call("p_put", {"note": "n"}), kit.call("p_add", {"a": 1})) == (
         "guest:q:3",
@@ -143,7 +145,7 @@ def test_a_spec_a_registry_and_a_toolkit_are_changed_where_they_are_added_only()
 
 
 def test_a_function_and_its_later_bindings_use_the_new_names():
-    kit = Toolkit("k", state={"who": "ann"}).add(search, arguments={"search": {"user": {"name": "owner"}}})
+    kit = Toolkit("k", state={"who": "ann"}).add(search, arguments={"user": {"name": "owner"}})
     kit["search"].bind("owner", "who")
     assert kit.call("search", {"query": "q"}) == "ann:q:3"
     kit.unbind("owner")
@@ -160,12 +162,12 @@ def test_the_tool_that_switches_groups_is_changed_where_it_is_made():
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"describe": "x"}, ToolkitError, "describe must be a mapping by tool"),
-        ({"arguments": {"find": "x"}}, ToolkitError, "arguments must be a mapping by tool"),
-        ({"describe": {"fnd": "x"}}, ToolLookupError, "Did you mean 'find'"),
-        ({"arguments": {"fnd": {}}}, ToolLookupError, "Did you mean 'find'"),
-        ({"arguments": {"find": {"qq": {"name": "x"}}}}, DefinitionError, "There is no argument 'qq' to change"),
-        ({"arguments": {"find": {"q": {"name": "usr"}}}}, DefinitionError, "would be named 'usr'"),
+        ({"describe": {"find": "x"}}, ToolkitError, "describe"),
+        ({"arguments": "x"}, ToolkitError, "arguments must be a mapping, argument -> its"),
+        ({"arguments": {"q": "x"}}, ToolkitError, "arguments must be a mapping, argument -> its"),
+        ({"tools": {"fnd": {"arguments": {}}}}, ToolLookupError, "Did you mean 'find'"),
+        ({"arguments": {"qq": {"name": "x"}}}, DefinitionError, "There is no argument 'qq' to change"),
+        ({"arguments": {"q": {"name": "usr"}}}, DefinitionError, "would be named 'usr'"),
         ({"coerce_numbers_to_str": "no"}, ToolSpecError, "coerce_numbers_to_str must be True or False"),
     ],
 )

@@ -109,7 +109,7 @@ assert_type(len(kit), int)
 assert_type("find" in kit, bool)
 
 assert_type(kit.add(Shelf(), Shelf(), prefix="s_", version="2", meta={}).add(len, name="size", title="Size"), Toolkit)
-assert_type(kit.add(find, describe={"find": "Find."}, arguments={"find": {"topic": {"name": "about"}}}), Toolkit)
+assert_type(kit.add(find, description="Find.", arguments={"topic": {"name": "about"}}), Toolkit)
 assert_type(kit.check(), list[Finding])
 assert_type(kit.check(formats=["openai"], ignore=["not-strict"]), list[Finding])
 session = kit.session(user="ann", session_id="s-1", roots=["notes", Path("more")])
