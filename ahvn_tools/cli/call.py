@@ -36,7 +36,6 @@ from ahvn_tools.errors import ApprovalRequiredError, BindError, ResultRequiredEr
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.redaction.names import is_secret_name, is_secret_schema
 from ahvn_tools.results import ToolResult, to_sendable, whole_value
-from ahvn_tools.schema.keywords import WRAP_RESULT_KEY
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -119,7 +118,6 @@ def call(
             if is_interactive():
                 values = ask_for_missing(values, spec.input_schema)
             session = kit.session(session_state, audience=None).activate(spec.group)
-            printing.is_wrapped = (spec.output_schema or {}).get(WRAP_RESULT_KEY) is True
             result = _run(session, tool, values, timeout, printing)
             if options is not None and options.verbose:
                 _print_frames(result)
@@ -207,8 +205,6 @@ class CallOutput:
         self._has_items = False
         self._shown: set[str] | None = set() if self._is_terminal and sys.stderr.isatty() else None
         """The lines that the person has seen already; None if the result does not follow them in one terminal."""
-        self.is_wrapped = False
-        """Whether the structured content of a result is `{\"result\": value}`, by FastMCP's convention."""
 
     @classmethod
     @contextlib.contextmanager
@@ -266,8 +262,7 @@ class CallOutput:
     def _print_value(self, result: ToolResult) -> None:
         blocks = result.blocks or ()
         if result.blocks is None or result.structured_content is not None:
-            is_part = self.is_wrapped and result._is_unwrapped  # noqa: SLF001  # of this package
-            self._print_content(result.value if is_part else whole_value(result))
+            self._print_content(whole_value(result))
             blocks = tuple(block for block in blocks if has_file(block))
         for block in blocks:
             if has_file(block):

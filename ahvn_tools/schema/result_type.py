@@ -131,7 +131,7 @@ class ResultType:
         value = result.value
         if not isinstance(value, dict) or len(value) != 1 or self.only_property not in value:
             return result
-        return replace(result, value=value[self.only_property], _is_unwrapped=True, _original=None)
+        return replace(result, value=value[self.only_property], _is_unwrapped=not self.is_wrapped, _original=None)
 
     def _convert_own_result(self, result: ToolResult) -> ToolResult:
         """Return a copy of a result that a tool has made. Its value is converted, unless it says what models read."""

@@ -52,8 +52,8 @@ from ahvn_tools.sources.changed_parameters import (
     rename_bindings,
     rename_parameters,
 )
-from ahvn_tools.sources.injection import FASTMCP_PACKAGES, InjectedBody, wrap_injected_function
-from ahvn_tools.sources.langchain_injection import InjectedKey, is_injected
+from ahvn_tools.sources.injection import FASTMCP_PACKAGES, InjectedBody, declared_options, wrap_injected_function
+from ahvn_tools.sources.langchain_injection import ConfigKey, InjectedKey, is_config, is_injected
 from ahvn_tools.state import StateKey
 from ahvn_tools.template import ToolTemplate, validate_examples
 
@@ -145,7 +145,7 @@ def build_template(
     `has_types` is False if the option `input_schema` alone validates. Raises DefinitionError for an object that cannot
     be a tool.
     """
-    options = validate_options(options)
+    options = validate_options({**declared_options(function), **options})
     read = _ToolFunction(
         function,
         options,
@@ -392,6 +392,8 @@ def _own_binding(parameter: inspect.Parameter, annotation: Any, *, is_secret: bo
         return Binding(parameter=name, is_secret=is_secret)
     if is_context_annotation(annotation):
         return Binding(parameter=name, resolver=resolve_context, takes_state=True)
+    if is_config(annotation):
+        return Binding(parameter=name, key=ConfigKey.from_name(name))
     return Binding(parameter=name, key=InjectedKey.of(name, annotation)) if is_injected(annotation) else None
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, get_args
 
-from ahvn_tools.errors import DefinitionError
+from ahvn_tools.errors import DefinitionError, ToolError
 from ahvn_tools.schema.annotations import UnresolvedAnnotation
 
 _END: Final = object()
@@ -47,7 +47,8 @@ class InjectedBody:
 
         visible = dict(self.visible_signature.bind(*args, **arguments).arguments)
         async with contextlib.AsyncExitStack() as dependencies:
-            values = await dependencies.enter_async_context(resolve_dependencies(self.signature_stub, visible))
+            with needing_context(self.signature_stub.__name__):
+                values = await dependencies.enter_async_context(resolve_dependencies(self.signature_stub, visible))
             named: Any = {name: values[name] for name in self.full_signature.parameters if name in values}
             call = inspect.BoundArguments(self.full_signature, named)
             returned = await self._run(functools.partial(self.function, *call.args, **call.kwargs))
@@ -73,6 +74,34 @@ class InjectedBody:
         from fastmcp.utilities.async_utils import call_sync_fn_in_threadpool
 
         return await call_sync_fn_in_threadpool(function) if self.uses_thread else function()
+
+
+def declared_options(function: Any) -> dict[str, Any]:
+    """Return the options of FastMCP's `@tool` above a function that mean the same here."""
+    declared = getattr(function, "__fastmcp__", None)
+    if getattr(declared, "type", None) != "tool":
+        return {}
+    names = ("name", "title", "description", "icons", "tags", "annotations", "meta", "timeout")
+    options = {name: value for name in names if (value := getattr(declared, name, None)) is not None}
+    if (version := getattr(declared, "version", None)) is not None:
+        options["version"] = str(version)
+    if isinstance(schema := getattr(declared, "output_schema", ...), dict | None):
+        options["output_schema"] = schema
+    return options
+
+
+@contextlib.contextmanager
+def needing_context(tool: str) -> Iterator[None]:
+    """Raise ToolError for FastMCP's error about a Context, which only calls through its servers have."""
+    try:
+        yield
+    except RuntimeError as error:
+        if "No active context found" in f"{error} {error.__cause__}":
+            raise ToolError(
+                f"{tool!r} needs FastMCP's Context, which only a call through an MCP server has: serve the toolkit, "
+                "add the server with `add_mcp`, or use a ToolContext in place of the Context."
+            ) from error
+        raise
 
 
 def wrap_injected_function(

@@ -23,9 +23,10 @@ from ahvn_tools.schema.generated import clean_schema
 from ahvn_tools.schema.inputs import Parameter
 from ahvn_tools.schema.jsonschema import SchemaInputs
 from ahvn_tools.schema.output import Output
+from ahvn_tools.schema.refs import without_unused_definitions
 from ahvn_tools.settings import ToolSettings, refuse_unknown_bindings, to_definition_fields, validate_options
 from ahvn_tools.sources.changed_parameters import convert_defaults
-from ahvn_tools.sources.langchain_injection import InjectedKey, injection_annotation
+from ahvn_tools.sources.langchain_injection import ConfigKey, InjectedKey, find_config_parameter, injection_annotation
 from ahvn_tools.state import StateKey
 from ahvn_tools.template import ToolTemplate, validate_examples
 
@@ -55,10 +56,10 @@ class LangChainTool(Protocol):
     args_schema: Any
     """A pydantic model, a JSON Schema, or None."""
 
-    def invoke(self, input: Any) -> Any:  # noqa: A002  # LangChain's word
+    def invoke(self, input: Any, config: Any = None) -> Any:  # noqa: A002  # LangChain's word
         """Run a call from sync code."""
 
-    async def ainvoke(self, input: Any) -> Any:  # noqa: A002  # as above
+    async def ainvoke(self, input: Any, config: Any = None) -> Any:  # noqa: A002  # as above
         """Run a call from async code."""
 
 
@@ -79,10 +80,14 @@ def build_template(
     chosen = {name: value for name, value in options.items() if value is not None}
     name = chosen.get("name", tool.name)
     injected = _injected_arguments(tool)
+    config = find_config_parameter(_function(tool))
+    hidden = (
+        injected if config is None else {**injected, config: _InjectedArgument(is_required=False, is_call_id=False)}
+    )
     changes = ArgumentChanges.parse(chosen.get("arguments"))
     inputs = _LangChainInputs(
         chosen.get("input_schema", _visible_schema(tool)),
-        injected,
+        hidden,
         context_parameter=_CONTEXT,
         coerce_numbers_to_str=chosen.get("coerce_numbers_to_str", True),
         changes=changes,
@@ -92,7 +97,7 @@ def build_template(
     if bindings is None:
         parameters = [parameter for parameter in inputs.parameters if parameter != _CONTEXT]
         refuse_unknown_bindings(name, chosen.get("binds", {}), parameters)
-        bindings = _initial_bindings(tool, injected, chosen.get("binds", {}))
+        bindings = _initial_bindings(tool, injected, config, chosen.get("binds", {}))
     convert_defaults(name, inputs, changes)
     is_async = _is_async(tool)
     template = ToolTemplate(
@@ -110,7 +115,7 @@ def build_template(
         rebuild_arguments={"tool": tool},
     )
     has_call_id = any(argument.is_call_id for argument in injected.values())
-    return template, (_make_async_body if is_async else _make_body)(tool, has_call_id=has_call_id)
+    return template, (_make_async_body if is_async else _make_body)(tool, config, has_call_id=has_call_id)
 
 
 def _rebuild(
@@ -131,14 +136,15 @@ def _check(tool: Any, options: Mapping[str, Any]) -> None:
 
 
 def _initial_bindings(
-    tool: Any, injected: Mapping[str, _InjectedArgument], binds: Mapping[str, str]
+    tool: Any, injected: Mapping[str, _InjectedArgument], config: str | None, binds: Mapping[str, str]
 ) -> dict[str, Binding]:
-    """Return the bindings of the options, those of injected arguments, and that of the ToolContext."""
+    """Return the bindings of the options, of injected arguments, of LangChain's config and of the ToolContext."""
     keys: dict[str, StateKey] = {
         name: InjectedKey.of(name, injection_annotation(tool, name))
         for name, argument in injected.items()
         if not argument.is_call_id
     }
+    keys |= {} if config is None else {config: ConfigKey.from_name(config)}
     keys |= {name: StateKey.parse(key) for name, key in binds.items()}
     bindings = {name: Binding(parameter=name, key=key) for name, key in keys.items()}
     bindings |= {name: Binding(parameter=name) for name, argument in injected.items() if argument.is_call_id}
@@ -171,28 +177,30 @@ def _is_async(tool: Any) -> bool:
     return method is not None and method.__module__ != "langchain_core.tools.base"
 
 
-def _make_body(tool: LangChainTool, *, has_call_id: bool) -> Body:
+def _make_body(tool: LangChainTool, config: str | None, *, has_call_id: bool) -> Body:
     def run(**arguments: Any) -> Any:
-        request = _to_request(tool, arguments, has_call_id=has_call_id)
+        request = _to_request(tool, arguments, config, has_call_id=has_call_id)
         with _converted_errors(tool):
-            output = tool.invoke(request)
+            output = tool.invoke(*request)
         return _read_output(output)
 
     return run
 
 
-def _make_async_body(tool: LangChainTool, *, has_call_id: bool) -> Body:
+def _make_async_body(tool: LangChainTool, config: str | None, *, has_call_id: bool) -> Body:
     async def run(**arguments: Any) -> Any:
-        request = _to_request(tool, arguments, has_call_id=has_call_id)
+        request = _to_request(tool, arguments, config, has_call_id=has_call_id)
         with _converted_errors(tool):
-            output = await tool.ainvoke(request)
+            output = await tool.ainvoke(*request)
         return _read_output(output)
 
     return run
 
 
-def _to_request(tool: Any, arguments: JsonObject, *, has_call_id: bool) -> JsonObject:
+def _to_request(tool: Any, arguments: JsonObject, config: str | None, *, has_call_id: bool) -> tuple[Any, ...]:
     """Return what a tool is invoked with: the arguments alone, which leave its result unchanged, or a tool call.
+
+    The argument `config` follows them as LangChain's config, if there is one.
 
     Only a tool call has an id for an injected argument, and only its result has a status and an artifact. LangChain
     would take arguments with the type of a tool call for one, and its `args` for all arguments.
@@ -205,10 +213,11 @@ def _to_request(tool: Any, arguments: JsonObject, *, has_call_id: bool) -> JsonO
         or getattr(tool, "handle_tool_error", False)
         or getattr(tool, "handle_validation_error", False)
     )
+    more = () if config is None else (arguments.pop(config, None),)
     if not is_call:
-        return arguments
+        return arguments, *more
     call_id = context.call_id or f"call_{uuid.uuid4().hex[:24]}"
-    return {"type": _TOOL_CALL, "id": call_id, "name": tool.name, "args": arguments}
+    return {"type": _TOOL_CALL, "id": call_id, "name": tool.name, "args": arguments}, *more
 
 
 @contextlib.contextmanager
@@ -257,7 +266,7 @@ class _LangChainInputs(SchemaInputs):
         **options: Any,
     ) -> None:
         """`converts_scalars` is for a tool with a model. Raises DefinitionError as SchemaInputs does."""
-        super().__init__({**schema, "properties": _without(schema.get("properties", {}), injected)}, **options)
+        super().__init__(_without(schema, injected), **options)
         self.converts_scalars = converts_scalars
         self.parameters_without_schema |= injected.keys()
         for name, argument in injected.items():
@@ -330,8 +339,14 @@ def _to_json_schema(model: Any) -> JsonObject:
     return {**schema, "type": "object", "properties": schema.get("properties", {})}
 
 
-def _without(properties: Mapping[str, Any], injected: Mapping[str, _InjectedArgument]) -> JsonObject:
-    return {name: schema for name, schema in properties.items() if name not in injected}
+def _without(schema: Mapping[str, Any], injected: Mapping[str, _InjectedArgument]) -> JsonObject:
+    """Return the schema without the injected arguments."""
+    properties = schema.get("properties", {})
+    if injected.keys().isdisjoint(properties):
+        return dict(schema)
+    shown = {name: node for name, node in properties.items() if name not in injected}
+    required = [name for name in schema.get("required", ()) if name not in injected]
+    return without_unused_definitions({**schema, "properties": shown, "required": required})
 
 
 def _read_output(output: Any) -> Any:

@@ -7,7 +7,7 @@ import typing
 from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Final, get_origin
+from typing import Annotated, Any, Final, get_args, get_origin
 
 from ahvn_tools.binding import Binding
 from ahvn_tools.encoders.loaded_classes import loaded_classes
@@ -38,6 +38,20 @@ class InjectedKey(StateKey):
 _NOTHING: Final[Mapping[int, Any]] = {}
 
 
+@dataclass(frozen=True, slots=True)
+class ConfigKey(StateKey):
+    """The key of a RunnableConfig: its value is that of the state, else the config of LangChain's call around it."""
+
+    def find(self, scopes: Sequence[Any]) -> Any:
+        """Return the value of the first state that has this key, else LangChain's own."""
+        value = StateKey.find(self, scopes)
+        if value is not MISSING:
+            return value
+        from langchain_core.runnables import ensure_config
+
+        return ensure_config()
+
+
 def injected_keys(bindings: Mapping[str, Binding]) -> dict[str, InjectedKey]:
     """Return the keys of the arguments that LangChain injects, by the names of the arguments."""
     return {name: binding.key for name, binding in bindings.items() if isinstance(binding.key, InjectedKey)}
@@ -63,6 +77,21 @@ def is_injected(annotation: Any) -> bool:
     markers = loaded_classes("langchain_core.tools.base", "InjectedToolArg")
     kinds = [item if isinstance(item, type) else type(item) for item in annotation.__metadata__]
     return any(issubclass(kind, markers) for kind in kinds)
+
+
+def is_config(annotation: Any) -> bool:
+    """Return whether LangChain passes its config for a parameter: a RunnableConfig, or an optional one."""
+    kinds = loaded_classes("langchain_core.runnables.config", "RunnableConfig")
+    return any(kind is annotation or kind in get_args(annotation) for kind in kinds)
+
+
+def find_config_parameter(function: Any) -> str | None:
+    """Return the name of the parameter that gets LangChain's config."""
+    try:
+        hints = typing.get_type_hints(function)
+    except (AttributeError, NameError, TypeError):
+        return None
+    return next((name for name, annotation in hints.items() if is_config(annotation)), None)
 
 
 def injection_annotation(tool: Any, name: str) -> Any:

@@ -16,6 +16,7 @@ from ahvn_tools.schema.jsonschema import SchemaInputs
 from ahvn_tools.schema.output import Output, to_object_schema
 from ahvn_tools.settings import ToolSettings, refuse_unknown_bindings, to_definition_fields, validate_options
 from ahvn_tools.sources.changed_parameters import convert_defaults
+from ahvn_tools.sources.injection import needing_context
 from ahvn_tools.state import StateKey
 from ahvn_tools.template import ToolTemplate, validate_examples
 
@@ -137,7 +138,8 @@ def _tool_body(tool: Any) -> Body:
         from fastmcp.exceptions import ValidationError as FastMCPValidationError
 
         try:
-            return await tool.run(arguments)
+            with needing_context(tool.name):
+                return await tool.run(arguments)
         except FastMCPValidationError as error:
             cause = error.__cause__
             problems = cause.errors(include_input=False) if isinstance(cause, ValidationError) else ()

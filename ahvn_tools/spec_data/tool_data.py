@@ -30,7 +30,7 @@ from ahvn_tools.sources.http.checks import check_request
 from ahvn_tools.sources.http.request import HTTPOptions, HTTPRequest
 from ahvn_tools.sources.injection import function_of
 from ahvn_tools.sources.json_schema import external_body
-from ahvn_tools.sources.langchain_injection import InjectedKey
+from ahvn_tools.sources.langchain_injection import ConfigKey, InjectedKey
 from ahvn_tools.spec_data.public_parts import public_bindings, public_options, secret_keys
 from ahvn_tools.state import UNSET, StateKey
 from ahvn_tools.template import ToolTemplate
@@ -458,7 +458,7 @@ def write_binds(
 
 def _is_of_the_source(binding: Binding) -> bool:
     if binding.key is not None:
-        return isinstance(binding.key, InjectedKey)
+        return isinstance(binding.key, InjectedKey | ConfigKey)
     return binding.resolver in _OF_THE_SOURCE or (binding.is_empty and not binding.is_value_removed)
 
 

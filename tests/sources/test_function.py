@@ -20,7 +20,7 @@ from fastmcp.dependencies import CallArgument, CurrentContext, Depends
 from fastmcp.utilities.types import Image
 from pydantic import BaseModel, Field
 
-from ahvn_tools import ToolRegistry, ToolSpec, reg_toolspec, tool
+from ahvn_tools import Toolkit, ToolRegistry, ToolSpec, reg_toolspec, tool
 from ahvn_tools.errors import BindError, DefinitionError
 from tests.ids import named
 
@@ -535,6 +535,69 @@ async def test_fastmcp_injects_its_context():
         {"a"},
     )
     assert (await connected(report, text="x")).data == "x by test"
+
+
+@pytest.mark.parametrize("uses_tool", [True, False], ids=["a function", "FastMCP's tool"])
+async def test_a_call_without_a_server_says_what_a_context_needs(uses_tool):
+    server = FastMCP("s")
+
+    @server.tool
+    async def report(text: str, ctx: Context) -> str:
+        await ctx.report_progress(1, 2)
+        return text
+
+    @server.tool
+    def broken(text: str) -> str:
+        raise RuntimeError("the canary")
+
+    report, broken = (await server.list_tools()) if uses_tool else (report, broken)
+    kit = Toolkit("k").add(report, broken)
+    for result in (await kit.aexec("report", {"text": "x"}), kit.exec("report", {"text": "x"})):
+        assert "'report' needs FastMCP's Context, which only a call through an MCP server has" in result.text
+        assert "`add_mcp`" in result.text
+    assert "Context" not in (await kit.aexec("broken", {"text": "x"})).text
+    served = Toolkit("k").add_mcp(server)
+    assert await served.acall("report", {"text": "x"}) == "x"
+
+
+def test_the_options_of_fastmcps_decorator_are_those_of_the_tool():
+    server = FastMCP("s")
+
+    @server.tool(
+        name="report-x",
+        title="A report",
+        description="Reports.",
+        version=3,
+        tags={"a"},
+        annotations={"readOnlyHint": True},
+        meta={"m": 1},
+        timeout=5,
+        output_schema=None,
+    )
+    def report(text: str) -> str:
+        """Not this."""
+        return text
+
+    kit = Toolkit("k").add(report)
+    spec = kit["report-x"]
+    assert (spec.description, spec.tags, spec.definition.output_schema) == ("Reports.", {"a"}, None)
+    wire = spec.to_mcp()
+    assert (wire.title, wire.annotations.read_only_hint, wire.meta["m"]) == ("A report", True, 1)
+    assert spec.compiled.template.settings.timeout == 5
+    assert kit.call("report-x", {"text": "x"}) == "x"
+    own = ToolSpec.from_function(report, name="own", description="Own.", timeout=None, tags=["b"])
+    assert (own.name, own.description, own.tags) == ("own", "Own.", {"b"})
+    assert own.compiled.template.settings.timeout is None
+    again = pickle.loads(pickle.dumps(spec.clone()))
+    assert (again.name, again.description, again("x")) == ("report-x", "Reports.", "x")
+
+    @server.tool
+    def plain(text: str) -> str:
+        """This."""
+        return text
+
+    assert ToolSpec.from_function(plain).description == "This."
+    assert ToolSpec.from_function(plain).output_schema is not None
 
 
 async def test_fastmcp_injects_dependencies():

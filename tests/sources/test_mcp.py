@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
 import pickle
 import socket
@@ -17,7 +18,7 @@ from mcp_types import Icon, ToolAnnotations
 from mcp_types import Tool as WireTool
 from pydantic import AfterValidator, Field
 
-from ahvn_tools import ToolSpec
+from ahvn_tools import Toolkit, ToolSpec
 from ahvn_tools.errors import (
     BindError,
     DefinitionError,
@@ -370,3 +371,25 @@ def test_an_error_result_of_a_tool_is_an_error():
     assert spec.exec().error.message == "no: <key>"
     with pytest.raises(ToolError, match=r"^no: <key>$"):
         spec()
+
+
+def test_the_text_of_a_wrapped_result_is_that_of_its_value_as_of_a_function():
+    server = FastMCP("s")
+
+    def report(city: str) -> str:
+        return f'the "{city}"\nline'
+
+    def cities(city: str) -> list[str]:
+        return [city]
+
+    def facts(city: str) -> dict[str, str]:
+        return {"city": city}
+
+    for function in (report, cities, facts):
+        server.tool(function)
+    remote, local = Toolkit("remote").add_mcp(server), Toolkit("local").add(report, cities, facts)
+    tools = Toolkit("tools").add(*asyncio.run(server.list_tools()))
+    for name in ("report", "cities", "facts"):
+        texts = {kit.exec(name, {"city": "Oslo"}).text for kit in (remote, local, tools)}
+        assert len(texts) == 1
+    assert remote.exec("report", {"city": "Oslo"}).text == 'the "Oslo"\nline'

@@ -719,6 +719,70 @@ def test_an_injected_argument_of_the_signature_alone_is_bound_too():
     assert (list(spec.params), spec(city="Oslo")) == (["city"], "Oslo Ann")
 
 
+def who(text: str, config: RunnableConfig) -> str:
+    """Say who is calling."""
+    return f"{text} {config.get('configurable', {}).get('user_id')}"
+
+
+async def awho(text: str, config: RunnableConfig) -> str:
+    """Say who is calling."""
+    return who(text, config)
+
+
+def optional_who(text: str, config: RunnableConfig | None = None) -> str:
+    """Say who is calling."""
+    return who(text, config or {})
+
+
+class Who(BaseTool):
+    name: str = "who"
+    description: str = "Say who is calling."
+
+    def _run(self, text: str, config: RunnableConfig) -> str:
+        return who(text, config)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [who, awho, optional_who, tool(who), tool(awho), Who()],
+    ids=["function", "async function", "optional", "tool", "async tool", "class"],
+)
+def test_a_config_is_that_of_the_state_or_of_langchain_and_no_callers(source):
+    kit = Toolkit("k").add(source, name="who")
+    forged = {"configurable": {"user_id": "forged"}}
+    for export in (
+        kit.to("openai"),
+        kit.to("anthropic"),
+        kit.to_prompt(),
+        kit.to("langchain"),
+        kit["who"].input_schema,
+    ):
+        assert "config" not in str(export)
+    assert "unknown argument 'config'" in kit.exec("who", {"text": "x", "config": forged}).text
+    assert kit.call("who", {"text": "x"}) == "x None"
+    own = {"configurable": {"user_id": "Ann"}}
+    session = kit.session(config=own)
+    assert [session.call("who", {"text": "x"}), asyncio.run(session.acall("who", {"text": "x"}))] == ["x Ann"] * 2
+    in_langchain = {"configurable": {"user_id": "Bob"}}
+    assert RunnableLambda(lambda text: kit.call("who", {"text": text})).invoke("x", in_langchain) == "x Bob"
+    assert RunnableLambda(lambda text: session.call("who", {"text": text})).invoke("x", in_langchain) == "x Ann"
+    exported = kit["who"].to_langchain()
+    assert list(exported.args) == ["text"]
+    assert exported.invoke({"text": "x"}, in_langchain) == "x Bob"
+    assert exported.invoke({"text": "x", "config": forged}, in_langchain) != "x forged"
+    bound = Toolkit("bound", state={"settings": {"lc": own}}).add(source, name="who", binds={"config": "settings.lc"})
+    assert bound.call("who", {"text": "x"}) == "x Ann"
+
+
+def test_a_config_survives_a_pickle_and_data():
+    spec = ToolSpec.from_function(who)
+    again = pickle.loads(pickle.dumps(spec))
+    read = ToolSpec.from_dict(spec.to_dict(), trust=["*"])
+    for copy in (again, read):
+        copy.state["config"] = {"configurable": {"user_id": "Ann"}}
+        assert (list(copy.params), copy(text="x")) == (["text"], "x Ann")
+
+
 def test_a_tool_takes_the_configuration_of_the_run_around_it():
     @tool
     def whoami(config: RunnableConfig) -> str:
