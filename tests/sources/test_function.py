@@ -558,6 +558,7 @@ async def test_a_call_without_a_server_says_what_a_context_needs(uses_tool):
     assert "Context" not in (await kit.aexec("broken", {"text": "x"})).text
     served = Toolkit("k").add_mcp(server)
     assert await served.acall("report", {"text": "x"}) == "x"
+    await served.aremove_mcp("s")
 
 
 def test_the_options_of_fastmcps_decorator_are_those_of_the_tool():

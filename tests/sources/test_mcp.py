@@ -393,3 +393,4 @@ def test_the_text_of_a_wrapped_result_is_that_of_its_value_as_of_a_function():
         texts = {kit.exec(name, {"city": "Oslo"}).text for kit in (remote, local, tools)}
         assert len(texts) == 1
     assert remote.exec("report", {"city": "Oslo"}).text == 'the "Oslo"\nline'
+    remote.remove_mcp("s")

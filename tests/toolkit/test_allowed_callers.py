@@ -232,7 +232,7 @@ def test_a_tool_of_a_server_with_the_name_of_anthropics_own_does_not_break_the_e
 
 def test_a_recursive_tool_of_the_host_is_refused():
     with pytest.raises(ToolSpecError, match="refuses programs that call 'plant'"):
-        Toolkit("k").add(plant, allowed_callers="programmatic").to("anthropic")
+        Toolkit("k").add(plant, name="plant", allowed_callers="programmatic").to("anthropic")
 
 
 def test_a_read_only_export_has_the_callers_and_is_shared():

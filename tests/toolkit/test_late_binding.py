@@ -123,7 +123,7 @@ def test_one_spec_is_bound_in_two_toolkits():
 
 
 def test_a_changed_tool_may_be_bound_later():
-    changes = {"count": {"db": {"name": "source"}, "table": {"name": "of"}}}
+    changes = {"db": {"name": "source"}, "table": {"name": "of"}}
     kit = Toolkit("k").add(ToolSpec.from_function(count), description="Count.", arguments=changes)
     kit.bind("source", default=Database())
     assert kit.call("count", {"of": "t"}) == "3 rows in t"
