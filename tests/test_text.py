@@ -229,9 +229,7 @@ class Order(BaseModel):
 
 def test_the_prompt_lists_the_fields_of_objects_once():
     @tool
-    def place(
-        order: Order, extra: dict[str, Line], note: str = "", key: tuple[Line, int] | None = None
-    ) -> list[Line]:
+    def place(order: Order, extra: dict[str, Line], note: str = "", key: tuple[Line, int] | None = None) -> list[Line]:
         """Place an order.
 
         Args:

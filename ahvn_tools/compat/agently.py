@@ -137,8 +137,8 @@ class ToolManager:
 
     @property
     def tool_info(self) -> Mapping[str, dict[str, Any]]:
-        """The descriptions by name, as `get_tool_info` returns them."""
-        return MappingProxyType(self.get_tool_info())
+        """The descriptions of all tools by name."""
+        return MappingProxyType({tool.name: _describe(tool) for tool in self.toolkit})
 
     @property
     def tag_mappings(self) -> Mapping[str, frozenset[str]]:
@@ -173,9 +173,16 @@ class ToolManager:
         self.toolkit.tag(tool_names, *([tags] if isinstance(tags, str) else tags))
 
     def get_tool_info(self, tags: Tags = None) -> dict[str, dict[str, Any]]:
-        """Return copies of the descriptions by name: of all tools, or of those that have one of these tags."""
+        """Return copies of the descriptions by name: of the tools that have one of these tags.
+
+        Without tags, of the tools that are of no agent: those without a tag that starts with `agent-`.
+        """
         wanted = {tags} if isinstance(tags, str) else tags
-        return {tool.name: _describe(tool) for tool in self.toolkit if wanted is None or tool.tags.intersection(wanted)}
+        return {
+            tool.name: _describe(tool)
+            for tool in self.toolkit
+            if (not _is_of_an_agent(tool) if wanted is None else tool.tags.intersection(wanted))
+        }
 
     def get_tool_list(self, tags: Tags = None) -> list[dict[str, Any]]:
         """Return the descriptions of `get_tool_info` as a list."""
@@ -226,6 +233,11 @@ class ToolManager:
         if name in self.toolkit and self.toolkit[name].server_name is not None:
             return _to_value(name, result)
         return result.value if result.error is None else f"Error: {result.error.reason}"
+
+
+def _is_of_an_agent(tool: ToolSpec) -> bool:
+    """Return whether an agent has registered a tool for itself alone, with a tag of its name."""
+    return any(tag.startswith("agent-") for tag in tool.tags)
 
 
 def _describe(tool: ToolSpec) -> dict[str, Any]:

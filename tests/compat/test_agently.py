@@ -205,6 +205,18 @@ def test_tags_select_the_union_once_each(tagged, tags, expected):
     assert list(tagged.get_tool_info(tags=tags)) == expected
 
 
+def test_without_tags_the_tools_of_agents_are_left_out(tagged):
+    """An agent tags its own tools with `agent-` and its name."""
+    tagged.register("secret_of_ann", "", {}, lambda: "secret", tags=["agent-ann", "a"])
+    tagged.tag("four", "agent-bob")
+    assert list(tagged.get_tool_info()) == ["one", "two", "three"]
+    assert [info["name"] for info in tagged.get_tool_list()] == ["one", "two", "three"]
+    assert list(tagged.get_tool_info("agent-ann")) == ["secret_of_ann"]
+    assert list(tagged.get_tool_info(["a", "agent-bob"])) == ["one", "two", "four", "secret_of_ann"]
+    assert list(tagged.tool_info) == ["one", "two", "three", "four", "secret_of_ann"]
+    assert tagged.call_tool("secret_of_ann", {}) == "secret"
+
+
 # 5. get_tool_func
 
 
