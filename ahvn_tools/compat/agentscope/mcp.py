@@ -6,11 +6,10 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 from ahvn_tools import Limits, ToolResult, ToolSpec
-from ahvn_tools.compat.agentscope.message import OutputBlock
-from ahvn_tools.compat.agentscope.tool import ToolResponse
+from ahvn_tools.compat.agentscope.tool import ToolResponse, to_response
 from ahvn_tools.errors import ToolError, ToolLookupError
 from ahvn_tools.mcp import aconnect
 
@@ -61,7 +60,7 @@ class MCPToolFunction:
             return sent
         if result.error is not None:
             raise ToolError(result.error.message, tool=self.name)
-        return ToolResponse([_to_block(block) for block in sent.content], metadata=dict(sent.meta or {}) or None)
+        return to_response(sent)
 
 
 class MCPClientBase:
@@ -216,14 +215,3 @@ class HttpStatefulClient(_HttpClient, StatefulClientBase):
 
 class HttpStatelessClient(_HttpClient):
     """A client of a server with a URL, with one connection for each request."""
-
-
-def _to_block(block: Any) -> OutputBlock:
-    """Return an MCP block as a block of a response; a resource or a link as its JSON, without the data of a file."""
-    if block.type == "text":
-        return {"type": "text", "text": block.text}
-    if block.type in {"image", "audio"}:
-        source = {"type": "base64", "media_type": block.mime_type, "data": block.data}
-        return cast("OutputBlock", {"type": block.type, "source": source})
-    shown = block.resource if block.type == "resource" else block
-    return {"type": "text", "text": shown.model_dump_json(indent=2, by_alias=True, exclude_none=True, exclude={"blob"})}
