@@ -212,7 +212,7 @@ class RegisteredToolFunction:
         A call that is interrupted yields a response that says so. While the task is being cancelled, the next step
         raises CancelledError. The span of a call that `is_traced` has the id of the call.
         """
-        name, arguments = tool_call["name"], tool_call.get("input")
+        name, arguments = tool_call["name"], self._without_extras(tool_call.get("input"))
         latest: ToolResponse | None = None
         result = ToolResult(is_last=False)
         in_task = self.is_single and not is_traced
@@ -239,6 +239,14 @@ class RegisteredToolFunction:
         last = self._to_last_response(result, latest)
         if last is not None:
             yield await self._postprocess(tool_call, last) if latest is None else last
+
+    def _without_extras(self, arguments: Any) -> Any:
+        """Return the arguments without those that the extended model ignores, as pydantic does."""
+        ignores = self.extended_model is not None and self.extended_model.model_config.get("extra", "ignore") == "ignore"
+        if not ignores or not isinstance(arguments, dict):
+            return arguments
+        known = self.tool.definition.input_schema["properties"]
+        return {name: value for name, value in arguments.items() if name in known}
 
     async def _postprocess(self, tool_call: ToolUseBlock, response: ToolResponse) -> ToolResponse:
         if self.postprocess_func is None:
@@ -284,8 +292,9 @@ class RegisteredTool(ToolSpec):
 
 def registered_function(tool: Any, kit: ahvn_tools.Toolkit) -> RegisteredToolFunction:
     """Return what was registered as this tool of a toolkit, or what describes a tool of the core."""
-    if isinstance(tool, RegisteredTool):
-        return replace(tool.registered, tool=tool)
+    if hasattr(tool, "registered"):
+        registered: RegisteredToolFunction = tool.registered
+        return replace(registered, tool=tool)
     return RegisteredToolFunction(
         tool=tool, kit=kit, original_func=tool.function, preset_kwargs={}, postprocess_func=None, given_schema=None,
         is_single=True, is_native=True,
@@ -321,18 +330,40 @@ def _require_response(returned: Any) -> Any:
 
 
 def from_schema(function: Any, schema: Any, presets: dict[str, Any], options: dict[str, Any]) -> ToolSpec:
-    """Return the tool that a function schema describes. Raises TypeError for a schema that is none."""
+    """Return the tool that a function schema describes; its name is that of the function if this has one.
+
+    Raises ValueError for a schema that is none, or that does not fit the function.
+    """
     match schema:
-        case {"type": "function", "function": {"parameters": {"properties": dict(properties)}}}:
-            options["binds"] = bind_hidden(function, presets, properties)
+        case {"type": "function", "function": {"parameters": {"properties": dict()}}}:
+            schema = _without_presets(schema, presets, function)
+            options["binds"] = bind_hidden(function, presets, schema["function"]["parameters"]["properties"])
         case {"type": "function", "function": dict()}:
             options["binds"] = bind_hidden(function, presets, ())
         case _:
-            raise TypeError('A json_schema is {"type": "function", "function": {"name": …, "parameters": {…}}}.')
+            raise ValueError('A json_schema is {"type": "function", "function": {"name": …, "parameters": {…}}}.')
+    named = {"name": function_name(function)} if function_name(function) else {}
     try:
-        return RegisteredTool.from_openai(schema, function, **options)
+        return RegisteredTool.from_openai({**schema, "function": schema["function"] | named}, function, **options)
     except DefinitionError as error:
-        raise TypeError(f"The json_schema cannot be used. {error}") from error
+        raise ValueError(f"The json_schema cannot be used. {error}") from error
+
+
+def function_name(function: Any) -> str | None:
+    """Return the name of a function, also of one in a partial; None for a lambda and an object without a name."""
+    function = function.func if isinstance(function, functools.partial) else function
+    name = getattr(function, "__name__", getattr(function, "name", None))
+    return name if isinstance(name, str) and re.fullmatch(r"[\w-]+", name) else None
+
+
+def _without_presets(schema: dict[str, Any], presets: Collection[str], function: Callable[..., Any]) -> dict[str, Any]:
+    """Return a function schema without the presets that are parameters of the function."""
+    hidden = inspect.signature(function).parameters.keys() & presets
+    parameters = dict(schema["function"]["parameters"])
+    parameters["properties"] = {name: item for name, item in parameters["properties"].items() if name not in hidden}
+    if isinstance(required := parameters.get("required"), list):
+        parameters["required"] = [name for name in required if name not in hidden]
+    return {**schema, "function": {**schema["function"], "parameters": parameters}}
 
 
 def bind_hidden(
@@ -478,7 +509,7 @@ class Toolkit(StateModule):
         another one or None. `namesake_strategy` decides about a name that is taken.
 
         Raises ValueError for an unknown group or strategy, a name that is taken or is none, and a preset that does not
-        fit, and TypeError for a `json_schema` that is none.
+        fit, and for a `json_schema` that is none or does not fit the function.
         """
         if func_name and not re.fullmatch(r"[\w-]+", func_name):
             raise ValueError(f"func_name is a name, not {func_name!r}. Pass a description as func_description=….")
@@ -602,7 +633,7 @@ class Toolkit(StateModule):
             raise ValueError(f"Tool function {name!r} not found in the toolkit.")
         tool: Any = self._kit[name]
         self._kit.finish_with(name, model)
-        if isinstance(tool, RegisteredTool):
+        if hasattr(tool, "registered"):
             tool.registered.extended_model = model
 
     async def register_mcp_client(  # noqa: PLR0917  # as callers pass them
