@@ -41,7 +41,6 @@ from ahvn_tools.errors import (
     DefinitionError,
     ToolCallError,
     ToolConnectionError,
-    ToolError,
     ToolLookupError,
     ToolTimeoutError,
 )
@@ -293,9 +292,9 @@ class TestContent:
 class TestErrors:
     """A failure never looks like a success."""
 
-    async def test_a_failed_tool_raises(self, shop):
-        with pytest.raises(ToolError, match="no more tea"):
-            await (await shop.get_callable_function("fail"))(text="no more tea")
+    async def test_a_failed_tool_returns_its_text(self, shop):
+        response = await (await shop.get_callable_function("fail"))(text="no more tea")
+        assert response.content == [{"type": "text", "text": "Error calling tool 'fail': no more tea"}]
 
     async def test_without_wrapping_a_failed_tool_returns_its_error(self, shop):
         result = await (await shop.get_callable_function("fail", wrap_tool_result=False))(text="no more tea")

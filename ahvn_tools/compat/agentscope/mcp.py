@@ -31,8 +31,8 @@ STDIO_TIMEOUT = 300.0
 class MCPToolFunction:
     """An async function that calls one tool of a server.
 
-    A call raises ToolCallError if the tool fails or its server is not available. The function of a stateful client
-    works again when its client has connected again.
+    A call raises ToolCallError if its server is not available, or does not get the call. The function of a stateful
+    client works again when its client has connected again.
     """
 
     name: str
@@ -47,20 +47,26 @@ class MCPToolFunction:
     """Seconds for a call."""
 
     async def __call__(self, /, **kwargs: Any) -> ToolResponse | CallToolResult:
-        """Call the tool. The `meta` of its result is the metadata of the response.
+        """Call the tool and return its answer, also that of a failed tool: its texts say what is wrong.
 
-        Without `wrap_tool_result`, MCP's result is returned, with its structured content, also that of a failed tool,
-        with `is_error` and its texts.
+        The `meta` of its result is the metadata of the response. Without `wrap_tool_result`, MCP's result is returned,
+        with its structured content and, for a failed tool, `is_error`.
         """
-        result = await self.client.call_tool(self.name, kwargs, self.execution_timeout)
+        sent = (await self._call(kwargs)).to_mcp()
+        return to_response(sent) if self.wrap_tool_result else sent
+
+    async def call_in_toolkit(self, /, **kwargs: Any) -> ToolResponse | CallToolResult:
+        """Call the tool as a toolkit does: a failed tool raises ToolError, whose text is shown without presets."""
+        result = await self._call(kwargs)
+        if self.wrap_tool_result and result.error is not None:
+            raise ToolError(result.error.message, tool=self.name)
+        return to_response(result.to_mcp()) if self.wrap_tool_result else result.to_mcp()
+
+    async def _call(self, arguments: dict[str, Any]) -> ToolResult:
+        result = await self.client.call_tool(self.name, arguments, self.execution_timeout)
         if result.exception is not None:
             raise result.exception
-        sent = result.to_mcp()
-        if not self.wrap_tool_result:
-            return sent
-        if result.error is not None:
-            raise ToolError(result.error.message, tool=self.name)
-        return to_response(sent)
+        return result
 
 
 class MCPClientBase:

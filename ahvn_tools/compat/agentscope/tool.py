@@ -242,7 +242,9 @@ class RegisteredToolFunction:
 
     def _without_extras(self, arguments: Any) -> Any:
         """Return the arguments without those that the extended model ignores, as pydantic does."""
-        ignores = self.extended_model is not None and self.extended_model.model_config.get("extra", "ignore") == "ignore"
+        ignores = (
+            self.extended_model is not None and self.extended_model.model_config.get("extra", "ignore") == "ignore"
+        )
         if not ignores or not isinstance(arguments, dict):
             return arguments
         known = self.tool.definition.input_schema["properties"]
@@ -343,8 +345,9 @@ def from_schema(function: Any, schema: Any, presets: dict[str, Any], options: di
         case _:
             raise ValueError('A json_schema is {"type": "function", "function": {"name": …, "parameters": {…}}}.')
     named = {"name": function_name(function)} if function_name(function) else {}
+    body = getattr(function, "call_in_toolkit", function)
     try:
-        return RegisteredTool.from_openai({**schema, "function": schema["function"] | named}, function, **options)
+        return RegisteredTool.from_openai({**schema, "function": schema["function"] | named}, body, **options)
     except DefinitionError as error:
         raise ValueError(f"The json_schema cannot be used. {error}") from error
 
