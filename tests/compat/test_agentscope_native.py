@@ -1,6 +1,7 @@
 """Tools of the core in the toolkit of this facade: a program is moved tool by tool."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -10,7 +11,7 @@ from pydantic import BaseModel
 
 import ahvn_tools
 from ahvn_tools import ToolSpec
-from ahvn_tools.compat.agentscope import Toolkit, ToolResponse
+from ahvn_tools.compat.agentscope import Toolkit, ToolResponse, ToolUseBlock
 from tests.compat.agentscope_calls import (
     INTERRUPTION,
     add,
@@ -55,6 +56,11 @@ def toolkit() -> Toolkit:
 
 def names_of(toolkit: Toolkit) -> list[str]:
     return [schema["function"]["name"] for schema in toolkit.get_json_schemas()]
+
+
+async def last_text(toolkit: Toolkit, name: str, arguments: dict[str, Any]) -> str:
+    call = ToolUseBlock(type="tool_use", id="1", name=name, input=arguments)
+    return "".join([texts_of(response)[0] async for response in await toolkit.call_tool_function(call)])
 
 
 class TestAdded:
@@ -194,6 +200,31 @@ class TestSpecs:
         with pytest.raises(ValueError, match=r"^A ToolSpec has its own"):
             toolkit.register_tool_function(ToolSpec.from_function(price_in), **options)
         assert names_of(toolkit) == ["add"]
+
+
+class TestBackground:
+    def test_an_async_execution_is_refused_with_what_replaces_it(self, toolkit):
+        with pytest.raises(ValueError, match=r"^async_execution is not available.* toolkit\.kit\.start\(name"):
+            toolkit.register_tool_function(price_in, async_execution=True)
+        toolkit.register_tool_function(add, func_name="sum", async_execution=False)
+        assert names_of(toolkit) == ["add", "sum"]
+
+    @pytest.mark.parametrize("name", ["view_task", "wait_task", "cancel_task"])
+    def test_the_methods_for_tasks_are_errors_that_name_what_replaces_them(self, toolkit, name):
+        with pytest.raises(AttributeError, match=rf"has no attribute '{name}'\. .*background_tools\(\)"):
+            getattr(toolkit, name)
+        assert not hasattr(toolkit, name)
+
+    def test_another_unknown_attribute_is_an_ordinary_error(self, toolkit):
+        with pytest.raises(AttributeError, match=r"^'Toolkit' object has no attribute 'view'\.$"):
+            _ = toolkit.view
+
+    async def test_a_model_runs_a_tool_of_the_facade_in_the_background(self, toolkit):
+        toolkit.kit.add(*toolkit.kit.background_tools())
+        started = await last_text(toolkit, "start_call", {"name": "add", "arguments": {"a": 1}})
+        finished = json.loads(await last_text(toolkit, "wait_for_call", {"id": json.loads(started)["id"]}))
+        assert finished["state"] == "done"
+        assert "3" in str(finished["result"])
 
 
 class TestInTheCore:

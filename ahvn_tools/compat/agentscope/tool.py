@@ -431,6 +431,12 @@ SKILL_INSTRUCTION: Final = (
 )
 SKILL_TEMPLATE: Final = '## {name}\n{description}\nThe instructions are in "{dir}/SKILL.md".'
 
+BACKGROUND: Final = (
+    "The toolkit of the core has calls in the background: toolkit.kit.start(name, arguments), and for a model "
+    "toolkit.kit.add(*toolkit.kit.background_tools())."
+)
+"""What replaces `async_execution` and the methods for its tasks."""
+
 Handler: TypeAlias = Callable[..., ResponseStream]
 Middleware: TypeAlias = Callable[[dict[str, Any], Handler], AsyncGenerator[ToolResponse, None]]
 
@@ -478,6 +484,11 @@ class Toolkit(StateModule):
         self._schemas: tuple[list[ToolDefinition], bytes] = [], pickle.dumps([])
         """The definitions of the last `get_json_schemas`, and its answer."""
 
+    def __getattr__(self, name: str) -> Any:
+        """Say where calls in the background are."""
+        advice = f" {BACKGROUND}" if name in {"view_task", "wait_task", "cancel_task"} else ""
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}.{advice}", name=name, obj=self)
+
     @property
     def kit(self) -> ahvn_tools.Toolkit:
         """The toolkit of the core that holds the tools. What is added to it is a tool here, too."""
@@ -504,16 +515,20 @@ class Toolkit(StateModule):
         json_schema: dict[str, Any] | None = None, include_long_description: bool = True,
         include_var_positional: bool = False, include_var_keyword: bool = False,
         postprocess_func: PostprocessFunction | None = None, namesake_strategy: NamesakeStrategy = "raise",
+        async_execution: bool = False,
     ) -> None:  # fmt: skip
         """Register a function that returns or yields responses, or a ToolSpec. Nothing that is passed is changed.
 
         `preset_kwargs` are arguments that a model neither sees nor sets. `json_schema` is the function schema, instead
         of one made from the signature and the docstring. `postprocess_func` gets each response of a call, and returns
-        another one or None. `namesake_strategy` decides about a name that is taken.
+        another one or None. `namesake_strategy` decides about a name that is taken. `async_execution=True` is refused:
+        the toolkit of the core has calls in the background.
 
         Raises ValueError for an unknown group or strategy, a name that is taken or is none, and a preset that does not
         fit, and for a `json_schema` that is none or does not fit the function.
         """
+        if async_execution:
+            raise ValueError(f"async_execution is not available. {BACKGROUND}")
         if func_name and not re.fullmatch(r"[\w-]+", func_name):
             raise ValueError(f"func_name is a name, not {func_name!r}. Pass a description as func_description=….")
         if isinstance(tool_func, ToolSpec):
