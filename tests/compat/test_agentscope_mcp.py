@@ -455,6 +455,21 @@ class TestInAToolkit:
         )
         assert await run(toolkit, "fail") == "Error occurred when calling MCP tool: Error calling tool 'fail': <text>"
 
+    async def test_the_error_of_a_tool_has_the_name_of_the_tool(self):
+        server = FastMCP("weather")
+
+        @server.tool
+        def broken_forecast(city: str) -> str:
+            raise ValueError(f"no station in {city}")
+
+        client = StatefulClientBase("weather", server, 30)
+        await client.connect()
+        toolkit = Toolkit()
+        await toolkit.register_mcp_client(client)
+        expected = "Error occurred when calling MCP tool: Error calling tool 'broken_forecast': no station in Rome"
+        assert await run(toolkit, "broken_forecast", city="Rome") == expected
+        await client.close()
+
     async def test_the_error_of_a_tool_is_a_text(self, shop):
         toolkit = Toolkit()
         await toolkit.register_mcp_client(shop, enable_funcs=["fail"])

@@ -216,7 +216,7 @@ class TestBackground:
         assert not hasattr(toolkit, name)
 
     def test_another_unknown_attribute_is_an_ordinary_error(self, toolkit):
-        with pytest.raises(AttributeError, match=r"^'Toolkit' object has no attribute 'view'\.$"):
+        with pytest.raises(AttributeError, match=r"^'Toolkit' object has no attribute 'view'$"):
             _ = toolkit.view
 
     async def test_a_model_runs_a_tool_of_the_facade_in_the_background(self, toolkit):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -55,12 +55,20 @@ class MCPToolFunction:
         sent = (await self._call(kwargs)).to_mcp()
         return to_response(sent) if self.wrap_tool_result else sent
 
-    async def call_in_toolkit(self, /, **kwargs: Any) -> ToolResponse | CallToolResult:
-        """Call the tool as a toolkit does: a failed tool raises ToolError, whose text is shown without presets."""
-        result = await self._call(kwargs)
-        if self.wrap_tool_result and result.error is not None:
-            raise ToolError(result.error.message, tool=self.name)
-        return to_response(result.to_mcp()) if self.wrap_tool_result else result.to_mcp()
+    @property
+    def body(self) -> Callable[..., Awaitable[ToolResponse | CallToolResult]]:
+        """The function that a toolkit calls. A failed tool raises ToolError there, whose text is shown without presets.
+
+        It is no method, because values of its object would be left out of that text, too.
+        """
+
+        async def call(**kwargs: Any) -> ToolResponse | CallToolResult:
+            result = await self._call(kwargs)
+            if self.wrap_tool_result and result.error is not None:
+                raise ToolError(result.error.message, tool=self.name)
+            return to_response(result.to_mcp()) if self.wrap_tool_result else result.to_mcp()
+
+        return call
 
     async def _call(self, arguments: dict[str, Any]) -> ToolResult:
         result = await self.client.call_tool(self.name, arguments, self.execution_timeout)

@@ -14,7 +14,7 @@ import re
 import secrets
 import sys
 import threading
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Generator, Mapping
 from contextlib import aclosing, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -345,7 +345,7 @@ def from_schema(function: Any, schema: Any, presets: dict[str, Any], options: di
         case _:
             raise ValueError('A json_schema is {"type": "function", "function": {"name": …, "parameters": {…}}}.')
     named = {"name": function_name(function)} if function_name(function) else {}
-    body = getattr(function, "call_in_toolkit", function)
+    body = getattr(function, "body", function) if hasattr(function, "mcp_name") else function
     try:
         return RegisteredTool.from_openai({**schema, "function": schema["function"] | named}, body, **options)
     except DefinitionError as error:
@@ -359,9 +359,21 @@ def function_name(function: Any) -> str | None:
     return name if isinstance(name, str) and re.fullmatch(r"[\w-]+", name) else None
 
 
-def _without_presets(schema: dict[str, Any], presets: Collection[str], function: Callable[..., Any]) -> dict[str, Any]:
+def named_parameters(function: Callable[..., Any]) -> set[str]:
+    """Return the names of the parameters of a function without `**kwargs`."""
+    return {name for name, one in _parameters(function).items() if one.kind is not one.VAR_KEYWORD}
+
+
+def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    try:
+        return inspect.signature(function).parameters
+    except ValueError:
+        return {}  # the error of the tool says what is wrong
+
+
+def _without_presets(schema: dict[str, Any], presets: dict[str, Any], function: Callable[..., Any]) -> dict[str, Any]:
     """Return a function schema without the presets that are parameters of the function."""
-    hidden = inspect.signature(function).parameters.keys() & presets
+    hidden = named_parameters(function) & presets.keys()
     parameters = dict(schema["function"]["parameters"])
     parameters["properties"] = {name: item for name, item in parameters["properties"].items() if name not in hidden}
     if isinstance(required := parameters.get("required"), list):
@@ -376,13 +388,9 @@ def bind_hidden(
 
     `properties` are the names of the arguments, by default those of the parameters.
     """
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except ValueError:
-        return {}  # the error of the tool says what is wrong
-    named = {parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD}
+    named = named_parameters(function)
     names = named if properties is None else {*properties}
-    variadic = [parameter.name for parameter in parameters if parameter.name not in named]
+    variadic = [name for name in _parameters(function) if name not in named]
     others = [name for name in presets if name not in named | names]
     if variadic and others and not hasattr(function, "mcp_name"):  # a server takes what it says, and no more
         fixed = function.keywords if isinstance(function, functools.partial) else {}
@@ -486,8 +494,8 @@ class Toolkit(StateModule):
 
     def __getattr__(self, name: str) -> Any:
         """Say where calls in the background are."""
-        advice = f" {BACKGROUND}" if name in {"view_task", "wait_task", "cancel_task"} else ""
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}.{advice}", name=name, obj=self)
+        advice = f". {BACKGROUND}" if name in {"view_task", "wait_task", "cancel_task"} else ""
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{advice}", name=name, obj=self)
 
     @property
     def kit(self) -> ahvn_tools.Toolkit:
