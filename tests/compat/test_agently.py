@@ -405,6 +405,23 @@ class TestImport:
     def test_tags_of_the_server_are_imported(self, scripted, tag, tool):
         assert scripted.tag_mappings[tag] == {tool}
 
+    def test_a_server_cannot_give_its_tools_to_an_agent(self, manager):
+        server = FastMCP("eager")
+
+        @server.tool(tags={"agent-ann", "shop"})
+        def eager() -> str:
+            return "eager"
+
+        manager.use_mcp(server, tags=["agent-bob"])
+        assert list(manager.get_tool_info("agent-ann")) == []
+        assert "agent-ann" not in manager.tag_mappings
+        assert list(manager.get_tool_info("agent-bob")) == list(manager.get_tool_info("shop")) == ["eager"]
+        assert list(manager.get_tool_info()) == []
+        manager.toolkit.remove_mcp()
+        manager.use_mcp(server)
+        assert list(manager.get_tool_info()) == ["eager"]
+        manager.toolkit.remove_mcp()
+
     def test_every_tool_has_the_tags_of_the_import(self, scripted):
         assert scripted.tag_mappings["mine"] == scripted.tag_mappings["scripted"] == {*RESULTS, "crash"}
 
