@@ -355,6 +355,10 @@ MAX_NAME_CHARS = 200
 compared with no known one."""
 
 
+MIN_ABBREVIATION = 4
+"""How many first characters of an option suggest it."""
+
+
 def quote_name(name: object) -> str:
     """Return an unknown name in quotes, cut after `MAX_NAME_CHARS` characters."""
     text = str(name)
@@ -369,7 +373,7 @@ def near_misses(name: str, known: Iterable[str]) -> str:
     if len(names) > MAX_COMPARED_NAMES:
         compared = [known for known in names if known[:1] == name[:1]][:MAX_COMPARED_NAMES]
     if len(name) <= MAX_NAME_CHARS and (close := difflib.get_close_matches(name, compared, 3, MIN_SIMILARITY)):
-        return f"Did you mean {' or '.join(map(repr, close))}?"
+        return _suggest(close)
     if names and len(names) <= MAX_LISTED_NAMES:
         return f"Known: {', '.join(map(repr, names))}."
     return f"None of the {len(names)} known names is similar." if names else "There are none."
@@ -379,7 +383,18 @@ def unknown_options(options: Iterable[str], known: Iterable[str]) -> str | None:
     """Return a text about the options that are not known, with similar names; None if all are known."""
     names = list(known)
     unknown = sorted(set(options).difference(names))
-    return " ".join(f"Unknown option {quote_name(name)}. {near_misses(name, names)}" for name in unknown) or None
+    return " ".join(f"Unknown option {quote_name(name)}. {_similar_options(name, names)}" for name in unknown) or None
+
+
+def _similar_options(name: str, known: list[str]) -> str:
+    """Return a sentence with similar options, or those that are a word of `name` or begin with it."""
+    hint, words = near_misses(name, known), name.split("_")
+    related = [one for one in known if one in words or (len(name) >= MIN_ABBREVIATION and one.startswith(name))]
+    return _suggest(related[:3]) if related and not hint.startswith("Did") else hint
+
+
+def _suggest(names: Iterable[str]) -> str:
+    return f"Did you mean {' or '.join(map(repr, names))}?"
 
 
 def suggests_options(function: Callable[P, R]) -> Callable[P, R]:

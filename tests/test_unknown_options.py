@@ -107,6 +107,24 @@ def test_an_attribute_that_a_toolkit_does_not_have_is_answered_with_what_it_has(
         assert not hasattr(each, "__fspath__")
 
 
+@pytest.mark.parametrize(
+    ("option", "hint"),
+    [
+        ("preset_kwargs", "Did you mean 'preset'?"),
+        ("group_name", "Did you mean 'group' or 'name'?"),
+        ("desc", "Did you mean 'description' or 'description_separator'?"),
+        ("func_description", "Did you mean 'description' or 'include_long_description'?"),
+        ("execution_timeout", "Did you mean 'timeout'?"),
+        ("des", "None of the"),
+        ("zz", "None of the"),
+    ],
+)
+def test_an_option_that_is_a_word_or_the_start_of_another_name_is_suggested(option, hint):
+    with pytest.raises(ahvn_tools.errors.ToolkitError) as raised:
+        Toolkit("options").add(lambda: None, **{option: "x"})
+    assert str(raised.value).startswith(f"Unknown option '{option}'. {hint}")
+
+
 def test_help_of_add_lists_every_option():
     missing = [name for name in AddOptions.__annotations__ if f"`{name}`" not in Toolkit.add.__doc__]
     assert missing == []

@@ -137,13 +137,15 @@ class ToolManager:
 
     @property
     def tool_info(self) -> Mapping[str, dict[str, Any]]:
-        """The descriptions by name, as `get_tool_info` returns them."""
-        return MappingProxyType(self.get_tool_info())
+        """The descriptions of all tools by name."""
+        return MappingProxyType({tool.name: _describe(tool) for tool in self.toolkit})
 
     @property
     def tag_mappings(self) -> Mapping[str, frozenset[str]]:
         """The names of the tools by tag."""
-        return MappingProxyType({tag: frozenset(names) for tag, names in self.toolkit.tags.items()})
+        tags = {tool.name: _tags(tool) for tool in self.toolkit}
+        every = sorted(set[str]().union(*tags.values()))
+        return MappingProxyType({tag: frozenset(name for name in tags if tag in tags[name]) for tag in every})
 
     def register(  # noqa: PLR0917  # as in Agently
         self, name: str, desc: str | None, kwargs: Kwargs | None, func: Function, returns: Any = None, tags: Tags = None
@@ -173,9 +175,12 @@ class ToolManager:
         self.toolkit.tag(tool_names, *([tags] if isinstance(tags, str) else tags))
 
     def get_tool_info(self, tags: Tags = None) -> dict[str, dict[str, Any]]:
-        """Return copies of the descriptions by name: of all tools, or of those that have one of these tags."""
-        wanted = {tags} if isinstance(tags, str) else tags
-        return {tool.name: _describe(tool) for tool in self.toolkit if wanted is None or tool.tags.intersection(wanted)}
+        """Return copies of the descriptions by name: of the tools that have one of these tags.
+
+        Without tags, of the tools that are of no agent: those without a tag that starts with `agent-`.
+        """
+        is_shown = _are_of_no_agent if tags is None else set([tags] if isinstance(tags, str) else tags).intersection
+        return {tool.name: _describe(tool) for tool in self.toolkit if is_shown(_tags(tool))}
 
     def get_tool_list(self, tags: Tags = None) -> list[dict[str, Any]]:
         """Return the descriptions of `get_tool_info` as a list."""
@@ -203,7 +208,7 @@ class ToolManager:
         return self._answer(name, await self.toolkit.aexec(name, kwargs))
 
     def use_mcp(self, transport: Any, *, tags: Tags = None, **options: Any) -> None:
-        """Register the tools of an MCP server, with its own tags and these.
+        """Register the tools of an MCP server, with its own tags, except for those of agents, and these.
 
         `transport` and the options are those of `Toolkit.add_mcp`.
         """
@@ -226,6 +231,17 @@ class ToolManager:
         if name in self.toolkit and self.toolkit[name].server_name is not None:
             return _to_value(name, result)
         return result.value if result.error is None else f"Error: {result.error.reason}"
+
+
+def _are_of_no_agent(tags: Collection[str]) -> bool:
+    return not any(tag.startswith("agent-") for tag in tags)
+
+
+def _tags(tool: ToolSpec) -> set[str]:
+    """Return the tags of a tool. A server may not give its tools to an agent: its tags of agents do not count."""
+    meta = (tool.definition.meta or {}) if tool.server_name is not None else {}
+    claimed = [part["tags"] for part in meta.values() if isinstance(part, dict) and isinstance(part.get("tags"), list)]
+    return {tag for tag in tool.tags if _are_of_no_agent([tag]) or not any(tag in tags for tags in claimed)}
 
 
 def _describe(tool: ToolSpec) -> dict[str, Any]:

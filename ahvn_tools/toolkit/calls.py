@@ -294,6 +294,7 @@ def _find(
     if options.executor is not None or plan.isolation == "executor":
         plan = _with_executor(view, entry, plan, options)
     if view.store.has_structured_outputs and (structured_output := view.structured_output(entry)) is not None:
+        structured_output.refuse_unknown(arguments, view.definition(entry))
         plan = plan.without_names(structured_output.field_names)
     if entry.find_secrets is not None:
         plan = plan.with_secrets(entry.find_secrets(view, arguments))

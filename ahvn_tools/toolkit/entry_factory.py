@@ -213,15 +213,24 @@ def _to_specs(
     if callable(thing):
         spec = spec_class(*function_source.build_template(thing, definition, namespace=namespace))
         return [(spec, _origin(spec))]
-    if isinstance(thing, Mapping) and thing:
-        raise DefinitionError("A dict is no tool. Add the tools in it: add(*tools.values()).")
     if not (hasattr(thing, "parameters") or hasattr(thing, "input_schema")):
-        raise DefinitionError(
-            f"A {type(thing).__name__} is no tool. Add a ToolSpec, a function, an instance of a ToolRegistry, "
-            "a Toolkit, a FastMCP tool or a LangChain tool; add several with add(first, second)."
-        )
+        raise DefinitionError(_refusal(thing))
     spec = spec_class.from_mcp(thing, **definition)
     return [(spec, f"the MCP tool {spec.name!r}")]
+
+
+def _refusal(thing: Any) -> str:
+    """Return what is said of an object that is no tool."""
+    kind = type(thing)
+    if isinstance(thing, Mapping) and thing:
+        return "A dict is no tool. Add the tools in it: add(*tools.values())."
+    for name in ("kit", "toolkit"):  # of an object that holds its tools in a toolkit
+        if hasattr(getattr(thing, name, None), "add_group"):
+            return f"A {kind.__module__}.{kind.__name__} is no tool. Add its attribute `{name}`."
+    return (
+        f"A {kind.__name__} is no tool. Add a ToolSpec, a function, an instance of a ToolRegistry, "
+        "a Toolkit, a FastMCP tool or a LangChain tool; add several with add(first, second)."
+    )
 
 
 def _with_class(spec: ToolSpec, spec_class: type[ToolSpec]) -> ToolSpec:

@@ -19,6 +19,7 @@ from ahvn_tools.redaction.names import is_secret_annotation
 from ahvn_tools.results import ToolResult
 from ahvn_tools.schema.function import FunctionInputs
 from ahvn_tools.schema.jsonschema import SchemaInputs
+from ahvn_tools.schema.problems import unknown_arguments_error
 from ahvn_tools.schema.refs import rename_definitions, unused_name, without_unused_definitions
 from ahvn_tools.toolkit.entry import Entry
 
@@ -69,6 +70,18 @@ class StructuredOutput:
         """The names of the fields in the arguments of a call."""
         names: Collection[str] = self._schema["properties"].keys()
         return names
+
+    @staticmethod
+    def refuse_unknown(arguments: Collection[str], definition: ToolDefinition) -> None:
+        """Raise InvalidParametersError for arguments that are neither parameters nor fields.
+
+        The tool's own parameters, which are validated later, do not include the fields.
+        """
+        schema = definition.input_schema
+        if schema.get("additionalProperties") is False:
+            known = schema.get("properties", {})
+            if unknown := [name for name in arguments if name not in known]:
+                raise unknown_arguments_error(unknown, known)
 
     def definition(self, definition: ToolDefinition) -> ToolDefinition:
         """Return the tool's definition with the fields."""

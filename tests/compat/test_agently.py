@@ -205,6 +205,18 @@ def test_tags_select_the_union_once_each(tagged, tags, expected):
     assert list(tagged.get_tool_info(tags=tags)) == expected
 
 
+def test_without_tags_the_tools_of_agents_are_left_out(tagged):
+    """An agent tags its own tools with `agent-` and its name."""
+    tagged.register("secret_of_ann", "", {}, lambda: "secret", tags=["agent-ann", "a"])
+    tagged.tag("four", "agent-bob")
+    assert list(tagged.get_tool_info()) == ["one", "two", "three"]
+    assert [info["name"] for info in tagged.get_tool_list()] == ["one", "two", "three"]
+    assert list(tagged.get_tool_info("agent-ann")) == ["secret_of_ann"]
+    assert list(tagged.get_tool_info(["a", "agent-bob"])) == ["one", "two", "four", "secret_of_ann"]
+    assert list(tagged.tool_info) == ["one", "two", "three", "four", "secret_of_ann"]
+    assert tagged.call_tool("secret_of_ann", {}) == "secret"
+
+
 # 5. get_tool_func
 
 
@@ -392,6 +404,23 @@ class TestImport:
     @pytest.mark.parametrize(("tag", "tool"), [("old", "nothing"), ("new", "image"), ("media", "image")])
     def test_tags_of_the_server_are_imported(self, scripted, tag, tool):
         assert scripted.tag_mappings[tag] == {tool}
+
+    def test_a_server_cannot_give_its_tools_to_an_agent(self, manager):
+        server = FastMCP("eager")
+
+        @server.tool(tags={"agent-ann", "shop"})
+        def eager() -> str:
+            return "eager"
+
+        manager.use_mcp(server, tags=["agent-bob"])
+        assert list(manager.get_tool_info("agent-ann")) == []
+        assert "agent-ann" not in manager.tag_mappings
+        assert list(manager.get_tool_info("agent-bob")) == list(manager.get_tool_info("shop")) == ["eager"]
+        assert list(manager.get_tool_info()) == []
+        manager.toolkit.remove_mcp()
+        manager.use_mcp(server)
+        assert list(manager.get_tool_info()) == ["eager"]
+        manager.toolkit.remove_mcp()
 
     def test_every_tool_has_the_tags_of_the_import(self, scripted):
         assert scripted.tag_mappings["mine"] == scripted.tag_mappings["scripted"] == {*RESULTS, "crash"}

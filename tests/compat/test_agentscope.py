@@ -132,6 +132,36 @@ async def test_an_explicit_schema_is_used_instead_of_an_empty_signature(toolkit)
     assert "query" in await answer_of(toolkit, "research_tool")
 
 
+@pytest.mark.parametrize("schema_name", ["other", None])
+def test_a_schema_gets_the_name_of_the_function(toolkit, schema_name):
+    def find(q: str) -> ToolResponse:
+        return text(q)
+
+    function: dict[str, Any] = {"parameters": {"type": "object", "properties": {"q": {}}, "required": ["q"]}}
+    schema = {"type": "function", "function": function | ({"name": schema_name} if schema_name else {})}
+    toolkit.register_tool_function(find, json_schema=schema)
+    toolkit.register_tool_function(functools.partial(find), json_schema=schema, func_name="search")
+    assert list(toolkit.tools) == ["find", "search"]
+    assert [one["function"]["name"] for one in toolkit.get_json_schemas()] == ["find", "search"]
+
+
+@pytest.mark.parametrize("required", [["q"], ["key", "q"], None])
+@pytest.mark.parametrize("key", ["token-4711", object()], ids=["text", "object"])
+async def test_a_preset_is_dropped_from_an_explicit_schema(toolkit, key, required):
+    def find(q: str = "all", *, key: Any) -> ToolResponse:
+        return text((q, key is secret))
+
+    secret = key
+    parameters = {"type": "object", "properties": {"q": {"type": "string"}, "key": {"type": "string"}}}
+    parameters |= {"required": required} if required else {}
+    schema = {"type": "function", "function": {"name": "find", "parameters": parameters}}
+    toolkit.register_tool_function(find, preset_kwargs={"key": key}, json_schema=schema)
+    assert list(toolkit.get_json_schemas()[0]["function"]["parameters"]["properties"]) == ["q"]
+    assert await answer_of(toolkit, "find", q="tea") == "('tea', True)"
+    assert "'key'" in await answer_of(toolkit, "find", q="tea", key="mine")
+    assert list(parameters["properties"]) == ["q", "key"]
+
+
 # 1.3 Groups
 
 
@@ -349,8 +379,8 @@ def test_the_basic_group_cannot_be_removed(toolkit):
     ids=["empty", "text", "no-function", "no-name", "number-as-name", "list", "none", "type", "property", "properties",
          "flat"],
 )  # fmt: skip
-def test_a_malformed_schema_is_a_type_error(toolkit, schema):
-    with pytest.raises(TypeError, match="json_schema"):
+def test_a_malformed_schema_is_a_value_error(toolkit, schema):
+    with pytest.raises(ValueError, match="json_schema"):
         toolkit.register_tool_function(add, json_schema=schema)
     assert toolkit.tools == {}
 

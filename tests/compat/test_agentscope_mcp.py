@@ -41,7 +41,6 @@ from ahvn_tools.errors import (
     DefinitionError,
     ToolCallError,
     ToolConnectionError,
-    ToolError,
     ToolLookupError,
     ToolTimeoutError,
 )
@@ -293,9 +292,9 @@ class TestContent:
 class TestErrors:
     """A failure never looks like a success."""
 
-    async def test_a_failed_tool_raises(self, shop):
-        with pytest.raises(ToolError, match="no more tea"):
-            await (await shop.get_callable_function("fail"))(text="no more tea")
+    async def test_a_failed_tool_returns_its_text(self, shop):
+        response = await (await shop.get_callable_function("fail"))(text="no more tea")
+        assert response.content == [{"type": "text", "text": "Error calling tool 'fail': no more tea"}]
 
     async def test_without_wrapping_a_failed_tool_returns_its_error(self, shop):
         result = await (await shop.get_callable_function("fail", wrap_tool_result=False))(text="no more tea")
@@ -455,6 +454,21 @@ class TestInAToolkit:
             shop, enable_funcs=["fail"], preset_kwargs_mapping={"fail": {"text": "sk-4711"}}
         )
         assert await run(toolkit, "fail") == "Error occurred when calling MCP tool: Error calling tool 'fail': <text>"
+
+    async def test_the_error_of_a_tool_has_the_name_of_the_tool(self):
+        server = FastMCP("weather")
+
+        @server.tool
+        def broken_forecast(city: str) -> str:
+            raise ValueError(f"no station in {city}")
+
+        client = StatefulClientBase("weather", server, 30)
+        await client.connect()
+        toolkit = Toolkit()
+        await toolkit.register_mcp_client(client)
+        expected = "Error occurred when calling MCP tool: Error calling tool 'broken_forecast': no station in Rome"
+        assert await run(toolkit, "broken_forecast", city="Rome") == expected
+        await client.close()
 
     async def test_the_error_of_a_tool_is_a_text(self, shop):
         toolkit = Toolkit()

@@ -392,6 +392,30 @@ class TestExtendedModel:
         toolkit.set_extended_model("finish", Answer)
         assert await answer_of(toolkit, "finish", score=5) == "Successfully generated response."
 
+    async def test_fields_that_the_model_ignores_are_ignored(self, toolkit):
+        called: list[dict[str, Any]] = []
+
+        def finish(q: str, **fields: Any) -> ToolResponse:
+            called.append(fields)
+            return text(q)
+
+        toolkit.register_tool_function(finish, preset_kwargs={"service": "preset-4711"})
+        toolkit.set_extended_model("finish", Answer)
+        for extra in ("response", "service"):
+            assert await answer_of(toolkit, "finish", q="tea", score=5, **{extra: "mine"}) == "tea"
+        assert called == [{"service": "preset-4711", "score": 5, "sources": []}] * 2
+
+    @pytest.mark.parametrize("extra", ["forbid", "allow"])
+    async def test_other_models_refuse_other_fields(self, toolkit, extra):
+        class Closed(BaseModel, extra=extra):
+            score: int
+
+        toolkit.register_tool_function(lambda **fields: text(fields), func_name="finish")
+        toolkit.set_extended_model("finish", Closed)
+        problem = "unknown argument 'response' (known: 'score')"
+        answer = await answer_of(toolkit, "finish", score=5, response="tea")
+        assert answer == f"Arguments Validation Error: Invalid arguments: {problem}."
+
     async def test_a_stream_ends_with_the_answer(self, toolkit):
         def finish():
             yield text(1)

@@ -112,6 +112,15 @@ def test_invalid_fields_are_refused_before_the_body_runs(arguments, message):
     assert "structured" not in result.meta
 
 
+def test_a_refused_name_is_compared_with_the_fields_too():
+    def finish() -> str:
+        return "done"
+
+    toolkit = Toolkit("k").add(finish).finish_with("finish", Report)
+    result = toolkit.exec("finish", {"titel": "tea"})
+    assert result.text == "Invalid arguments: unknown argument 'titel' (did you mean 'title'?)."
+
+
 def test_a_model_validator_can_refuse_the_call():
     class Even(BaseModel):
         number: int

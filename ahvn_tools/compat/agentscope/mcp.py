@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 from ahvn_tools import Limits, ToolResult, ToolSpec
-from ahvn_tools.compat.agentscope.message import OutputBlock
-from ahvn_tools.compat.agentscope.tool import ToolResponse
+from ahvn_tools.compat.agentscope.tool import ToolResponse, to_response
 from ahvn_tools.errors import ToolError, ToolLookupError
 from ahvn_tools.mcp import aconnect
 
@@ -32,8 +31,8 @@ STDIO_TIMEOUT = 300.0
 class MCPToolFunction:
     """An async function that calls one tool of a server.
 
-    A call raises ToolCallError if the tool fails or its server is not available. The function of a stateful client
-    works again when its client has connected again.
+    A call raises ToolCallError if its server is not available, or does not get the call. The function of a stateful
+    client works again when its client has connected again.
     """
 
     name: str
@@ -48,20 +47,34 @@ class MCPToolFunction:
     """Seconds for a call."""
 
     async def __call__(self, /, **kwargs: Any) -> ToolResponse | CallToolResult:
-        """Call the tool. The `meta` of its result is the metadata of the response.
+        """Call the tool and return its answer, also that of a failed tool: its texts say what is wrong.
 
-        Without `wrap_tool_result`, MCP's result is returned, with its structured content, also that of a failed tool,
-        with `is_error` and its texts.
+        The `meta` of its result is the metadata of the response. Without `wrap_tool_result`, MCP's result is returned,
+        with its structured content and, for a failed tool, `is_error`.
         """
-        result = await self.client.call_tool(self.name, kwargs, self.execution_timeout)
+        sent = (await self._call(kwargs)).to_mcp()
+        return to_response(sent) if self.wrap_tool_result else sent
+
+    @property
+    def body(self) -> Callable[..., Awaitable[ToolResponse | CallToolResult]]:
+        """The function that a toolkit calls. A failed tool raises ToolError there, whose text is shown without presets.
+
+        It is no method, because values of its object would be left out of that text, too.
+        """
+
+        async def call(**kwargs: Any) -> ToolResponse | CallToolResult:
+            result = await self._call(kwargs)
+            if self.wrap_tool_result and result.error is not None:
+                raise ToolError(result.error.message, tool=self.name)
+            return to_response(result.to_mcp()) if self.wrap_tool_result else result.to_mcp()
+
+        return call
+
+    async def _call(self, arguments: dict[str, Any]) -> ToolResult:
+        result = await self.client.call_tool(self.name, arguments, self.execution_timeout)
         if result.exception is not None:
             raise result.exception
-        sent = result.to_mcp()
-        if not self.wrap_tool_result:
-            return sent
-        if result.error is not None:
-            raise ToolError(result.error.message, tool=self.name)
-        return ToolResponse([_to_block(block) for block in sent.content], metadata=dict(sent.meta or {}) or None)
+        return result
 
 
 class MCPClientBase:
@@ -216,14 +229,3 @@ class HttpStatefulClient(_HttpClient, StatefulClientBase):
 
 class HttpStatelessClient(_HttpClient):
     """A client of a server with a URL, with one connection for each request."""
-
-
-def _to_block(block: Any) -> OutputBlock:
-    """Return an MCP block as a block of a response; a resource or a link as its JSON, without the data of a file."""
-    if block.type == "text":
-        return {"type": "text", "text": block.text}
-    if block.type in {"image", "audio"}:
-        source = {"type": "base64", "media_type": block.mime_type, "data": block.data}
-        return cast("OutputBlock", {"type": block.type, "source": source})
-    shown = block.resource if block.type == "resource" else block
-    return {"type": "text", "text": shown.model_dump_json(indent=2, by_alias=True, exclude_none=True, exclude={"blob"})}

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal, NotRequired, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict, cast
 
 __all__ = [
     "AudioBlock", "Base64Source", "ContentBlock", "ImageBlock", "Msg", "TextBlock", "ThinkingBlock", "ToolResultBlock",
@@ -151,3 +151,14 @@ class Msg:
         """Return the texts, or None if there is none."""
         texts = [block["text"] for block in self.get_content_blocks() if block["type"] == "text"]
         return separator.join(texts) if texts else None
+
+
+def to_block(block: Any) -> OutputBlock:
+    """Return an MCP block as a block of a response; a resource or a link as its JSON, without the data of a file."""
+    if block.type == "text":
+        return {"type": "text", "text": block.text}
+    if block.type in {"image", "audio"}:
+        source = {"type": "base64", "media_type": block.mime_type, "data": block.data}
+        return cast("OutputBlock", {"type": block.type, "source": source})
+    shown = block.resource if block.type == "resource" else block
+    return {"type": "text", "text": shown.model_dump_json(indent=2, by_alias=True, exclude_none=True, exclude={"blob"})}

@@ -14,7 +14,7 @@ import re
 import secrets
 import sys
 import threading
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Generator, Mapping
 from contextlib import aclosing, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -23,13 +23,14 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias, TypedDic
 
 import ahvn_tools
 from ahvn_tools import Call, Next, ToolDefinition, ToolResult, ToolSpec
-from ahvn_tools.compat.agentscope.message import OutputBlock, ToolUseBlock, local_time
+from ahvn_tools.compat.agentscope.message import OutputBlock, ToolUseBlock, local_time, to_block
 from ahvn_tools.compat.agentscope.module import StateModule
 from ahvn_tools.compat.agentscope.tracing import trace_toolkit
 from ahvn_tools.errors import CallCancelledError, DefinitionError, InvalidParametersError, ToolError
 from ahvn_tools.schema import iter_schemas
 
 if TYPE_CHECKING:
+    from mcp.types import CallToolResult
     from pydantic import BaseModel
 
     from ahvn_tools.compat.agentscope import MCPClientBase
@@ -148,6 +149,8 @@ class RegisteredToolFunction:
     A generator streams its responses out of a task of its own, as does a function that may return one. The last call
     says what a function without annotation returns.
     """
+    is_native: bool = False
+    """Whether the tool was added as a tool of the core: what it returns becomes one response."""
 
     @property
     def name(self) -> str:
@@ -209,7 +212,7 @@ class RegisteredToolFunction:
         A call that is interrupted yields a response that says so. While the task is being cancelled, the next step
         raises CancelledError. The span of a call that `is_traced` has the id of the call.
         """
-        name, arguments = tool_call["name"], tool_call.get("input")
+        name, arguments = tool_call["name"], self._without_extras(tool_call.get("input"))
         latest: ToolResponse | None = None
         result = ToolResult(is_last=False)
         in_task = self.is_single and not is_traced
@@ -223,8 +226,8 @@ class RegisteredToolFunction:
                     if (task := asyncio.current_task()) is None or task.cancelling():
                         raise
                     return
-                returned = [result.value] if not result.is_last and result.is_raw else []
-                if in_task and result.error is None and isinstance(result.value, list):
+                returned = [result.value] if not result.is_last and result.is_raw and not self.is_native else []
+                if in_task and result.error is None and isinstance(result.value, list) and not self.is_native:
                     returned = result.value  # of a generator, although the call before was none
                 for response in returned:
                     latest = await self._postprocess(tool_call, _require_response(response))
@@ -237,6 +240,16 @@ class RegisteredToolFunction:
         if last is not None:
             yield await self._postprocess(tool_call, last) if latest is None else last
 
+    def _without_extras(self, arguments: Any) -> Any:
+        """Return the arguments without those that the extended model ignores, as pydantic does."""
+        ignores = (
+            self.extended_model is not None and self.extended_model.model_config.get("extra", "ignore") == "ignore"
+        )
+        if not ignores or not isinstance(arguments, dict):
+            return arguments
+        known = self.tool.definition.input_schema["properties"]
+        return {name: value for name, value in arguments.items() if name in known}
+
     async def _postprocess(self, tool_call: ToolUseBlock, response: ToolResponse) -> ToolResponse:
         if self.postprocess_func is None:
             return response
@@ -247,13 +260,13 @@ class RegisteredToolFunction:
         """Return what follows the latest response, or None."""
         if result.error is not None and result.error.code == CallCancelledError.code:
             return _interrupt(latest)
-        if result.error is not None and result.error.exception is not None:
+        if result.error is not None and (self.is_native or result.error.exception is not None):
             return self._to_error_response(result.error.exception, result.error.reason, latest)
-        if not is_response(result.value) and not result.is_raw:
+        if not is_response(result.value) and not result.is_raw and not self.is_native:
             return result.to_mcp()  # the tool returned a result of MCP
         if latest is None and isinstance(result.value, list) and result.value == [] and result.blocks == ():
             return None  # of a generator without items
-        response = latest or _require_response(result.value)
+        response = latest or (to_response(result.to_mcp()) if self.is_native else _require_response(result.value))
         answer = result.meta.get("structured")
         if answer is not None:
             known = {"success": True, "response_msg": answer, "structured_output": answer.model_dump()}
@@ -262,9 +275,9 @@ class RegisteredToolFunction:
         response = response if response.is_last else replace(response, is_last=True)
         return None if response is latest else response
 
-    def _to_error_response(self, error: BaseException, reason: str, latest: ToolResponse | None) -> ToolResponse:
+    def _to_error_response(self, error: BaseException | None, reason: str, latest: ToolResponse | None) -> ToolResponse:
         """Return what a model reads of an error: the reason, in which presets are masked."""
-        if latest is not None:
+        if latest is not None and error is not None:
             raise error
         if self.extended_model is not None and isinstance(error, InvalidParametersError):
             metadata = {"success": False, "response_msg": None}
@@ -279,10 +292,15 @@ class RegisteredTool(ToolSpec):
     registered: RegisteredToolFunction
 
 
-def registered_function(tool: Any) -> RegisteredToolFunction:
-    """Return what was registered as this tool of a toolkit."""
-    registered: RegisteredToolFunction = tool.registered
-    return replace(registered, tool=tool)
+def registered_function(tool: Any, kit: ahvn_tools.Toolkit) -> RegisteredToolFunction:
+    """Return what was registered as this tool of a toolkit, or what describes a tool of the core."""
+    if hasattr(tool, "registered"):
+        registered: RegisteredToolFunction = tool.registered
+        return replace(registered, tool=tool)
+    return RegisteredToolFunction(
+        tool=tool, kit=kit, original_func=tool.function, preset_kwargs={}, postprocess_func=None, given_schema=None,
+        is_single=True, is_native=True,
+    )  # fmt: skip
 
 
 def to_text(value: Any) -> str:
@@ -290,6 +308,11 @@ def to_text(value: Any) -> str:
     responses = value if isinstance(value, list) else [value]
     blocks = [block for response in responses if is_response(response) for block in response.content]
     return "\n".join(str(block.get("text", f"[{block['type']}]")) for block in blocks)
+
+
+def to_response(sent: CallToolResult) -> ToolResponse:
+    """Return a result of MCP as a response; its `meta` becomes the metadata."""
+    return ToolResponse([to_block(block) for block in sent.content], metadata=dict(sent.meta or {}) or None)
 
 
 def _interrupt(response: ToolResponse | None) -> ToolResponse:
@@ -309,18 +332,53 @@ def _require_response(returned: Any) -> Any:
 
 
 def from_schema(function: Any, schema: Any, presets: dict[str, Any], options: dict[str, Any]) -> ToolSpec:
-    """Return the tool that a function schema describes. Raises TypeError for a schema that is none."""
+    """Return the tool that a function schema describes; its name is that of the function if this has one.
+
+    Raises ValueError for a schema that is none, or that does not fit the function.
+    """
     match schema:
-        case {"type": "function", "function": {"parameters": {"properties": dict(properties)}}}:
-            options["binds"] = bind_hidden(function, presets, properties)
+        case {"type": "function", "function": {"parameters": {"properties": dict()}}}:
+            schema = _without_presets(schema, presets, function)
+            options["binds"] = bind_hidden(function, presets, schema["function"]["parameters"]["properties"])
         case {"type": "function", "function": dict()}:
             options["binds"] = bind_hidden(function, presets, ())
         case _:
-            raise TypeError('A json_schema is {"type": "function", "function": {"name": …, "parameters": {…}}}.')
+            raise ValueError('A json_schema is {"type": "function", "function": {"name": …, "parameters": {…}}}.')
+    named = {"name": function_name(function)} if function_name(function) else {}
+    body = getattr(function, "body", function) if hasattr(function, "mcp_name") else function
     try:
-        return RegisteredTool.from_openai(schema, function, **options)
+        return RegisteredTool.from_openai({**schema, "function": schema["function"] | named}, body, **options)
     except DefinitionError as error:
-        raise TypeError(f"The json_schema cannot be used. {error}") from error
+        raise ValueError(f"The json_schema cannot be used. {error}") from error
+
+
+def function_name(function: Any) -> str | None:
+    """Return the name of a function, also of one in a partial; None for a lambda and an object without a name."""
+    function = function.func if isinstance(function, functools.partial) else function
+    name = getattr(function, "__name__", getattr(function, "name", None))
+    return name if isinstance(name, str) and re.fullmatch(r"[\w-]+", name) else None
+
+
+def named_parameters(function: Callable[..., Any]) -> set[str]:
+    """Return the names of the parameters of a function without `**kwargs`."""
+    return {name for name, one in _parameters(function).items() if one.kind is not one.VAR_KEYWORD}
+
+
+def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    try:
+        return inspect.signature(function).parameters
+    except ValueError:
+        return {}  # the error of the tool says what is wrong
+
+
+def _without_presets(schema: dict[str, Any], presets: dict[str, Any], function: Callable[..., Any]) -> dict[str, Any]:
+    """Return a function schema without the presets that are parameters of the function."""
+    hidden = named_parameters(function) & presets.keys()
+    parameters = dict(schema["function"]["parameters"])
+    parameters["properties"] = {name: item for name, item in parameters["properties"].items() if name not in hidden}
+    if isinstance(required := parameters.get("required"), list):
+        parameters["required"] = [name for name in required if name not in hidden]
+    return {**schema, "function": {**schema["function"], "parameters": parameters}}
 
 
 def bind_hidden(
@@ -330,13 +388,9 @@ def bind_hidden(
 
     `properties` are the names of the arguments, by default those of the parameters.
     """
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except ValueError:
-        return {}  # the error of the tool says what is wrong
-    named = {parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD}
+    named = named_parameters(function)
     names = named if properties is None else {*properties}
-    variadic = [parameter.name for parameter in parameters if parameter.name not in named]
+    variadic = [name for name in _parameters(function) if name not in named]
     others = [name for name in presets if name not in named | names]
     if variadic and others and not hasattr(function, "mcp_name"):  # a server takes what it says, and no more
         fixed = function.keywords if isinstance(function, functools.partial) else {}
@@ -385,6 +439,12 @@ SKILL_INSTRUCTION: Final = (
 )
 SKILL_TEMPLATE: Final = '## {name}\n{description}\nThe instructions are in "{dir}/SKILL.md".'
 
+BACKGROUND: Final = (
+    "The toolkit of the core has calls in the background: toolkit.kit.start(name, arguments), and for a model "
+    "toolkit.kit.add(*toolkit.kit.background_tools())."
+)
+"""What replaces `async_execution` and the methods for its tasks."""
+
 Handler: TypeAlias = Callable[..., ResponseStream]
 Middleware: TypeAlias = Callable[[dict[str, Any], Handler], AsyncGenerator[ToolResponse, None]]
 
@@ -432,6 +492,16 @@ class Toolkit(StateModule):
         self._schemas: tuple[list[ToolDefinition], bytes] = [], pickle.dumps([])
         """The definitions of the last `get_json_schemas`, and its answer."""
 
+    def __getattr__(self, name: str) -> Any:
+        """Say where calls in the background are."""
+        advice = f". {BACKGROUND}" if name in {"view_task", "wait_task", "cancel_task"} else ""
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{advice}", name=name, obj=self)
+
+    @property
+    def kit(self) -> ahvn_tools.Toolkit:
+        """The toolkit of the core that holds the tools. What is added to it is a tool here, too."""
+        return self._kit
+
     @property
     def skills(self) -> dict[str, AgentSkill]:
         """The agent skills by name. It is a copy."""
@@ -441,30 +511,41 @@ class Toolkit(StateModule):
     @property
     def tools(self) -> dict[str, RegisteredToolFunction]:
         """The tools by name, those of inactive groups too. It is a copy."""
-        return {tool.name: registered_function(tool) for tool in self._kit}
+        return {tool.name: registered_function(tool, self._kit) for tool in self._kit}
 
     async def _reset_by_call(self, call: Call, _next: Next) -> ToolResult:
         """Answer a model's call of `reset_equipped_tools`: a middleware."""
         return ToolResult(await self.reset_equipped_tools(**call.arguments))
 
     def register_tool_function(  # noqa: PLR0917  # as callers pass them
-        self, tool_func: Callable[..., Any], group_name: str = BASIC_GROUP,
+        self, tool_func: Callable[..., Any] | ToolSpec, group_name: str = BASIC_GROUP,
         preset_kwargs: dict[str, Any] | None = None, func_name: str | None = None, func_description: str | None = None,
         json_schema: dict[str, Any] | None = None, include_long_description: bool = True,
         include_var_positional: bool = False, include_var_keyword: bool = False,
         postprocess_func: PostprocessFunction | None = None, namesake_strategy: NamesakeStrategy = "raise",
+        async_execution: bool = False,
     ) -> None:  # fmt: skip
-        """Register a function that returns or yields responses. Nothing that is passed is changed.
+        """Register a function that returns or yields responses, or a ToolSpec. Nothing that is passed is changed.
 
         `preset_kwargs` are arguments that a model neither sees nor sets. `json_schema` is the function schema, instead
         of one made from the signature and the docstring. `postprocess_func` gets each response of a call, and returns
-        another one or None. `namesake_strategy` decides about a name that is taken.
+        another one or None. `namesake_strategy` decides about a name that is taken. `async_execution=True` is refused:
+        the toolkit of the core has calls in the background.
 
         Raises ValueError for an unknown group or strategy, a name that is taken or is none, and a preset that does not
-        fit, and TypeError for a `json_schema` that is none.
+        fit, and for a `json_schema` that is none or does not fit the function.
         """
+        if async_execution:
+            raise ValueError(f"async_execution is not available. {BACKGROUND}")
         if func_name and not re.fullmatch(r"[\w-]+", func_name):
             raise ValueError(f"func_name is a name, not {func_name!r}. Pass a description as func_description=….")
+        if isinstance(tool_func, ToolSpec):
+            if json_schema is not None or postprocess_func is not None:
+                raise ValueError("A ToolSpec has its own: leave out json_schema and postprocess_func.")
+            changes = {"name": func_name, "description": func_description, "preset": preset_kwargs}
+            given = {name: option for name, option in changes.items() if option}
+            self._add(tool_func, [func_name or tool_func.name], group_name, namesake_strategy, given)
+            return
         options: dict[str, Any] = {
             "name": func_name or None, "description": func_description or None,
             "include_long_description": include_long_description,
@@ -550,7 +631,7 @@ class Toolkit(StateModule):
             definitions = kit.definitions()
             known, answer = self._schemas
             if len(known) != len(definitions) or not all(map(operator.is_, known, definitions)):
-                schemas = [registered_function(self._kit[each.name]).describe(each) for each in definitions]
+                schemas = [registered_function(self._kit[each.name], self._kit).describe(each) for each in definitions]
                 self._schemas = definitions, (answer := pickle.dumps(schemas))
             copies: list[dict[str, Any]] = pickle.loads(answer)  # noqa: S301  # made here; faster than a deepcopy
             return copies
@@ -578,7 +659,8 @@ class Toolkit(StateModule):
             raise ValueError(f"Tool function {name!r} not found in the toolkit.")
         tool: Any = self._kit[name]
         self._kit.finish_with(name, model)
-        tool.registered.extended_model = model
+        if hasattr(tool, "registered"):
+            tool.registered.extended_model = model
 
     async def register_mcp_client(  # noqa: PLR0917  # as callers pass them
         self, mcp_client: MCPClientBase, group_name: str = BASIC_GROUP, enable_funcs: list[str] | None = None,
@@ -674,7 +756,7 @@ class Toolkit(StateModule):
             return ResponseStream(_answer(f"FunctionNotFoundError: Cannot find the function named {name}"))
         tool = self._kit[name]
         if tool.group == BASIC_GROUP or self._kit.groups.get(tool.group):
-            return ResponseStream(registered_function(tool).respond(tool_call, is_traced=self._is_traced))
+            return ResponseStream(registered_function(tool, self._kit).respond(tool_call, is_traced=self._is_traced))
         problem = f"FunctionInactiveError: The function {name!r} is in the inactive group {tool.group!r}."
         advice = "Activate the tool group by calling 'reset_equipped_tools' first to use this tool."
         return ResponseStream(_answer(f"{problem} {advice}"))
