@@ -12,7 +12,7 @@ import json
 import queue
 import weakref
 from collections import ChainMap
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -320,6 +320,8 @@ class Call(CallRequest):
     plan: Plan = field(repr=False)
     body: Body = field(repr=False)
     state_scopes: StateScopes = field(repr=False)
+    find_session_secrets: Callable[[], Iterable[tuple[str, Any]]] = field(default=tuple, repr=False)
+    """Returns the secret values that the tools of the toolkit have bound here, by parameter."""
     describe: Callable[[], ToolDefinition] = field(repr=False)
     scope: CallScope = field(default_factory=CallScope, repr=False)
 
@@ -368,6 +370,7 @@ class Call(CallRequest):
                 note_unstarted=self.scope.note_unstarted,
                 is_allowed_by_rule=lambda: self.scope.is_allowed_by_rule,
                 make_mask=lambda: make_mask(self.hidden_values()),
+                find_hidden=self.hidden_values,
             ),
         )
         if self.scope.is_cancelled:
@@ -375,11 +378,17 @@ class Call(CallRequest):
         return context
 
     def hidden_values(self) -> dict[str, HiddenValues]:
-        """Return secret arguments and bound values by name: those that the body received, else those in the state."""
+        """Return secret arguments and bound values by name: those that the body received, else those in the state.
+
+        Those of the calls whose results this one returns are included, and the secret values of the session.
+        """
         bound = {**self.plan.readable_values(self.state_scopes), **self.scope.bound_values}
         hidden = self.plan.hidden_values({**self.arguments, **bound}, self.body)
-        for name, value in () if self.scope.context is None else self.scope.context._inner_values:  # noqa: SLF001  # of this package
-            hidden.setdefault(name, HiddenValues()).append(value)
+        inner = () if self.scope.context is None else self.scope.context._inner_values  # noqa: SLF001  # of this package
+        for name, value in (*inner, *self.find_session_secrets()):
+            values = hidden.setdefault(name, HiddenValues())
+            if not any(value is known for known in values):
+                values.append(value)
         return hidden
 
     def has_hint(self, *hints: str) -> bool:

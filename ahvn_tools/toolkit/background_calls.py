@@ -7,7 +7,7 @@ import contextvars
 import threading
 import time
 import weakref
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -27,6 +27,7 @@ from ahvn_tools.toolkit import locks
 if TYPE_CHECKING:  # slow, and few toolkits run calls in the background
     from ahvn_tools.execution.call import CallScope, EmitChunk
     from ahvn_tools.middleware.pending import PendingRequest
+    from ahvn_tools.redaction.values import HiddenValues
 
     RunCall = Callable[[EmitChunk], Awaitable[ToolResult]]
     """Runs a call, whose chunks it passes to its argument. It raises nothing but its own cancellation."""
@@ -100,7 +101,15 @@ _lock = threading.RLock()  # reentrant: a result that is dropped may run code of
 class BackgroundCall:
     """One call on the background loop."""
 
-    def __init__(self, id: str, tool: str, scope: CallScope, run: RunCall) -> None:  # noqa: A002  # the id of the call
+    def __init__(
+        self,
+        id: str,  # noqa: A002  # the id of the call
+        tool: str,
+        scope: CallScope,
+        run: RunCall,
+        find_hidden: Callable[[], Mapping[str, HiddenValues]],
+    ) -> None:
+        """`find_hidden` returns what no report of a call may show that returns the result of this one."""
         import asyncio
 
         from ahvn_tools.execution import background_loop
@@ -110,6 +119,7 @@ class BackgroundCall:
         self.ended: float | None = None
         """When it ended, on the clock of `time.monotonic`."""
         self.result: ToolResult | None = None
+        self.find_hidden = find_hidden
         self._scope = scope
         self._run = run
         self._started = time.monotonic()

@@ -274,7 +274,7 @@ def test_a_client_that_leaves_starts_no_background_calls_any_more():
     calls = clients.background_calls("a", left.append)
     left[0]()
     with pytest.raises(ToolkitError, match="has ended"):
-        calls.start(BackgroundCall("c", "tool", CallScope(), lambda emit: None), 1)
+        calls.start(BackgroundCall("c", "tool", CallScope(), lambda emit: None, dict), 1)
     assert clients.background_calls("a", left.append) is not calls
 
 
