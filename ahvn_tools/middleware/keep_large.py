@@ -121,6 +121,8 @@ class _KeepLarge:
             text, index = (content, None) if isinstance(content, str) else to_indexed_text(content)
             kept = KeptText(text, index, list_texts(call.hidden_values()))
             handle = store.keep(owner, kept, sys.getsizeof(kept.text))
+            if isinstance(store, MemoryStore) and owner.ids != ():
+                owner.anchor.has_kept_results = True  # the toolkit forgets other sessions first
         note = "not kept." if handle is None else _how_to_read(handle, names, content)
         head = self._head(content, length, note)
         others = [block for block in result.blocks or () if block_text(block) is None]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import enum
 import threading
 import time
 import weakref
@@ -95,6 +96,19 @@ MAX_KEPT_RESULTS: Final = 100
 KEPT_SECONDS: Final = 3600.0
 """For how many seconds a session keeps the result of a finished call."""
 
+
+class SessionContent(enum.IntEnum):
+    """What a session has. One with less never makes a toolkit forget one with more."""
+
+    NOTHING = 0
+    STATE = 1
+    """Values that the host has passed, and will pass again."""
+    MORE = 2
+    """Results, switched groups or remembered rules."""
+    CALLS = 3
+    """A background call that runs, or whose result nobody has read. Such a session is never forgotten."""
+
+
 _lock = threading.RLock()  # reentrant: a result that is dropped may run code of its class
 
 
@@ -119,6 +133,8 @@ class BackgroundCall:
         self.ended: float | None = None
         """When it ended, on the clock of `time.monotonic`."""
         self.result: ToolResult | None = None
+        self.is_read = False
+        """Whether somebody has read its result."""
         self.find_hidden = find_hidden
         self._scope = scope
         self._run = run
@@ -162,6 +178,7 @@ class BackgroundCall:
 
     def finish(self, result: ToolResult) -> None:
         """Set the result."""
+        self.is_read = False
         self.ended = time.monotonic()
         self.result = result
 
@@ -180,6 +197,7 @@ class BackgroundCall:
     def status(self) -> CallStatus:
         """Return what is known of it now."""
         result, ended = self.result, self.ended
+        self.is_read |= result is not None
         return CallStatus(
             id=self.id,
             tool=self.tool,
@@ -197,13 +215,15 @@ class BackgroundCalls:
     So what runs in a call must not refer to it: see `StoreView.without_session`.
     """
 
-    __slots__ = ("__weakref__", "_calls", "_is_closed", "_outlives_request")
+    __slots__ = ("__weakref__", "_calls", "_is_closed", "_outlives_request", "has_kept_results")
 
     def __init__(self, *, outlives_request: bool = True) -> None:
         """`outlives_request`: a later request of the same client can find the calls."""
         self._calls: dict[str, BackgroundCall] = {}  # replaced whenever it changes
         self._is_closed = False
         self._outlives_request = outlives_request
+        self.has_kept_results = False
+        """Whether `keep_large` has kept results of the session for as long as this lives."""
 
     def start(self, call: BackgroundCall, max_running: int) -> None:
         """Start a call.
@@ -246,6 +266,13 @@ class BackgroundCalls:
         """Return the status of each call, in the order in which they were started."""
         self.drop_old_results()
         return [call.status() for call in self._calls.values()]
+
+    def find_content(self) -> SessionContent:
+        """Return what the session has because of them."""
+        oldest = time.monotonic() - KEPT_SECONDS
+        if any(not call.is_read and (call.ended is None or call.ended >= oldest) for call in self._calls.values()):
+            return SessionContent.CALLS
+        return SessionContent.MORE if self._calls or self.has_kept_results else SessionContent.NOTHING
 
     def cancel(self, id: str) -> bool:  # noqa: A002  # as above
         """Cancel the call of this id, and return whether it runs."""
