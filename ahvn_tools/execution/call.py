@@ -71,6 +71,8 @@ class CallScope:
     """Whether a rule of the toolkit allows the call, and not only its mode."""
     asked_by: str | None = None
     """Why the rules of the toolkit ask for an approval, in words for the host."""
+    continued_in: list[object] = field(default_factory=list)
+    """The limits that have let the call go on without counting it, because they counted its request."""
     is_cancelled: bool = False
     """Whether the call was cancelled by its id."""
     has_cancelled_task: bool = False
@@ -339,6 +341,12 @@ class Call(CallRequest):
     def interrupted(self) -> ToolResult | None:
         """The partial result of an interrupted body, for middleware that sees a CancelledError."""
         return self.scope.interrupted
+
+    @property
+    def is_continued(self) -> bool:
+        """Whether it was made before, and has waited for an approval or for its result since."""
+        is_resumed = self.supplied is not None or self.resumed_program is not None
+        return self.is_approved or bool(self.approved_questions) or is_resumed
 
     @property
     def takes_context(self) -> bool:

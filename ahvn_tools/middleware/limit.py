@@ -7,7 +7,7 @@ import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable
 from time import monotonic
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from ahvn_tools.errors import LimitExceededError, ToolSpecError, suggests_options
 from ahvn_tools.execution.call import Call, Middleware, Next
@@ -16,6 +16,10 @@ from ahvn_tools.state import MISSING, StateKey
 
 MAX_COUNTED_KEYS = 100_000
 """How many keys, sessions and runs are counted; beyond that the least recently active count is dropped."""
+
+COUNT_REQUEST: Final = "count_request"
+"""The attribute of middleware that counts a call: a function that does so when the call begins to wait for an approval
+outside of the middleware. It raises LimitExceededError."""
 
 FindKey: TypeAlias = Callable[[Call], Hashable]
 """Returns the key under which a call is counted."""
@@ -38,7 +42,8 @@ def limit(
     of the call such as `lambda call: call.session_id`. Calls without a value under the state key count as one key.
     A run is all calls of one answer of a model (`Toolkit.run`); `per_run` does not count other calls. Calls
     outside a session count as one session. A call that exceeds a rate waits if it can start within `wait` seconds. Any
-    other call that exceeds a limit ends with the code `limit_exceeded` and is not counted.
+    other call that exceeds a limit ends with the code `limit_exceeded` and is not counted. A call that waits for an
+    approval or for its result counts when it is made, and not again when it goes on.
     Raises ToolSpecError for a limit below 1, for no limit, for `by` without a rate, and for a negative or infinite
     `wait`, and StateKeyError for a malformed key.
     """
@@ -50,11 +55,18 @@ def limit(
     rates = [_Rate(number, seconds) for number, seconds in ((per_second, 1), (per_minute, 60)) if number is not None]
     limiter = _Limiter(rates, _Quota(per_run), _Quota(per_session), wait, _key_function(by))
 
-    async def limit_call(call: Call, next: Next) -> ToolResult:  # noqa: A002  # the word for it
+    async def count(call: Call) -> None:
         if (seconds := limiter.acquire(call)) > 0:
             await asyncio.sleep(seconds)
+
+    async def limit_call(call: Call, next: Next) -> ToolResult:  # noqa: A002  # the word for it
+        if call.is_continued and limiter not in call.scope.continued_in:
+            call.scope.continued_in.append(limiter)  # a retry of it counts
+        else:
+            await count(call)
         return await next(call)
 
+    setattr(limit_call, COUNT_REQUEST, count)
     return limit_call
 
 

@@ -11,8 +11,9 @@ from types import SimpleNamespace
 import pytest
 from fastmcp import Client
 
-from ahvn_tools import ToolCall, Toolkit, ToolSpecError
+from ahvn_tools import ToolCall, ToolContext, ToolError, Toolkit, ToolSpecError
 from ahvn_tools.errors import LimitExceededError, StateKeyError
+from ahvn_tools.middleware import retry
 from ahvn_tools.middleware.limit import limit
 from ahvn_tools.toolkit import Run
 
@@ -287,3 +288,97 @@ def test_by_needs_a_rate_and_a_key():
         limit(per_session=3, by="user")
     with pytest.raises(StateKeyError):
         limit(per_minute=3, by="user..id")
+
+
+# calls that wait
+
+
+def pay() -> str:
+    """Pay."""
+    return "paid"
+
+
+def place_limit(place: str, **approval) -> Toolkit:
+    """Return a toolkit whose tool `pay` may run once a minute; its limit is outside or inside of the approval."""
+    limits = {"shared" if place == "outside" else "own": [limit(per_minute=1)]}
+    return Toolkit("kit", middleware=limits.get("shared", []), **approval).add(
+        pay, requires_approval=True, middleware=limits.get("own", [])
+    )
+
+
+@pytest.mark.parametrize("place", ["outside", "inside"])
+def test_an_approved_call_is_counted_once(place):
+    kit = place_limit(place)
+    request = kit.exec("pay").meta["approval"]
+    assert kit.exec("pay").error.code == "limit_exceeded"
+    assert kit.resume(request, approved=True).results[0][1].text == "paid"
+    assert kit.exec("pay").error.code == "limit_exceeded"
+
+
+@pytest.mark.parametrize("place", ["outside", "inside"])
+def test_a_call_that_an_approver_approves_is_counted_once_and_asked_about_only_within_the_limit(place):
+    asked = []
+    kit = place_limit(place, approver=lambda request: asked.append(request.tool) is None)
+    assert codes(kit.exec("pay") for _ in range(3)) == ["ok", "limit_exceeded", "limit_exceeded"]
+    assert asked == ["pay"]
+
+
+@pytest.mark.parametrize("place", ["outside", "inside"])
+def test_a_call_that_needs_approval_for_its_arguments_is_counted_once(place):
+    layers = [limit(per_minute=1)]
+    kit = Toolkit("kit", middleware=layers if place == "outside" else [])
+    kit.add(
+        lambda amount: f"paid {amount}",
+        name="pay",
+        description="Pay.",
+        requires_approval=lambda arguments: arguments["amount"] > 1,
+        middleware=layers if place == "inside" else [],
+    )
+    request = kit.exec("pay", {"amount": 2}).meta["approval"]
+    assert kit.resume(request, approved=True).results[0][1].text == "paid 2"
+    assert kit.exec("pay", {"amount": 1}).error.code == "limit_exceeded"
+
+
+@pytest.mark.parametrize("place", ["shared", "own"])
+def test_a_call_that_asks_a_question_is_counted_once(place):
+    layers = [limit(per_minute=1)]
+    kit = Toolkit("kit", middleware=layers if place == "shared" else [])
+
+    @kit.tool(middleware=layers if place == "own" else [])
+    def delete(context: ToolContext) -> str:
+        """Delete twice."""
+        context.ask("delete one")
+        context.ask("delete two")
+        return "deleted"
+
+    request = kit.exec("delete").meta["approval"]
+    again = kit.resume(request, approved=True).results[0][1]
+    assert kit.resume(again.meta["approval"], approved=True).results[0][1].text == "deleted"
+    assert kit.exec("delete").error.code == "limit_exceeded"
+
+
+@pytest.mark.parametrize("place", ["shared", "own"])
+def test_an_external_call_is_counted_once(place):
+    layers = [limit(per_minute=1)]
+    kit = Toolkit("kit", middleware=layers if place == "shared" else [])
+    kit.add(pay, name="look", external=True, middleware=layers if place == "own" else [])
+    run = kit.run([ToolCall(id="c", name="look", arguments={})])
+    assert kit.resume(run, results={"c": "seen"}).results[0][1].text == "seen"
+    assert kit.exec("look").error.code == "limit_exceeded"
+
+
+def test_the_retries_of_an_approved_call_are_counted():
+    kit, began = Toolkit("kit"), []
+
+    def fail() -> str:
+        began.append(1)
+        raise ToolError("Try again.")
+
+    kit.add(
+        fail,
+        requires_approval=True,
+        annotations={"idempotentHint": True},
+        middleware=[retry(attempts=5, codes=["tool_error"], initial_delay=0), limit(per_minute=2)],
+    )
+    kit.resume(kit.exec("fail").meta["approval"], approved=True)
+    assert len(began) == 2
