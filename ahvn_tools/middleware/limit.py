@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable
 from time import monotonic
 from typing import Final, TypeAlias
 
-from ahvn_tools.errors import LimitExceededError, ToolSpecError, suggests_options
+from ahvn_tools.errors import MISSING_VALUE, LimitExceededError, ToolSpecError, UnboundStateError, suggests_options
 from ahvn_tools.execution.call import Call, Middleware, Next
 from ahvn_tools.results import ToolResult
 from ahvn_tools.state import MISSING, StateKey
@@ -39,7 +39,8 @@ def limit(
 
     On a toolkit it counts the calls of all its tools, on a tool the calls of that tool; from all threads, loops and
     sessions. With `by`, `per_second` and `per_minute` are for each key: a state key such as "user.id", or a function
-    of the call such as `lambda call: call.session_id`. Calls without a value under the state key count as one key.
+    of the call such as `lambda call: call.session_id`. A call without a value under the state key, or with one that
+    cannot be hashed, is an error with the code `unbound_state`, and does not run.
     A run is all calls of one answer of a model (`Toolkit.run`); `per_run` does not count other calls. Calls
     outside a session count as one session. A call that exceeds a rate waits if it can start within `wait` seconds. Any
     other call that exceeds a limit ends with the code `limit_exceeded` and is not counted. A call that waits for an
@@ -79,9 +80,19 @@ def _key_function(by: str | FindKey | None) -> FindKey:
 
     def read(call: Call) -> Hashable:
         value: Hashable = key.find(call.state_scopes)
-        return None if value is MISSING else value
+        if value is MISSING:
+            raise _key_error(call, f"no state has the key {by!r}")
+        return value
 
     return read
+
+
+def _key_error(call: Call, problem: str) -> UnboundStateError:
+    explanation = (
+        f"`by` of `limit` has no key for the call of {call.name!r}: {problem}. Set a text or a number in the session "
+        "or the toolkit, or return one from a function that is passed as `by`."
+    )
+    return UnboundStateError(MISSING_VALUE, tool=call.name, parameter="by", key="by", explanation=explanation)
 
 
 class _Rate:
@@ -148,6 +159,10 @@ class _Limiter:
         A call that is cancelled during the wait leaves its start time unused: later calls have theirs already.
         """
         key = self._find_key(call)
+        try:
+            hash(key)
+        except TypeError:
+            raise _key_error(call, f"it found a {type(key).__name__}, which cannot be hashed") from None
         with self._lock:
             self._refuse_exhausted(call)
             now = monotonic()

@@ -246,9 +246,34 @@ def test_each_key_has_a_window_that_ends(monkeypatch):
     assert codes([ann.exec("note"), bob.exec("note")]) == ["ok", "limit_exceeded"]
 
 
-def test_calls_without_a_key_count_as_one_and_no_key_is_shown(caplog):
+@pytest.mark.parametrize("by", ["usr", "user.id"])
+def test_a_call_without_a_value_under_the_key_does_not_run(by, caplog):
+    kit, began = kit_of(per_minute=1, by=by)
+    session = kit.session(user={"name": "ann-secret"})
+    for result in (session.exec("note"), asyncio.run(session.aexec("note")), kit.exec("note")):
+        assert result.error.code == "unbound_state"
+        assert by not in result.text
+    assert began == []
+    assert f"`by` of `limit` has no key for the call of 'note': no state has the key '{by}'" in caplog.text
+    assert "ann-secret" not in caplog.text
+
+
+def test_calls_with_the_key_none_count_as_one():
     kit, _ = kit_of(per_minute=1, by="user")
-    assert codes([kit.exec("note"), kit.session().exec("note")]) == ["ok", "limit_exceeded"]
+    assert codes(kit.session(user=None).exec("note") for _ in range(2)) == ["ok", "limit_exceeded"]
+
+
+@pytest.mark.parametrize("by", ["user", lambda call: ["ann-secret"]], ids=["state key", "function"])
+def test_a_key_that_cannot_be_hashed_is_an_error_that_names_by(by, caplog):
+    kit, _ = kit_of(per_minute=1, by=by)
+    session = kit.session(user=["ann-secret"])
+    assert session.exec("note").error.code == "unbound_state"
+    assert "`by` of `limit` has no key for the call of 'note': it found a list" in caplog.text
+    assert "ann-secret" not in caplog.text
+
+
+def test_no_key_is_shown(caplog):
+    kit, _ = kit_of(per_minute=1, by="user")
     ann = kit.session(user="ann-secret")
     ann.exec("note")
     result = ann.exec("note")
