@@ -284,7 +284,8 @@ class NamedSessions:
 
 def _find_content(session: SessionState, calls: BackgroundCalls) -> SessionContent:
     """Return what a session has, with the sessions that were opened in it."""
-    own = SessionContent.STATE if session.state else SessionContent.NOTHING
+    is_empty = type(session.state) is dict and not session.state  # another mapping is of the host
+    own = SessionContent.NOTHING if is_empty else SessionContent.STATE
     if not session.switches.is_unchanged:
         own = SessionContent.MORE
     return max(own, calls.find_content(), session.inner_content())

@@ -11,8 +11,9 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from ahvn_tools import ToolContext, Toolkit
+from ahvn_tools import ToolContext, ToolError, Toolkit, ToolResult
 from ahvn_tools.binding import EnvironmentVariable
+from ahvn_tools.error_detail import ErrorDetail
 from ahvn_tools.middleware import keep_large, log, record, trace
 
 TOKEN = "canary-0123456789"
@@ -179,3 +180,25 @@ def test_a_program_masks_the_secrets_of_the_results_that_it_reads(reports: Any) 
         assert "canary" in session.exec("run_code", {"code": code}).text
     assert "run_code" in read()
     assert "canary" not in read()
+
+
+@pytest.mark.parametrize("kind", ["exception", "ToolError", "result"])
+def test_errors_of_a_tool_that_calls_others_mask_the_secrets_of_the_session(
+    reports: Any, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    layers, read = reports
+    kit = leaky_kit(*layers)
+
+    @kit.tool
+    def relay(context: ToolContext) -> ToolResult:
+        """Call another tool, and fail."""
+        text = str(context.toolkit.call("debug"))
+        if kind == "exception":
+            raise ValueError(text)
+        if kind == "ToolError":
+            raise ToolError(text)
+        return ToolResult(error=ErrorDetail(code="tool_error", message=text))
+
+    result = kit.session(token=TOKEN).exec("relay")
+    assert result.is_error
+    assert "canary" not in result.text + caplog.text + read()
