@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -65,6 +65,8 @@ class CallLinks:
     """Returns whether a rule of the toolkit allows the call with the arguments that the body has received."""
     make_mask: Callable[[], Callable[[str], str]] = lambda: str
     """Returns what removes the secrets and bound values of the call from a text."""
+    find_hidden: Callable[[], Mapping[str, Any]] = dict
+    """Returns these secrets and bound values by name."""
 
 
 _NO_LINKS: Final = CallLinks()
@@ -145,7 +147,8 @@ class ToolContext:
     def __post_init__(self) -> None:
         """Each call creates one, not its tool."""
         self._inner_values: list[tuple[str, Any]] = []
-        """Bound values and secrets of the calls that are parts of this one, by name; reports of this call mask them."""
+        """Bound values and secrets of the calls whose results this one returns, by name; reports of this call mask
+        them."""
         self._cancelled = threading.Event()
 
     @property
@@ -228,6 +231,10 @@ class ToolContext:
     def end_session(self) -> None:
         """Request the end of the session: the result has `meta["ends_session"]`."""
         self._ends_session = True
+
+    def _hide(self, values: Mapping[str, Iterable[Any]]) -> None:
+        """Mask values of other calls, by name, in reports of this one, whose result may contain them."""
+        self._inner_values.extend((name, value) for name, parts in values.items() for value in parts)
 
     def _cancel(self) -> None:
         """Mark the call as cancelled, for the runner."""

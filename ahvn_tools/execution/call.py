@@ -12,7 +12,7 @@ import json
 import queue
 import weakref
 from collections import ChainMap
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -71,6 +71,8 @@ class CallScope:
     """Whether a rule of the toolkit allows the call, and not only its mode."""
     asked_by: str | None = None
     """Why the rules of the toolkit ask for an approval, in words for the host."""
+    continued_in: list[object] = field(default_factory=list)
+    """The limits that have let the call go on without counting it, because they counted its request."""
     is_cancelled: bool = False
     """Whether the call was cancelled by its id."""
     has_cancelled_task: bool = False
@@ -320,6 +322,8 @@ class Call(CallRequest):
     plan: Plan = field(repr=False)
     body: Body = field(repr=False)
     state_scopes: StateScopes = field(repr=False)
+    find_session_secrets: Callable[[], Iterable[tuple[str, Any]]] = field(default=tuple, repr=False)
+    """Returns the secret values that the tools of the toolkit have bound here, by parameter."""
     describe: Callable[[], ToolDefinition] = field(repr=False)
     scope: CallScope = field(default_factory=CallScope, repr=False)
 
@@ -337,6 +341,12 @@ class Call(CallRequest):
     def interrupted(self) -> ToolResult | None:
         """The partial result of an interrupted body, for middleware that sees a CancelledError."""
         return self.scope.interrupted
+
+    @property
+    def is_continued(self) -> bool:
+        """Whether it was made before, and has waited for an approval or for its result since."""
+        is_resumed = self.supplied is not None or self.resumed_program is not None
+        return self.is_approved or bool(self.approved_questions) or is_resumed
 
     @property
     def takes_context(self) -> bool:
@@ -368,6 +378,7 @@ class Call(CallRequest):
                 note_unstarted=self.scope.note_unstarted,
                 is_allowed_by_rule=lambda: self.scope.is_allowed_by_rule,
                 make_mask=lambda: make_mask(self.hidden_values()),
+                find_hidden=self.hidden_values,
             ),
         )
         if self.scope.is_cancelled:
@@ -375,11 +386,17 @@ class Call(CallRequest):
         return context
 
     def hidden_values(self) -> dict[str, HiddenValues]:
-        """Return secret arguments and bound values by name: those that the body received, else those in the state."""
+        """Return secret arguments and bound values by name: those that the body received, else those in the state.
+
+        Those of the calls whose results this one returns are included, and the secret values of the session.
+        """
         bound = {**self.plan.readable_values(self.state_scopes), **self.scope.bound_values}
         hidden = self.plan.hidden_values({**self.arguments, **bound}, self.body)
-        for name, value in () if self.scope.context is None else self.scope.context._inner_values:  # noqa: SLF001  # of this package
-            hidden.setdefault(name, HiddenValues()).append(value)
+        inner = () if self.scope.context is None else self.scope.context._inner_values  # noqa: SLF001  # of this package
+        for name, value in (*inner, *self.find_session_secrets()):
+            values = hidden.setdefault(name, HiddenValues())
+            if not any(value is known for known in values):
+                values.append(value)
         return hidden
 
     def has_hint(self, *hints: str) -> bool:

@@ -5,7 +5,7 @@ Error texts are short: no stack, no inputs, no bound values.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
@@ -33,6 +33,7 @@ from ahvn_tools.errors import (
 )
 from ahvn_tools.execution.outcome import Outcome, is_cancellation, self_cancelled_error
 from ahvn_tools.execution.plan import Arguments, Body, Plan
+from ahvn_tools.redaction.values import HiddenValues
 from ahvn_tools.results import ToolResult, media_blocks, unfinished_result
 
 if TYPE_CHECKING:
@@ -48,6 +49,10 @@ _ERRORS_WITHOUT_ITEMS: Final = (ApprovalRequiredError, InputRequiredError, Limit
 
 MISSING_REQUIRED_CLIENT_CAPABILITY: Final = -32021
 """MCP's error code; `mcp_types` has it too, but importing it is slow."""
+
+
+FindHidden = Callable[[], Mapping[str, HiddenValues]]
+"""Returns values that no text may show, by name."""
 
 
 def unwrap_value(plan: Plan, body: Body, returned: Any, values: Mapping[str, Any]) -> Any:
@@ -69,11 +74,15 @@ def to_result(
     *,
     is_served: bool = False,
     masks_errors: bool = False,
+    find_hidden: FindHidden | None = None,
 ) -> ToolResult:
-    """Return the result of an outcome. KeyboardInterrupt, SystemExit and the like are raised in a local caller."""
+    """Return the result of an outcome. KeyboardInterrupt, SystemExit and the like are raised in a local caller.
+
+    `find_hidden` returns what texts of errors may not show in addition to the secrets in `values`.
+    """
     error = outcome.error
     if error is None:
-        return returned_result(plan, body, outcome.value, values, started)
+        return returned_result(plan, body, outcome.value, values, started, find_hidden=find_hidden)
     if outcome.is_runner_error and isinstance(error, ToolCallError):
         detail = call_error_detail(error)
         if masks_errors and isinstance(error, ToolTimeoutError):
@@ -81,8 +90,18 @@ def to_result(
         return _unfinished(plan, outcome, detail, started)
     if not (is_served or isinstance(error, Exception) or is_cancellation(error)):
         raise error
-    detail = body_error_detail(error, plan.hidden_values(values, body), tool=plan.name, is_masked=masks_errors)
+    hidden = _hidden_values(plan, body, values, find_hidden)
+    detail = body_error_detail(error, hidden, tool=plan.name, is_masked=masks_errors)
     return _unfinished(plan, outcome, detail, started)
+
+
+def _hidden_values(
+    plan: Plan, body: Body, values: Arguments, find_hidden: FindHidden | None
+) -> Mapping[str, HiddenValues]:
+    hidden = plan.hidden_values(values, body)
+    for name, parts in {} if find_hidden is None else find_hidden().items():
+        hidden.setdefault(name, HiddenValues()).extend(parts)
+    return hidden
 
 
 def _unfinished(plan: Plan, outcome: Outcome, detail: ErrorDetail, started: float) -> ToolResult:
@@ -104,7 +123,9 @@ def error_result(detail: ErrorDetail, started: float) -> ToolResult:
     return ToolResult(error=detail, meta={"duration": perf_counter() - started})
 
 
-def returned_result(plan: Plan, body: Body, returned: Any, values: Arguments, started: float) -> ToolResult:
+def returned_result(
+    plan: Plan, body: Body, returned: Any, values: Arguments, started: float, *, find_hidden: FindHidden | None = None
+) -> ToolResult:
     """Return the result of what a body returned; a body may return an error result."""
     try:
         result = plan.output.to_result(returned)
@@ -113,7 +134,7 @@ def returned_result(plan: Plan, body: Body, returned: Any, values: Arguments, st
     if result is returned:  # the body's own object, which it may use again
         result = replace(result, meta=dict(result.meta), is_last=True)
     if result.error is not None:
-        message = _mask_text(plan, body, result.error.message, values)
+        message = _redact(result.error.message, _hidden_values(plan, body, values, find_hidden))
         detail = replace(result.error, message=message).hold(result.error.exception)
         result = replace(result, error=detail, blocks=media_blocks(result.blocks) or None)
     result.meta["duration"] = perf_counter() - started

@@ -155,10 +155,18 @@ def _to_result(
     """Return the result of an outcome, with what the tool requested; the call's scope remembers the error."""
     plan, scope = call.plan, call.scope
     if outcome.error is None:
-        result = returned_result(plan, call.body, outcome.value, values, started)
+        result = returned_result(plan, call.body, outcome.value, values, started, find_hidden=call.hidden_values)
     else:
-        options = {"is_served": call.is_served, "masks_errors": call.masks_errors}
-        result = to_result(plan, call.body, outcome, values, started, **options)
+        result = to_result(
+            plan,
+            call.body,
+            outcome,
+            values,
+            started,
+            is_served=call.is_served,
+            masks_errors=call.masks_errors,
+            find_hidden=call.hidden_values,
+        )
         scope.record_error(outcome.error, result)
     if scope.is_cancelled and not result.is_interrupted:
         result = replace(result, is_interrupted=True)

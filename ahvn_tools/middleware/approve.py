@@ -26,6 +26,7 @@ from ahvn_tools.execution.threads import call_host_function
 from ahvn_tools.json_types import JsonObject
 from ahvn_tools.middleware import reporting
 from ahvn_tools.middleware.inbox import ApprovalAnswer, Inbox
+from ahvn_tools.middleware.limit import COUNT_REQUEST
 from ahvn_tools.middleware.pending import ApprovalRequest, arguments_digest, pending_result
 from ahvn_tools.results import ToolResult
 
@@ -53,8 +54,8 @@ class ApprovalMiddleware:
     """Runs calls only after they are approved. Middleware that changes arguments belongs outside of it.
 
     `when` selects the calls that need approval: all, none, or those for which a function is true. It is asked about the
-    arguments as they were sent and, unless these need approval, about the JSON form of the validated ones. A call whose
-    arguments the tool refuses is an `invalid_parameters`, and nobody is asked.
+    arguments as they were sent and, unless these need approval, about the JSON form of the validated ones. Nobody is
+    asked about a call whose arguments the tool refuses, that lacks the value of a binding, or that exceeds a limit.
 
     Without an approver a call ends with the code `approval_required` and has its request, as JSON data, in
     `meta["approval"]`; `Toolkit.resume` continues it. A call that was approved that way runs.
@@ -76,9 +77,13 @@ class ApprovalMiddleware:
         if when is not False:
             try:
                 await _validated(call)
-            except ToolCallError as error:  # the model corrects it, and no person is asked
+                call.plan.check_bound_values(call.state_scopes)
+            except ToolCallError as error:  # it cannot run, and no person is asked
                 return call.scope.record_error(error, error_result(call_error_detail(error), perf_counter()))
         if when if isinstance(when, bool) else when(call):
+            for layer in inner_middleware(next):
+                if (count_request := getattr(layer, COUNT_REQUEST, None)) is not None:
+                    await count_request(call)
             return await _decide(approver, call, next, self.remember)
         result = _with_request(call, await next(call if isinstance(when, bool) else _asking_again(call, when)))
         return await _decide(approver, call, next, self.remember) if _is_requested(call, result) else result

@@ -23,6 +23,7 @@ from ahvn_tools.middleware.kept_json import KeptJson, outline, to_indexed_text
 from ahvn_tools.middleware.kept_results import FolderStore, Kept, KeptText, MemoryStore, Owner, Store
 from ahvn_tools.middleware.kept_text import page, page_of_lines, search_text
 from ahvn_tools.middleware.truncate import TruncatedBlocks, block_text
+from ahvn_tools.redaction.texts import find_cut_texts, list_texts
 from ahvn_tools.results import ToolResult, text_block, to_text, whole_value
 
 DEFAULT_MAX_BYTES: Final = 256 * 1024 * 1024
@@ -117,8 +118,11 @@ class _KeepLarge:
         handle, names = None, list[str]()
         if (found := self._find_reader(call)) is not None:
             store, owner, names = found
-            kept = KeptText(content) if isinstance(content, str) else KeptText(*to_indexed_text(content))
+            text, index = (content, None) if isinstance(content, str) else to_indexed_text(content)
+            kept = KeptText(text, index, list_texts(call.hidden_values()))
             handle = store.keep(owner, kept, sys.getsizeof(kept.text))
+            if isinstance(store, MemoryStore) and owner.ids != ():
+                owner.anchor.has_kept_results = True  # the toolkit forgets other sessions first
         note = "not kept." if handle is None else _how_to_read(handle, names, content)
         head = self._head(content, length, note)
         others = [block for block in result.blocks or () if block_text(block) is None]
@@ -170,10 +174,11 @@ class _KeepLarge:
         """
         with self._open(context, handle) as kept:
             if kept.index is not None:
-                return KeptJson(kept, kept.index).read(path or "", start, limit, self._page_chars)
+                return _shown(context, KeptJson(kept, kept.index).read(path or "", start, limit, self._page_chars))
             if path:
                 raise ToolError("This result is a text and no JSON: read it without a path.")
-            return (page if unit == "characters" else page_of_lines)(kept, start, limit, self._page_chars)
+            read = page if unit == "characters" else page_of_lines
+            return _shown(context, read(kept, start, limit, self._page_chars))
 
     def search_result(
         self,
@@ -197,8 +202,8 @@ class _KeepLarge:
         """
         with self._open(context, handle) as kept:
             if kept.index is not None:
-                return KeptJson(kept, kept.index).search(text, start, limit, self._page_chars)
-            return search_text(kept, text, start, limit, self._page_chars)
+                return _shown(context, KeptJson(kept, kept.index).search(text, start, limit, self._page_chars))
+            return _shown(context, search_text(kept, text, start, limit, self._page_chars))
 
     @contextlib.contextmanager
     def _open(self, context: ToolContext, handle: str) -> Generator[Kept]:
@@ -207,7 +212,15 @@ class _KeepLarge:
         with contextlib.nullcontext() if owner is None else self._store.find(owner, handle) as kept:
             if kept is None:
                 raise ToolError(_UNKNOWN)
+            context._hide(kept.hidden)  # noqa: SLF001  # of this package
             yield kept
+
+
+def _shown(context: ToolContext, part: str) -> str:
+    """Return a part of a result; reports of this call also mask the secrets that are cut where it begins or ends."""
+    for name, texts in list_texts(context._links.find_hidden()).items():  # noqa: SLF001  # of this package
+        context._hide({name: find_cut_texts(part, texts)})  # noqa: SLF001  # of this package
+    return part
 
 
 def _owner(toolkit: Any) -> Owner | None:

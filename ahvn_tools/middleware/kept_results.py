@@ -14,10 +14,12 @@ import stat
 import threading
 import time
 import weakref
-from collections.abc import Generator, Iterator
+from collections import OrderedDict
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO, Any, Final, Protocol
 
 from ahvn_tools.errors import ToolSpecError
@@ -40,6 +42,9 @@ _NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY"
 _LOOK_SECONDS: Final = 1.0
 """How often at most a process looks for the files of others: with many files this takes long."""
 
+_MAX_HIDDEN: Final = 1_000
+"""For how many results in files a process remembers what no report may show."""
+
 _WRITTEN_CHARS: Final = 1 << 20
 
 
@@ -54,16 +59,25 @@ class Owner:
     all clients that a server cannot distinguish."""
 
 
+Hidden = Mapping[str, Sequence[str]]
+"""The texts of bound values and secrets, by parameter."""
+
+
 @dataclass(frozen=True, eq=False)
 class KeptText(TextInMemory):
     """A result in memory, as a text."""
 
     index: Index | None = None
     """That of JSON; None for any other text."""
+    hidden: Hidden = field(default_factory=dict, repr=False)
+    """What no report of a call may show that reads the result."""
 
 
 class KeptFile:
     """A result in an open file, as a text."""
+
+    hidden: Hidden = MappingProxyType({})
+    """As that of KeptText, if this process has kept the result: the file does not have it."""
 
     def __init__(self, file: IO[bytes]) -> None:
         """Read the header and the index. Raises ValueError, TypeError and KeyError for a file of something else."""
@@ -161,6 +175,8 @@ class FolderStore:
         """How many bytes there are, with what this process has written since it looked, and when it did."""
         self._own: Path | None = None
         self._folders: weakref.WeakKeyDictionary[Any, Path] = weakref.WeakKeyDictionary()
+        self._hidden: OrderedDict[str, Hidden] = OrderedDict()
+        """Of the latest results, by their handles."""
         _remove_abandoned(self._root)
         self._drop()
 
@@ -173,6 +189,9 @@ class FolderStore:
             folder = self._folder(owner)
             folder.mkdir(mode=0o700, exist_ok=True)
             _write(folder / handle, content)
+            self._hidden[handle] = content.hidden
+            while len(self._hidden) > _MAX_HIDDEN:
+                self._hidden.popitem(last=False)
             self._known_bytes += (folder / handle).stat().st_size
             if self._known_bytes > self._max_bytes or time.monotonic() - self._looked_at > _LOOK_SECONDS:
                 self._drop()
@@ -218,6 +237,8 @@ class FolderStore:
             is_kept = os.fstat(file.fileno()).st_mtime >= time.time() - self._max_age
             try:
                 kept = KeptFile(file) if is_kept else None
+                if kept is not None:
+                    kept.hidden = self._hidden.get(handle, kept.hidden)
             except (ValueError, TypeError, KeyError, AttributeError):
                 kept = None
             yield kept

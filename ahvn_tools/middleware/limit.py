@@ -7,15 +7,19 @@ import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable
 from time import monotonic
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
-from ahvn_tools.errors import LimitExceededError, ToolSpecError, suggests_options
+from ahvn_tools.errors import MISSING_VALUE, LimitExceededError, ToolSpecError, UnboundStateError, suggests_options
 from ahvn_tools.execution.call import Call, Middleware, Next
 from ahvn_tools.results import ToolResult
 from ahvn_tools.state import MISSING, StateKey
 
 MAX_COUNTED_KEYS = 100_000
 """How many keys, sessions and runs are counted; beyond that the least recently active count is dropped."""
+
+COUNT_REQUEST: Final = "count_request"
+"""The attribute of middleware that counts a call: a function that does so when the call begins to wait for an approval
+outside of the middleware. It raises LimitExceededError."""
 
 FindKey: TypeAlias = Callable[[Call], Hashable]
 """Returns the key under which a call is counted."""
@@ -35,10 +39,12 @@ def limit(
 
     On a toolkit it counts the calls of all its tools, on a tool the calls of that tool; from all threads, loops and
     sessions. With `by`, `per_second` and `per_minute` are for each key: a state key such as "user.id", or a function
-    of the call such as `lambda call: call.session_id`. Calls without a value under the state key count as one key.
+    of the call such as `lambda call: call.session_id`. A call without a value under the state key, or with one that
+    cannot be hashed, is an error with the code `unbound_state`, and does not run.
     A run is all calls of one answer of a model (`Toolkit.run`); `per_run` does not count other calls. Calls
     outside a session count as one session. A call that exceeds a rate waits if it can start within `wait` seconds. Any
-    other call that exceeds a limit ends with the code `limit_exceeded` and is not counted.
+    other call that exceeds a limit ends with the code `limit_exceeded` and is not counted. A call that waits for an
+    approval or for its result counts when it is made, and not again when it goes on.
     Raises ToolSpecError for a limit below 1, for no limit, for `by` without a rate, and for a negative or infinite
     `wait`, and StateKeyError for a malformed key.
     """
@@ -50,11 +56,18 @@ def limit(
     rates = [_Rate(number, seconds) for number, seconds in ((per_second, 1), (per_minute, 60)) if number is not None]
     limiter = _Limiter(rates, _Quota(per_run), _Quota(per_session), wait, _key_function(by))
 
-    async def limit_call(call: Call, next: Next) -> ToolResult:  # noqa: A002  # the word for it
+    async def count(call: Call) -> None:
         if (seconds := limiter.acquire(call)) > 0:
             await asyncio.sleep(seconds)
+
+    async def limit_call(call: Call, next: Next) -> ToolResult:  # noqa: A002  # the word for it
+        if call.is_continued and limiter not in call.scope.continued_in:
+            call.scope.continued_in.append(limiter)  # a retry of it counts
+        else:
+            await count(call)
         return await next(call)
 
+    setattr(limit_call, COUNT_REQUEST, count)
     return limit_call
 
 
@@ -67,9 +80,19 @@ def _key_function(by: str | FindKey | None) -> FindKey:
 
     def read(call: Call) -> Hashable:
         value: Hashable = key.find(call.state_scopes)
-        return None if value is MISSING else value
+        if value is MISSING:
+            raise _key_error(call, f"no state has the key {by!r}")
+        return value
 
     return read
+
+
+def _key_error(call: Call, problem: str) -> UnboundStateError:
+    explanation = (
+        f"`by` of `limit` has no key for the call of {call.name!r}: {problem}. Set a text or a number in the session "
+        "or the toolkit, or return one from a function that is passed as `by`."
+    )
+    return UnboundStateError(MISSING_VALUE, tool=call.name, parameter="by", key="by", explanation=explanation)
 
 
 class _Rate:
@@ -136,6 +159,10 @@ class _Limiter:
         A call that is cancelled during the wait leaves its start time unused: later calls have theirs already.
         """
         key = self._find_key(call)
+        try:
+            hash(key)
+        except TypeError:
+            raise _key_error(call, f"it found a {type(key).__name__}, which cannot be hashed") from None
         with self._lock:
             self._refuse_exhausted(call)
             now = monotonic()

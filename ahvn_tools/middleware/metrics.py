@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ahvn_tools.errors import suggests_options
 from ahvn_tools.execution.call import Call, Middleware, Next
+from ahvn_tools.middleware import reporting
 from ahvn_tools.middleware.observe import run_observed
 from ahvn_tools.results import ToolResult
 
@@ -16,18 +17,20 @@ BUCKET_SECONDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10
 """The histogram's bucket boundaries, from the GenAI semantic conventions."""
 
 _OUTCOMES = {None: "ok", "cancelled": "cancelled"}
-"""The outcomes of error codes; that of any other code is `error`."""
+"""The outcomes of error codes; that of any other code is `error`, unless the call waits."""
 
 
 @suggests_options
 def metrics(meter: Meter | None = None) -> Middleware:
     """Return middleware that measures calls. Without `meter` it uses the global provider's.
 
-    - `gen_ai.execute_tool.duration`: a histogram in seconds; for a stream it includes the time of its reader;
-    - `ahvn_tools.calls`: a counter, with the attribute `ahvn_tools.outcome`: `ok`, `error` or `cancelled`;
+    - `gen_ai.execute_tool.duration`: a histogram in seconds; it includes the time of a stream's reader and an approver;
+    - `ahvn_tools.calls`: a counter, with the attribute `ahvn_tools.outcome`: `ok`, `error`, `cancelled`, or `waiting`
+      for an approval, an answer or its result;
     - `ahvn_tools.active_calls`: how many calls are running.
 
-    All have the attribute `gen_ai.tool.name`; for a failed call the first two have its code as `error.type`.
+    All have the attributes `gen_ai.tool.name` and `gen_ai.tool.type`; for a failed call the first two have its code as
+    `error.type`.
     """
     from opentelemetry.metrics import get_meter
 
@@ -48,9 +51,10 @@ def metrics(meter: Meter | None = None) -> Middleware:
 
         def end(duration: float, code: str | None) -> None:
             active.add(-1, attributes)
-            ended = attributes if code is None else {**attributes, "error.type": code}
+            is_waiting = reporting.is_waiting(call, code)
+            ended = attributes if code is None or is_waiting else {**attributes, "error.type": code}
             durations.record(duration, ended)
-            calls.add(1, {**ended, "ahvn_tools.outcome": _OUTCOMES.get(code, "error")})
+            calls.add(1, {**ended, "ahvn_tools.outcome": "waiting" if is_waiting else _OUTCOMES.get(code, "error")})
 
         active.add(1, attributes)
         return await run_observed(call, next, end)

@@ -18,23 +18,27 @@ _logger = logging.getLogger(__name__)
 
 
 class Observer(Protocol):
-    """Receives, after a call, its tool, whether it succeeded, its duration in seconds, and the code of its error."""
+    """Receives, after a call, its tool, whether it did not fail, its duration in seconds, and the code of its error."""
 
     def __call__(self, tool: str, success: bool, duration: float, error_code: str | None, /) -> Any:
-        """Take a call that has ended. The code is None after success, and `cancelled` if the caller has left."""
+        """Take a call that has ended. The code is None after success, and `cancelled` if the caller has left.
+
+        A call that waits for an approval, an answer or its result has not failed: the code says what it waits for.
+        """
 
 
 @suggests_options
 def observe(observer: Observer) -> Middleware:
     """Return middleware that calls `observer(tool, success, duration, error_code)` after each call.
 
-    That includes cancelled calls. The duration of a stream includes the time of its reader. The observer must not
+    That includes cancelled calls. The duration of a stream includes the time of its reader. `success` is true, too, for
+    a call that waits for an approval, an answer or its result: the code says so. The observer must not
     block. What it raises is logged, and changes no result. Raises ToolSpecError for what is no function, or is async.
     """
     _validate(observer)
 
     async def observe_call(call: Call, next: Next) -> ToolResult:  # noqa: A002  # the word for it
-        return await run_observed(call, next, functools.partial(_notify, observer, call.name))
+        return await run_observed(call, next, functools.partial(_notify, observer, call))
 
     return observe_call
 
@@ -61,8 +65,8 @@ def _validate(observer: Any) -> None:
         )
 
 
-def _notify(observer: Observer, tool: str, duration: float, code: str | None) -> None:
+def _notify(observer: Observer, call: Call, duration: float, code: str | None) -> None:
     try:
-        observer(tool, code is None, duration, code)
+        observer(call.name, code is None or reporting.is_waiting(call, code), duration, code)
     except Exception:
-        _logger.exception("The observer of the call of %r failed.", tool)
+        _logger.exception("The observer of the call of %r failed.", call.name)

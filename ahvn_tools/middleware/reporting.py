@@ -14,7 +14,14 @@ from pydantic_core import to_jsonable_python
 
 from ahvn_tools.encoders.loaded_classes import is_for_graph
 from ahvn_tools.error_detail import ErrorDetail
-from ahvn_tools.errors import InvalidResultError, ToolCallError, clip
+from ahvn_tools.errors import (
+    ApprovalRequiredError,
+    InputRequiredError,
+    InvalidResultError,
+    ResultRequiredError,
+    ToolCallError,
+    clip,
+)
 from ahvn_tools.execution.call import Call
 from ahvn_tools.execution.convert import body_error_text
 from ahvn_tools.redaction.texts import JsonRedactor, Mask, mask_named, redact
@@ -43,11 +50,19 @@ MAX_LOGGED_CHARS: Final = 4_000
 """The maximum length of an argument or a result in a log or span."""
 
 
+_WAITING: Final = frozenset({ApprovalRequiredError.code, ResultRequiredError.code})
+
+
 def error_code(result: ToolResult) -> str | None:
     """Return the code of a failed result; None for a successful one, and for one that a LangGraph graph takes over."""
     if result.error is not None:
         return None if is_for_graph(result.exception) else result.error.code
     return "cancelled" if result.is_interrupted else None
+
+
+def is_waiting(call: Call, code: str | None) -> bool:
+    """Return whether a call with this code has not failed: it waits for an approval, an answer or its result."""
+    return code in _WAITING or (call.is_served and code == InputRequiredError.code)
 
 
 def exception_code(error: BaseException) -> str:

@@ -19,7 +19,8 @@ def trace(tracer: Tracer | None = None, *, content: bool = False) -> Middleware:
 
     Inside the call it is the current span, so spans that the tool opens are its children; it never becomes current in
     the reader of a stream. A failed call has an error status and its code as `error.type`; for a cancelled one that is
-    `cancelled`. `content` adds arguments and result, redacted and cut. Without `tracer` it uses the global provider's.
+    `cancelled`. One that waits for an approval, an answer or its result has not failed: `ahvn_tools.outcome` is
+    `waiting`. `content` adds arguments and result, redacted and cut. Without `tracer` it uses the global provider's.
     """
     from opentelemetry import context
     from opentelemetry import trace as otel
@@ -42,7 +43,9 @@ def trace(tracer: Tracer | None = None, *, content: bool = False) -> Middleware:
             code = reporting.exception_code(error)  # the exception itself is not recorded: its text may contain secrets
             raise
         finally:
-            if code is not None:
+            if reporting.is_waiting(call, code):
+                span.set_attribute("ahvn_tools.outcome", "waiting")
+            elif code is not None:
                 span.set_attribute("error.type", code)
                 span.set_status(otel.StatusCode.ERROR)
             context.detach(token)

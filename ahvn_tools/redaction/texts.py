@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import binascii
+import bisect
 import functools
 import json
 import re
@@ -26,6 +27,9 @@ _PIECES = re.compile(r"[A-Za-z0-9._~-]+|\\+|.", re.DOTALL)
 _MAX_ENCODED_CHARS = 20_000
 """A longer text is recognized only as it is, as a Python literal and in JSON."""
 
+_MAX_CUT_TEXTS = 1_000
+"""How many different parts of secrets are found in one text."""
+
 _AUTHORIZATION_HEADERS = frozenset({"authorization", "proxy-authorization"})
 
 Mask = Callable[[str], str]
@@ -44,6 +48,44 @@ def make_mask(bound: Mapping[str, Any]) -> Mask:
     """Return what redacts many texts for the same bound values; see `redact`."""
     secrets = SecretTexts(bound)
     return lambda text: mask_credentials(secrets.mask(text))
+
+
+def list_texts(bound: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return the texts that `redact` replaces for these values, by name, without the values themselves."""
+    texts: dict[str, list[str]] = {}
+    for name, value in bound.items():
+        parts = value if isinstance(value, HiddenValues) else [value]
+        found = {text for part in parts for text in _texts_of(part) if len(text) >= MIN_MASKED_CHARS}
+        if found:
+            texts[name] = sorted(found)
+    return texts
+
+
+def find_cut_texts(text: str, secrets: Iterable[str]) -> list[str]:
+    """Return the beginnings and endings of secrets that a text has without the rest, as a part of a longer text may."""
+    found: list[str] = []
+    for secret in {form for one in secrets for form in (one, json.dumps(one)[1:-1])}:
+        pieces = text.split(secret)
+        for cut in (_beginning, _ending):
+            while (longest := _longest_in(pieces, secret, cut)) >= MIN_MASKED_CHARS and len(found) < _MAX_CUT_TEXTS:
+                found.append(cut(secret, longest))
+                pieces = [part for piece in pieces for part in piece.split(found[-1])]
+    return found
+
+
+def _beginning(secret: str, length: int) -> str:
+    return secret[:length]
+
+
+def _ending(secret: str, length: int) -> str:
+    return secret[len(secret) - length :]
+
+
+def _longest_in(pieces: Sequence[str], secret: str, cut: Callable[[str, int], str]) -> int:
+    """Return the length of the longest part of a secret that is in one of the pieces."""
+    return bisect.bisect_left(
+        range(1, len(secret)), True, key=lambda length: not any(cut(secret, length) in piece for piece in pieces)
+    )
 
 
 class SecretTexts:

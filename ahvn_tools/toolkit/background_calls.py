@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import enum
 import threading
 import time
 import weakref
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -27,6 +28,7 @@ from ahvn_tools.toolkit import locks
 if TYPE_CHECKING:  # slow, and few toolkits run calls in the background
     from ahvn_tools.execution.call import CallScope, EmitChunk
     from ahvn_tools.middleware.pending import PendingRequest
+    from ahvn_tools.redaction.values import HiddenValues
 
     RunCall = Callable[[EmitChunk], Awaitable[ToolResult]]
     """Runs a call, whose chunks it passes to its argument. It raises nothing but its own cancellation."""
@@ -94,13 +96,34 @@ MAX_KEPT_RESULTS: Final = 100
 KEPT_SECONDS: Final = 3600.0
 """For how many seconds a session keeps the result of a finished call."""
 
+
+class SessionContent(enum.IntEnum):
+    """What a session has. One with less never makes a toolkit forget one with more."""
+
+    NOTHING = 0
+    STATE = 1
+    """Values that the host has passed, and will pass again."""
+    MORE = 2
+    """Results, switched groups or remembered rules."""
+    CALLS = 3
+    """A background call that runs, or whose result nobody has read. Such a session is never forgotten."""
+
+
 _lock = threading.RLock()  # reentrant: a result that is dropped may run code of its class
 
 
 class BackgroundCall:
     """One call on the background loop."""
 
-    def __init__(self, id: str, tool: str, scope: CallScope, run: RunCall) -> None:  # noqa: A002  # the id of the call
+    def __init__(
+        self,
+        id: str,  # noqa: A002  # the id of the call
+        tool: str,
+        scope: CallScope,
+        run: RunCall,
+        find_hidden: Callable[[], Mapping[str, HiddenValues]],
+    ) -> None:
+        """`find_hidden` returns what no report of a call may show that returns the result of this one."""
         import asyncio
 
         from ahvn_tools.execution import background_loop
@@ -110,6 +133,9 @@ class BackgroundCall:
         self.ended: float | None = None
         """When it ended, on the clock of `time.monotonic`."""
         self.result: ToolResult | None = None
+        self.is_read = False
+        """Whether somebody has read its result."""
+        self.find_hidden = find_hidden
         self._scope = scope
         self._run = run
         self._started = time.monotonic()
@@ -152,6 +178,7 @@ class BackgroundCall:
 
     def finish(self, result: ToolResult) -> None:
         """Set the result."""
+        self.is_read = False
         self.ended = time.monotonic()
         self.result = result
 
@@ -170,6 +197,7 @@ class BackgroundCall:
     def status(self) -> CallStatus:
         """Return what is known of it now."""
         result, ended = self.result, self.ended
+        self.is_read |= result is not None
         return CallStatus(
             id=self.id,
             tool=self.tool,
@@ -187,13 +215,15 @@ class BackgroundCalls:
     So what runs in a call must not refer to it: see `StoreView.without_session`.
     """
 
-    __slots__ = ("__weakref__", "_calls", "_is_closed", "_outlives_request")
+    __slots__ = ("__weakref__", "_calls", "_is_closed", "_outlives_request", "has_kept_results")
 
     def __init__(self, *, outlives_request: bool = True) -> None:
         """`outlives_request`: a later request of the same client can find the calls."""
         self._calls: dict[str, BackgroundCall] = {}  # replaced whenever it changes
         self._is_closed = False
         self._outlives_request = outlives_request
+        self.has_kept_results = False
+        """Whether `keep_large` has kept results of the session for as long as this lives."""
 
     def start(self, call: BackgroundCall, max_running: int) -> None:
         """Start a call.
@@ -236,6 +266,13 @@ class BackgroundCalls:
         """Return the status of each call, in the order in which they were started."""
         self.drop_old_results()
         return [call.status() for call in self._calls.values()]
+
+    def find_content(self) -> SessionContent:
+        """Return what the session has because of them."""
+        oldest = time.monotonic() - KEPT_SECONDS
+        if any(not call.is_read and (call.ended is None or call.ended >= oldest) for call in self._calls.values()):
+            return SessionContent.CALLS
+        return SessionContent.MORE if self._calls or self.has_kept_results else SessionContent.NOTHING
 
     def cancel(self, id: str) -> bool:  # noqa: A002  # as above
         """Cancel the call of this id, and return whether it runs."""

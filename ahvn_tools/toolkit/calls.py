@@ -28,6 +28,7 @@ from ahvn_tools.errors import (
 from ahvn_tools.execution import direct_call
 from ahvn_tools.execution.convert import body_error_detail, call_error_detail, error_result
 from ahvn_tools.execution.plan import Body, Plan
+from ahvn_tools.redaction.values import HiddenValues, find_secrets
 from ahvn_tools.results import ToolResult
 from ahvn_tools.roots import Roots, to_roots
 from ahvn_tools.toolkit.entry import Entry
@@ -226,8 +227,17 @@ def start(view: StoreView, name: str, arguments: Arguments | None, options: Call
         detail = body_error_detail(outcome.error, call.hidden_values(), tool=call.name, is_masked=call.masks_errors)
         return replace(error_result(detail, started), id=call.id)
 
-    view.background_calls.start(BackgroundCall(call.id, name, call.scope, run), store.max_background)
+    background = BackgroundCall(call.id, name, call.scope, run, call.hidden_values)
+    view.background_calls.start(background, store.max_background)
     return call.id
+
+
+def inner_values(view: StoreView, name: str, arguments: Arguments | None, scope: CallScope) -> dict[str, HiddenValues]:
+    """Return what reports of a call mask that has made this one as a part of it: bound values and secrets, by name."""
+    entry, context = view.store.entries.get(name), scope.context
+    names = frozenset() if entry is None else view.compiled_tool(entry).plan.secret_names
+    inner = () if context is None else context._inner_values  # noqa: SLF001  # of this package
+    return find_secrets(arguments or {}, names, (*scope.bound_values.items(), *inner))
 
 
 def explain(view: StoreView, name: str, arguments: Arguments | None) -> RuleDecision:
@@ -394,6 +404,7 @@ def _make_call(view: StoreView, entry: Entry, plan: Plan, arguments: Arguments, 
         plan=plan,
         body=entry.spec.body,
         state_scopes=state_scopes(view, entry),
+        find_session_secrets=view.secret_values,
         describe=lambda: view.definition(entry),
         scope=scope,
     )

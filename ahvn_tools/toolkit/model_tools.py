@@ -23,7 +23,7 @@ from ahvn_tools.settings import ToolOptions, validate_options
 from ahvn_tools.sources import function as function_source
 from ahvn_tools.spec import ToolSpec
 from ahvn_tools.toolkit import calls
-from ahvn_tools.toolkit.background_calls import CallStatus
+from ahvn_tools.toolkit.background_calls import BackgroundCall
 from ahvn_tools.toolkit.entry import DELEGATES, NEEDS_SESSION, SWITCHES_GROUPS
 from ahvn_tools.toolkit.entry_options import BASIC_GROUP
 from ahvn_tools.toolkit.selection import Group
@@ -65,11 +65,12 @@ async def call_tool(name: str, context: ToolContext, arguments: dict[str, Any] |
     _refuse_app_tool(view, name)
     questions: Any = context._links.asker  # noqa: SLF001  # of this package
     # the same id: an approval of this call answers the one that the model made
+    scope = CallScope(pause_outer=context._links.pause)  # noqa: SLF001  # of this package
     options = calls.CallOptions(
         id=context.call_id,
         run_id=context.run_id,
         caller=context.caller,
-        scope=CallScope(pause_outer=context._links.pause),  # noqa: SLF001  # of this package
+        scope=scope,
         is_served=context.is_served,
         masks_errors=context._masks_errors,  # noqa: SLF001  # of this package
         report=context.report_progress,
@@ -77,7 +78,10 @@ async def call_tool(name: str, context: ToolContext, arguments: dict[str, Any] |
         answer_by=None if questions is None else questions.answer_by,
         approved_questions=() if questions is None else questions.approved,
     )
-    return await calls.aexecute(view, name, arguments, options)
+    try:
+        return await calls.aexecute(view, name, arguments, options)
+    finally:
+        context._hide(calls.inner_values(view, name, arguments, scope))  # noqa: SLF001  # of this package
 
 
 def _refuse_app_tool(view: StoreView, name: str) -> None:
@@ -212,7 +216,7 @@ def start_call(name: str, context: ToolContext, arguments: dict[str, Any] | None
         call_id = calls.start(view, name, arguments, options)
     except ToolCallError as error:
         return error_result(call_error_detail(error), perf_counter())
-    return _to_result(view.background_calls.get(call_id).status())
+    return _to_result(context, view.background_calls.get(call_id))
 
 
 setattr(start_call, DELEGATES, True)
@@ -224,7 +228,7 @@ def call_status(id: str, context: ToolContext) -> ToolResult:  # noqa: A002  # t
     Args:
         id: The id that `start_call` has returned.
     """
-    return _to_result(_status(context, id))
+    return _to_result(context, _find(context, id))
 
 
 async def wait_for_call(
@@ -238,8 +242,9 @@ async def wait_for_call(
         id: The id that `start_call` has returned.
         seconds: How long to wait at most.
     """
-    _status(context, id)
-    return _to_result(await require_toolkit(context).await_(id, min(seconds, _max_seconds(context))))
+    call = _find(context, id)
+    await require_toolkit(context).await_(id, min(seconds, _max_seconds(context)))
+    return _to_result(context, call)
 
 
 async def cancel_call(id: str, context: ToolContext) -> ToolResult:  # noqa: A002  # as above
@@ -248,10 +253,10 @@ async def cancel_call(id: str, context: ToolContext) -> ToolResult:  # noqa: A00
     Args:
         id: The id that `start_call` has returned.
     """
-    _status(context, id)
-    toolkit = require_toolkit(context)
+    call, toolkit = _find(context, id), require_toolkit(context)
     toolkit._view.background_calls.cancel(id)  # noqa: SLF001  # of this package
-    return _to_result(await toolkit.await_(id, min(CANCEL_SECONDS, _max_seconds(context))))
+    await toolkit.await_(id, min(CANCEL_SECONDS, _max_seconds(context)))
+    return _to_result(context, call)
 
 
 BACKGROUND_TOOLS: Final[tuple[Callable[..., Any], ...]] = (start_call, call_status, wait_for_call, cancel_call)
@@ -261,13 +266,13 @@ for _function in BACKGROUND_TOOLS:
     setattr(_function, NEEDS_SESSION, True)
 
 
-def _status(context: ToolContext, id: str) -> CallStatus:  # noqa: A002  # as above
-    """Return the status of a call. Raises ToolError for an id that the session does not know."""
+def _find(context: ToolContext, id: str) -> BackgroundCall:  # noqa: A002  # as above
+    """Return a call. Raises ToolError for an id that the session does not know."""
     try:
-        status: CallStatus = require_toolkit(context).status(id)
+        call: BackgroundCall = require_toolkit(context)._view.background_calls.get(id)  # noqa: SLF001  # of this package
     except ToolLookupError as error:
         raise ToolError(error.args[0]) from None
-    return status
+    return call
 
 
 def _max_seconds(context: ToolContext) -> float:
@@ -278,8 +283,10 @@ def _max_seconds(context: ToolContext) -> float:
     return float("inf") if timeout is None else timeout * _SHARE_OF_TIMEOUT
 
 
-def _to_result(status: CallStatus) -> ToolResult:
-    """Return a status as a model reads it; content of the result, such as images, follows it."""
+def _to_result(context: ToolContext, call: BackgroundCall) -> ToolResult:
+    """Return the status of a call as a model reads it; content of the result, such as images, follows it."""
+    status = call.status()
+    context._hide(call.find_hidden())  # noqa: SLF001  # of this package
     fields: dict[str, Any] = {"id": status.id, "tool": status.tool, "state": status.state}
     fields["elapsed_seconds"] = round(status.elapsed, 1)
     if status.items:

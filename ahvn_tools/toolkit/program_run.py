@@ -504,11 +504,8 @@ class ProgramCalls:
         """Mask the secrets and the bound values of a call in reports of the program, which may contain them."""
         entry = self._view.store.entries.get(call.tool)
         names = frozenset() if entry is None else self._view.compiled_tool(entry).plan.secret_names
-        hidden = self._context._inner_values  # noqa: SLF001  # of this package
-        hidden.extend(scope.bound_values.items())
-        for name, values in find_secrets(call.arguments, names).items():
-            hidden.extend((name, value) for value in values)
-            self._has_passed_secret |= any(values)
+        self._context._hide(calls.inner_values(self._view, call.tool, call.arguments, scope))  # noqa: SLF001  # of this package
+        self._has_passed_secret |= any(map(any, find_secrets(call.arguments, names).values()))
         self.add_secrets(value for name, value in scope.bound_values.items() if name in names)
 
     def add_secrets(self, values: Iterable[Any]) -> None:

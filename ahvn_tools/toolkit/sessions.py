@@ -9,12 +9,13 @@ import time
 import uuid
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Generator, Mapping, MutableMapping
+from collections.abc import Callable, Generator, Iterator, Mapping, MutableMapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from ahvn_tools.errors import ToolkitError
-from ahvn_tools.toolkit.background_calls import BackgroundCalls
+from ahvn_tools.toolkit.background_calls import BackgroundCalls, SessionContent
 from ahvn_tools.toolkit.entry import Entry
 
 if TYPE_CHECKING:
@@ -24,12 +25,19 @@ if TYPE_CHECKING:
     from ahvn_tools.toolkit.structured_output import StructuredOutput
 
 MAX_CLIENTS: Final = 10_000
-"""A server remembers at most this many clients; it forgets those first that have not called for longest."""
+"""A server remembers at most this many clients with nothing but a list of tools, and as many with more."""
 
 MAX_SESSIONS: Final = 10_000
-"""A toolkit holds at most this many sessions with an id that nothing else holds: those that were opened last."""
+"""A toolkit holds at most this many sessions with an id that have nothing but a state, and as many with more."""
+
+MAX_NEW_SESSIONS: Final = 1_000
+"""How many of the sessions that were opened last are held whatever they have: the host may be about to use them."""
+
 MAX_SESSION_AGE: Final = 3600.0
 """For how many seconds a toolkit holds a session that was not opened again."""
+
+_MAX_EXAMINED: Final = (100, 100, 100, 2)
+"""How many sessions of each kind that may have to go are looked at whenever one is opened."""
 
 CANNOT_SWITCH: Final = (
     "Groups cannot be switched: the server cannot distinguish this client from others and stores nothing."
@@ -44,6 +52,13 @@ class GroupSwitches:
     """What a toolkit or a session has switched. Readers need no lock: a change replaces the mapping."""
 
     __slots__ = ("approval_mode", "group_overrides", "is_anonymous", "remembered_rules", "structured_outputs")
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether nothing has been switched."""
+        return not (
+            self.group_overrides or self.structured_outputs or self.approval_mode is not None or self.remembered_rules
+        )
 
     def __init__(self, *, is_anonymous: bool = False) -> None:
         self.is_anonymous = is_anonymous
@@ -71,25 +86,90 @@ class ClientState(GroupSwitches):
         """The same of the list of prompts."""
 
 
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class _Held:
+    """A session that is held, and since when."""
+
+    item: Any
+    find_content: Callable[[], SessionContent]
+    since: float
+
+
+class HeldSessions:
+    """Sessions by their ids: new ones, and those with a state, with more, and with calls. Its user has a lock.
+
+    In each of these levels the one that was opened last is at the end. The level of those with calls has no limit.
+    """
+
+    def __init__(self, *, max_new: int, max_held: int, max_age: float) -> None:
+        self._limits = (max_new, max_held, max_held, 0)
+        self._max_age = max_age
+        self._levels = tuple(OrderedDict[str, _Held]() for _ in self._limits)
+
+    def get(self, session_id: str) -> Any:
+        """Return a session; None if it is not held."""
+        return next((level[session_id].item for level in self._levels if session_id in level), None)
+
+    def hold(self, session_id: str, item: Any, find_content: Callable[[], SessionContent]) -> list[Any]:
+        """Hold a session that was opened now. Return those that are no longer held."""
+        for level in self._levels:
+            level.pop(session_id, None)
+        now = time.monotonic()
+        self._levels[0][session_id] = _Held(item=item, find_content=find_content, since=now)
+        return [one for number in range(len(self._levels)) for one in self._push_out(number, now)]
+
+    def find_content(self) -> SessionContent:
+        """Return the most that one of the sessions has."""
+        contents = (held.find_content() for level in self._levels for held in level.values())
+        return max(contents, default=SessionContent.NOTHING)
+
+    def _push_out(self, number: int, now: float) -> Iterator[Any]:
+        """Yield the sessions that leave a level and have too little for the next one, or are too old for it."""
+        level = self._levels[number]
+        for _ in range(min(len(level), _MAX_EXAMINED[number])):
+            session_id, held = next(iter(level.items()))
+            is_old = now - held.since > self._max_age
+            if len(level) <= self._limits[number] and not is_old:
+                return
+            del level[session_id]
+            content = held.find_content()
+            has_too_little = number != SessionContent.CALLS and content <= number
+            if content == SessionContent.CALLS or not (has_too_little or is_old):
+                self._levels[content][session_id] = held
+            else:
+                yield held
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class _Client:
+    """A client of a server. Its background calls refer to its state."""
+
+    state: ClientState
+    background_calls: BackgroundCalls | None = None
+
+    def find_content(self) -> SessionContent:
+        """Return what it has."""
+        content = SessionContent.NOTHING if self.background_calls is None else self.background_calls.find_content()
+        return max(content, SessionContent.STATE if self.state.is_unchanged else SessionContent.MORE)
+
+
 class ClientStates:
     """The clients of one server by their session ids."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._by_session_id: OrderedDict[str, ClientState] = OrderedDict()
-        self._background_calls: dict[str, BackgroundCalls] = {}  # apart from the states, which these calls refer to
+        self._clients = HeldSessions(max_new=0, max_held=MAX_CLIENTS, max_age=float("inf"))
 
     def get(self, session_id: str | None) -> ClientState:
         """Return the state of a client; a new one each time for a client without a session id."""
         if session_id is None:
             return ClientState(is_anonymous=True)
         with self._lock:
-            client = self._by_session_id.setdefault(session_id, ClientState())
-            self._by_session_id.move_to_end(session_id)
-            if len(self._by_session_id) > MAX_CLIENTS:
-                forgotten, _ = self._by_session_id.popitem(last=False)
-                self._background_calls.pop(forgotten, None)
-            return client
+            client = self._clients.get(session_id) or _Client(ClientState())
+            forgotten = self._clients.hold(session_id, client, client.find_content)
+        del forgotten  # outside the lock: their background calls are cancelled
+        state: ClientState = client.state
+        return state
 
     def background_calls(
         self, session_id: str | None, on_leave: Callable[[Callable[[], None]], None]
@@ -101,16 +181,22 @@ class ClientStates:
         if session_id is None:
             return BackgroundCalls(outlives_request=False)
         with self._lock:
-            known = self._background_calls.get(session_id)
-            if known is not None:
+            client = self._clients.get(session_id)
+            if client is None:  # forgotten just now
+                return BackgroundCalls()
+            if client.background_calls is not None:
+                known: BackgroundCalls = client.background_calls
                 return known
-            calls = self._background_calls[session_id] = BackgroundCalls()
+            calls = client.background_calls = BackgroundCalls()
         on_leave(functools.partial(self._drop_background_calls, session_id))
         return calls
 
     def _drop_background_calls(self, session_id: str) -> None:
         with self._lock:
-            dropped = self._background_calls.pop(session_id, None)
+            client = self._clients.get(session_id)
+            dropped, known = (None, None) if client is None else (client.background_calls, client)
+            if known is not None:
+                known.background_calls = None
         if dropped is not None:
             dropped.close()  # a request that is active may refer to them
 
@@ -139,6 +225,10 @@ class SessionState:
                 if self._named_sessions is None:
                     self._named_sessions = NamedSessions()
         return self._named_sessions
+
+    def inner_content(self) -> SessionContent:
+        """Return what the sessions with an id have that were opened here."""
+        return SessionContent.NOTHING if self._named_sessions is None else self._named_sessions.find_content()
 
     @property
     def session_id(self) -> str:
@@ -169,11 +259,10 @@ class NamedSessions:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._in_use: weakref.WeakValueDictionary[str, SessionState] = weakref.WeakValueDictionary()
-        self._held: OrderedDict[str, tuple[float, SessionState, BackgroundCalls]] = OrderedDict()
+        self._held = HeldSessions(max_new=MAX_NEW_SESSIONS, max_held=MAX_SESSIONS, max_age=MAX_SESSION_AGE)
 
     def open(self, session_id: str) -> tuple[SessionState, BackgroundCalls]:
         """Return the session of this id and its background calls; a new one if none is in use or held."""
-        now, dropped = time.monotonic(), []
         with self._lock:
             session = self._in_use.get(session_id)
             if session is None:
@@ -182,12 +271,24 @@ class NamedSessions:
             if calls is None:
                 calls = BackgroundCalls()
                 session.background_calls = weakref.ref(calls)
-            self._held[session_id] = now, session, calls
-            self._held.move_to_end(session_id)
-            while len(self._held) > MAX_SESSIONS or now - next(iter(self._held.values()))[0] > MAX_SESSION_AGE:
-                dropped.append(self._held.popitem(last=False))
+            opened = session, calls
+            dropped = self._held.hold(session_id, opened, functools.partial(_find_content, *opened))
         del dropped  # outside the lock: the end of a session cancels its background calls
-        return session, calls
+        return opened
+
+    def find_content(self) -> SessionContent:
+        """Return the most that one of the sessions has."""
+        with self._lock:
+            return self._held.find_content()
+
+
+def _find_content(session: SessionState, calls: BackgroundCalls) -> SessionContent:
+    """Return what a session has, with the sessions that were opened in it."""
+    is_empty = type(session.state) is dict and not session.state  # another mapping is of the host
+    own = SessionContent.NOTHING if is_empty else SessionContent.STATE
+    if not session.switches.is_unchanged:
+        own = SessionContent.MORE
+    return max(own, calls.find_content(), session.inner_content())
 
 
 class ActiveCalls:

@@ -36,6 +36,7 @@ from ahvn_tools.toolkit.entry_options import (
 from ahvn_tools.toolkit.locks import KeyedLocks
 from ahvn_tools.toolkit.name_clashes import Duplicate, NameClashes, WireNames, keep_bindings
 from ahvn_tools.toolkit.search import SearchIndex, SearchListing
+from ahvn_tools.toolkit.secret_bindings import SecretBindings
 from ahvn_tools.toolkit.selection import Group, Selection, Toolset
 from ahvn_tools.toolkit.sessions import ActiveCalls, GroupSwitches
 
@@ -236,6 +237,7 @@ class ToolStore:
         self.bindings_revision = 0
         """Changes whenever a parameter is bound or unbound, or a tool's tags change."""
         self.secrets = SecretKeys()
+        self.secret_bindings = SecretBindings()
 
     def add(self, entries: list[Entry], groups: Mapping[str, Group], *, refuses_server_clashes: bool = False) -> None:
         """Add all of these tools or none; `groups` are the groups of the toolkit that they come from.

@@ -663,9 +663,10 @@ class Toolkit:
         audience. Without it, the session is for the audience of the view that it is opened on; if that names none, it
         has only tools for everyone. A value with the name of a parameter goes into a mapping: `session({"state": …})`.
 
-        A `session_id` names one session. While it is in use, and for an hour if it is among the last 10,000, it is
-        opened again with its state, active groups and background calls: `state` then replaces its own, and `values`
-        are put into it, for everything that uses the session. The audience is that of the returned object.
+        A `session_id` names one session. While it is in use or has background calls, and for an hour if it is among the
+        last 10,000 that have a state, or that have more, it is opened again with its state, active groups and
+        background calls: `state` then replaces its own, and `values` are put into it, for everything that uses the
+        session. The audience is that of the returned object.
         Never take an id from a client as it is: another user's id would be that user's session.
         Without an id each session is new.
 

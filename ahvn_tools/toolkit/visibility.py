@@ -62,6 +62,12 @@ class StoreView:
             raise session_ended_error()
         return found
 
+    def secret_values(self) -> Iterator[tuple[str, Any]]:
+        """Yield the secret values that the tools have bound here, by parameter: reports of each call mask them."""
+        store, states = self.store, tuple(session.state for session in self.session_states)
+        revision = (store.tools_revision, store.bindings_revision)
+        return store.secret_bindings.read(store.entries.values(), store.bindings, store.timeout, revision, states)
+
     @property
     def lasting_ids(self) -> tuple[str, ...] | None:
         """The ids by which the host opens this session again, also in another process; None for any other session."""

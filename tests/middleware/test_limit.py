@@ -11,8 +11,9 @@ from types import SimpleNamespace
 import pytest
 from fastmcp import Client
 
-from ahvn_tools import ToolCall, Toolkit, ToolSpecError
+from ahvn_tools import ToolCall, ToolContext, ToolError, Toolkit, ToolSpecError
 from ahvn_tools.errors import LimitExceededError, StateKeyError
+from ahvn_tools.middleware import retry
 from ahvn_tools.middleware.limit import limit
 from ahvn_tools.toolkit import Run
 
@@ -245,9 +246,34 @@ def test_each_key_has_a_window_that_ends(monkeypatch):
     assert codes([ann.exec("note"), bob.exec("note")]) == ["ok", "limit_exceeded"]
 
 
-def test_calls_without_a_key_count_as_one_and_no_key_is_shown(caplog):
+@pytest.mark.parametrize("by", ["usr", "user.id"])
+def test_a_call_without_a_value_under_the_key_does_not_run(by, caplog):
+    kit, began = kit_of(per_minute=1, by=by)
+    session = kit.session(user={"name": "ann-secret"})
+    for result in (session.exec("note"), asyncio.run(session.aexec("note")), kit.exec("note")):
+        assert result.error.code == "unbound_state"
+        assert by not in result.text
+    assert began == []
+    assert f"`by` of `limit` has no key for the call of 'note': no state has the key '{by}'" in caplog.text
+    assert "ann-secret" not in caplog.text
+
+
+def test_calls_with_the_key_none_count_as_one():
     kit, _ = kit_of(per_minute=1, by="user")
-    assert codes([kit.exec("note"), kit.session().exec("note")]) == ["ok", "limit_exceeded"]
+    assert codes(kit.session(user=None).exec("note") for _ in range(2)) == ["ok", "limit_exceeded"]
+
+
+@pytest.mark.parametrize("by", ["user", lambda call: ["ann-secret"]], ids=["state key", "function"])
+def test_a_key_that_cannot_be_hashed_is_an_error_that_names_by(by, caplog):
+    kit, _ = kit_of(per_minute=1, by=by)
+    session = kit.session(user=["ann-secret"])
+    assert session.exec("note").error.code == "unbound_state"
+    assert "`by` of `limit` has no key for the call of 'note': it found a list" in caplog.text
+    assert "ann-secret" not in caplog.text
+
+
+def test_no_key_is_shown(caplog):
+    kit, _ = kit_of(per_minute=1, by="user")
     ann = kit.session(user="ann-secret")
     ann.exec("note")
     result = ann.exec("note")
@@ -287,3 +313,97 @@ def test_by_needs_a_rate_and_a_key():
         limit(per_session=3, by="user")
     with pytest.raises(StateKeyError):
         limit(per_minute=3, by="user..id")
+
+
+# calls that wait
+
+
+def pay() -> str:
+    """Pay."""
+    return "paid"
+
+
+def place_limit(place: str, **approval) -> Toolkit:
+    """Return a toolkit whose tool `pay` may run once a minute; its limit is outside or inside of the approval."""
+    limits = {"shared" if place == "outside" else "own": [limit(per_minute=1)]}
+    return Toolkit("kit", middleware=limits.get("shared", []), **approval).add(
+        pay, requires_approval=True, middleware=limits.get("own", [])
+    )
+
+
+@pytest.mark.parametrize("place", ["outside", "inside"])
+def test_an_approved_call_is_counted_once(place):
+    kit = place_limit(place)
+    request = kit.exec("pay").meta["approval"]
+    assert kit.exec("pay").error.code == "limit_exceeded"
+    assert kit.resume(request, approved=True).results[0][1].text == "paid"
+    assert kit.exec("pay").error.code == "limit_exceeded"
+
+
+@pytest.mark.parametrize("place", ["outside", "inside"])
+def test_a_call_that_an_approver_approves_is_counted_once_and_asked_about_only_within_the_limit(place):
+    asked = []
+    kit = place_limit(place, approver=lambda request: asked.append(request.tool) is None)
+    assert codes(kit.exec("pay") for _ in range(3)) == ["ok", "limit_exceeded", "limit_exceeded"]
+    assert asked == ["pay"]
+
+
+@pytest.mark.parametrize("place", ["outside", "inside"])
+def test_a_call_that_needs_approval_for_its_arguments_is_counted_once(place):
+    layers = [limit(per_minute=1)]
+    kit = Toolkit("kit", middleware=layers if place == "outside" else [])
+    kit.add(
+        lambda amount: f"paid {amount}",
+        name="pay",
+        description="Pay.",
+        requires_approval=lambda arguments: arguments["amount"] > 1,
+        middleware=layers if place == "inside" else [],
+    )
+    request = kit.exec("pay", {"amount": 2}).meta["approval"]
+    assert kit.resume(request, approved=True).results[0][1].text == "paid 2"
+    assert kit.exec("pay", {"amount": 1}).error.code == "limit_exceeded"
+
+
+@pytest.mark.parametrize("place", ["shared", "own"])
+def test_a_call_that_asks_a_question_is_counted_once(place):
+    layers = [limit(per_minute=1)]
+    kit = Toolkit("kit", middleware=layers if place == "shared" else [])
+
+    @kit.tool(middleware=layers if place == "own" else [])
+    def delete(context: ToolContext) -> str:
+        """Delete twice."""
+        context.ask("delete one")
+        context.ask("delete two")
+        return "deleted"
+
+    request = kit.exec("delete").meta["approval"]
+    again = kit.resume(request, approved=True).results[0][1]
+    assert kit.resume(again.meta["approval"], approved=True).results[0][1].text == "deleted"
+    assert kit.exec("delete").error.code == "limit_exceeded"
+
+
+@pytest.mark.parametrize("place", ["shared", "own"])
+def test_an_external_call_is_counted_once(place):
+    layers = [limit(per_minute=1)]
+    kit = Toolkit("kit", middleware=layers if place == "shared" else [])
+    kit.add(pay, name="look", external=True, middleware=layers if place == "own" else [])
+    run = kit.run([ToolCall(id="c", name="look", arguments={})])
+    assert kit.resume(run, results={"c": "seen"}).results[0][1].text == "seen"
+    assert kit.exec("look").error.code == "limit_exceeded"
+
+
+def test_the_retries_of_an_approved_call_are_counted():
+    kit, began = Toolkit("kit"), []
+
+    def fail() -> str:
+        began.append(1)
+        raise ToolError("Try again.")
+
+    kit.add(
+        fail,
+        requires_approval=True,
+        annotations={"idempotentHint": True},
+        middleware=[retry(attempts=5, codes=["tool_error"], initial_delay=0), limit(per_minute=2)],
+    )
+    kit.resume(kit.exec("fail").meta["approval"], approved=True)
+    assert len(began) == 2

@@ -10,7 +10,7 @@ import pytest
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
-from ahvn_tools import ToolError, Toolkit
+from ahvn_tools import ToolContext, ToolError, Toolkit
 from ahvn_tools.middleware.metrics import BUCKET_SECONDS, metrics
 
 DURATION, CALLS, ACTIVE = "gen_ai.execute_tool.duration", "ahvn_tools.calls", "ahvn_tools.active_calls"
@@ -138,3 +138,27 @@ def test_calls_of_many_threads_are_all_counted(measured):
 def test_without_a_meter_the_global_provider_is_used():
     kit = Toolkit("k", middleware=[metrics()]).add(add)
     assert kit.call("add", {"a": 1}) == 2
+
+
+def test_a_call_that_waits_is_no_error(measured):
+    meters = measured()
+    meters.kit.add(lambda: "paid", name="pay", description="Pay.", requires_approval=True)
+    meters.kit.add(lambda: "seen", name="look", description="Look.", external=True)
+
+    @meters.kit.tool
+    def delete(context: ToolContext) -> str:
+        """Delete."""
+        context.ask("delete it")
+        return "deleted"
+
+    request = meters.kit.exec("pay").meta["approval"]
+    meters.kit.exec("look")
+    meters.kit.exec("delete")
+    assert meters.calls() == {("pay", "waiting"): 1, ("look", "waiting"): 1, ("delete", "waiting"): 1}
+    meters.kit.resume(request, approved=True)
+    assert meters.calls()["pay", "ok"] == 1
+    assert {key: point.count for key, point in meters.points(DURATION).items()} == {
+        ("pay",): 2,
+        ("look",): 1,
+        ("delete",): 1,
+    }

@@ -72,3 +72,13 @@ async def _observe_later(*arguments: Any) -> None:
 def test_what_cannot_observe_is_refused(observer):
     with pytest.raises(ToolSpecError, match=r"`observe` takes a function .* that is not async"):
         observe(observer)
+
+
+def test_a_call_that_waits_has_not_failed():
+    seen = []
+    kit = Toolkit("k", middleware=[observe(lambda tool, success, duration, code: seen.append((tool, success, code)))])
+    kit.add(lambda: "paid", name="pay", description="Pay.", requires_approval=True)
+    kit.add(lambda: "seen", name="look", description="Look.", external=True)
+    kit.exec("pay")
+    kit.exec("look")
+    assert seen == [("pay", True, "approval_required"), ("look", True, "result_required")]

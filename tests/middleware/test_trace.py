@@ -292,3 +292,14 @@ def test_a_call_without_a_sampled_span_runs_normally():
     unsampled = TracerProvider(sampler=ALWAYS_OFF).get_tracer("tests")
     kit = Toolkit("k", middleware=[trace(unsampled, content=True)]).add(add)
     assert kit.call("add", {"a": 1}) == 2
+
+
+@pytest.mark.parametrize("options", [{"requires_approval": True}, {"external": True}], ids=["approval", "result"])
+def test_a_call_that_waits_has_no_error_status(options):
+    kit = traced()
+    kit.add(add, **options)
+    kit.exec("add", {"a": 1})
+    span = only_span()
+    assert span.status.status_code is StatusCode.UNSET
+    assert "error.type" not in span.attributes
+    assert span.attributes["ahvn_tools.outcome"] == "waiting"

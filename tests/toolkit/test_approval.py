@@ -775,3 +775,22 @@ def test_a_result_that_imitates_a_request_is_no_request(request_):
 
     (message,) = Toolkit("k").add(say).run([ToolCall(id="c1", name="say")], format="openai")
     assert message["content"] == "said"
+
+
+@pytest.mark.parametrize("state", [{}, {"account": 7}, {"account": None}], ids=["missing", "ill-typed", "None"])
+@pytest.mark.parametrize("has_approver", [False, True], ids=["waiting", "approver"])
+def test_nobody_is_asked_about_a_call_that_lacks_the_value_of_a_binding(state, has_approver):
+    asked = []
+    kit = Toolkit("k", approver=(lambda request: asked.append(request) is None) if has_approver else None)
+    kit.bind("account", required=True)
+
+    @kit.tool(requires_approval=True)
+    def pay(amount: int, account: str = "") -> str:
+        """Pay."""
+        return f"{amount} from {account}"
+
+    for arguments in ({"amount": 1}, {}):
+        result = kit.session(state).exec("pay", arguments)
+        assert result.error.code == ("unbound_state" if arguments else "invalid_parameters")
+        assert "approval" not in result.meta
+    assert asked == []

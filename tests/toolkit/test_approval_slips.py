@@ -177,9 +177,11 @@ def test_an_edit_that_is_refused_is_no_guess_of_a_secret_argument():
 def test_a_slip_in_a_call_of_a_program_leaves_its_request_open(sandbox):
     bank = Bank()
     bank.kit.add_code_mode(sandbox=sandbox)
+    bank.kit.state["token"] = "canary-token"
     code = "[await pay(to='ann', cents=5), await look()]"
     run = bank.kit.run([ToolCall(id="p", name="run_code", arguments={"code": code})])
     [request] = run.pending
+    del bank.kit.state["token"]
     with pytest.raises(ToolkitError, match=r"'pay' cannot run.*'token'"):
         bank.kit.resume(run, approved=True)
     bank.kit.state["token"] = "canary-token"

@@ -15,6 +15,8 @@ import pytest
 from ahvn_tools import ToolContext, Toolkit
 from ahvn_tools.errors import ToolkitError, ToolLookupError
 from ahvn_tools.execution.call import CallScope
+from ahvn_tools.middleware import keep_large
+from ahvn_tools.results import ToolResult
 from ahvn_tools.toolkit import sessions as session_module
 from ahvn_tools.toolkit.background_calls import BackgroundCall
 from ahvn_tools.toolkit.sessions import ClientState, ClientStates, SessionState
@@ -267,6 +269,19 @@ def test_the_background_calls_of_a_client_that_is_forgotten_are_cancelled(monkey
     assert calls() is None
 
 
+def test_other_clients_do_not_end_the_background_calls_of_a_client(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(session_module, "MAX_CLIENTS", 1)
+    clients = ClientStates()
+    state, calls = clients.get("a"), clients.background_calls("a", lambda _: None)
+    call = BackgroundCall("c", "who", CallScope(), lambda emit: asyncio.sleep(0, ToolResult("done")), dict)
+    calls.start(call, 1)
+    for number in range(20):
+        clients.get(f"b{number}")
+        clients.background_calls(f"b{number}", lambda _: None)
+    assert clients.get("a") is state
+    assert clients.background_calls("a", lambda _: None) is calls
+
+
 def test_a_client_that_leaves_starts_no_background_calls_any_more():
     left = []
     clients = ClientStates()
@@ -274,13 +289,20 @@ def test_a_client_that_leaves_starts_no_background_calls_any_more():
     calls = clients.background_calls("a", left.append)
     left[0]()
     with pytest.raises(ToolkitError, match="has ended"):
-        calls.start(BackgroundCall("c", "tool", CallScope(), lambda emit: None), 1)
+        calls.start(BackgroundCall("c", "tool", CallScope(), lambda emit: None, dict), 1)
     assert clients.background_calls("a", left.append) is not calls
 
 
 def who(context: ToolContext) -> str:
     """Return who calls."""
     return str(context.state.get("user"))
+
+
+@pytest.fixture
+def few_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a toolkit hold few sessions."""
+    monkeypatch.setattr(session_module, "MAX_SESSIONS", 3)
+    monkeypatch.setattr(session_module, "MAX_NEW_SESSIONS", 2)
 
 
 class TestSessionsWithAnId:
@@ -329,6 +351,7 @@ class TestSessionsWithAnId:
 
     def test_a_session_that_nothing_uses_is_forgotten_at_the_limit_and_after_its_age(self, monkeypatch):
         monkeypatch.setattr(session_module, "MAX_SESSIONS", 2)
+        monkeypatch.setattr(session_module, "MAX_NEW_SESSIONS", 0)
         kit = Toolkit("k")
         used = kit.session(session_id="used", user="ann")
         for number in range(3):
@@ -342,6 +365,46 @@ class TestSessionsWithAnId:
         kit.session(session_id="new")
         gc.collect()
         assert kit.session(session_id="old").state == {}
+
+    def test_sessions_with_a_state_or_nothing_end_no_calls_and_no_results_of_others(self, few_sessions):
+        kit = Toolkit("k", middleware=[keep_large(1_000)]).add_group("math").add(add, group="math").add(who)
+        release = threading.Event()
+        kit.add(lambda: "ended" if release.wait(60) else "", name="work", description="Work.")
+        kit.add(lambda: "x" * 5_000, name="read", description="Read.")
+        running = kit.session(session_id="running").start("work")
+        handle = kit.session(session_id="kept").exec("read").meta["kept"]["handle"]
+        kit.session(session_id="groups").activate("math")
+        kit.session(session_id="state", user="ann")
+        unread = kit.session(session_id="unread", user="cem").start("who")
+        inner = kit.session(session_id="outer").session(session_id="inner").start("work")
+        for number in range(20):
+            kit.session(session_id=f"bob/{number}", user="bob")
+            kit.session(session_id=f"empty/{number}").cancel("c")
+        gc.collect()
+        assert kit.session(session_id="state").state == {}
+        assert kit.session(session_id="groups").groups["math"]
+        assert kit.session(session_id="kept").exec("read_result", {"handle": handle}).error is None
+        release.set()
+        assert kit.session(session_id="running").wait(running, 60).result.value == "ended"
+        assert kit.session(session_id="outer").session(session_id="inner").wait(inner, 60).result.value == "ended"
+        assert kit.session(session_id="unread").wait(unread, 60).result.value == "cem"
+
+    def test_a_session_whose_results_were_read_is_forgotten_at_the_limit(self, few_sessions):
+        kit = Toolkit("k").add(who)
+        for number in range(20):
+            session = kit.session(session_id=f"{number}", user="bob")
+            session.wait(session.start("who"), 60)
+        del session
+        gc.collect()
+        assert [bool(kit.session(session_id=f"{number}").state) for number in (0, 19)] == [False, True]
+
+    def test_sessions_with_nothing_push_out_none_with_a_state(self, few_sessions):
+        kit = Toolkit("k")
+        kit.session(session_id="ann", user="ann")
+        for number in range(20):
+            kit.session(session_id=f"empty/{number}").background_calls()
+        gc.collect()
+        assert kit.session(session_id="ann").state == {"user": "ann"}
 
     @pytest.mark.parametrize("session_id", ["", 1, b"u1"])
     def test_an_id_that_is_no_text_or_empty_is_refused(self, session_id):
