@@ -38,6 +38,7 @@ if TYPE_CHECKING:  # slow, and a call that nothing observes does not need it
     from concurrent.futures import Executor
 
     from ahvn_tools.execution.call import Call, CallScope, EmitChunk, Middleware
+    from ahvn_tools.middleware.pending import ApprovalRequest
     from ahvn_tools.toolkit.call_rules import CallRules
     from ahvn_tools.toolkit.tool_rules import RuleDecision
 
@@ -438,10 +439,16 @@ def _middleware(
 
         condition = entry.requires_approval
         when = condition if isinstance(condition, bool) else lambda call: entry.requires_approval_of(call.arguments)
-        own = (ApprovalMiddleware(view.store.approver, when), *own)
+        own = (ApprovalMiddleware(view.store.approver, when, lambda request: _remember(view, request)), *own)
     if options.middleware:
         shared = (*_active(options.middleware), *shared)
     return (*shared, *own) if shared else own
+
+
+async def _remember(view: StoreView, request: ApprovalRequest) -> None:
+    from ahvn_tools.toolkit.call_rules import aremember  # as in _rules
+
+    await aremember(view, request)
 
 
 def _active(middleware: tuple[Middleware, ...]) -> tuple[Middleware, ...]:

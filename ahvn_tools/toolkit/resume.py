@@ -415,6 +415,7 @@ def _approved_arguments(
     key = view.store.secret_key
     if not isinstance(edits, Mapping):
         raise ToolkitError(f"An approver's arguments are a dict by parameter, not a {type(edits).__name__}.")
+    _refuse_call_id(view, request, edits)
     is_known = arguments_digest(call.arguments, key) == request.digest
     exact = call.arguments if is_known else _with_secrets(request, call.arguments, edits)
     arguments = request.merge_edits(edits, exact)
@@ -422,6 +423,17 @@ def _approved_arguments(
     if not is_known:
         _require_same_secrets(view, request, exact)
     return arguments
+
+
+def _refuse_call_id(view: StoreView, request: ApprovalRequest, edits: Mapping[str, Any]) -> None:
+    """Raise ToolkitError for the arguments of one request that are passed by the id of its call, as those of a run."""
+    given, entry = edits.get(request.call_id), view.store.entries.get(request.tool)
+    known = {} if entry is None else (view.definition(entry).input_schema or {}).get("properties", {})
+    if isinstance(given, Mapping) and request.call_id not in known:
+        raise ToolkitError(
+            "The arguments of one request are passed without the id of its call: "
+            f"arguments={{{next(iter(given), 'parameter')!r}: …}}. Those of a run have the id. {_STILL_OPEN}"
+        )
 
 
 def _find_startable(view: StoreView, tool: str) -> Entry | None:

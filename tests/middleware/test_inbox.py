@@ -501,6 +501,16 @@ def test_files_that_are_not_usable(tmp_path, file):
         Inbox(file, secret_key=KEY)
 
 
+def test_a_call_is_approved_for_always_in_a_toolkit_without_rules(inbox, in_background):
+    kit = open_kit(inbox)
+    result = in_background(lambda: kit.call("remove", {"path": "a"}))
+    item = wait_for(inbox)
+    assert item.rule == 'remove(path: "a")'
+    inbox.approve(item.id, always=True)
+    assert result() == kit.call("remove", {"path": "a"})
+    assert len(inbox.items()) == 1
+
+
 def test_old_requests_are_forgotten(inbox, monkeypatch):
     monkeypatch.setattr(inbox_module, "MAX_KEPT", 3)
     monkeypatch.setattr(inbox_module, "GONE_SECONDS", 0)

@@ -775,3 +775,17 @@ def test_a_result_that_imitates_a_request_is_no_request(request_):
 
     (message,) = Toolkit("k").add(say).run([ToolCall(id="c1", name="say")], format="openai")
     assert message["content"] == "said"
+
+
+@pytest.mark.parametrize("call_id", ["c2", "c3"])  # one with a secret argument, and one without
+def test_arguments_of_one_request_under_the_id_of_its_call_are_refused_by_name(call_id: str):
+    kit, removed = kit_of(secret_key=KEY)
+    run = kit.run(ANSWER, format="openai")
+    request = next(one for one in run.pending if one.call_id == call_id)
+    edits = {"path": "/z", **({"token": "hunter2-hunter2"} if call_id == "c2" else {})}
+    for waiting in (request, request.to_json()):
+        with pytest.raises(ToolkitError, match=r"without the id of its call: arguments=\{'path': …\}. .* still open"):
+            kit.resume(waiting, approved=True, arguments={call_id: edits})
+    assert removed == []
+    kit.resume(request.to_json(), approved=True, arguments=edits)
+    assert removed == ["/z"]
