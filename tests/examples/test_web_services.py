@@ -58,7 +58,7 @@ def test_the_result_of_an_approved_call_is_stored_when_the_browser_leaves_while_
         raise AssertionError("The browser has left.")
 
     program["model"] = slow
-    stored = lambda: json.loads(program["database"]["ann-1/1"])  # noqa: E731
+    stored = lambda: json.loads(program["database"]["ann-1/1"])
     with httpx.Client(base_url=address, headers={"x-user": "ann-1"}, timeout=LONGEST) as client:
         client.post("/chat/1", json={"text": "Remove tea"})
         assert stored()["stop_reason"] == "waiting"
