@@ -78,6 +78,8 @@ class CallOptions(CallRequest):
     """Wraps this call alone."""
     scope: CallScope | None = None
     """The scope of the batch, or of the call that this one is part of; it cancels this call, too."""
+    rejection: ToolResult | None = None
+    """The result of a call that a person has rejected while it waited; None: the call runs."""
     executor: Executor | None = None
     """Where the body runs; None: where the tool says, which may be the toolkit's executor."""
 
@@ -425,6 +427,10 @@ def _middleware(
     shared, own = () if entry.delegates else view.store.middleware, entry.middleware
     if shared or own:
         shared, own = _active(shared), _active(own)
+    if options.rejection is not None:
+        from ahvn_tools.middleware.approve import RejectedCall
+
+        return (*shared, RejectedCall(options.rejection))
     if view.store.has_structured_outputs and (structured_output := view.structured_output(entry)) is not None:
         own = (*own, structured_output.middleware)
     if plan.is_external or plan.takes_context:

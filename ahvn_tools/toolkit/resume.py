@@ -169,13 +169,27 @@ def resumed_batch(view: StoreView, waiting: Waiting, decisions: Decisions) -> Ba
         tool = call.name if requests[index].program is not None else requests[index].tool
         known_results[index] = _to_rejected(tool, call, refused[index], rejection=lost_text)
         programs.pop(index, None)
+    rejections = [
+        (
+            request,
+            known_results.get(index) or rejected_result(rejection_text(request.tool, by_id[request.call_id].reason)),
+        )
+        for index in (requests if view.store.middleware else ())
+        for request in pending_requests(run.results[index][1].meta)
+        if _is_rejected(by_id.get(request.call_id)) and signer.has_signed(request)
+    ]
     for request in kept:
         if changed_text(view, request) is None:
             remember(view, request)
     return Batch(
         view=view, calls=calls, format=run.format, continuation=run.continuation, known_results=known_results,
-        requests=requests, supplied=supplied, programs=programs, background_calls=background_calls,
+        requests=requests, supplied=supplied, programs=programs, rejections=rejections,
+        background_calls=background_calls,
     )  # fmt: skip
+
+
+def _is_rejected(decision: _Decision | None) -> bool:
+    return isinstance(decision, _Approval) and not decision.is_approved
 
 
 def check_decisions(view: StoreView, waiting: Run, decisions: Decisions) -> None:
