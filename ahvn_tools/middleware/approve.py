@@ -89,6 +89,18 @@ class ApprovalMiddleware:
         return await _decide(approver, call, next, self.remember) if _is_requested(call, result) else result
 
 
+class RejectedCall(ApprovalMiddleware):
+    """Ends a call that was rejected while it waited, so that the middleware outside of it sees that."""
+
+    def __init__(self, result: ToolResult) -> None:
+        super().__init__(None, True)
+        self.result = result
+
+    async def __call__(self, call: Call, next: Next) -> ToolResult:  # noqa: A002, ARG002  # as above
+        """Return the result; nothing runs."""
+        return self.result
+
+
 async def _ask(approver: Approver, call: Call, request: ApprovalRequest) -> ApprovalDecision:
     """Return the decision of an approver on a request for a call. Raises ToolError for what it raises."""
     try:

@@ -9,7 +9,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from enum import Enum
 from itertools import islice
@@ -50,7 +50,10 @@ WITHDRAW_SECONDS: Final = 1.0
 """How long a cancelled call waits until its request is cancelled in the file; after that, a thread goes on."""
 
 MAX_KEPT: Final = 200
-"""How many requests are kept, decided ones too."""
+"""How many requests are kept, decided ones too; those that wait are kept in any case."""
+
+PAGE_ROWS: Final = 50
+"""How many requests are read from the file at once."""
 
 MAX_TEXT_CHARS: Final = 1_000_000
 """How large a request, and a decision, may be as JSON."""
@@ -70,6 +73,7 @@ _COLUMNS: Final = (
     f"substr(problem, 1, {MAX_TEXT_CHARS}), ended_at, state_signature"
 )
 _FULL_COLUMNS: Final = f"{_COLUMNS}, substr(large, 1, {MAX_TEXT_CHARS})"
+_WAITS: Final = "state = 'waiting' AND seen_until > ?"
 _SCHEMA: Final = (
     "CREATE TABLE inbox (id TEXT PRIMARY KEY, tool TEXT NOT NULL, text TEXT NOT NULL, large TEXT NOT NULL, "
     "signature TEXT NOT NULL, "
@@ -291,16 +295,43 @@ class Inbox:
                     return _LATE
             await asyncio.sleep(POLL_SECONDS)
 
-    def items(self, *, session_id: str | None = None, is_short: bool = False) -> list[InboxItem]:
-        """Return the latest 200 requests, the latest first; with `session_id`, those of this session alone.
+    def items(
+        self, *, session_id: str | None = None, session_prefix: str | None = None, is_short: bool = False
+    ) -> list[InboxItem]:
+        """Return the latest 200 requests that wait, then the latest 200 others. `waiting` has all that wait.
 
-        Short ones have a `preview` in place of what may be large: `arguments`, `action`, `details` and `schema`.
+        With `session_id`, they are those of this session alone; with `session_prefix`, those of all sessions whose
+        id begins with it, such as "ann/". Short ones have a `preview` in place of what may be large: `arguments`,
+        `action`, `details` and `schema`.
         """
-        columns = _COLUMNS if is_short else _FULL_COLUMNS
-        query = f"SELECT {columns} FROM inbox ORDER BY created_at DESC"  # noqa: S608  # constants
+        columns, now = _COLUMNS if is_short else _FULL_COLUMNS, time.time()
+        query, items = f"SELECT {columns} FROM inbox WHERE {{}} ORDER BY created_at DESC", list[InboxItem]()  # noqa: S608  # constants
         with self._errors(), contextlib.closing(self._connect()) as connection:
-            found = map(self._read, connection.execute(query))
-            return list(islice((item for item in found if session_id in (None, item.session_id)), MAX_KEPT))
+            connection.execute("BEGIN")  # both parts are of one moment
+            for condition in (_WAITS, f"NOT ({_WAITS})"):
+                found = map(self._read, connection.execute(query.format(condition), (now,)))
+                items += islice((item for item in found if _is_of(item, session_id, session_prefix)), MAX_KEPT)
+        return items
+
+    def waiting(
+        self, *, session_id: str | None = None, session_prefix: str | None = None, is_short: bool = False
+    ) -> Iterator[InboxItem]:
+        """Yield all requests that wait, the oldest first, however many there are; the options are those of `items`.
+
+        They are read as they are needed, and the file is not locked between them.
+        """
+        columns, last = _COLUMNS if is_short else _FULL_COLUMNS, 0
+        query = f"SELECT rowid, {columns} FROM inbox WHERE rowid > ? AND {_WAITS} ORDER BY rowid LIMIT ?"  # noqa: S608  # as above
+        while True:
+            with self._errors(), contextlib.closing(self._connect()) as connection:
+                rows = connection.execute(query, (last, time.time(), PAGE_ROWS)).fetchall()
+            if not rows:
+                return
+            last = rows[-1][0]
+            for _, *row in rows:
+                item = self._read(tuple(row))
+                if item.state == "waiting" and _is_of(item, session_id, session_prefix):
+                    yield item
 
     def item(self, id: str) -> InboxItem:  # noqa: A002  # the word for it
         """Return one request. Raises ToolkitError for an unknown one."""
@@ -538,6 +569,13 @@ def _create_table(connection: sqlite3.Connection) -> None:
         raise sqlite3.DatabaseError("it is that of another program")
     if not known:
         connection.execute(_SCHEMA)
+
+
+def _is_of(item: InboxItem, session_id: str | None, session_prefix: str | None) -> bool:
+    """Return whether a request is of a session, and of one whose id begins so; one without a session is of none."""
+    if session_id is not None and item.session_id != session_id:
+        return False
+    return session_prefix is None or (item.session_id is not None and item.session_id.startswith(session_prefix))
 
 
 def _select(connection: sqlite3.Connection, item_id: str) -> tuple[Any, ...]:

@@ -166,6 +166,8 @@ class Batch:
     """What was supplied from outside for external calls, by the index of the call."""
     programs: Mapping[int, ResumedProgram] = field(default_factory=dict)
     """The programs that are continued, by the index of the call that ran them."""
+    rejections: Sequence[tuple[PendingRequest, ToolResult]] = ()
+    """The requests that were rejected, with the results, for the middleware of the toolkit."""
     background_calls: BackgroundCalls | None = None
     """What takes over the results of calls that have waited in the background."""
     run_in_thread: bool = True
@@ -180,14 +182,16 @@ class Batch:
     def run(self) -> Run:
         """Run the calls from sync code. A single call runs in the caller's own thread."""
         calls_to_run = self._calls_to_run()
+        caller = CallerThread()
         if len(calls_to_run) > 1:
-            caller = CallerThread()
             with self._kept():
                 run: Run = caller.wait_for(capture_outcome, self.arun, caller).get()
             return run
         if not self.run_in_thread:
             self._refuse_uninterruptible()
         with self._kept():
+            if self.rejections:
+                caller.wait_for(capture_outcome, self._show_rejections).get()
             results = {
                 index: self._exec(index, self._call_options(index, call)) for index, call in calls_to_run.items()
             }
@@ -201,6 +205,9 @@ class Batch:
         if not self.run_in_thread:
             self._refuse_uninterruptible()
         calls_to_run = self._calls_to_run()
+        if self.rejections:
+            with self._kept():
+                await self._show_rejections()
         if len(calls_to_run) == 1:
             [(index, call)] = calls_to_run.items()
             with self._kept():
@@ -287,6 +294,12 @@ class Batch:
         if emit is not None and self.streams_results:
             await emit(result)
         return result
+
+    async def _show_rejections(self) -> None:
+        """Let the middleware of the toolkit see each rejected call; what it returns changes no result."""
+        for request, result in self.rejections:
+            options = CallOptions(id=request.call_id, run_id=self.id, caller=request.caller, rejection=result)
+            await calls.aexecute(self.view, request.tool, request.arguments, options)
 
     def _find_change(self, index: int) -> ToolResult | None:
         """Return the result of an approved call whose tool was replaced while it waited for its turn, else None."""

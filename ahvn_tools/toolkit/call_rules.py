@@ -66,7 +66,7 @@ class CallRules:
     @functools.cached_property
     def middleware(self) -> tuple[Middleware, ...]:
         """What decides about a call in the pipeline, outermost first."""
-        remember = functools.partial(_remember, self._view)
+        remember = functools.partial(aremember, self._view)
         return self, ApprovalMiddleware(self._view.store.approver, self.asks, remember)
 
     def _find_base(self, roots: tuple[Path, ...] | None) -> PathBase:
@@ -240,7 +240,10 @@ def remembered_rules(view: StoreView) -> Sequence[RememberedRule]:
 
 
 def remember(view: StoreView, request: ApprovalRequest) -> None:
-    """Remember the call of a request. An error of the file is logged: the call is approved nevertheless."""
+    """Remember the call of a request: from now on the toolkit has rules.
+
+    An error of the file is logged: the call is approved nevertheless.
+    """
     entry = view.store.entry(request.tool)
     plan = view.compiled_tool(entry).plan
     exact = view.rules_for(entry).exact_arguments(plan.validate(dict(request.arguments)))
@@ -251,11 +254,11 @@ def remember(view: StoreView, request: ApprovalRequest) -> None:
         except ToolkitError as error:
             log.warning("%s The approval is not remembered.", error)
         return
-    switches = view.session_state.switches
+    switches, view.store.has_rules = view.session_state.switches, True
     switches.remembered_rules = (*(one for one in switches.remembered_rules if one != rule), rule)
 
 
-async def _remember(view: StoreView, request: ApprovalRequest) -> None:
+async def aremember(view: StoreView, request: ApprovalRequest) -> None:
     """Remember the call of a request; in a thread if a file is written."""
     if view.store.rule_file is None:
         remember(view, request)

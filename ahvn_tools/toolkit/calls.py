@@ -39,6 +39,7 @@ if TYPE_CHECKING:  # slow, and a call that nothing observes does not need it
     from concurrent.futures import Executor
 
     from ahvn_tools.execution.call import Call, CallScope, EmitChunk, Middleware
+    from ahvn_tools.middleware.pending import ApprovalRequest
     from ahvn_tools.toolkit.call_rules import CallRules
     from ahvn_tools.toolkit.tool_rules import RuleDecision
 
@@ -78,6 +79,8 @@ class CallOptions(CallRequest):
     """Wraps this call alone."""
     scope: CallScope | None = None
     """The scope of the batch, or of the call that this one is part of; it cancels this call, too."""
+    rejection: ToolResult | None = None
+    """The result of a call that a person has rejected while it waited; None: the call runs."""
     executor: Executor | None = None
     """Where the body runs; None: where the tool says, which may be the toolkit's executor."""
 
@@ -436,6 +439,10 @@ def _middleware(
     shared, own = () if entry.delegates else view.store.middleware, entry.middleware
     if shared or own:
         shared, own = _active(shared), _active(own)
+    if options.rejection is not None:
+        from ahvn_tools.middleware.approve import RejectedCall
+
+        return (*shared, RejectedCall(options.rejection))
     if view.store.has_structured_outputs and (structured_output := view.structured_output(entry)) is not None:
         own = (*own, structured_output.middleware)
     if plan.is_external or plan.takes_context:
@@ -450,10 +457,16 @@ def _middleware(
 
         condition = entry.requires_approval
         when = condition if isinstance(condition, bool) else lambda call: entry.requires_approval_of(call.arguments)
-        own = (ApprovalMiddleware(view.store.approver, when), *own)
+        own = (ApprovalMiddleware(view.store.approver, when, lambda request: _remember(view, request)), *own)
     if options.middleware:
         shared = (*_active(options.middleware), *shared)
     return (*shared, *own) if shared else own
+
+
+async def _remember(view: StoreView, request: ApprovalRequest) -> None:
+    from ahvn_tools.toolkit.call_rules import aremember  # as in _rules
+
+    await aremember(view, request)
 
 
 def _active(middleware: tuple[Middleware, ...]) -> tuple[Middleware, ...]:

@@ -169,13 +169,27 @@ def resumed_batch(view: StoreView, waiting: Waiting, decisions: Decisions) -> Ba
         tool = call.name if requests[index].program is not None else requests[index].tool
         known_results[index] = _to_rejected(tool, call, refused[index], rejection=lost_text)
         programs.pop(index, None)
+    rejections = [
+        (
+            request,
+            known_results.get(index) or rejected_result(rejection_text(request.tool, by_id[request.call_id].reason)),
+        )
+        for index in (requests if view.store.middleware else ())
+        for request in pending_requests(run.results[index][1].meta)
+        if _is_rejected(by_id.get(request.call_id)) and signer.has_signed(request)
+    ]
     for request in kept:
         if changed_text(view, request) is None:
             remember(view, request)
     return Batch(
         view=view, calls=calls, format=run.format, continuation=run.continuation, known_results=known_results,
-        requests=requests, supplied=supplied, programs=programs, background_calls=background_calls,
+        requests=requests, supplied=supplied, programs=programs, rejections=rejections,
+        background_calls=background_calls,
     )  # fmt: skip
+
+
+def _is_rejected(decision: _Decision | None) -> bool:
+    return isinstance(decision, _Approval) and not decision.is_approved
 
 
 def check_decisions(view: StoreView, waiting: Run, decisions: Decisions) -> None:
@@ -415,6 +429,7 @@ def _approved_arguments(
     key = view.store.secret_key
     if not isinstance(edits, Mapping):
         raise ToolkitError(f"An approver's arguments are a dict by parameter, not a {type(edits).__name__}.")
+    _refuse_call_id(view, request, edits)
     is_known = arguments_digest(call.arguments, key) == request.digest
     exact = call.arguments if is_known else _with_secrets(request, call.arguments, edits)
     arguments = request.merge_edits(edits, exact)
@@ -422,6 +437,17 @@ def _approved_arguments(
     if not is_known:
         _require_same_secrets(view, request, exact)
     return arguments
+
+
+def _refuse_call_id(view: StoreView, request: ApprovalRequest, edits: Mapping[str, Any]) -> None:
+    """Raise ToolkitError for the arguments of one request that are passed by the id of its call, as those of a run."""
+    given, entry = edits.get(request.call_id), view.store.entries.get(request.tool)
+    known = {} if entry is None else (view.definition(entry).input_schema or {}).get("properties", {})
+    if isinstance(given, Mapping) and request.call_id not in known:
+        raise ToolkitError(
+            "The arguments of one request are passed without the id of its call: "
+            f"arguments={{{next(iter(given), 'parameter')!r}: …}}. Those of a run have the id. {_STILL_OPEN}"
+        )
 
 
 def _find_startable(view: StoreView, tool: str) -> Entry | None:

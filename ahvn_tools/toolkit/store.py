@@ -217,7 +217,7 @@ class ToolStore:
         self.rule_file: RuleFile | None = None
         """Where remembered rules are kept; None: in the session of each."""
         self.has_rules = False
-        """Whether there are rules, or a mode was ever set."""
+        """Whether there are rules, or a mode was ever set, or a call approved for always."""
         self.locks = KeyedLocks()
         """The locks of exclusive calls."""
         self.active_calls = ActiveCalls()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from starlette.concurrency import run_in_threadpool
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from ahvn_tools.middleware.inbox import Inbox, InboxItem
 
 MAX_LISTED: Final = 100
-"""How many requests that were decided the page shows."""
+"""How many requests a page shows of those that wait, and of those that have ended."""
 
 Render = Callable[..., Response]
 
@@ -30,15 +32,20 @@ def routes(inbox: Inbox | None, render: Render) -> list[Route]:
     """Return the pages of an inbox; without one, a page that says how to have one."""
 
     def show_list(request: Request) -> Response:
-        try:
-            items, problem = [] if inbox is None else inbox.items(is_short=True), ""
-        except ToolkitError as error:  # the file is locked, corrupt or deleted
-            items, problem = [], str(error)
-        waiting = [item for item in reversed(items) if item.state == "waiting"]
+        page, waiting, items, problem = _page_number(request), list[Any](), list[Any](), ""
+        if inbox is not None:
+            try:
+                found = inbox.waiting(is_short=True)
+                waiting = [*islice(found, (page - 1) * MAX_LISTED, page * MAX_LISTED + 1)]
+                items = inbox.items(is_short=True)
+            except ToolkitError as error:  # the file is locked, corrupt or deleted
+                problem = str(error)
         ended = [item for item in items if item.state not in {"waiting", "unreadable"}][:MAX_LISTED]
         unreadable = sum(item.state == "unreadable" for item in items)
         values = {"unreadable": unreadable, "problem": problem, "ago": _ago, "clean": invisible.escape_line}
-        return render(request, "inbox.html", waiting=waiting, ended=ended, status=503 if problem else 200, **values)
+        values |= {"page": page, "has_more": len(waiting) > MAX_LISTED, "first": (page - 1) * MAX_LISTED + 1}
+        shown = waiting[:MAX_LISTED]
+        return render(request, "inbox.html", waiting=shown, ended=ended, status=503 if problem else 200, **values)
 
     def show_item(request: Request) -> Response:
         item, last = _find(inbox, request, with_previous=True)
@@ -70,6 +77,12 @@ def routes(inbox: Inbox | None, render: Render) -> list[Route]:
         Route("/approvals/{id}", show_item),
         Route("/approvals/{id}", decide, methods=["POST"]),
     ]
+
+
+def _page_number(request: Request) -> int:
+    """Return which page of those that wait is shown, from 1."""
+    found = re.fullmatch("[0-9]{1,4}", request.query_params.get("page", ""))
+    return max(int(found[0]), 1) if found else 1
 
 
 def _find(inbox: Inbox | None, request: Request, *, with_previous: bool = False) -> tuple[InboxItem, InboxItem | None]:

@@ -501,6 +501,16 @@ def test_files_that_are_not_usable(tmp_path, file):
         Inbox(file, secret_key=KEY)
 
 
+def test_a_call_is_approved_for_always_in_a_toolkit_without_rules(inbox, in_background):
+    kit = open_kit(inbox)
+    result = in_background(lambda: kit.call("remove", {"path": "a"}))
+    item = wait_for(inbox)
+    assert item.rule == 'remove(path: "a")'
+    inbox.approve(item.id, always=True)
+    assert result() == kit.call("remove", {"path": "a"})
+    assert len(inbox.items()) == 1
+
+
 def test_old_requests_are_forgotten(inbox, monkeypatch):
     monkeypatch.setattr(inbox_module, "MAX_KEPT", 3)
     monkeypatch.setattr(inbox_module, "GONE_SECONDS", 0)
@@ -520,6 +530,60 @@ def test_the_requests_of_one_session_are_found_among_those_of_many(inbox, monkey
     assert [item.id for item in inbox.items()] == ["7", "6", "5"]
     assert [item.id for item in inbox.items(session_id="ann")] == ["1", "0"]
     assert inbox.items(session_id="") == []
+
+
+def post(inbox: Inbox, *sessions: str | None) -> None:
+    """Write requests that wait, the next one later than the last; their ids are numbers from 1."""
+    for number, session_id in enumerate(sessions, start=1):
+        fields = {"id": str(number), "tool": "t", "created_at": float(number), "arguments": {"n": number}, "schema": {}}
+        fields |= {"secrets": [], "expires_at": None, "session_id": session_id}
+        inbox._post(fields, inbox_module._to_texts(fields), {}, threading.Event())
+    with inbox._transaction() as connection:
+        connection.execute("UPDATE inbox SET seen_until = ?", (time.time() + 3600,))
+
+
+def end(inbox: Inbox, item_id: str) -> None:
+    with inbox._transaction() as connection:
+        inbox._end(connection, item_id, inbox_module._select(connection, item_id)[1], "cancelled", "")
+
+
+def test_calls_of_one_user_that_have_ended_do_not_hide_what_waits_for_another(inbox):
+    post(inbox, "ann/1", *["bob/1"] * 210)
+    for number in range(2, 212):
+        end(inbox, str(number))
+    assert inbox.items()[0].session_id == "ann/1"
+    assert [item.session_id for item in inbox.waiting()] == ["ann/1"]
+    assert [item.id for item in inbox.items()[1:]] == [str(number) for number in range(211, 11, -1)]
+
+
+def test_waiting_calls_of_one_user_do_not_hide_those_of_another(inbox):
+    post(inbox, "ann/1", None, *["bob/1"] * 210, "anna/1", "ann/2")
+    assert [item.id for item in inbox.waiting()] == [str(number) for number in range(1, 215)]
+    assert [item.session_id for item in inbox.waiting(session_prefix="ann/")] == ["ann/1", "ann/2"]
+    assert [item.session_id for item in inbox.items(session_prefix="ann/")] == ["ann/2", "ann/1"]
+    assert [item.session_id for item in inbox.waiting(session_id="ann/2", session_prefix="ann/")] == ["ann/2"]
+    assert [*inbox.waiting(session_id="ann/2", session_prefix="bob/")] == []
+    assert len([*inbox.waiting(session_prefix="")]) == 213  # not that without a session
+    end(inbox, "3")
+    assert inbox.items()[-1].id == "3"  # 200 that wait do not hide what was decided
+
+
+def test_what_waits_is_read_as_it_is_needed_and_locks_nothing(inbox):
+    post(inbox, *["ann/1"] * 120)
+    items = inbox.waiting(is_short=True)
+    first = next(items)
+    assert (first.arguments, first.preview) == ({}, '{"n": 1}')
+    for number in range(1, 100):
+        end(inbox, str(number))
+    rest = [item.id for item in items]
+    assert rest[-20:] == [str(number) for number in range(101, 121)]
+    assert next(inbox.waiting()).arguments == {"n": 100}
+
+
+def test_a_file_that_cannot_be_read_is_an_error_of_what_waits(inbox, file):
+    file.write_bytes(b"no database" * 100)
+    with pytest.raises(ToolkitError, match="cannot be used"):
+        next(inbox.waiting())
 
 
 class SlowInbox(Inbox):

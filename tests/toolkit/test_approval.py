@@ -11,8 +11,9 @@ from typing import Annotated, Any
 
 import pytest
 
-from ahvn_tools import Secret, ToolCall, ToolContext, Toolkit, ToolResult
+from ahvn_tools import Secret, ToolCall, ToolContext, Toolkit, ToolResult, formats
 from ahvn_tools.errors import RequestUsedError, ToolkitError, ToolSpecError
+from ahvn_tools.middleware import Call, Next, cache, log
 from ahvn_tools.middleware.pending import ApprovalRequest
 from ahvn_tools.toolkit.run import Run
 
@@ -794,3 +795,91 @@ def test_nobody_is_asked_about_a_call_that_lacks_the_value_of_a_binding(state, h
         assert result.error.code == ("unbound_state" if arguments else "invalid_parameters")
         assert "approval" not in result.meta
     assert asked == []
+
+
+@pytest.mark.parametrize("call_id", ["c2", "c3"])  # one with a secret argument, and one without
+def test_arguments_of_one_request_under_the_id_of_its_call_are_refused_by_name(call_id: str):
+    kit, removed = kit_of(secret_key=KEY)
+    run = kit.run(ANSWER, format="openai")
+    request = next(one for one in run.pending if one.call_id == call_id)
+    edits = {"path": "/z", **({"token": "hunter2-hunter2"} if call_id == "c2" else {})}
+    for waiting in (request, request.to_json()):
+        with pytest.raises(ToolkitError, match=r"without the id of its call: arguments=\{'path': …\}. .* still open"):
+            kit.resume(waiting, approved=True, arguments={call_id: edits})
+    assert removed == []
+    kit.resume(request.to_json(), approved=True, arguments=edits)
+    assert removed == ["/z"]
+
+
+WAYS = ["resume", "aresume", "one request", "saved", "converse", "aconverse", "stream", "background"]
+
+
+def reject(session: Toolkit, way: str) -> list[str]:
+    """Let calls wait, approve one of them and reject the other with a reason; return the texts of the results."""
+    calls = [ToolCall(id=f"c{n}", name="remove", arguments={"path": f"/{n}"}) for n in (1, 2)]
+    if way == "background":
+        call_id = session.start("remove", {"path": "/2"}, call_id="c2")
+        while session.status(call_id).state != "waiting_for_approval":
+            time.sleep(0.01)
+        return [session.resume(session.status(call_id), approved=False, reason="no").results[0][1].text]
+    if way in {"converse", "aconverse", "stream"}:
+        answers = iter([formats.get("openai").message(calls)[0], {"role": "assistant", "content": "Done."}])
+        model = lambda messages, tools: next(answers)
+        waiting, decisions = session.converse(model, "go"), {"approved": {"c1": True, "c2": False}, "reason": "no"}
+        if way == "stream":
+            [*_, conversation] = session.stream_converse(model, waiting, **decisions)
+        elif way == "converse":
+            conversation = session.converse(model, waiting, **decisions)
+        else:
+            conversation = asyncio.run(session.aconverse(model, waiting, **decisions))
+        return [message["content"] for message in conversation.messages if message["role"] == "tool"]
+    run: Any = session.run(calls)
+    if way == "one request":
+        first, second = run.pending
+        session.resume(first, approved=True)
+        return [session.resume(second.to_json(), approved=False, reason="no").results[0][1].text]
+    run = Run.from_json(run.to_json()) if way == "saved" else run
+    decisions = {"approved": {"c1": True, "c2": False}, "reason": "no"}
+    done = asyncio.run(session.aresume(run, **decisions)) if way == "aresume" else session.resume(run, **decisions)
+    return [result.text for _, result in done.results]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_middleware_sees_a_call_that_is_rejected_while_it_waits(way: str):
+    lines: list[tuple[Any, ...]] = []
+
+    async def audit(call: Call, next: Next) -> ToolResult:
+        result = await next(call)
+        lines.append((call.id, call.session_id, call.arguments["path"], result.error and result.error.code))
+        return ToolResult("replaced") if result.error and result.error.code == "rejected" else result
+
+    kit, removed = kit_of(secret_key=KEY, middleware=[log(print), audit])
+    texts = reject(kit.session(session_id="ann"), way)
+    assert texts[-1].endswith("The call of 'remove' was rejected: no")  # no middleware changes that
+    assert removed == ([] if way == "background" else ["/1"])
+    assert [line for line in lines if line[3] == "rejected"] == [("c2", "ann", "/2", "rejected")]
+
+
+def test_the_log_has_a_rejected_call_without_its_secrets_and_none_of_a_removed_tool():
+    lines: list[str] = []
+    kit, _ = kit_of(secret_key=KEY, middleware=[log(lines.append)])
+    run = kit.run(ANSWER, format="openai")
+    lines.clear()
+    kit.resume(run, approved=False)
+    assert [line.partition(" -> ")[0] for line in lines] == [
+        'remove {"path": "/x", "token": "***"}', 'remove {"path": "/y"}',
+    ]  # fmt: skip
+    assert all("-> rejected in " in line for line in lines)
+    run = kit.run(ANSWER, format="openai")
+    lines.clear()
+    kit.remove("remove")
+    assert kit.resume(run, approved=False).results[1][1].error.code == "rejected"
+    assert lines == []
+
+
+def test_a_cache_answers_no_call_that_was_rejected():
+    kit, removed = kit_of(secret_key=KEY, middleware=[cache(ttl=60)])
+    for is_approved in (True, False):
+        run = kit.run([ToolCall(id="c1", name="remove", arguments={"path": "/x"})])
+        result = kit.resume(run, approved=is_approved).results[0][1]
+    assert (removed, result.error.code) == (["/x"], "rejected")

@@ -283,6 +283,49 @@ def test_an_approver_answers_always_for_exactly_this_call_and_it_is_forgotten_ag
         session.forget_rule("pay(amount: 6)")
 
 
+@pytest.mark.parametrize("required", [True, lambda arguments: arguments["path"] != "free"])
+@pytest.mark.parametrize("way", ["approver", "async approver", "resume", "aresume", "inner toolkit", "stream"])
+def test_always_is_remembered_for_what_a_tool_itself_requires_in_a_toolkit_without_rules(way, required):
+    asked: list[str] = []
+
+    def answer(request: ApprovalRequest) -> ApprovalAnswer:
+        asked.append(request.arguments["path"])
+        return ApprovalAnswer.ALWAYS
+
+    async def aanswer(request: ApprovalRequest) -> ApprovalAnswer:
+        return answer(request)
+
+    approver = {"resume": None, "aresume": None, "async approver": aanswer}.get(way, answer)
+    kit = Toolkit("files", approver=approver)
+    tools = Toolkit("inner") if way == "inner toolkit" else kit
+    tools.add(lambda path: path, name="remove", requires_approval=required)
+    tools.add(lambda path: path, name="clean", requires_approval=True)
+    if tools is not kit:
+        kit.add(tools)
+    session, other = kit.session(), kit.session()
+    if approver is None:
+        run = session.run([ToolCall(id="c1", name="remove", arguments={"path": "a"})])
+        decisions: Any = {"approved": True, "always": True}
+        is_async = way == "aresume"
+        resumed = asyncio.run(session.aresume(run, **decisions)) if is_async else session.resume(run, **decisions)
+        assert resumed.results[0][1].value == "a"
+    elif way == "stream":
+        assert [result.value for result in session.stream("remove", {"path": "a"})] == ["a"]
+    else:
+        assert session.exec("remove", {"path": "a"}).value == "a"
+    assert session.remembered_rules == ['remove(path: "a")']
+    assert session.exec("remove", {"path": "a"}).value == "a"
+    assert session.explain("remove", {"path": "a"}).why == "remembered"
+    assert asked == ([] if approver is None else ["a"])
+    for view, name, arguments in (
+        (other, "remove", {"path": "a"}),
+        (session, "remove", {"path": "b"}),
+        (session, "clean", {"path": "a"}),
+    ):
+        assert view.explain(name, arguments).decision == "ask", (name, arguments)
+    assert session.forget_rule('remove(path: "a")').explain("remove", {"path": "a"}).decision == "ask"
+
+
 def test_no_remembered_rule_lifts_a_deny():
     kit = make_kit(ApprovalRules(), approver=always)
     kit.call("remove", {"path": "a"})

@@ -14,9 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
-from ahvn_tools import ToolCall, ToolContext
+from ahvn_tools import ToolCall, ToolContext, ToolResult
 from ahvn_tools.code_mode import CodeLimits
 from ahvn_tools.errors import ToolkitError
+from ahvn_tools.middleware import Call, Next
 from ahvn_tools.secret_key import SecretKey
 from ahvn_tools.toolkit.run import Run
 
@@ -109,6 +110,22 @@ def test_each_of_several_calls_has_its_own_decision(desk: Desk) -> None:
         reason={first: "keep it"},
     )
     assert value(done) == ["noted The call of 'close' was rejected: keep it", "noted closed 2", "noted closed 30"]
+
+
+def test_middleware_sees_each_rejected_call_of_a_program_once(desk: Desk) -> None:
+    seen: list[tuple[str, str | None]] = []
+
+    async def audit(call: Call, next: Next) -> ToolResult:
+        result = await next(call)
+        if result.error is not None and result.error.code == "rejected":
+            seen.append((call.id, call.caller))
+        return result
+
+    desk.kit.use(audit)
+    run = desk.answer(THEN_NOTE)
+    first, second, third = [request.call_id for request in run.pending]
+    desk.kit.resume(restored(run), approved={first: False, second: True, third: False})
+    assert seen == [(first, "programmatic"), (third, "programmatic")]
 
 
 def test_arguments_for_a_call_that_is_not_approved_are_refused(desk: Desk) -> None:

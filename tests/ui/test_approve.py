@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import re
 import sqlite3
 import threading
 from pathlib import Path
@@ -13,7 +14,7 @@ pytest.importorskip("jinja2")
 
 from ahvn_tools import Inbox, Toolkit, ui
 from ahvn_tools.middleware import inbox as inbox_module
-from tests.middleware.test_inbox import KEY, lock, wait_for
+from tests.middleware.test_inbox import KEY, end, lock, post, wait_for
 from tests.ui.desk import SECRETS, open_desk
 from tests.ui.test_servers import shop
 from tests.ui.test_site import client
@@ -132,6 +133,24 @@ def test_a_read_only_site_refuses_all_that_does_something(inbox: Inbox) -> None:
     assert inbox.item(item.id).state == "waiting"
     inbox.deny(item.id)
     agent.join(30)
+
+
+def test_many_waiting_requests_are_listed_on_several_pages(inbox: Inbox) -> None:
+    post(inbox, *[f"ann/{number}" for number in range(1, 252)])
+    end(inbox, "251")
+    opened = client(open_desk(), inbox=inbox)
+    pages = [opened.get(f"/approvals?page={page}").text for page in (1, 2, 3, 4)]
+    waiting = [page.partition("<h2>Before")[0] for page in pages]
+    shown = [re.findall(r"ann/(\d+)", page) for page in waiting]
+    assert [number for numbers in shown for number in numbers] == [str(number) for number in range(1, 251)]
+    assert ["Earlier requests" in page for page in pages] == [False, True, True, True]
+    assert ["Later requests" in page for page in pages] == [True, True, False, False]
+    assert ["ann/251" in page for page in pages] == [True] * 4
+    assert "Requests 101 to 200 of those that wait" in pages[1]
+    assert "No more requests wait" in pages[3]
+    for wrong in ("0", "-1", "x", "", "\u0663", "9" * 5_000):
+        page = opened.get("/approvals", params={"page": wrong}).text
+        assert re.findall(r"ann/(\d+)", page.partition("<h2>Before")[0]) == shown[0], wrong
 
 
 def test_the_page_that_tries_a_tool_leads_to_the_approvals(inbox: Inbox) -> None:
