@@ -75,7 +75,7 @@ def test_a_kept_result_is_read_without_secrets_in_reports(
     assert "canary" in session.call("search_result", {"handle": handle, "text": "99 auth"})
     assert "search_result" in read()
     assert "canary" not in read()
-    assert "0123" not in read()
+    assert "234567" not in read()  # a part of the token, at the edge of a page
 
 
 def test_another_process_masks_what_its_session_binds(reports: Any, tmp_path: Path) -> None:
