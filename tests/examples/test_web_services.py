@@ -12,11 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
-
-httpx = pytest.importorskip("httpx")
-uvicorn = pytest.importorskip("uvicorn")
-pytest.importorskip("fastapi")
+import uvicorn
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "how-to" / "web-services.md").read_text(encoding="utf-8")
@@ -59,7 +57,7 @@ def test_the_result_of_an_approved_call_is_stored_when_the_browser_leaves_while_
 
     program["model"] = slow
     stored = lambda: json.loads(program["database"]["ann-1/1"])
-    with httpx.Client(base_url=address, headers={"x-user": "ann-1"}, timeout=LONGEST) as client:
+    with httpx2.Client(base_url=address, headers={"x-user": "ann-1"}, timeout=LONGEST) as client:
         client.post("/chat/1", json={"text": "Remove tea"})
         assert stored()["stop_reason"] == "waiting"
         with client.stream("POST", "/chat/1", json={"approved": {"c1": True}}) as response:
