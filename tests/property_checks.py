@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis.strategies import SearchStrategy
 
-EXAMPLES = pytest.mark.parametrize("max_examples", [20, pytest.param(400, marks=pytest.mark.exhaustive)])
+EXAMPLES = pytest.mark.parametrize("max_examples", [20, pytest.param(200, marks=pytest.mark.exhaustive)])
 
 
 def run_examples(max_examples: int, check: Callable[..., None], *strategies: SearchStrategy[Any]) -> None:
