@@ -290,7 +290,7 @@ def test_a_lock_that_stays_is_named(server, run_query, query: str, *, read_only:
     with psycopg.connect(server.admin) as connection:
         connection.execute("LOCK TABLE cups IN ACCESS EXCLUSIVE MODE")
         connection.execute("SELECT pg_advisory_xact_lock(7)")
-        result = run_query(Database(server.url, read_only=read_only, approve="never", timeout=4), query)
+        result = run_query(Database(server.url, read_only=read_only, approve="never", timeout=10), query)
     assert result.text.startswith("Another program holds a lock on the database")
 
 

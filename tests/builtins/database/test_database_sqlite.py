@@ -266,7 +266,7 @@ def test_cancellation_ends_a_query(sqlite_file: Path) -> None:
 )
 def test_a_lock_that_stays_is_named(sqlite_file: Path, lock: str, query: str | None, *, read_only: bool) -> None:
     """The model learns that it must wait, and not that its statement is too expensive."""
-    kit = Toolkit("db").add(Database(sqlite_file, read_only=read_only, approve="never", timeout=2.5))
+    kit = Toolkit("db").add(Database(sqlite_file, read_only=read_only, approve="never", timeout=8))
     with contextlib.closing(sqlite3.connect(sqlite_file, isolation_level=None)) as connection:
         connection.execute(f"BEGIN {lock}")
         text = kit.exec("exec_sql" if query else "db_info", {"query": query} if query else {}).text
