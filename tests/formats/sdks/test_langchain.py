@@ -198,8 +198,8 @@ def test_a_tool_that_comes_back_has_the_rules_of_its_toolkit(name):
     kit = Toolkit("k").add(*(spec.to_langchain() for spec in inner))
     gated, free = kit
     assert [each.tags for each in kit] == [{"t"}, {"t"}]
-    assert kit.exec(gated.name).error.code == "approval_required"
     inner.state["user"] = "Ann"
+    assert kit.exec(gated.name).error.code == "approval_required"
     assert kit.call(free.name) == "Ann"
     assert len(seen) == 1  # the call that waits for an approval has not begun
 
